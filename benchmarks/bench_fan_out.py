@@ -58,7 +58,7 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
         result.notes = [
             f"Default settle time ({_SETTLE:g} s, at most {_SETTLE_MAX:g} s), part of the times.",
             "Requests by the controller's own /metrics, rollouts by a watch, Events by a list.",
-            "POST creates Events, PUT writes records of what was asked.",
+            "POST creates Events, PUT writes records.",
         ]
     return result.table()
 

@@ -161,7 +161,7 @@ async def _with_bad_regex(
     await somebody.edit(f"fan-{consumers}", {"LEVEL": "after the bad expression"})
     served = await _found(watch, consumers, before) == "found" and running.is_running
     ours = "others are served" if served else "**others wait**"
-    return ("an invalid regex in somebody's annotation", "the process dies", "–", "–", ours)
+    return ("an invalid regex in one annotation", "the process dies", "–", "–", ours)
 
 
 async def _first_start(consumers: int) -> Row:

@@ -111,7 +111,7 @@ class Scene:
         running.reaches(state.word)
 
     def release(self) -> None:
-        """Let everything go on, for whoever comes next."""
+        """Resume everything for the following tests."""
         for path in (*self.folder.glob("hold-*"), *self.folder.glob("fail-*")):
             path.unlink()
         self.endpoint.hang.set()

@@ -45,7 +45,7 @@ def test_agent_exits_to_restart_all_containers(tmp_path: Path) -> None:
 
 
 def test_main_process_of_another_container_is_terminated(tmp_path: Path) -> None:
-    """TERM, or KILL after the grace; whoever started it starts it again."""
+    """TERM, or KILL after the grace period; its parent starts it again."""
     volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")
     pod.annotate("1/aa/f1")
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"

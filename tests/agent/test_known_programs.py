@@ -75,7 +75,7 @@ def served(port: int) -> str:
 
 
 def refuses(running: Agent, *words: str) -> None:
-    """Assert that the present content is refused, with the checker's words."""
+    """Assert that the current content is refused, with the output of the checker."""
     error = running.reaches("rejected")["check"]["error"]
     assert all(word in error for word in words), error
 

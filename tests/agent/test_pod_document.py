@@ -72,7 +72,7 @@ def test_document_follows_an_edit(tmp_path: Path) -> None:
 
 
 def test_refusal_shows_the_exit_status_and_no_words(tmp_path: Path) -> None:
-    """The checker's words can quote content; they stay in the pod."""
+    """The output of the checker may quote content; it stays in the pod."""
     volume, pod = Volume(tmp_path / "volume", text="good"), pod_of(tmp_path)
     check = "sh -c 'cat {dir}/text; grep -q good {dir}/text || exit 3'"
     flags = ("--dir", volume, "--target-file", pod.file, "--check", check)

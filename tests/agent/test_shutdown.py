@@ -56,7 +56,7 @@ def ends_at_once(running: Agent, *, own: float = 0.0) -> int:
 
 
 def _both(one: Callable[[], bool], other: Callable[[], bool]) -> tuple[float, float]:
-    """Note when each of two things came true."""
+    """Record when each of two things came true."""
     times: dict[int, float] = {}
 
     def check() -> bool:
@@ -89,7 +89,7 @@ def test_sigterm_stops_the_agent_without_directory(tmp_path: Path) -> None:
 
 
 def test_sigterm_stops_the_agent_while_terminating_a_container(tmp_path: Path) -> None:
-    """A restart by TERM of a process that does not end is left to whoever comes next."""
+    """A restart by TERM of a process that does not end does not delay the shutdown."""
     volume = Volume(tmp_path / "volume", text="one")
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
     process = subprocess.Popen([sys.executable, "-S", "-c", deaf, str(tmp_path / "mark")])

@@ -24,7 +24,7 @@ OTHERS = (signal.SIGALRM, signal.SIGIO, signal.SIGUSR1, signal.SIGRTMIN, signal.
 
 
 def catches(pid: int, number: int) -> bool:
-    """Tell whether the application has set a handler for a signal (proc(5), SigCgt)."""
+    """Return whether the application has set a handler for a signal (proc(5), SigCgt)."""
     if b"hotmap" in Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0-c\0")[0]:
         return False  # it has not called exec yet
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()

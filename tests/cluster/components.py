@@ -102,7 +102,7 @@ class Processes:
             time.sleep(0.001)
 
     def state(self, name: str) -> State:
-        """Say what has become of a component."""
+        """Return what has become of a component."""
         process = self.process(name)
         if process is None:
             return State.NOT_STARTED

@@ -14,7 +14,7 @@ class TestBedError(Exception):
 
 
 def disk_sentence(error: OSError) -> str | None:
-    """Say that the disk is full, or return None when `error` means something else."""
+    """Return a sentence if the disk is full, or None if `error` means something else."""
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return None
     return (

@@ -47,7 +47,7 @@ def real_cluster() -> Iterator[Cluster]:
     found = Cluster.present(folder)
     cluster = found or Cluster(folder, layout.default_settings(node=True))
     require(cluster)
-    if found is not None:  # somebody's own: left running
+    if found is not None:  # started by the user: left running
         found.up()  # mends what died, and loads the hotmap image of the present source
         yield found
         return

@@ -162,7 +162,7 @@ def load_images(where: Layout) -> int:
 
 
 def not_ready(cluster: "Cluster", *, since: float) -> str | None:
-    """Say why the node is not Ready, None when it is and has said so at or after `since`.
+    """Return why the node is not Ready, None when it is and has said so at or after `since`.
 
     `since` is POSIX seconds. A node that was killed is called Ready for another 40 s by what it
     had last reported (kubernetes: pkg/controller/nodelifecycle); a kubelet that starts reports

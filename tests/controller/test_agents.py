@@ -1,4 +1,4 @@
-"""The agents in pods are asked: what they say decides the state of a workload, and who is told."""
+"""The reports of the agents in pods determine the state of a workload and its Events."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ async def test_missing_checker_needs_a_person(world: World, agents: FakeAgents) 
 
 
 async def test_reverted_edit_is_verified_too(world: World, agents: FakeAgents) -> None:
-    """Agents were told of content that was taken back: what they hold is asked, not assumed."""
+    """Agents were nudged with content that was reverted: they are queried, nothing is assumed."""
     await followed(world)
     agent = await a_pod(world, agents)
     async with world.controller(pod_checks=QUICK) as controller:
@@ -219,10 +219,10 @@ def answer(status_line: str, body: bytes, **headers: str) -> bytes:
 @pytest.mark.parametrize(
     ("response", "words"),
     [
-        pytest.param(answer("404 Not Found", b""), "version that cannot be asked", id="old agent"),
-        pytest.param(answer("500 No", b""), "answers with an error", id="an error"),
+        pytest.param(answer("404 Not Found", b""), "too old to be queried", id="old agent"),
+        pytest.param(answer("500 No", b""), "returned an error", id="an error"),
         pytest.param(answer("302 Found", b"", Location="http://127.0.0.1:1/"),
-                     "answers with an error", id="a redirect is not followed"),
+                     "returned an error", id="a redirect is not followed"),
         pytest.param(answer("200 OK", b'{"protocol":7}'), "speaks protocol 7", id="newer agent"),
         pytest.param(answer("200 OK", b"[" * 5000), "cannot be read", id="deep"),
         pytest.param(answer("200 OK", b" " * 100_000), "cannot be read", id="large"),

@@ -171,7 +171,7 @@ async def test_namespace_annotation_added_later(world: World) -> None:
 
 
 async def test_flag_follows_all_workloads(world: World) -> None:
-    """`--follow auto` opts in whoever says nothing."""
+    """`--follow auto` opts in workloads without the annotation."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations={})
     async with world.controller(follow="auto") as controller:

@@ -72,7 +72,7 @@ def test_deployment_is_the_consumer(joined: Joined) -> None:
 
 
 def test_rollout_and_deployment_appear_in_any_order(joined: Joined) -> None:
-    """The Deployment is asked for when the second of them is seen."""
+    """The Deployment is queued when the second of them is observed."""
     joined.put(borrows(annotations=FOLLOW), "front")
     assert joined.reconciles == []
     joined.put(lent())

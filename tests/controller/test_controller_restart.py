@@ -60,7 +60,7 @@ async def test_restart_changes_nothing(world: World) -> None:
 
 
 async def test_edit_during_downtime_is_rolled(world: World) -> None:
-    """The source differs from what was last asked, so the consumer is rolled at the start."""
+    """The source differs from the last applied content, so the consumer is rolled at the start."""
     await world.config_map(LEVEL="info")
     await world.workload()
     await _run_once(world)
@@ -81,7 +81,7 @@ async def test_catch_up_rolls_unseen_change(world: World, age: float, rolled: bo
 
 
 async def test_edit_and_revert_during_downtime(world: World) -> None:
-    """The content is what was asked for, so nothing is done."""
+    """The content equals the last applied one, so nothing is done."""
     await world.config_map(LEVEL="info")
     await world.workload()
     await _run_once(world)
@@ -107,7 +107,7 @@ async def test_source_recreated_during_downtime(world: World) -> None:
 
 
 async def test_crash_between_rollout_and_record_rolls_once(world: World) -> None:
-    """The template carries the present revision, so the consumer counts as asked."""
+    """The template carries the current revision, so the content counts as applied."""
     await world.config_map(LEVEL="info")
     await world.workload()
     await _run_once(world)
@@ -130,7 +130,7 @@ async def test_crash_between_rollout_and_record_rolls_once(world: World) -> None
 
 
 async def test_undo_after_unrecorded_rollout_rolls_again(world: World) -> None:
-    """The record's content is back, yet the pods hold what was asked for in between."""
+    """The recorded content is restored, but the pods have the content applied in between."""
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.pod("web-1")

@@ -94,7 +94,7 @@ class Fleet:
         return str(found["data"]["LEVEL"])
 
     async def stale(self) -> list[str]:
-        """Say of each pod that does not run with the present content what it has instead."""
+        """Return for each pod that does not run with the present content what it has instead."""
         present = {source: await self._value(source) for source in SOURCES}
         return [
             f"{pod} has {value} of {source}, which is {present[source]}"

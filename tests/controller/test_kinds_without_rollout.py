@@ -35,7 +35,7 @@ async def uid(world: World, kind: str, name: str) -> str:
 
 
 async def test_cron_job_waits_for_its_next_run(world: World) -> None:
-    """That reads the new content; nothing is written but what was asked."""
+    """It reads the new content; nothing else is written."""
     await world.config_map(LEVEL="info")
     await world.cron_job()
     async with world.controller() as controller:

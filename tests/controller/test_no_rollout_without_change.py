@@ -1,4 +1,4 @@
-"""What changes no used content disturbs nobody: no rollout, no nudge, no Event."""
+"""Changes of unused content cause no rollout, no nudge and no Event."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ async def test_file_edit_nudges_pods(world: World) -> None:
 
 
 async def test_nudge_ignores_settle_time(world: World) -> None:
-    """A nudge disturbs nobody."""
+    """A nudge disrupts no pods, so it takes place."""
     await world.config_map(LEVEL="info")
     await world.workload(spec=files(), annotations={**REREADS, "hotmap.dev/settle": "30s"})
     await world.pod("web-1")

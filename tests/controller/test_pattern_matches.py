@@ -72,7 +72,7 @@ def test_names_that_are_known_cost_nothing() -> None:
 
 
 def test_source_may_be_covered_while_it_is_not_its_turn() -> None:
-    """Whoever asks whether to look at a consumer looks once too often, and never misses one."""
+    """`may_cover` may return True needlessly, but never misses a match."""
     found = matches(Clocks())
     patterns = glob_patterns("cm/none-*")
     found.resolve(glob_patterns("cm/*"), "shop", sources(100))

@@ -111,7 +111,7 @@ async def test_reports_are_not_repeated_after_restart(world: World) -> None:
 async def test_current_workload_is_not_checked_again_after_restart(
     world: World,
 ) -> None:
-    """Nothing was asked since."""
+    """Nothing was applied since."""
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.pod("web-1", started=time.time() + 5)
@@ -174,7 +174,7 @@ async def test_pod_checks_can_be_disabled(world: World) -> None:
         assert await check_count(controller) == 0
 
 
-# -- asked -------------------------------------------------------------------------------------
+# -- after an action ---------------------------------------------------------------------------
 
 
 async def test_rollout_is_confirmed_by_its_pods(world: World) -> None:

@@ -73,7 +73,7 @@ async def test_earlier_reloader_writes_do_not_count(world: World) -> None:
 
 
 async def test_files_are_nudged_beside_reloader(world: World) -> None:
-    """A nudge disturbs nobody, so it waits for nobody."""
+    """A nudge disrupts no pods, so it does not wait."""
     await world.config_map(LEVEL="info", page="one")
     await world.workload(spec=both("LEVEL"), annotations=REREADS)
     await world.pod("web-1")

@@ -182,7 +182,7 @@ async def test_jobs_and_cron_jobs_follow_flags(
     runs: bool,
     recreates: bool,
 ) -> None:
-    """Safe unless Reloader's defaults are asked for; and even then nothing suspended is run."""
+    """Nothing is started without --reloader-compat; and with it, nothing that is suspended."""
     namespace = f"batch-{request.node.callspec.id.lower().replace(' ', '-')}"
     for name in ("hotmap", namespace):
         with contextlib.suppress(Conflict):

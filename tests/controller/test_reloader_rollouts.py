@@ -161,7 +161,7 @@ async def test_moving_over_and_catching_up(world: World, digest: str, rolled: bo
 
 
 async def test_reloader_is_still_running(world: World, sent: list[Any]) -> None:
-    """What Reloader wrote for a change first counts as asked: one rollout, not two."""
+    """A rollout that Reloader wrote first counts as applied: one rollout, not two."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations=AUTO)
     async with controller(world) as running:

@@ -64,7 +64,7 @@ async def test_objects_created_together_arrive_in_any_order(world: World) -> Non
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
 async def test_used_data_key_edit_rolls(world: World, kind: str) -> None:
-    """One PATCH, one Event, whatever the kind; the record then holds what was asked."""
+    """One PATCH and one Event for each kind; the record then has the applied content."""
     await world.config_map(LEVEL="info")
     await world.workload(kind=kind)
     async with world.controller() as controller:

@@ -114,7 +114,7 @@ async def test_query_without_a_namespace_shows_what_may_be_read(
 async def test_header_without_a_token_is_refused(
     reviewer: tuple[Reviewer, Client], header: str
 ) -> None:
-    """Nobody is asked about it."""
+    """No review is sent for it."""
     reviews, client = reviewer
     with pytest.raises(Forbidden, match=r"^no token: send one as 'Hotmap-Authorization: Bearer"):
         await StatusAccess(client).authenticate(header)

@@ -147,7 +147,7 @@ async def test_change_during_downtime_is_sent(world: World, receiver: Receiver) 
 
 
 async def test_missed_and_seen_change_are_sent(world: World, receiver: Receiver) -> None:
-    """What is seen is told as ever; the comparison with what was asked adds nothing to it."""
+    """An observed change is sent once; the comparison with the record adds nothing."""
     await world.config_map(LEVEL="info")
     await world.workload()
     muted = "--webhook-url is set"

@@ -120,7 +120,7 @@ class Shop:
         return items
 
     async def report(self, kind: str, name: str, status: Object) -> None:
-        """Report a status in the place of whoever does that on a whole cluster."""
+        """Report a status in place of the controller that does so in a full cluster."""
         patch = json.dumps({"status": status})
         await self.kubectl(
             *("patch", kind, name, "--subresource=status", "--type=merge", "--patch", patch)
@@ -437,7 +437,7 @@ async def _known(controller: Controller) -> bool:
 
 
 async def _watched(controller: Controller) -> Mapping[str, bool]:
-    """Tell which resources are watched and complete; it is ready, whichever they are."""
+    """Return which resources are watched and complete; it is ready, whichever they are."""
     url = f"http://127.0.0.1:{controller.port}/readyz"
     async with aiohttp.ClientSession() as http, http.get(url) as response:
         detail = await response.json()

@@ -102,7 +102,7 @@ class World:
     ) -> Controller:
         """A controller with a short settle time that serves on a free port.
 
-        It holds nobody for rolling often, since tests pack hours into seconds.
+        It suppresses no rollouts, since tests pack hours into seconds.
         """
         follow = settings.pop("follow", "off")
         defaults = settings.pop("defaults", Defaults(follow=follow))

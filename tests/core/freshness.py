@@ -58,7 +58,7 @@ def app(data: dict[str, str] = A, **options: Any) -> ConfigMap:
 
 
 def applied_record(who: Consumer, *items: ConfigMap) -> Record:
-    """Make the record of a consumer that was last asked for these sources."""
+    """Make the record of a consumer to which these sources were last applied."""
     snapshots = take_snapshots(who.uses, sources(*items), KEY)
     first = assess(who, None, snapshots, Facts(now=0, revision=""))
     return record_applied(who, None, first.findings, key_id=KEY.id, generation=1)
@@ -72,7 +72,7 @@ def assess_change(
     started: Sequence[float | None] | None = None,
     **facts: Any,
 ) -> Assessment:
-    """Judge a consumer that was asked for `before` (None: no record) and finds `now`.
+    """Assess a consumer to which `before` was applied (None: no record) and that finds `now`.
 
     `started` are the starts of its pods; None says that nobody has looked.
     """

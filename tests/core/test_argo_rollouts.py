@@ -89,7 +89,7 @@ def test_template_of_an_unsupported_kind_is_reported(kind: str) -> None:
 def assess_change(
     who: Consumer, *, applied_generation: int = 1, changed_at: float = 100.0, now: float = 200.0
 ) -> Assessment:
-    """Judge a consumer whose LEVEL changed since it was asked."""
+    """Assess a consumer whose LEVEL changed since it was applied."""
     old = sources(config_map("app", {"LEVEL": "info"}))
     new = sources(config_map("app", {"LEVEL": "debug"}, version=2, changed_at=changed_at))
     first = assess(who, None, take_snapshots(who.uses, old, KEY), Facts(0, ""))

@@ -1,4 +1,4 @@
-"""By when the last change of a source had happened, as far as anybody can know."""
+"""The bounds of the time of a source's last change."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ class Controller:
         return read_shard(self.state).get(self.cluster.consumer.uid)
 
     def since(self, record: Record | None, current: SourceSnapshot) -> list[ObservedChange]:
-        """List the changes of used data keys that were seen since a source was asked for."""
+        """List the observed changes of used data keys since a source was applied."""
         for one in record.sources if record else ():
             if one.name == current.source.name:
                 version = int(one.resource_version or 0)
@@ -261,7 +261,7 @@ class Controller:
         return []
 
     def decide(self) -> tuple[Assessment, Plan, str]:
-        """Judge and plan from what is true now."""
+        """Assess and plan from the current state."""
         cluster, record = self.cluster, self.record
         consumer = cluster.observed()
         snapshots = take_snapshots(consumer.uses, cluster.sources, KEY)
@@ -515,7 +515,7 @@ class Convergence(RuleBasedStateMachine):
     @precondition(lambda self: self.cluster.startable and len(self.cluster.data) == 2)
     @rule()
     def lose_state(self) -> None:
-        """Lose what was asked; without catch-up, what is stale then stays so until it restarts."""
+        """Lose the record; without catch-up, stale pods then stay stale until they restart."""
         if self.policy.catch_up or self.stale() == []:
             self.controller.state = "gone"
             self.causes += self.policy.catch_up

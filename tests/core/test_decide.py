@@ -20,7 +20,7 @@ SETTLING = Policy(opted_in=True, auto=frozenset(("ConfigMap",)), settle=5.0, set
 
 
 def recorded(who: Consumer) -> Record:
-    """Record that a consumer was asked for BEFORE."""
+    """Record that BEFORE was applied to a consumer."""
     findings = decide(snapshot(who, BEFORE)).assessment.findings
     return record_applied(who, None, findings, key_id=KEY.id, generation=who.generation)
 
@@ -48,7 +48,7 @@ def edited(*, now: float, first: float | None, last: float | None, policy: Polic
 def test_settle_time_counts_from_the_changes(
     first: float | None, last: float | None, left: float | None
 ) -> None:
-    """Whatever else asked for the decision in the meantime."""
+    """Independent of other triggers of the decision."""
     decision = edited(now=1000.0, first=first, last=last, policy=SETTLING)
     assert decision.starts_new_pods
     assert decision.settle_in == (None if left is None else pytest.approx(left))
@@ -61,7 +61,7 @@ def test_settle_time_of_zero_waits_for_nothing() -> None:
 
 
 def stale(waited: float) -> Snapshot:
-    """Take a snapshot in which the source is older than what was asked for."""
+    """Take a snapshot in which the source is older than the applied version."""
     who = deployment(ENV)
     record = recorded(who)
     (source,) = record.sources

@@ -12,7 +12,7 @@ from hotmap.core.decide.document import read_snapshot, snapshot_document
 
 @pytest.mark.parametrize("name", sorted(names("input")))
 def test_snapshot_gives_the_expected_decision(name: str) -> None:
-    """Equal snapshots give equal decisions, whoever took them."""
+    """Equal snapshots give equal decisions."""
     expected = json.loads((FOLDER / "output" / f"{name}.json").read_text())
     assert replay(read_case(name)) == expected
 

@@ -267,7 +267,7 @@ def test_change_times_are_bounded(text: str | None, seconds: float | None) -> No
 
 
 def test_last_write_bounds_the_last_change() -> None:
-    """The newest managedFields time counts, whoever wrote, but not on a subresource."""
+    """The newest managedFields time of any manager counts, but not of a subresource."""
     item = config_map(data={"a": "1"})
     entries = [
         {"manager": "kubectl", "time": "1970-01-01T00:00:05Z"},

@@ -115,7 +115,7 @@ def test_message_of_a_hold_stays_the_same_while_it_lasts() -> None:
 
 
 def test_nudge_is_never_held() -> None:
-    """It disturbs nobody."""
+    """It disrupts no pods."""
     assert limited(rolled("ABABAB", every=1), "A", NUDGE) == NUDGE
 
 
@@ -200,7 +200,7 @@ def test_hundred_edits_in_two_seconds_are_three_rollouts() -> None:
 
 @given(st.lists(st.tuples(st.floats(0, 2000), st.sampled_from("ABC")), max_size=60))
 def test_at_most_five_rollouts_between_the_same_contents(edits: list[tuple[float, str]]) -> None:
-    """Whoever asks whenever: any ten minutes see at most five returns to the same contents."""
+    """Any ten minutes have at most five returns to the same contents."""
     rollouts, now, times, content = RolloutTimes(), NOW, [], "A"
     for pause, wanted in edits:
         now += pause

@@ -57,7 +57,7 @@ from hotmap.core.model.state import UNVOUCHED
 def test_rule_0_template_has_the_current_revision(
     written_at: float | None, changed_at: float | None, verdict: Verdict
 ) -> None:
-    """A template with the present revision, written by us since the change, was asked."""
+    """A template with the current revision, written by us since the change, counts as applied."""
     now = [app(B_FROZEN, version=2, changed_at=changed_at)]
     snapshots = take_snapshots(deployment().uses, sources(*now), KEY)
     revision = revision_of(snapshots, KEY, uid="uid-web", live_needs_rollout=False)
@@ -244,7 +244,7 @@ def test_rule_1_catch_up_waits_for_a_rollout(waited: float, verdict: Verdict) ->
     ],
 )
 def test_rule_2_stale_store_waits(version: int, uid: str, verdict: Verdict) -> None:
-    """A version older than the one asked for comes from a stale store: do nothing."""
+    """A version older than the applied one comes from a stale store: do nothing."""
     now = [app(B_FROZEN, version=version, uid=uid)]
     assert assess_change(deployment(), [app(version=10)], now).verdict is verdict
 
@@ -256,7 +256,7 @@ def test_rule_2_comes_before_every_action() -> None:
     assert assess_change(deployment(TWO), before, now).verdict is Verdict.WAIT
 
 
-# -- rules 3, 4 and 5: compared with what was asked -------------------------------------------
+# -- rules 3, 4 and 5: compared with the record ------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_rule_3_recreated_with_the_same_content_is_fresh() -> None:
 @pytest.mark.parametrize(
     ("generation", "written_at", "started", "verdict"),
     [
-        pytest.param(2, 90, [95], Verdict.FROZEN, id="a pod has what we asked for meanwhile"),
+        pytest.param(2, 90, [95], Verdict.FROZEN, id="a pod has the content applied meanwhile"),
         pytest.param(2, 90, None, Verdict.CHECK_PODS, id="the pods have to be looked at"),
         pytest.param(2, 90, [200], Verdict.ADOPT, id="they are proven younger"),
         pytest.param(2, None, [95], Verdict.UP_TO_DATE, id="an undo wrote the revision"),
@@ -297,7 +297,7 @@ def test_rule_3_recreated_with_the_same_content_is_fresh() -> None:
 def test_rule_3_a_crash_kept_our_last_rollout_from_the_record(
     generation: int, written_at: float | None, started: list[float | None] | None, verdict: Verdict
 ) -> None:
-    """The record's content is back, but the template was asked for another one meanwhile."""
+    """The recorded content is restored, but another one was applied meanwhile."""
     other = take_snapshots(deployment().uses, sources(app(B_FROZEN)), KEY)
     revision = revision_of(other, KEY, uid="uid-web", live_needs_rollout=False)
     who = deployment(generation=generation, revision=revision, written_at=written_at)
@@ -369,7 +369,7 @@ def test_rule_6_the_generation_moved(
 ) -> None:
     """A change beside one of the consumer itself: its own rollout may have taken it.
 
-    A live change that needs new pods is judged in the same way.
+    A live change that needs new pods is assessed in the same way.
     """
     spec, change = (FILES, B_LIVE) if live_needs_rollout else (ENV, B_FROZEN)
     assessment = assess_change(

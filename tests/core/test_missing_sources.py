@@ -40,7 +40,7 @@ def test_deleted_source_changes_nothing(spec: str) -> None:
 
 
 def test_deleted_source_that_returns_with_other_content_is_a_change() -> None:
-    """What was last asked for outlives the source."""
+    """The record of a source outlives the source."""
     who = deployment()
     record = record_after(who, applied_record(who, app()), assess_change(who, [app()], []))
     assert assess_change(who, record, [app(B_FROZEN, uid="uid-2")]).verdict is Verdict.FROZEN

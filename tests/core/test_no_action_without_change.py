@@ -83,7 +83,7 @@ def decided(
     version: int = 1,
     started: float = 50,
 ) -> tuple[Assessment, Plan]:
-    """Judge and plan for content that was written at 100 s, with a pod of a known age."""
+    """Assess and plan for content that was written at 100 s, with a pod of a known age."""
     held = {} if data is None else sources(config_map(data=data, version=version, changed_at=100))
     snapshots = take_snapshots(who.uses, held, KEY)
     live_needs_rollout = live_change_needs_rollout(who, policy)
@@ -100,7 +100,7 @@ def decided(
 
 
 def applied_record(who: Consumer, policy: Policy, data: dict[str, str]) -> Record:
-    """Make the record of a consumer that was asked for some content."""
+    """Make the record of a consumer to which some content was applied."""
     assessment, _ = decided(who, policy._replace(catch_up=False), None, data)
     return record_applied(who, None, assessment.findings, key_id=KEY.id, generation=1)
 
@@ -150,7 +150,7 @@ def test_settled_plan_is_not_made_again(
     after: dict[str, str],
     generation: int,
 ) -> None:
-    """Once what is present was asked for, the same facts give no more actions."""
+    """Once the current content is applied, the same facts give no more actions."""
     who = consumer_of(template, generation)
     record = applied_record(who, policy, before)
     assessment, plan = decided(who, policy, record, after, version=2)

@@ -48,10 +48,10 @@ def planned(
     applied_generation: int | None = None,
     **facts: Any,
 ) -> Plan:
-    """Plan for a consumer that was asked for A and now finds other data (None: deleted).
+    """Plan for a consumer to which A was applied and that now finds other data (None: deleted).
 
     Its annotations say what it permits; `seen` tells whether anybody saw which data keys changed,
-    `applied_generation` its generation when it was asked, if that is another one by now.
+    `applied_generation` its generation when A was applied, if that differs from the current one.
     """
     policy = read_policy(who)
     old = sources(before or config_map("app", A))
@@ -488,7 +488,7 @@ def test_verdicts_without_actions(
 
 
 def test_early_window_records_nothing_as_applied() -> None:
-    """Files are refreshed meanwhile, but nothing counts as asked and it is looked at again."""
+    """Files are refreshed meanwhile, but nothing counts as applied, and it is checked again."""
     who = opted_in("Deployment", FILES, {"rereads": "true"})
     snapshots = take_snapshots(who.uses, sources(config_map("app", LIVE)), KEY)
     finding = Finding(snapshots[0], Verdict.LIVE, "changed")
@@ -500,7 +500,7 @@ def test_early_window_records_nothing_as_applied() -> None:
 
 @pytest.mark.parametrize(("data", "confirms"), [(A, True), (UNUSED, False), (FROZEN, False)])
 def test_confirming_plan_is_marked(data: dict[str, str], confirms: bool) -> None:
-    """A plan that says no more than "still as asked" can be told from one that explains."""
+    """A plan that only confirms the record is distinguished from one with a reason."""
     assert planned(opted_in("Deployment", ENV), data).confirms is confirms
 
 

@@ -99,7 +99,7 @@ def only(
 def test_start_time_decides_what_was_loaded(
     wish: DesiredContent, at: float | None, known: Confidence
 ) -> None:
-    """Proven, or probably, by time alone; what a template was asked for plays no part yet."""
+    """Proven or probable by time alone; the template is not considered yet."""
     _, loaded = only(wish, seen(at))
     assert loaded.confidence is known
 
@@ -113,7 +113,7 @@ def test_start_time_decides_what_was_loaded(
         ),
         pytest.param("kid.other", False, Confidence.UNKNOWN, id="its template names other content"),
         pytest.param("", False, Confidence.UNKNOWN, id="its template names nothing"),
-        pytest.param("", True, Confidence.INFERRED, id="all pods are of the template asked for"),
+        pytest.param("", True, Confidence.INFERRED, id="all pods have the applied template"),
     ],
 )
 def test_template_revision_is_evidence_for_its_pods(
@@ -144,7 +144,7 @@ def test_current_template_requires_our_write_after_the_change(
 
 
 def test_proven_start_outweighs_template_revision() -> None:
-    """What is proven stays proven, whatever the template was asked for."""
+    """A proof does not depend on the template."""
     _, loaded = only(ENV_WISH, seen(1010, revision="kid.other"))
     assert loaded.confidence is Confidence.PROVEN
 

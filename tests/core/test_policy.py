@@ -323,7 +323,7 @@ def test_misspelled_annotation_is_seen() -> None:
     ],
 )
 def test_kinds_without_rollout(kind: str, text: str, on_change: OnChange) -> None:
-    """What may be done to a kind without rollouts has to be asked for by its own word."""
+    """An action on a kind without rollouts has to be requested by its own value."""
     annotations = {"hotmap.dev/on-change": text}
     who = (
         cron_job(annotations=annotations)
@@ -346,7 +346,7 @@ def test_kinds_without_rollout(kind: str, text: str, on_change: OnChange) -> Non
     ],
 )
 def test_policy_takes_live_changes(annotations: dict[str, str], takes: bool) -> None:
-    """A live change needs no new pods where somebody re-reads, unless rollouts are asked for."""
+    """A live change needs no new pods if the files are re-read, except with strategy rollout."""
     assert policy(annotations).takes_live_changes() is takes
 
 

@@ -124,7 +124,7 @@ def test_hostile_expression_takes_linear_time() -> None:
 
 
 def test_hotmap_annotations_go_first() -> None:
-    """Where hotmap.dev/follow stands, Reloader's annotations are not asked."""
+    """With hotmap.dev/follow, Reloader's annotations are ignored."""
     said = {AUTO: "true", "hotmap.dev/follow": "off"}
     assert not read_policy(deployment(annotations=said)).opted_in
 

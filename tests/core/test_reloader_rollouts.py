@@ -106,7 +106,7 @@ def test_renamed_annotations_are_kept() -> None:
 
 
 def test_mark_that_another_wrote_after_the_change() -> None:
-    """A running Reloader, or we before a crash, asked already: nothing more is to do."""
+    """A running Reloader, or hotmap before a crash, applied it already: no action."""
     new = read(NEW, version=2, changed_at=50)
     before = applied_record(marked(""), read(OLD))
     who = marked(new.stamp, generation=2, written_at=51)

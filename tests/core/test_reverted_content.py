@@ -32,7 +32,7 @@ A = {"LEVEL": "info", "app.yaml": "a: 1"}
 
 
 def applied_record(consumer: Consumer, data: dict[str, str]) -> Record:
-    """Make the record of a consumer that was asked for a ConfigMap's content."""
+    """Make the record of a consumer to which a ConfigMap's content was applied."""
     snapshots = take_snapshots(consumer.uses, sources(config_map(data=data)), KEY)
     assessment = assess(consumer, None, snapshots, Facts(now=0, revision=""))
     return record_applied(
@@ -54,7 +54,7 @@ def assess_change(
     pods_checked: bool = True,
     gone: bool = False,
 ) -> Assessment:
-    """Judge a consumer of ConfigMap app that was asked for A, with windows in between."""
+    """Assess a consumer of ConfigMap app to which A was applied, with windows in between."""
     consumer = deployment(spec, rolling=rolling)
     record = applied_record(consumer, A)
     record = Record(record.uid, KEY.id, 1, record.sources, recorded)
@@ -236,7 +236,7 @@ def test_first_rollout_leaves_nothing() -> None:
 
 
 def test_workload_without_uses_has_no_window() -> None:
-    """Whoever uses nothing has no window to examine."""
+    """A consumer without uses has no window to examine."""
     consumer = deployment("")
     uses = consumer.uses
     record = Record(consumer.uid, KEY.id, 1, windows=(WENT,))

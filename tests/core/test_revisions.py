@@ -73,7 +73,7 @@ def test_revision_names_content(
 
 
 def test_revision_is_bound_to_its_consumer() -> None:
-    """Two consumers of the same content have different revisions: a clone is not asked."""
+    """Two consumers of the same content have different revisions: a clone is not up to date."""
     snapshots = take_snapshots(deployment().uses, sources(app()), KEY)
     revisions = {
         revision_of(snapshots, KEY, uid=uid, live_needs_rollout=False) for uid in ("u", "v")

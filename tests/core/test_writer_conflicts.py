@@ -107,7 +107,7 @@ def test_state_at_adoption_is_no_conflict() -> None:
 
 
 def test_own_reloader_style_writes_are_no_conflict() -> None:
-    """Whoever goes on from Reloader's way of writing to hotmap's is not told of a Reloader."""
+    """After a change from Reloader's strategy to hotmap's, no Reloader is reported."""
     record = record_reloader_write(RECORD, now=4990.5)
     assert found(web("k.now", ("Reloader", 4991, VARIABLE)), record) is None
     assert found(web("k.now", ("Reloader", 4993, VARIABLE)), record) is not None
@@ -142,7 +142,7 @@ def test_reason_names_the_other_writer(who: Consumer, words: str) -> None:
     ],
 )
 def test_hold_expires(who: Consumer, at: float) -> None:
-    """Ten minutes after the other's last write nothing is held any more, whoever it was."""
+    """Ten minutes after the last write of any other controller, no rollout is suppressed."""
     seen = found(who)
     assert seen is not None
     assert seen.until == at + HELD == at + 600
@@ -228,11 +228,11 @@ def test_rollout_is_left_to_other_writer() -> None:
 
 
 def test_files_are_nudged_beside_other_writer() -> None:
-    """A nudge disturbs nobody, so it is never held."""
+    """A nudge disrupts no pods, so it is never suppressed."""
     assert defer_to(NUDGE, OTHER, reported=True, now=NOW) is NUDGE
     assert defer_to(WAITING, OTHER, reported=False, now=NOW).requeue_after == 1.0
 
 
 def test_flap_breaker_names_it_too() -> None:
-    """Whoever is held for rolling too often learns who takes the rollouts back."""
+    """A suppression for too many rollouts names the writer that reverts them."""
     assert defer_to(BRAKED, REMOVED, reported=True, now=NOW).reason.endswith("; it was removed")

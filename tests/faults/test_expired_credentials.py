@@ -72,7 +72,7 @@ async def test_token_without_a_file_is_tried_once_per_attempt(
 async def test_concurrent_calls_share_the_renewed_token(
     server: FaultServer, tmp_path: Path
 ) -> None:
-    """Each is repeated with the new token, whoever of them read it."""
+    """Each is repeated with the new token, which one of them read."""
     token = tmp_path / "token"
     token.write_text("old")
     server.token = "new"

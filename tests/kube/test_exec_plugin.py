@@ -112,7 +112,7 @@ def plugin(tmp_path: Path) -> Plugin:
 def kubeconfig(
     tmp_path: Path, server: Server, plugin: Plugin, authority: Authority
 ) -> Callable[..., str]:
-    """Write a kubeconfig whose user logs in by the plugin."""
+    """Write a kubeconfig whose user has the plugin."""
     (tmp_path / "ca.crt").write_bytes(authority.pem)
 
     def write(*, user: dict[str, Any] | None = None, **settings: Any) -> str:

@@ -154,7 +154,7 @@ class SimulatedPod:
 
 
 class Event(NamedTuple):
-    """A change of an object, for whoever watches."""
+    """A change of an object, for watches."""
 
     at: float
     kind: str
@@ -311,7 +311,7 @@ class Cluster:
 
     @property
     def is_settled(self) -> bool:
-        """Tell whether all pods of the newest template run and no other does."""
+        """Return whether all pods of the newest template run and no other does."""
         return (
             self.observed_generation == self.generation
             and len(self.pods) == self.replicas
@@ -389,7 +389,7 @@ class Cluster:
                 pod.read[use] = self._content(use, at)
 
     def _can_start(self, pod: SimulatedPod) -> bool:
-        """Tell whether all is there that is not optional."""
+        """Return whether all is there that is not optional."""
         for use in pod.template.uses():
             held = self.data(use.source.name)
             if use.optional:
@@ -474,7 +474,7 @@ class Cluster:
     # -- the truth -----------------------------------------------------------------------------
 
     def stale_pods(self, *, rereads: bool) -> Iterator[str]:
-        """Say of each pod that does not hold the present content what it holds."""
+        """Return for each pod that does not hold the present content what it holds."""
         for pod in self.pods:
             if pod.started is None or pod.ends is not None:
                 continue
@@ -486,11 +486,11 @@ class Cluster:
                     yield f"{pod.name} holds {held} of {use.path}, which is {present}"
 
     def _keeps(self, use: Use) -> bool:
-        """Tell whether a pod is to keep what it has, since the source is gone."""
+        """Return whether a pod is to keep what it has, since the source is gone."""
         return self.data(use.source.name) is None
 
     def missing(self, templates: Iterable[_Template]) -> bool:
-        """Tell whether something is not there that some template needs."""
+        """Return whether something is not there that some template needs."""
         return any(
             not use.optional
             and (

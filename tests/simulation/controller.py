@@ -67,7 +67,7 @@ class Controller:
         #: The text of the state.
         self.state = write_shard([])
         self.is_up = False
-        #: What was decided, in words, for whoever reads a failure.
+        #: The decisions as text, for the message of a failure.
         self.said: list[str] = []
         self._position = 0
 
@@ -230,7 +230,7 @@ class Controller:
 
     @property
     def is_idle(self) -> bool:
-        """Tell whether nothing is due, on its way or unwritten."""
+        """Return whether nothing is due, on its way or unwritten."""
         return not self._pending and not self._due and self._position == len(self.cluster.events)
 
     def _work(self, work: str) -> None:
@@ -357,7 +357,7 @@ class Controller:
             self._due["reconcile"] = self.cluster.now
 
     def status(self) -> ConsumerStatus:
-        """Say what `hotmap status` would."""
+        """Return what `hotmap status` would."""
         consumer = self._index.consumer(WEB)
         assert consumer is not None
         record = self._records.get(consumer.uid)

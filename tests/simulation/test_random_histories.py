@@ -23,7 +23,7 @@ _COUNT = int(os.environ.get("HOTMAP_HISTORIES", "300"))
 
 
 def broken_promise(result: HistoryResult) -> str:
-    """Say which promise a history breaks, "" for none.
+    """Return which promise a history breaks, "" for none.
 
     Every change in it is seen by a controller, or leaves a difference to what was recorded. So the
     pods have to hold the present content once it is quiet, unless new ones could not start, or
@@ -40,7 +40,7 @@ def broken_promise(result: HistoryResult) -> str:
 
 
 def report(seed: int, result: HistoryResult) -> str:
-    """Tell a history that breaks a promise."""
+    """Report a history that breaks a promise."""
     return "\n  ".join([f"history {seed}: {broken_promise(result)}", *result.log])
 
 

@@ -142,7 +142,7 @@ def _nothing(number: int, version: int, state: State) -> bytes:
 
 
 def number_of(name: str) -> int:
-    """Tell the number of the workload of a name."""
+    """Return the number of the workload of a name."""
     return int(name.rpartition("-")[2])
 
 

@@ -1,4 +1,4 @@
-"""What is true at the end of every story about a controller, whatever went wrong in it.
+"""The invariants at the end of every scenario with controllers, after any fault.
 
 Judged from the cluster's objects and from a watch of the consumers that the test kept by itself;
 that nothing secret was shown is for `leaks` to find. The revision that a template must
@@ -38,7 +38,7 @@ class Rollouts:
         self._written: dict[str, list[str]] = {}
 
     def note(self, consumer: Object) -> None:
-        """Note a consumer as a watch event shows it."""
+        """Record a consumer as a watch event shows it."""
         name, revision = consumer["metadata"]["name"], revision_in(consumer)
         before = self._last.get(name)
         self._last[name] = revision
@@ -51,7 +51,7 @@ class Rollouts:
 
 
 class Snapshot(NamedTuple):
-    """The objects that a story ends with."""
+    """The objects at the end of a scenario."""
 
     #: of the consumers' namespace
     config_maps: Sequence[Object]
@@ -71,7 +71,7 @@ def broken(
     settled: Mapping[str, int],
     left_alone: Collection[str] = (),
 ) -> list[str]:
-    """Say which invariants do not hold, a sentence each; empty when all do.
+    """Return which invariants do not hold, a sentence each; empty when all do.
 
     `settled` counts, per consumer, the settled changes of what it uses; who is not named had none.
     The template of those `left_alone` is their owner's business: they may carry any revision.

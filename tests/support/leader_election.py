@@ -214,7 +214,7 @@ class Election:
         )
 
     def most_reads(self, seconds: float) -> int:
-        """Say how often a candidate reads a Lease at most that it acquires after some time.
+        """Return how often a candidate reads a Lease at most that it acquires after some time.
 
         A busy machine makes it read less often, so that this holds on any. Added are the reads
         at either end, and one after a conflict.

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 __all__ = ["PLANTED", "forms", "leaks"]
 
-#: Every Secret's value of these stories begins with this. Its first six characters are part of no
+#: Every value of a Secret in these tests begins with this. Its first six characters are part of no
 #: word that a log has (five of them are part of "password").
 PLANTED = "swordfish"
 _BEGINNING = 6
@@ -38,7 +38,7 @@ def forms(value: str) -> set[str]:
 
 
 def leaks(texts: Iterable[str], values: Collection[str]) -> Iterator[str]:
-    """Say where a value is shown, a sentence each."""
+    """Return where a value is shown, a sentence each."""
     sought = sorted({form for value in values for form in forms(value)})
     for text in texts:
         for form in sought:

@@ -1,4 +1,4 @@
-"""One story about controllers in a cluster: people, kubelets, processes, and how it must end.
+"""One scenario with controllers in a cluster: edits, kubelets, processes, and the invariants.
 
 Everything goes over HTTPS, so that a scenario runs on the test's own API server as on a real one.
 The test plays the kubelets, and remembers what each pod read when it started. Consumers are
@@ -138,7 +138,7 @@ class Pods:
 
 
 class Scenario:
-    """What people do to a cluster, and what is asked of it afterwards."""
+    """Edits of a cluster and the checks after them."""
 
     def __init__(
         self, client: Client, folder: Path, kubeconfig: Path, *, namespace: str, is_alive: bool
@@ -469,7 +469,7 @@ class Scenario:
                 )
 
     async def watch(self) -> None:
-        """Note every state of every consumer, for ever, over as many connections as it takes.
+        """Record every state of every consumer, for ever, over as many connections as it takes.
 
         Only a server that has lost its history shows some of them together.
         """
@@ -504,7 +504,7 @@ class Scenario:
 async def scenario(
     client: Client, folder: Path, kubeconfig: Path, *, namespace: str, is_alive: bool
 ) -> AsyncIterator[Scenario]:
-    """Begin a story in a namespace of its own; at its end nothing of it runs, or was given away."""
+    """Run a scenario in its own namespace; at its end, stop its processes and check for leaks."""
     found = Scenario(client, folder, kubeconfig, namespace=namespace, is_alive=is_alive)
     for name in (found.namespace, found.own):
         with suppress(AlreadyExists):

@@ -34,7 +34,7 @@ def _is_reserved(path: Path) -> bool:
 
 
 def published(mount: Path) -> str:
-    """Say where `..data` points."""
+    """Return where `..data` points."""
     return str((mount / "..data").readlink())
 
 

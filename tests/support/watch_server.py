@@ -420,7 +420,7 @@ def _status(code: int, reason: str, message: str) -> dict[str, Any]:
 
 
 def _is_collection(path: str) -> bool:
-    """Tell the path of a collection, of all namespaces or of one, from that of an object."""
+    """Return the path of a collection, of all namespaces or of one, from that of an object."""
     parts = path.strip("/").split("/")
     parts = parts[2:] if parts[0] == "api" else parts[3:]
     return len(parts) == 1 or (len(parts) == 3 and parts[0] == "namespaces")

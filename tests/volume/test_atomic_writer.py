@@ -202,7 +202,7 @@ def test_foreign_files_beside_the_projected_ones_stay(tmp_path: Path) -> None:
 
 
 def test_foreign_file_in_the_place_of_a_link_stays(tmp_path: Path) -> None:
-    """A user-visible name that is taken is left to whoever took it (W13)."""
+    """A user-visible name that exists already is not overwritten (W13)."""
     (tmp_path / "a").write_text("mine")
     writer = AtomicWriter(str(tmp_path))
     assert writer.write(files(a="1")) is True

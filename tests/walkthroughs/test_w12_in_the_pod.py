@@ -62,7 +62,7 @@ async def test_nginx_is_signalled(backend: Backend, record_property: Note) -> No
 
 
 async def test_broken_nginx_conf_is_not_loaded(backend: Backend) -> None:
-    """No signal is sent, the old one is served on, and whoever looks is told; then it is mended."""
+    """No signal is sent, the old content is served, and the status says so; then it is fixed."""
     needs(backend, "nginx")
     port = free_port()
     web = Application(backend, port)

@@ -162,8 +162,8 @@ class LocalOptions(NamedTuple):
     authorization: Annotated[
         str,
         Flag(
-            "Who may do what: rbac enforces roles and bindings, allow permits everything to "
-            "everybody with a valid token.",
+            "Authorization mode: rbac enforces roles and bindings; allow permits every request "
+            "with a valid token.",
             "allow|rbac",
             type=QuotedChoice(("allow", "rbac")),
         ),
@@ -179,8 +179,8 @@ class LocalOptions(NamedTuple):
     image: Annotated[
         tuple[str, ...],
         Flag(
-            "What an image runs: host:CMD for a program of this machine, or a directory that is "
-            "its root file system. Repeatable. Several well-known images are known.",
+            "The content of an image: host:CMD for a program of this machine, or a directory with "
+            "its root file system. Repeatable. Some well-known images are predefined.",
             "NAME=host[:CMD]|DIR[:CMD]",
         ),
     ] = ()

@@ -109,7 +109,7 @@ class ControllerFlags(NamedTuple):
     pod_check_rate: Annotated[
         float | None,
         Flag(
-            "Workloads per second whose pods are checked after a rollout or at first sight; "
+            "Workloads per second whose pods are checked after a rollout or an adoption; "
             "0 disables the checks.",
             "N",
             type=Rate(0, 100),

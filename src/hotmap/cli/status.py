@@ -40,7 +40,7 @@ _UNKNOWN_STATES = ("unknown", "unverified", "delivered")
 #: States that no further waiting changes for the better.
 _REACHED = ("current", "delivered")
 
-#: Seconds for which workloads need somebody's doing before waiting ends: a source that is created
+#: Seconds for which workloads require a user's action before waiting ends: a source that is created
 #: together with its workloads may be missing for a moment, and a fix may be on its way.
 _FINAL_AFTER = 2.0
 

@@ -303,7 +303,7 @@ def _refuse_unsupported(name: str, user: _User) -> None:
     if user.username is not None:
         raise SettingsError(
             f"{title} uses 'username', which is not supported: use a token; Kubernetes"
-            " itself dropped passwords in 1.19"
+            " removed passwords in 1.19"
         )
 
 

@@ -1,8 +1,8 @@
-"""Lets work that is done object by object give way to everything else on the event loop.
+"""Divides loops over many objects into slices, so that they do not block the event loop.
 
-Whoever waits for nothing keeps the loop to itself, however short each of its steps is: a thousand
-objects of a millisecond are a second in which no Lease is renewed and no probe is answered. So
-loops over objects ask here between two of them; all of them together get one slice of each turn.
+A task that does not await blocks the loop, however short each of its steps is: with a thousand
+objects of a millisecond each, no Lease is renewed and no probe is answered for a second. So loops
+over objects call `share_loop` between two objects; all of them together get one slice per turn.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ class Recorder:
         return RecorderStatistics(writer.created, writer.counted, dropped, len(writer))
 
     def _is_known(self, key: EventKey, now: float) -> bool:
-        """Tell whether a problem was reported recently; if not, record that it is reported now."""
+        """Return whether a problem was reported recently; if not, record the report."""
         reported_at = self._standing.get(key)
         is_known = reported_at is not None and now - reported_at <= REMIND_AFTER
         if not is_known:

@@ -163,7 +163,7 @@ class Store(Generic[S]):
         self._drop(key)
 
     def put_unreadable(self, key: ObjectKey, found: UnreadableObject) -> None:
-        """Note that an object exists and cannot be read, and drop its value.
+        """Record that an object exists and cannot be read, and drop its value.
 
         Listeners get that like any other change; `unreadable` tells it from a deletion.
         """

@@ -4,9 +4,9 @@ Everything is read from a copy in this process that follows etcd by a watch, as 
 kube-apiserver does; writes are transactions that compare the revision at which a key was read.
 Requests go to etcd's JSON gateway (etcd: api/etcdserverpb/gw), so no gRPC library is needed.
 
-A write blocks this process until etcd has answered, a few milliseconds: whoever decides and writes
-without awaiting in between cannot be overtaken here either. Other API servers may write the same
-keys. A write that such a server was faster than raises `StaleRead`, after the copy has seen it.
+A write blocks this process until etcd has answered, a few milliseconds, so code that reads and
+writes without awaiting in between is not interrupted. Other API servers may write the same keys. If
+such a server has written first, `StaleRead` is raised once the copy has that write.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class EtcdStore:
         return base64.b64decode(found[0].get("value", "")) if found else None
 
     def catch_up(self) -> None:
-        """See every write that etcd has acknowledged to anybody.
+        """Read every write that etcd has acknowledged to any client.
 
         Raises:
             Unavailable: etcd does not answer, or the watch is too slow.

@@ -46,7 +46,7 @@ def is_quantity(text: str) -> bool:
 
 
 def is_binary(text: str) -> bool:
-    """Tell whether a quantity has a binary unit."""
+    """Return whether a quantity has a binary unit."""
     return text.endswith("i")
 
 

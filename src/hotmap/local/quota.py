@@ -34,7 +34,7 @@ _OUTSIDE = ("NodePort", "LoadBalancer")
 
 
 def counts(kind: Kind, resource: str) -> bool:
-    """Tell whether objects of a kind may use a resource of a quota."""
+    """Return whether objects of a kind may use a resource of a quota."""
     if resource == f"count/{kind.resource}":
         return True
     if kind.group:
@@ -52,7 +52,7 @@ def counts(kind: Kind, resource: str) -> bool:
 
 
 def usage_of(kind: Kind, obj: JsonObject) -> Usage:
-    """Say what one object uses."""
+    """Return what one object uses."""
     used: Usage = {f"count/{kind.resource}": Decimal(1)}
     if kind.group:
         return used
@@ -123,7 +123,7 @@ def total(usages: Iterable[Usage]) -> Usage:
 
 
 def is_in_scope(quota: JsonObject, kind: Kind, obj: JsonObject) -> bool:
-    """Tell whether a quota is about an object; only pods can be outside of its scopes."""
+    """Return whether a quota is about an object; only pods can be outside of its scopes."""
     spec = quota.get("spec") or {}
     selected = (spec.get("scopeSelector") or {}).get("matchExpressions") or []
     scopes = [{"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or ()]
@@ -160,7 +160,7 @@ def _matches(expression: JsonObject, spec: JsonObject) -> bool:
 
 
 def missing_requests(hard: JsonObject, spec: JsonObject) -> str:
-    """Say what a pod must specify and does not, "" for nothing (enforcePodContainerConstraints)."""
+    """Return the fields that a pod lacks, "" if none (enforcePodContainerConstraints)."""
     missing: dict[str, list[str]] = {}
     for container in spec.get("containers") or ():
         resources = container.get("resources") or {}

@@ -4,11 +4,11 @@ Each write of the store increments its revision, so a revision identifies one st
 (etcd: server/storage/mvcc). The newest state and a bounded history are kept: the history
 answers ranges at an older revision and lets a watch start in the past without a gap.
 
-Values are opaque bytes here; what they mean is the registry's matter. Everything is
-synchronous and never waits, except for reading a watch: whoever decides and writes without
-awaiting in between cannot be overtaken.
+Values are opaque bytes; the registry interprets them. Everything is
+synchronous and never waits, except for reading a watch, so code that reads and writes without
+awaiting in between is not interrupted.
 
-Without a journal everything is gone with the process; `journal` has the one on disk.
+Without a journal the content is lost at exit; `journal` has a journal on disk.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def _records_behind_damage(data: bytes, at: int) -> Iterable[tuple[int, Entry]]:
 
 
 def damaged(path: Path) -> str:
-    """Say that a file is damaged."""
+    """Return the error for a damaged file."""
     return (
         f"{path} is corrupt before its end: restore it from a backup, or choose another directory"
     )

@@ -282,7 +282,7 @@ class VolumeWatcher:
         )
 
     def _is_useful(self) -> bool:
-        """Tell whether inotify announces any change: not if it refused every watch."""
+        """Return whether inotify announces any change: not if it refused every watch."""
         return not self._unwatched or any(watch.number != _UNARMED for watch in self._watches)
 
     def _moved(self, watches: list[_Watch]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Stories on the test's own API server: one with pods, one for many consumers without any."""
+"""Scenarios on the test's own API server: one with pods, one for many consumers without any."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ async def _run_scenario(
 async def podless_scenario(
     plane: ControlPlane, through: Through, tmp_path: Path
 ) -> AsyncIterator[Scenario]:
-    """A story without workload controllers: consumers are cheap, and have no pods."""
+    """A scenario without workload controllers: consumers are cheap, and have no pods."""
     async with _run_scenario(plane, through, tmp_path, is_alive=False) as found:
         yield found
 
 
 @pytest.fixture
 async def shop(plane: ControlPlane, through: Through, tmp_path: Path) -> AsyncIterator[Scenario]:
-    """A story with workload controllers and played kubelets: Deployments have pods."""
+    """A scenario with workload controllers and simulated kubelets: Deployments have pods."""
     controllers = Controllers(plane.registry)
     await controllers.start()
     try:

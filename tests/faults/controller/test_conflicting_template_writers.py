@@ -178,7 +178,7 @@ async def _settled(scenario: Scenario, processes: Collection[ControllerProcess])
 
 
 async def test_second_hotmap_is_reported(shop: Scenario, second_home: str) -> None:
-    """Whoever comes second sees it: a Warning, a metric, and one rollout for each change.
+    """The second controller reports it: a Warning, a metric, and one rollout for each change.
 
     The other one goes, the next change after its time is ours alone.
     """

@@ -8,7 +8,7 @@ import pytest
 from tests.support.control_plane import ControlPlane, Failure
 from tests.support.scenario import Scenario
 
-#: How the controller names itself to the API server; the story's own requests do not fail.
+#: How the controller names itself to the API server; the scenario's own requests do not fail.
 AGENT = "hotmap-controller"
 
 #: Seconds by which an answer is late.

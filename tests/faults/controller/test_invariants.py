@@ -1,4 +1,4 @@
-"""The invariants at the end of every story find what they are there for."""
+"""The invariants at the end of every scenario detect violations."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_secret_value_in_object_is_found() -> None:
 
 
 async def test_story_checks_invariants(podless_scenario: Scenario) -> None:
-    """Whatever a test asks of its story, outputs are searched for every value that there was."""
+    """At the end of every scenario, outputs are searched for every value of a Secret."""
     await podless_scenario.secret(password="first")
     await podless_scenario.edit_secret("second")
     assert podless_scenario.values == {f"{PLANTED}-first", f"{PLANTED}-second"}

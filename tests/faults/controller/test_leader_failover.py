@@ -160,7 +160,7 @@ async def test_two_active_controllers_roll_once(
 
 
 async def _written(scenario: Scenario, names: list[str], *, times: int) -> None:
-    """Wait until each template was written so often; whoever is written more often fails."""
+    """Wait until each template was written so often; fail if one is written more often."""
 
     async def done() -> bool:
         found = [(await scenario.get("Deployment", name))["metadata"] for name in names]

@@ -101,7 +101,7 @@ async def test_deleted_key_rolls_nothing(podless_scenario: Scenario) -> None:
 
 
 async def test_edits_after_kill_are_rolled(shop: Scenario) -> None:
-    """What it had just asked for is not asked for again; what changed meanwhile is."""
+    """The content that was just applied is not applied again; later changes are."""
     await shop.set_up()
     await shop.config_map("calm", LEVEL="info")
     await shop.deployment("calm", source="calm")

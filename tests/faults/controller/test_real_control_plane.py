@@ -29,7 +29,7 @@ _REVISION = "hotmap.dev/revision"
 
 
 class Mall:
-    """A story on a real control plane, and its kubectl."""
+    """A scenario on a real control plane, and its kubectl."""
 
     def __init__(self, cluster: Cluster, scenario: Scenario) -> None:
         self.cluster = cluster

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("receiver")
 
 
 class Receiver:
-    """An HTTP server whose bodies a story searches for what must not be told."""
+    """An HTTP server whose received bodies a scenario searches for values of Secrets."""
 
     def __init__(self, printed: list[str]) -> None:
         self.bodies = printed

@@ -144,7 +144,7 @@ async def test_taken_port_leaves_nothing(directory: Path) -> None:
 async def test_failure_of_a_part_is_raised(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever waits for the cluster learns that it no longer works."""
+    """Waiting for the cluster ends when it no longer works."""
 
     async def breaks(self: object) -> None:
         raise ZeroDivisionError

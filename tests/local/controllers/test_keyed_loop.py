@@ -1,4 +1,4 @@
-"""The loop of a controller: each key until it succeeds, and one failure stops nobody else."""
+"""The loop of a controller: each key until it succeeds, and one failure stops no other key."""
 
 from __future__ import annotations
 

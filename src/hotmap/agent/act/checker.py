@@ -113,7 +113,7 @@ class Checker:
 
 
 def _may_not_bind(output: str) -> bool:
-    """Tell whether a checker failed since it tried to bind a port: that is not the content's fault.
+    """Return whether a checker failed to bind a port, which does not depend on the content.
 
     nginx -t binds the addresses that it listens on (nginx: ngx_open_listening_sockets).
     """

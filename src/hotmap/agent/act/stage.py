@@ -60,7 +60,7 @@ class Stage:
         """
         for directory, place in self.places.items():
             if place != self._root and os.path.islink(place):
-                os.remove(place)  # whoever put it there would have us write elsewhere
+                os.remove(place)  # a link could redirect the writes to another place
             os.makedirs(place, exist_ok=True)
             known = snapshot.permissions.get(directory, {})
             payload = {

@@ -103,7 +103,7 @@ class Application:
         }
 
     def find_error(self, contents: Mapping[str, Mapping[str, bytes]]) -> str:
-        """Say why it cannot be started with this content; "" when it can, or there is none."""
+        """Return why it cannot be started with this content; "" when it can, or there is none."""
         if not self._settings.command:
             return ""
         command = self._command(contents)

@@ -28,7 +28,7 @@ _POINTER = 8
 
 
 def find_exec_error(words: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Say why a program cannot be started with these, in one sentence; "" when it can.
+    """Return why a program cannot be started with these, in one sentence; "" when it can.
 
     Names variables, never their values.
     """

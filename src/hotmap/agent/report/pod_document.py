@@ -1,7 +1,7 @@
-"""The document that the controller reads (GET /v1/pod): how far the pod's content is.
+"""The document that the controller reads (GET /v1/pod): the state of the pod's content.
 
-`hotmap.core.status.agents` describes it. Small, and without words: those of a check can quote
-content, and whoever reaches the port can read it.
+`hotmap.core.status.agents` describes it. It has no output of checks, since that may quote content
+and the port is served without authentication.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _directory_state(
     reconciler: Reconciler,
     application: ApplicationStatus,
 ) -> str:
-    """Say how far one directory is; the first thing that keeps its content from being loaded."""
+    """Return how far one directory is; the first thing that keeps its content from being loaded."""
     if row.projected is None or observer.unreadable_directory == path:
         return "unreadable" if observer.unreadable else "settling"
     if row.target.state == NOT_PROJECTED:
@@ -102,7 +102,7 @@ def _is_restarting(rule: RuleState) -> bool:
 
 
 def _restart(reconciler: Reconciler) -> str:
-    """Say how far the restart for announced frozen content is."""
+    """Return how far the restart for announced frozen content is."""
     rule = next((rule for rule in reconciler.rules if rule.is_frozen), None)
     if rule is None or rule.progress.desired is None:
         return '{"state":"none"}'

@@ -1,9 +1,8 @@
-"""What checkers and other programs wrote, inside an error message.
+"""The output of checkers and other programs within error messages.
 
-A checker quotes the line that it rejects, and that line may be a Secret's. So a message carries
-such words together with a sentence that says the same without them, and whoever shows the message
-chooses: the unix socket reveals the words, the TCP port never does, and the log only with
-`--log-checker-output`.
+A checker may quote the line that it rejects, which may be part of a Secret. So a message contains
+the output together with a sentence that replaces it. The unix socket shows the output, the TCP port
+never does, and the log only with `--log-checker-output`.
 """
 
 from __future__ import annotations

@@ -35,10 +35,10 @@ def agent_path(volume: str, path: str) -> str:
 
 
 def is_reserved(path: str) -> bool:
-    """Tell whether a path belongs to the injection."""
+    """Return whether a path belongs to the injection."""
     return posixpath.normpath(path) == "/hotmap" or is_below(path, "/hotmap")
 
 
 def is_below(path: str, directory: str) -> bool:
-    """Tell whether a path is inside a directory."""
+    """Return whether a path is inside a directory."""
     return posixpath.normpath(path).startswith(f"{directory}/")

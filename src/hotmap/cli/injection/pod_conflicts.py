@@ -80,7 +80,7 @@ def reject_uses_of_pid_1(spec: dict[str, Any], name: str) -> list[str]:
 def note_low_ports(
     spec: dict[str, Any], application: dict[str, Any], checkers: list[str]
 ) -> list[str]:
-    """Note a checker that cannot bind the application's ports, since the agent may not."""
+    """Record a checker that cannot bind the application's ports, since the agent may not."""
     checker = next((one for one in checkers if one in _BINDING_CHECKERS), "")
     limit = _first_free_port(spec)
     ports = (one.get("containerPort") for one in application.get("ports") or ())

@@ -252,14 +252,14 @@ class _Editor:
 
 
 def _keeps_any(node: Node, new: dict[Any, Any]) -> bool:
-    """Tell whether a key stays, so that the mapping is never empty in between."""
+    """Return whether a key stays, so that the mapping is never empty in between."""
     if not node.entries:
         return True
     return any(entry.key.scalar in new or entry.key.scalar == "<<" for entry in node.entries)
 
 
 def _same(old: Any, new: Any) -> bool:
-    """Tell whether two items have the same identity: mounts by path, all else by name."""
+    """Return whether two items have the same identity: mounts by path, all else by name."""
     if not isinstance(old, dict) or not isinstance(new, dict):
         return False
     key = "mountPath" if "mountPath" in old else "name"

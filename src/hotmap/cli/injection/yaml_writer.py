@@ -38,7 +38,7 @@ class Style(NamedTuple):
 
 
 def find_style(text: str, documents: Iterable[tuple[str, Node]]) -> Style:
-    """Tell how a manifest is written; each document comes with the text of its positions."""
+    """Return how a manifest is written; each document comes with the text of its positions."""
     is_json = re.match(r"[\ufeff\s]*[\[{]", text) is not None
     return Style(
         newline="\r\n" if "\r\n" in text else "\n",

@@ -62,7 +62,7 @@ class Executor(Protocol):
         ...
 
     def waiting_restarts(self, key: ObjectKey) -> str:
-        """Say why pods of a consumer wait to restart in place; "" when none does."""
+        """Return why pods of a consumer wait to restart in place; "" when none does."""
         ...
 
     def forget(self, key: ObjectKey) -> None:
@@ -125,7 +125,7 @@ class ClusterExecutor:
         return self._nudges.second_in(snapshot)
 
     def waiting_restarts(self, key: ObjectKey) -> str:
-        """Say why pods of a consumer wait to restart in place; "" when none does."""
+        """Return why pods of a consumer wait to restart in place; "" when none does."""
         return self._nudges.waiting_restarts(key)
 
     def forget(self, key: ObjectKey) -> None:

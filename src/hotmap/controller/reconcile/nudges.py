@@ -115,7 +115,7 @@ class Nudges:
         return max(min(later.values()) - loop_time(), _AT_ONCE)
 
     def waiting_restarts(self, key: ObjectKey) -> str:
-        """Say why pods of a consumer wait to restart in place; "" when none does."""
+        """Return why pods of a consumer wait to restart in place; "" when none does."""
         return self._waves.reason(key)
 
     def forget(self, key: ObjectKey) -> None:

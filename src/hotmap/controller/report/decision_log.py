@@ -145,7 +145,7 @@ class DecisionLog:
         return True
 
     def announce(self, key: ObjectKey) -> bool:
-        """Note that an Event tells of the latest decision; False when one does already."""
+        """Record that an Event tells of the latest decision; False when one does already."""
         kept = self._entries[key]
         announced = kept[-1].announced
         kept[-1] = kept[-1]._replace(announced=True)

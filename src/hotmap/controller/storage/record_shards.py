@@ -353,7 +353,7 @@ class RecordShards:
             self._settled_shards = self._shards
 
     def _touch(self, uid: str) -> None:
-        """Note that a record was changed or dropped; it is written at once, or after the burst."""
+        """Mark a record as changed or dropped; it is written at once, or after the burst."""
         self._changes += 1
         if self.records.get(uid) is None:
             self._left_out.pop(uid, None)

@@ -138,7 +138,7 @@ class Index:
         return kind in self.sources and self.sources[kind].is_complete(namespace)
 
     def is_unreadable(self, key: ObjectKey) -> bool:
-        """Tell whether an object exists and cannot be read, so that nothing is known of it."""
+        """Return whether an object exists and cannot be read, so that nothing is known of it."""
         store = self.sources.get(key.kind) or self.consumers.get(key.kind)
         return store is not None and key in store.unreadable
 
@@ -205,7 +205,7 @@ class Index:
         )
 
     def _may_follow(self, consumer: Consumer, source: ObjectKey, *, referenced: bool) -> bool:
-        """Tell whether a consumer follows a source, as far as there is time to match patterns."""
+        """Return whether a consumer follows a source, as far as there is time to match patterns."""
         policy = self.policies.of(consumer)
         if not policy.named.expressions and not policy.excluded.expressions:
             offered = policy.searches and self.is_offered(source)

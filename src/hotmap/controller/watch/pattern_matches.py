@@ -58,7 +58,7 @@ class PatternMatches:
         return SourcePatterns(patterns.kinds, patterns.names | matched)
 
     def may_cover(self, patterns: SourcePatterns, source: ObjectKey) -> bool:
-        """Tell whether patterns cover a source; True as well where there is no time to tell."""
+        """Return whether patterns cover a source; True as well where there is no time to tell."""
         if not patterns.expressions:
             return patterns.covers(source)
         results = self._kept(patterns, source.namespace)
@@ -67,7 +67,7 @@ class PatternMatches:
         return results[source]
 
     def wait(self, namespace: str) -> float:
-        """Say in how many seconds a namespace may have its next turn."""
+        """Return in how many seconds a namespace may have its next turn."""
         return max(0.0, self._next.get(namespace, 0.0) - self._clock())
 
     def _kept(self, patterns: SourcePatterns, namespace: str) -> dict[ObjectKey, bool]:

@@ -276,7 +276,7 @@ def changed_keys(old: Source | None, new: Source | None) -> frozenset[str]:
 
 
 def has_removed_keys(old: Source | None, new: Source | None) -> bool:
-    """Tell whether a data key of one state of a source is not in the next."""
+    """Return whether a data key of one state of a source is not in the next."""
     before, after = (one.marks[0].names if one and one.marks else "" for one in (old, new))
     return before != after and not {*_ENDS.split(before)} <= {*_ENDS.split(after)}
 

@@ -42,7 +42,7 @@ class Target(NamedTuple):
         return f"{text}/{self.live_before}/{self.frozen_before}" if self.live_before else text
 
     def names_same_content(self, other: Target) -> bool:
-        """Tell whether two targets name the same content."""
+        """Return whether two targets name the same content."""
         return (self.live, self.frozen) == (other.live, other.frozen)
 
 

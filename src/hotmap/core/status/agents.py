@@ -224,7 +224,7 @@ _METADATA_SERVICES = (ipaddress.ip_address("fd00:ec2::254"),)
 #: The agent's container and program, as injection names them.
 _AGENT_CONTAINER, _AGENT_PROGRAM = "hotmap-agent", "/hotmap/bin/agent.pyz"
 
-#: Agents of one pod; whoever may annotate it writes their number.
+#: The maximum number of agents in one pod; the annotation could name any number.
 _MAX_AGENTS = 16
 
 

@@ -242,7 +242,7 @@ _NEVER_READY = 'if it never is by design, annotate the workload hotmap.dev/requi
 
 
 def _status_of_agents(found: Sequence[PodProof], total: int) -> ConsumerStatus:
-    """Say what agents say of pods that do not have the desired content; the worst goes first."""
+    """Describe the pods whose agents report another state than current; the worst state first."""
     known = [proof for proof in found if proof.state is not PodState.UNKNOWN] or found
     first = known[0]
     same = [proof for proof in known if proof.state is first.state]
@@ -255,7 +255,7 @@ def _status_of_agents(found: Sequence[PodProof], total: int) -> ConsumerStatus:
 
 
 def describe_agents(proofs: Sequence[PodProof], total: int) -> str:
-    """Say what the agents of some of `total` pods say, all the same, and where their words are."""
+    """Describe the pods with one agent state among `total` pods, and name the log command."""
     first = proofs[0]
     names = _join_names([proof.pod.start.name for proof in proofs])
     text = f"{len(proofs)} of {_count_pods(total)} ({names}): {first.loaded.reason}"

@@ -185,7 +185,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
 
 
 def _proven_since(snapshot: Snapshot) -> float:
-    """Say since when pods were created that have the content, if it is still the recorded one."""
+    """Return `proven_since` of the record if the content is still the recorded one, else 0."""
     record = snapshot.record
     if record is None or snapshot.content != snapshot.recorded_content:
         return 0.0
@@ -352,7 +352,7 @@ class _Judge:
         return PodProof(pod, files if desired.has_files else None, weakest(loaded), files_pending)
 
     def _not_serving(self) -> Stage:
-        """Say why a pod proves nothing; a refusal of its agent explains more than its readiness."""
+        """Return why a pod proves nothing; the state of its agent precedes its readiness."""
         if self._agent is not None:
             unreached = Stage(Confidence.UNKNOWN, "")
             stage = agent_stage(self._agent, self._announcement, synced=unreached)

@@ -93,7 +93,7 @@ class Authenticator:
         return user._replace(uid=claims.account_uid, extra=tuple(extra))
 
     def _is_alive(self, claims: Claims) -> bool:
-        """Tell whether the account, and what the token is bound to, are those of the token."""
+        """Return whether the account, and what the token is bound to, are those of the token."""
         wanted = [("serviceaccounts", claims.namespace, claims.account, claims.account_uid)]
         if claims.bound is not None:
             kind, name, uid = claims.bound

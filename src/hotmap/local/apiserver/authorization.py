@@ -47,7 +47,7 @@ def check_allowed(authorizer: Authorizer, attributes: Attributes) -> None:
 
 
 def resource_attributes(user: UserInfo, verb: str, path: ResourcePath) -> Attributes:
-    """Say what a request for a resource wants."""
+    """Return what a request for a resource wants."""
     kind = path.kind
     # A namespace is its own scope (RequestInfoFactory).
     own = path.name if kind.plural == "namespaces" and not kind.group else ""
@@ -63,7 +63,7 @@ def resource_attributes(user: UserInfo, verb: str, path: ResourcePath) -> Attrib
 
 
 def path_attributes(user: UserInfo, method: str, path: str) -> Attributes:
-    """Say what a request for a path that is no resource wants."""
+    """Return what a request for a path that is no resource wants."""
     return Attributes(user, _PATH_VERBS.get(method, method.lower()), path=path)
 
 

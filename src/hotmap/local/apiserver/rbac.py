@@ -175,7 +175,7 @@ def check_escalation(
 
 
 def allows(rule: JsonObject, attributes: Attributes) -> bool:
-    """Tell whether a rule allows a request (RuleAllows)."""
+    """Return whether a rule allows a request (RuleAllows)."""
     if not _matches(rule.get("verbs"), attributes.verb):
         return False
     if not attributes.resource:
@@ -271,7 +271,7 @@ def _simple_rules(rule: JsonObject) -> Iterator[JsonObject]:
 
 
 def _covers(held: JsonObject, simple: JsonObject) -> bool:
-    """Tell whether a rule gives all that a simple one does (ruleCovers)."""
+    """Return whether a rule gives all that a simple one does (ruleCovers)."""
     if not _matches(held.get("verbs"), simple["verbs"][0]):
         return False
     if "nonResourceURLs" in simple:

@@ -63,7 +63,7 @@ class Webhooks:
         self._configurations: list[list[JsonObject]] | None = None
 
     def concern(self, kind: Kind, verb: str, subresource: str) -> bool:
-        """Tell whether any webhook may have to be asked about a write."""
+        """Return whether any webhook may have to be asked about a write."""
         if kind.group == _GROUP:
             return False
         return any(

@@ -180,7 +180,7 @@ def _selects(service: Object, pod: Object) -> bool:
 
 
 def _is_backend(service: Object, pod: Object) -> bool:
-    """Tell whether a pod has an address that belongs to a Service (ShouldPodBeInEndpoints)."""
+    """Return whether a pod has an address that belongs to a Service (ShouldPodBeInEndpoints)."""
     return _selects(service, pod) and bool(_address(pod)) and not is_finished(pod)
 
 

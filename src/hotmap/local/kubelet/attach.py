@@ -110,12 +110,12 @@ class ContainerStreams:
         queue.end()
 
     def input_ended(self) -> None:
-        """Note that a client with input sends no more."""
+        """Record that a client with input sends no more."""
         if self._once and self._input is not None and self._terminal is None:
             self._input.close()
 
     def resize(self, width: int, height: int) -> None:
-        """Tell the container the size of its terminal, if it has one."""
+        """Set for the container the size of its terminal, if it has one."""
         if self._terminal is not None:
             size = struct.pack("HHHH", height, width, 0, 0)
             fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
@@ -142,7 +142,7 @@ class AttachSession:
             await self._input.write(data)
 
     async def close_input(self) -> None:
-        """Note that the client sends no more."""
+        """Record that the client sends no more."""
         if self._input is not None:
             self._input = None
             self._streams.input_ended()

@@ -74,7 +74,7 @@ class Command:
             self._input.close()
 
     async def resize(self, width: int, height: int) -> None:
-        """Tell the command the size of its terminal, if it has one."""
+        """Set for the command the size of its terminal, if it has one."""
         if self._terminal is not None:
             size = struct.pack("HHHH", height, width, 0, 0)
             fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)

@@ -38,7 +38,7 @@ class OutputQueue:
             self.process.pause_output()
 
     def end(self) -> None:
-        """Note that nothing more comes."""
+        """Record that nothing more comes."""
         self._chunks.put_nowait(None)
 
     async def get(self) -> Chunk | None:

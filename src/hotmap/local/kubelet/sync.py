@@ -109,7 +109,7 @@ class PodWorker:
             self._wake.set()
 
     def remove(self) -> None:
-        """Note that the API server no longer has the pod."""
+        """Record that the API server no longer has the pod."""
         self._removed = True
         self.containers.reconsider()
         self._wake.set()

@@ -45,7 +45,7 @@ def find(path: str, obj: Any) -> list[Any]:
 
 
 def is_valid_path(path: str) -> bool:
-    """Tell whether a path can be followed."""
+    """Return whether a path can be followed."""
     return _steps(path) is not None
 
 

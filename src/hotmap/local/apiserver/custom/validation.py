@@ -232,7 +232,7 @@ def _compiled(pattern: str) -> _Pattern | None:
 
 
 def is_valid_pattern(pattern: str) -> bool:
-    """Tell whether a pattern is one of Go's regular expressions."""
+    """Return whether a pattern is one of Go's regular expressions."""
     return _compiled(pattern) is not None
 
 

@@ -102,7 +102,7 @@ class ServiceAddressPlugin:
 
 
 def _has_address(service: JsonObject | None) -> bool:
-    """Tell whether a Service has an address already, which it keeps."""
+    """Return whether a Service has an address already, which it keeps."""
     return service is not None and bool(service["spec"].get("clusterIP"))
 
 

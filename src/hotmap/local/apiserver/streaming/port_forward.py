@@ -52,7 +52,7 @@ class Target(NamedTuple):
     connect: Connect
 
     def explain(self, port: int, error: Exception) -> bytes:
-        """Say that a port could not be reached, as a kubelet does."""
+        """Report that a port could not be reached, as a kubelet does."""
         why = error.message if isinstance(error, ApiError) else error
         return f"error forwarding port {port} to pod {self.pod}, uid {self.uid}: {why}".encode()
 

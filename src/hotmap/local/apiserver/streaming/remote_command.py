@@ -244,7 +244,7 @@ async def _resize(session: RemoteSession, data: bytes) -> None:
 
 
 def exit_status(code: int) -> JsonObject:
-    """Say how a command ended (cri-streaming/pkg/streaming/remotecommand/exec.go)."""
+    """Return how a command ended (cri-streaming/pkg/streaming/remotecommand/exec.go)."""
     if code == 0:
         return {"metadata": {}, "status": "Success"}
     return {

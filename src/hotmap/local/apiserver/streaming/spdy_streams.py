@@ -76,7 +76,7 @@ class SpdyStream:
             await self.end()
 
     async def end(self) -> None:
-        """Note that nothing more arrives."""
+        """Record that nothing more arrives."""
         if not self._ended:
             await self._parts.put(b"")
             self._ended = True
