@@ -275,7 +275,9 @@ async def test_other_addresses_are_never_asked(
         await wait_for_nudge(world)
         document = await wait_for_state(world, controller, "unknown")
     assert agent.requests == 0
-    assert ("cannot be reached" if not address else "not one that agents") in document["reason"]
+    assert ("cannot be reached" if not address else "agents are not queried at") in document[
+        "reason"
+    ]
 
 
 async def test_pods_that_started_after_the_change_are_not_asked(

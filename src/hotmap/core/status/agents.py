@@ -255,7 +255,7 @@ def agent_addresses(pod: Pod, *, loopback: bool) -> tuple[AgentAddress, ...] | s
     except ValueError:
         return "it has no address yet"
     if not _may_be_asked(address, loopback=loopback):
-        return f"agents are not queried at addresses such as {address}"
+        return f"agents are not queried at its address {address}"
     return tuple(AgentAddress(str(address), port, pod.metadata.uid) for port in ports)
 
 
