@@ -268,7 +268,7 @@ def test_change_of_an_unused_key_that_nobody_saw_drops_the_recorded_bound() -> N
 
 
 def test_unseen_window_starts_at_the_last_saved_sighting() -> None:
-    """Whoever saved a change watched until then, later than what was noted once a minute."""
+    """A controller that stored a change was watching then, after the time stored each minute."""
     asked = record(BEFORE, 100.0)
     saved = (ObservedChange(650.0, "5", frozenset("a"), 650.0),)
     assert seen(AFTER, asked, saved=saved, gap=GAP).window == Window(650.0, 900.0)

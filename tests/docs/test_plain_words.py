@@ -36,7 +36,6 @@ PLAIN = {
     r"(?:is|are) tried again in": "retrying in",
     r"stands? or falls?": "depends",
     r"SeenSource|TemplateSighting|note_(?:seen|watched|listed)|agents_told": "record_change",
-    r"who(?:m)?ever": "the user, client or process that is meant",
     r"somebody's doing": "a user's action",
     r"as far as anybody can": "as far as known",
     r"knows (?:him|them) by": "identifies",
@@ -52,7 +51,6 @@ PLAIN = {
     r"more than one word": "contains white space",
     r"the words of (?:its|a|the) (?:check|agent)s?": "the output of its check",
     r"(?:check|checker|agent)'s words": "the output of its check",
-    r"\"\"\"(?:Tell|Say|Note|Judge) (?:whether|why|how|when|what|which|since|that|a)": "Return",
     r"stops nobody|restarts nobody|disturbs nobody|holds nobody": "has no effect",
     r"stor(?:y|ies) (?:about|on|with|plays?)": "scenario",
 }

@@ -365,7 +365,7 @@ class _History:
         return status.state, status.reason, stale
 
     async def _is_known(self, controller: Controller) -> bool:
-        """Tell whether the present version of every source has reached the controller."""
+        """Return whether the present version of every source has reached the controller."""
         for name in SOURCES:
             there = await self._client.get(CONFIGMAPS, self._namespace, name, type=Object)
             store = controller.index.sources["ConfigMap"]

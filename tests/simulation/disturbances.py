@@ -1,4 +1,4 @@
-"""What people, nodes and crashes do in a random history, whoever plays it.
+"""The edits, node events and crashes of a random history, independent of its target.
 
 The simulation on simulated time and the one on a real API server draw from here, so that both play
 the same kinds of histories.

@@ -210,7 +210,7 @@ class Kubelets:
         return {name: await self.data(pod.namespace, name) for name in names}
 
     async def _can_start(self, pod: ServedPod) -> bool:
-        """Tell whether all is there that is not optional."""
+        """Return whether all is there that is not optional."""
         found = await self._found(pod)
         for use in pod.uses:
             data = found[use.source.name]

@@ -24,7 +24,7 @@ from typing import IO, Any
 __all__ = ["WarmProcess", "run_warm"]
 
 #: Serves one command per connection: reads its arguments and streams, writes its pid, and how it
-#: ended as `subprocess` has it. It ends with whoever started it, when standard input is closed.
+#: ended as `subprocess` has it. It ends with its parent, when standard input is closed.
 _SERVER = """
 import importlib, json, os, pkgutil, select, socket, sys
 import hotmap.__main__

@@ -451,7 +451,7 @@ class Reflector(Generic[T, S]):
         self._last_byte = loop_time()
 
     def _note_progress(self, *, pause: float) -> None:
-        """Note that data or the end arrived, `pause` seconds after the data before was taken."""
+        """Record that data or the end arrived, `pause` seconds after the data before was taken."""
         if pause >= CAUGHT_UP_AFTER:
             self._progress.caught_up(self._selection.namespace, loop_time())
         else:

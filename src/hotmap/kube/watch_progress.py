@@ -29,12 +29,12 @@ class WatchProgress:
         self._missed: dict[str | None, MissedTime] = {}
 
     def received(self, namespace: str | None, at: float) -> None:
-        """Note that every change until `at` has arrived, unless a watch is still catching up."""
+        """Record that every change until `at` has arrived, unless a watch is still catching up."""
         if namespace not in self._missed:
             self._until[namespace] = at
 
     def interrupted(self, namespace: str | None, *, listed: bool) -> None:
-        """Note that what arrives from now on may have happened since the last progress."""
+        """Record that what arrives from now on may have happened since the last progress."""
         until = self._until.get(namespace)
         if until is not None:
             before = self._missed.get(namespace)
@@ -42,7 +42,7 @@ class WatchProgress:
             self._missed[namespace] = MissedTime(since, listed or was_listed)
 
     def caught_up(self, namespace: str | None, at: float) -> None:
-        """Note that every change until `at` has arrived."""
+        """Record that every change until `at` has arrived."""
         self._missed.pop(namespace, None)
         self._until[namespace] = at
 

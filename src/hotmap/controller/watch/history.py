@@ -73,7 +73,7 @@ class History:
         since: float | None = None,
         listed: bool = False,
     ) -> bool:
-        """Note a change; False when no data key changed (labels, annotations, the same data).
+        """Record a change; False when no data key changed (labels, annotations, the same data).
 
         `since` is after when it happened, POSIX seconds, where the watch was interrupted; `listed`
         says that states in between may be missing.
