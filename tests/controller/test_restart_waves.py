@@ -130,10 +130,18 @@ async def test_failure_stops_the_others(world: World, agents: Agents) -> None:
         await world.until(over, "all are told")
 
 
-async def write_budget(world: World, allowed: int, *, required: int = 4) -> None:
+async def write_budget(
+    world: World,
+    allowed: int,
+    *,
+    required: int = 4,
+    selector: Mapping[str, Any] | None = None,
+) -> None:
     """Create the budget of all pods, or write its status, as kube-controller-manager does."""
     budgets = "poddisruptionbudgets"
-    spec = {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": required}
+    if selector is None:
+        selector = {"matchLabels": {"app": "web"}}
+    spec = {"selector": selector, "minAvailable": required}
     with suppress(AlreadyExists):
         await world.registry.create(
             budgets, NAMESPACE, {"metadata": {"name": "web"}, "spec": spec}, manager="kubectl"
@@ -206,6 +214,33 @@ async def test_budget_of_every_pod_is_an_event(
             return await nudged_pods(world) == list(NAMES)
 
         await world.until(over, "all are told")
+
+
+async def test_workloads_share_a_budget(world: World, agents: Agents) -> None:
+    """A pod that was told counts for both, before the status of the budget shows it."""
+    await world.config_map(LEVEL="info")
+    names = ("web-1", "other-1")
+    for name in names:
+        workload = name.removesuffix("-1")
+        await world.workload(workload, annotations=AGENT)
+        await world.pod(name, of=workload)
+    await write_budget(world, 1, selector={})
+
+    async def nudged() -> list[str]:
+        return [name for name in names if await world.target(name)]
+
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.until(nudged, "one is told")
+        await asyncio.sleep(0.3)
+        (first,) = await nudged()
+        agents.words[first] = RestartProgress(loaded=True)
+
+        async def both() -> bool:
+            return len(await nudged()) == 2
+
+        await world.until(both, "the other is told as well")
 
 
 async def test_restarts_go_on_without_permission_to_list_budgets(
