@@ -29,6 +29,7 @@ spec:
     command: [python3, -c, "import http.server as h, os;
       h.HTTPServer((os.environ['IP'], 18080), h.SimpleHTTPRequestHandler).serve_forever()"]
     workingDir: /srv/streams
+    readinessProbe: {tcpSocket: {port: 18080}, periodSeconds: 1}
     env: [{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}]
   - name: cat
     image: host
