@@ -156,7 +156,7 @@ async def _wait_until_current(
 ) -> dict[str, Any]:
     """Get the status, again each second until all is current or the time is over.
 
-    Ends as soon as some workloads cannot become current without somebody's doing. Nothing is taken
+    Ends as soon as some workloads cannot become current without a user's action. Nothing is taken
     for current before the controller has compared its sources with the API server's: an edit from
     just before may not have reached it.
     """
