@@ -110,6 +110,7 @@ async def test_pods_started_between_unseen_edit_and_revert_are_replaced(shop: Sc
     async with shop.controller() as controller:
         await controller.ready()
         await shop.wait_until_handled()
+        await shop.until(shop.state_secrets, "the records are written")
         await controller.kill()
     await shop.wait_until_pods_are_older()
     await shop.edit(LEVEL="debug")
