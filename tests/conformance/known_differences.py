@@ -100,7 +100,6 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "The columns of this kind are a selection of upstream's.": {
         "job": ("table",),
         "cronjob": ("table",),
-        "persistentvolumeclaim": ("table",),
         "role": ("table",),
         "rolebinding": ("table",),
         "poddisruptionbudget": ("table",),
@@ -277,6 +276,11 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         "job": (
             "apply",
             "delete",
+        ),
+        "persistentvolumeclaim": (
+            "create",
+            "table",
+            "merge patch",
         ),
         "poddisruptionbudget": ("apply",),
         "replicationcontroller": ("delete",),

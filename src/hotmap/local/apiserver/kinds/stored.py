@@ -16,7 +16,6 @@ from hotmap.local.apiserver.kinds.stored_defaults import (
     default_network_policy,
     default_pod_template,
     default_replication_controller,
-    protect_claim,
 )
 from hotmap.local.field_errors import FieldError, invalid_value, required, unsupported
 from hotmap.local.names import qualified_name_errors
@@ -80,11 +79,6 @@ class ReturningStrategy(StoredStrategy):
     """Answers a deletion with the object (ReturnDeletedObject)."""
 
     returns_deleted = True
-
-
-class ClaimStrategy(ReturningStrategy):
-    def prepare_create(self, obj: JsonObject) -> None:
-        protect_claim(obj)
 
 
 class SliceStrategy(StoredStrategy):
@@ -266,7 +260,7 @@ STORED = (
     _stored(
         "v1",
         Names("persistentvolumeclaims", "PersistentVolumeClaim", ("pvc",)),
-        ClaimStrategy(
+        ReturningStrategy(
             Column("Status", field_cell("status.phase")),
             Column("Volume", field_cell("spec.volumeName")),
             Column("Capacity", field_cell("status.capacity.storage")),

@@ -15,19 +15,11 @@ _CPU = {
     "type": "Resource",
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
 }
-_CLAIM_PROTECTION = "kubernetes.io/pvc-protection"
 
 
 def default_claim(obj: JsonObject) -> None:
     """Fill in a PersistentVolumeClaim."""
     obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
-
-
-def protect_claim(obj: JsonObject) -> None:
-    """Keep a new PersistentVolumeClaim while pods use it (StorageObjectInUseProtection)."""
-    finalizers = obj["metadata"].setdefault("finalizers", [])
-    if _CLAIM_PROTECTION not in finalizers:
-        finalizers.append(_CLAIM_PROTECTION)
 
 
 def default_pod_template(obj: JsonObject) -> None:
