@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 from tests.cli.yaml_styles import write_stream
 
@@ -133,6 +134,8 @@ def test_any_style_is_restored_or_refused(seed: int, mode: str) -> None:
     if not any(one["kind"] != "ConfigMap" for one in documents):
         return
     text = write_stream(documents, seed)
+    anchors = re.findall(r"&(\w+)", text)
+    assume(len(anchors) == len(set(anchors)))  # an alias of a repeated one has another value
     found = [one.data for one in read_documents(text) if one.data is not None]
     assert found == documents, "the writer of this test"
     check_round_trip(text, INJECTIONS[mode])

@@ -86,7 +86,7 @@ async def test_viewer_of_a_namespace_reads_its_status(tmp_path: Path) -> None:
                 assert status == 403
                 assert refusal["message"] == (
                     "system:serviceaccount:default:jane may not get workloads.hotmap.dev in "
-                    "namespace kube-system; bind the ClusterRole view there to permit it"
+                    "namespace kube-system; the ClusterRole view, bound there, permits it"
                 )
                 assert (await get(port, "?namespace=default", token))[0] == 200
                 status, refusal = await get(port, "?namespace=default", "guess")

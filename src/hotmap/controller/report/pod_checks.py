@@ -356,7 +356,9 @@ class PodChecker:
         return True
 
     async def check_now(self, snapshot: Snapshot) -> PodCheckResult:
-        """Check a consumer for somebody who asks, and keep the result.
+        """Check a consumer for a query, and keep the result.
+
+        A query causes no rollout: pods that are found to be latent are left to the next check.
 
         Raises:
             ApiError, Unreachable: as the client raises them.
@@ -381,8 +383,13 @@ class PodChecker:
         # What a rollout in progress waits for is known without a check.
         if counts and not (consumer.rolling and result.status.state is State.WAITING):
             assert record is not None
-            self._schedules.setdefault(key, _Schedule(self._clock(), consumer.behind))
-            self._apply_result(consumer, record, result.status, result)
+            if result.status.state is State.LATENT and record.pods_checked is not PodCheck.LATENT:
+                self._consumer_states.set_pod_check(key, result.status)
+                if schedule is None:
+                    self._schedule_after(key, consumer, self._settings.initial_delay)
+            else:
+                self._schedules.setdefault(key, _Schedule(self._clock(), consumer.behind))
+                self._apply_result(consumer, record, result.status, result)
         return result
 
     async def _wait_for_work(self, written_at: float) -> None:
