@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import socket
 import sys
+from pathlib import Path
+
+import hotmap
 
 __all__ = ["WORKLOADS", "make_manifests"]
 
@@ -132,6 +135,7 @@ spec:
         image: host
         env:
         - {name: POD_IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}
+        - {name: PYTHONPATH, value: PACKAGES}
         volumeMounts:
         - {name: conf, mountPath: /etc/proxy}
         - {name: work, mountPath: /run/proxy}
@@ -182,5 +186,8 @@ def make_manifests() -> str:
     """Return all of them as a YAML stream; the agent is this Python's, at a free port."""
     with socket.create_server(("", 0)) as server:
         port = server.getsockname()[1]
-    text = _MANIFESTS.replace("PYTHON", json.dumps(sys.executable))
+    # A container does not inherit the environment in which hotmap was found.
+    packages = str(Path(hotmap.__file__).parents[1])
+    text = _MANIFESTS.replace("[PYTHON", f"[{json.dumps(sys.executable)}")
+    text = text.replace("PACKAGES", json.dumps(packages))
     return text.replace("9533", str(port))
