@@ -19,7 +19,7 @@ _CONFIG = "app-config"
 
 #: Seconds of quiet after which a controller has written its state: one that is killed sooner may
 #: have to replace pods, since it cannot know what they started with.
-_QUIET = 1.2
+_QUIET = 2.5
 
 
 async def run_demo(console: Console | None) -> int:
