@@ -100,7 +100,7 @@ class Decision(NamedTuple):
     @property
     def rollouts(self) -> RolloutTimes:
         """Recent rollouts of the consumer; none when a hold was released."""
-        return _rolls(self.snapshot)
+        return _rollouts(self.snapshot)
 
     @property
     def settle_in(self) -> float | None:
@@ -178,7 +178,7 @@ def decide(snapshot: Snapshot, starts: Sequence[PodStart] | None = None) -> Deci
     if record is not None:
         plan = limit_flapping(
             plan,
-            _rolls(snapshot),
+            _rollouts(snapshot),
             consumer=consumer.key,
             content=name_content(snapshot.sources, live_needs_rollout=snapshot.live_needs_rollout),
             now=snapshot.now,
@@ -190,7 +190,7 @@ def decide(snapshot: Snapshot, starts: Sequence[PodStart] | None = None) -> Deci
     return Decision(snapshot, assessment, plan, conflict, starts is not None, resume_in)
 
 
-def _rolls(snapshot: Snapshot) -> RolloutTimes:
+def _rollouts(snapshot: Snapshot) -> RolloutTimes:
     record = snapshot.record
     known = RolloutTimes() if record is None else record.rollouts
     return release(known, snapshot.consumer.annotations.get(RELEASE))
