@@ -47,7 +47,7 @@ class Volume:
         path.mkdir()
         self.path = path
         self._writer = AtomicWriter(str(path))
-        self._files = {f"file-{one}": PayloadFile(b"x" * 100, 0o644) for one in range(files)}
+        self._files = {f"file-{number}": PayloadFile(b"x" * 100, 0o644) for number in range(files)}
         self._count = 0
         self.swap()
 

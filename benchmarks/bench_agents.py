@@ -60,20 +60,20 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
         result.figures = [
             Figure(
                 f"{pods:,} pods: last load → all states known",
-                [one.seconds for one in found],
+                [item.seconds for item in found],
                 "s",
                 at_most(3, "max"),
             ),
             Figure(
                 "… controller meanwhile",
-                [one.cpu for one in found],
+                [item.cpu for item in found],
                 "% of a core",
                 at_most(25, "max"),
             ),
-            Figure("… its growth", [one.growth for one in found], "MB", at_most(10, "max")),
+            Figure("… its growth", [item.growth for item in found], "MB", at_most(10, "max")),
             Figure(
                 "… requests to agents",
-                [one.requests for one in found],
+                [item.requests for item in found],
                 "",
                 at_most(pods, "max"),
             ),

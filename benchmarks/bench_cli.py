@@ -28,10 +28,12 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
             empty_plane = resident_mb(plane.process.pid)
             async with controller(plane.cluster()) as running:
                 empty = resident_mb(running.pid)
-            await somebody.create(config_map(f"source-{one}", LEVEL="0") for one in range(third))
-            await somebody.create(secret(f"secret-{one}", LEVEL="0") for one in range(third))
+            await somebody.create(
+                config_map(f"source-{number}", LEVEL="0") for number in range(third)
+            )
+            await somebody.create(secret(f"secret-{number}", LEVEL="0") for number in range(third))
             await somebody.create_consumers(
-                consumer(f"app-{one}", f"source-{one}") for one in range(third)
+                consumer(f"app-{number}", f"source-{number}") for number in range(third)
             )
             async with controller(plane.cluster()) as running:
                 pids = (plane.process.pid, running.pid)

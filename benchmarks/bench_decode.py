@@ -50,7 +50,7 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
     with measured(f"Decode and index {count:,} Deployments") as result:
         streamed = [await _look(objects, streams=True) for _ in range(runs)]
         listed = [await _look(objects, streams=False) for _ in range(runs)]
-        kept = [one.growth_mb * 1e6 / count for one in streamed]
+        kept = [item.growth_mb * 1e6 / count for item in streamed]
         result.figures = [
             Figure("WatchList: start → synced", _times(streamed), "s", at_most(1, "max")),
             Figure("WatchList: processor time of it", _cpu_times(streamed), "s"),
@@ -77,15 +77,15 @@ class _Look(NamedTuple):
 
 
 def _times(looks: Sequence[_Look]) -> list[float]:
-    return [one.seconds for one in looks]
+    return [look.seconds for look in looks]
 
 
 def _cpu_times(looks: Sequence[_Look]) -> list[float]:
-    return [one.cpu_seconds for one in looks]
+    return [look.cpu_seconds for look in looks]
 
 
 def _growth(looks: Sequence[_Look]) -> list[float]:
-    return [one.growth_mb for one in looks]
+    return [look.growth_mb for look in looks]
 
 
 # -- the server --------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ class _Server:
 
     def __init__(self, objects: Sequence[bytes], *, streams: bool) -> None:
         self._objects = objects
-        lines = b"".join(b'{"type":"ADDED","object":%b}\n' % one for one in objects)
+        lines = b"".join(b'{"type":"ADDED","object":%b}\n' % item for item in objects)
         self._stream = (lines + _bookmark()) if streams else b""
 
     def application(self) -> web.Application:

@@ -96,7 +96,9 @@ def _figures(run: Run) -> Sequence[Figure]:
 async def create(somebody: Person, name: str, consumers: int) -> None:
     """Create a ConfigMap and its consumers."""
     await somebody.create([config_map(name, LEVEL="0")])
-    await somebody.create_consumers(consumer(f"{name}-{one}", name) for one in range(consumers))
+    await somebody.create_consumers(
+        consumer(f"{name}-{number}", name) for number in range(consumers)
+    )
 
 
 async def fan_out(

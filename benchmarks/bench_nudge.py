@@ -36,7 +36,7 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
     async with real_node() as real, local_plane() as plane:
         clusters = (real, plane.cluster())
         # Minutes of waiting, so on both at once.
-        both = await asyncio.gather(*(_without_hotmap(scope, one) for one in clusters))
+        both = await asyncio.gather(*(_without_hotmap(scope, item) for item in clusters))
         for cluster, alone in zip(clusters, both, strict=True):
             yield await _table(scope, cluster, alone)
 
@@ -57,7 +57,7 @@ async def _table(scope: Scope, cluster: Cluster, alone: Sequence[float]) -> Tabl
 async def _with_hotmap(cluster: Cluster, count: int) -> list[float]:
     """Edit one ConfigMap after another; returns seconds."""
     async with person(cluster) as somebody:
-        names = [f"nudged-{one}" for one in range(min(count, _TURNS))]
+        names = [f"nudged-{item}" for item in range(min(count, _TURNS))]
         files = await _running_pods(cluster, somebody, names, follow=True)
         async with controller(cluster):
             values = []
@@ -74,7 +74,7 @@ async def _without_hotmap(scope: Scope, cluster: Cluster) -> list[float]:
     rounds, pods = scope.count(2, quick=1), scope.count(20)
     spread = 0.0 if scope.quick else _SPREAD
     async with person(cluster) as somebody:
-        names = [f"alone-{one}" for one in range(pods)]
+        names = [f"alone-{item}" for item in range(pods)]
         files = await _running_pods(cluster, somebody, names, follow=False)
 
         async def edits(name: str) -> list[float]:
@@ -114,7 +114,7 @@ async def _running_pods(
         while len(files) < len(names):
             await asyncio.sleep(0.2)
             for pod in await somebody.pods():
-                app = next((one for one in names if pod.metadata.name.startswith(f"{one}-")), "")
+                app = next((item for item in names if pod.metadata.name.startswith(f"{item}-")), "")
                 if app and pod.status.phase == "Running":
                     files[app] = _volume(cluster.kubelet, pod.metadata.uid) / "LEVEL"
     return files

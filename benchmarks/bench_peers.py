@@ -78,7 +78,7 @@ async def _timed(scope: Scope) -> list[Row]:
         name = f"single edits, {few} consumers: p50 / p99"
         rows.append((name, "5.9–6.7 / 10–12 ms", "3.9 / 6.8 ms", "3.8 / 6.2 ms", delays))
         await create(somebody, few, many)
-        await somebody.create(secret(f"secret-{one}", LEVEL="0") for one in range(many))
+        await somebody.create(secret(f"secret-{number}", LEVEL="0") for number in range(many))
         delays, _ = await _edits(cluster, somebody, many, edits)
         name = f"beside {many:,} consumers, ConfigMaps, Secrets"
         rows.append((name, "7.7–9.3 / 12–18 ms", "5.3 / 9.7 ms", "4.0 / 7.5 ms", delays))
@@ -231,7 +231,7 @@ async def _server_away(
             await way.open()
             await _found(watch, consumers, before)
     seen = watch.seen[before:]
-    twice = len(seen) - len({one.consumer for one in seen})
+    twice = len(seen) - len({item.consumer for item in seen})
     ours = (
         f"{len(seen) - twice} of {consumers} ({done} before), {twice} twice,"
         f" the last {max(0.0, seen[-1].at - back):.1f} s after return"
@@ -290,7 +290,10 @@ async def _sized(scope: Scope) -> list[Row]:
         await _objects(somebody, max(1, third // 30), third)
         middle, _ = await _resident(cluster)
         used, requests = await _idle(cluster, idle)
-        big = (secret(f"release-{one}", release=chr(97 + one % 26) * 500_000) for one in range(50))
+        big = (
+            secret(f"release-{number}", release=chr(97 + number % 26) * 500_000)
+            for number in range(50)
+        )
         await somebody.create(big)
         large, peak = await _resident(cluster)
     name = f"resident: {3 * max(1, third // 30)} / {3 * third:,} objects / and 50 Secrets of 500 KB"
@@ -306,7 +309,7 @@ async def _sized(scope: Scope) -> list[Row]:
 async def _objects(somebody: Person, first: int, end: int) -> None:
     numbers = range(first, end)
     await create(somebody, first, end)
-    await somebody.create(secret(f"secret-{one}", LEVEL="0") for one in numbers)
+    await somebody.create(secret(f"secret-{number}", LEVEL="0") for number in numbers)
 
 
 async def _resident(cluster: Cluster) -> tuple[float, float]:

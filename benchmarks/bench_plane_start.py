@@ -72,4 +72,4 @@ async def _running(somebody: Person, name: str) -> float:
 
 def _is_running(item: Pod) -> bool:
     statuses = item.status.container_statuses or []
-    return bool(statuses) and all(one.state and one.state.running for one in statuses)
+    return bool(statuses) and all(status.state and status.state.running for status in statuses)

@@ -44,7 +44,7 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
             plain = await _delays(cluster, somebody, few, edits, settle="0s")
             settled = await _delays(cluster, somebody, few, edits, settle="500ms")
             await create(somebody, few, many)
-            await somebody.create(secret(f"secret-{one}", LEVEL="0") for one in range(many))
+            await somebody.create(secret(f"secret-{number}", LEVEL="0") for number in range(many))
             crowded = await _delays(cluster, somebody, many, edits, settle="0s")
         result.figures = [
             Figure("a bare PATCH: sent → seen, for comparison", bare, "ms"),
@@ -72,8 +72,10 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
 async def create(somebody: Person, first: int, end: int) -> None:
     """Create pairs of a ConfigMap and its only consumer, by number."""
     numbers = range(first, end)
-    await somebody.create(config_map(f"source-{one}", LEVEL="0") for one in numbers)
-    await somebody.create_consumers(consumer(f"app-{one}", f"source-{one}") for one in numbers)
+    await somebody.create(config_map(f"source-{number}", LEVEL="0") for number in numbers)
+    await somebody.create_consumers(
+        consumer(f"app-{number}", f"source-{number}") for number in numbers
+    )
 
 
 async def _bare(cluster: Cluster, somebody: Person, edits: int) -> list[float]:

@@ -162,7 +162,7 @@ class Person:
     async def events(self) -> int:
         """Count what hotmap's Events report."""
         page = await self._client.list_page(EVENTS, NAMESPACE, type=_Event, limit=0)
-        return sum(one.count or 1 for one in page.items if one.source.component == "hotmap")
+        return sum(item.count or 1 for item in page.items if item.source.component == "hotmap")
 
     def watch_pods(self) -> AsyncIterator[tuple[float, Pod]]:
         """Iterate over the states of pods from now on, each with the moment it arrived."""

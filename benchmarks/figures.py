@@ -153,8 +153,10 @@ def _row(figure: Figure) -> tuple[str, ...]:
         _number(quantile(values, 0.5), unit) if several else "",
         _number(quantile(values, 0.99), unit) if several else "",
         _number(max(values), unit),
-        ", ".join(f"{one.statistic} ≤ {_number(one.limit, unit)}" for one in figure.targets),
-        ", ".join(_result(_statistic(figure, one), one, unit) for one in figure.targets),
+        ", ".join(
+            f"{target.statistic} ≤ {_number(target.limit, unit)}" for target in figure.targets
+        ),
+        ", ".join(_result(_statistic(figure, target), target, unit) for target in figure.targets),
     )
 
 

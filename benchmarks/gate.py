@@ -45,8 +45,8 @@ class Gate:
             await asyncio.gather(_pass_on(reader, back), _pass_on(there, writer))
         finally:
             self._writers -= {writer, back}
-            for one in (writer, back):
-                one.close()
+            for item in (writer, back):
+                item.close()
 
 
 async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

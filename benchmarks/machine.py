@@ -48,7 +48,7 @@ def _status_mb(pid: int, name: str) -> float:
 
 def cpu_seconds(pid: int) -> float:
     """Return the processor time that a process and its living descendants have used so far."""
-    return sum(_own_cpu_seconds(one) for one in (pid, *_descendants(pid)))
+    return sum(_own_cpu_seconds(item) for item in (pid, *_descendants(pid)))
 
 
 def _own_cpu_seconds(pid: int) -> float:

@@ -163,8 +163,8 @@ class Controller:
             text = await answer.text()
         found: dict[str, list[tuple[dict[str, str], float]]] = {}
         for family in text_string_to_metric_families(text):
-            for one in family.samples:
-                found.setdefault(one.name, []).append((one.labels, one.value))
+            for sample in family.samples:
+                found.setdefault(sample.name, []).append((sample.labels, sample.value))
         return found
 
 

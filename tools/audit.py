@@ -32,9 +32,9 @@ ALLOWED = frozenset(
 def unknown_licenses(components: Iterable[Component]) -> list[str]:
     """List the components without a license of `ALLOWED`; of alternatives, one is enough."""
     return [
-        f"{one.name} {one.version}: {one.license or 'no license'}"
-        for one in components
-        if not any(_is_allowed(choice) for choice in re.split(r"\s+OR\s+", one.license))
+        f"{component.name} {component.version}: {component.license or 'no license'}"
+        for component in components
+        if not any(_is_allowed(choice) for choice in re.split(r"\s+OR\s+", component.license))
     ]
 
 
@@ -51,12 +51,14 @@ def advisory_report(answer: str) -> tuple[list[str], list[str]]:
     """
     found: dict[str, Any] = json.loads(answer)
     vulnerable, unchecked = [], []
-    for one in found["dependencies"]:
-        if "skip_reason" in one:
-            unchecked.append(one["name"])
-        for advisory in one.get("vulns", ()):
+    for dependency in found["dependencies"]:
+        if "skip_reason" in dependency:
+            unchecked.append(dependency["name"])
+        for advisory in dependency.get("vulns", ()):
             fixed = ", ".join(advisory["fix_versions"]) or "no version"
-            vulnerable.append(f"{one['name']} {one['version']}: {advisory['id']}, fixed in {fixed}")
+            vulnerable.append(
+                f"{dependency['name']} {dependency['version']}: {advisory['id']}, fixed in {fixed}"
+            )
     return vulnerable, unchecked
 
 

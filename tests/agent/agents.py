@@ -143,7 +143,7 @@ class Agent:
 
     def rule(self, name: str = "default") -> dict[str, Any]:
         """Read what it says of one rule."""
-        return next(one for one in self.status()["rules"] if one["name"] == name)
+        return next(rule for rule in self.status()["rules"] if rule["name"] == name)
 
     def end(self) -> int:
         """Send TERM and wait for the end."""

@@ -48,8 +48,8 @@ def relations(comparison: Comparison, live: str | None, **digests: str) -> dict[
     """Compare where no payload digest is announced; gives relations by directory."""
     announcement = None if live is None else Announcement(1, live, "frozen")
     found = comparison.compare(announcement, digests, {})
-    assert {one.evidence for one in found.values()} <= {"" if live is None else "order"}
-    return {directory: one.state for directory, one in found.items()}
+    assert {item.evidence for item in found.values()} <= {"" if live is None else "order"}
+    return {directory: item.state for directory, item in found.items()}
 
 
 def test_target_state_follows_the_order_of_changes() -> None:
@@ -98,7 +98,7 @@ def exact(
     """Compare where payload digests are announced; each directory's own digest is its payload's."""
     announcement = Announcement(1, live, "frozen", tuple(announced.split()))
     found = comparison.compare(announcement, payloads, payloads)
-    return {directory: (one.state, one.evidence) for directory, one in found.items()}
+    return {directory: (item.state, item.evidence) for directory, item in found.items()}
 
 
 def test_payload_digests_are_compared_exactly() -> None:
@@ -166,7 +166,7 @@ def test_payload_digest_is_as_documented() -> None:
     st.dictionaries(st.text(max_size=8), st.binary(max_size=8), max_size=4),
 )
 def test_payload_digest_differs_for_different_payloads(
-    one: Mapping[str, bytes], other: Mapping[str, bytes]
+    first: Mapping[str, bytes], other: Mapping[str, bytes]
 ) -> None:
     """Equal payloads have equal digests, in any order; others do not."""
 
@@ -174,8 +174,8 @@ def test_payload_digest_differs_for_different_payloads(
         return payload_digest({path: file_digest(data) for path, data in files.items()})
 
     try:
-        assert digest(one) == digest(dict(reversed(list(one.items()))))
-        assert (digest(one) == digest(other)) == (one == other)
+        assert digest(first) == digest(dict(reversed(list(first.items()))))
+        assert (digest(first) == digest(other)) == (first == other)
     except UnicodeEncodeError:
         return  # a lone surrogate that no file name decodes to
 
@@ -204,15 +204,15 @@ def test_controller_and_agent_compute_the_same_digest(
 def announced(*payloads: Mapping[str, str]) -> str:
     """Write the last part of a target as a controller would, from what ConfigMaps hold."""
     return ".".join(
-        payload_digest({path: file_digest(text.encode()) for path, text in one.items()})
-        for one in payloads
+        payload_digest({path: file_digest(text.encode()) for path, text in payload.items()})
+        for payload in payloads
     )
 
 
 def row(running: Agent, volume: Volume) -> dict[str, Any]:
     """Read what the status says of one directory."""
     rows: list[dict[str, Any]] = running.status()["directories"]
-    return next(one for one in rows if one["directory"] == str(volume))
+    return next(item for item in rows if item["directory"] == str(volume))
 
 
 def wait_for_target(running: Agent, volume: Volume, relation: str, evidence: str) -> None:
@@ -259,7 +259,7 @@ def test_status_shows_the_target_of_each_directory(tmp_path: Path) -> None:
 
 def test_directory_status_has_its_error(tmp_path: Path) -> None:
     """A rule's trouble is that of its own directories; others are loaded meanwhile."""
-    one, two = Volume(tmp_path / "one", text="1"), Volume(tmp_path / "two", text="1")
+    first, two = Volume(tmp_path / "one", text="1"), Volume(tmp_path / "two", text="1")
     rules = tmp_path / "rules.toml"
     with webhook() as endpoint:
         endpoint.status = 500
@@ -267,7 +267,7 @@ def test_directory_status_has_its_error(tmp_path: Path) -> None:
             f"""
             [[rule]]
             name = "fails"
-            directories = ["{one}"]
+            directories = ["{first}"]
             actions = [{{ http = "{endpoint.url}" }}]
             [[rule]]
             name = "works"
@@ -275,9 +275,9 @@ def test_directory_status_has_its_error(tmp_path: Path) -> None:
             actions = ["none"]
             """
         )
-        with agent(tmp_path, "--dir", one, "--dir", two, "--rules", rules) as running:
+        with agent(tmp_path, "--dir", first, "--dir", two, "--rules", rules) as running:
             running.reaches("failing")
-            stuck, fine = row(running, one), row(running, two)
+            stuck, fine = row(running, first), row(running, two)
             assert (stuck["loaded"], fine["loaded"]) == (None, fine["projected"])
             assert "returned 500" in stuck["error"]
             assert stuck["pending_seconds"] > 0
@@ -286,7 +286,7 @@ def test_directory_status_has_its_error(tmp_path: Path) -> None:
             assert running.get("/readyz")[0] == 503
             endpoint.status = 200
             running.reaches("told")
-            done = row(running, one)
+            done = row(running, first)
             assert (done["loaded"], done["error"], done["pending_seconds"]) == (
                 *(done["projected"], "", 0),
             )
@@ -295,15 +295,15 @@ def test_directory_status_has_its_error(tmp_path: Path) -> None:
 
 def test_unreadable_directory_has_its_own_error(tmp_path: Path) -> None:
     """Only the missing directory has the error."""
-    one, plain = Volume(tmp_path / "one", text="1"), tmp_path / "plain"
+    volume, plain = Volume(tmp_path / "one", text="1"), tmp_path / "plain"
     plain.mkdir()
     missing = tmp_path / "missing"
-    flags = ("--dir", one, "--dir", plain, "--dir", missing)
+    flags = ("--dir", volume, "--dir", plain, "--dir", missing)
     with agent(tmp_path, *flags, "--poll-interval", "20ms") as running:
         running.reaches("waiting")
         rows = {each["directory"]: each for each in running.status()["directories"]}
         assert rows[str(missing)]["error"] == f"{missing} does not exist yet: waiting for it"
-        assert rows[str(one)]["error"] == ""
+        assert rows[str(volume)]["error"] == ""
         missing.mkdir()
         running.reaches("told")
         rows = {each["directory"]: each for each in running.status()["directories"]}

@@ -57,4 +57,4 @@ def test_attempt_that_spares_a_newer_process_had_nothing_to_do(
     results: list[AttemptFinished] = []
     history = ContentHistory(desired_since, 1.0, repeats=True)
     Attempt(command, context, history, results.append).start()
-    assert [(one.error, one.by_itself) for one in results] == [("", by_itself)]
+    assert [(result.error, result.by_itself) for result in results] == [("", by_itself)]

@@ -123,11 +123,11 @@ def responses(*heads: bytes, hang: bool = False) -> Iterator[tuple[int, list[byt
 
 def test_configmap_reload_calls_each_webhook_once_per_change(tmp_path: Path) -> None:
     """Flags with one dash or two; method and status; several directories."""
-    one, two = Volume(tmp_path / "one", a="1"), Volume(tmp_path / "two", b="1")
+    plain, long = Volume(tmp_path / "one", a="1"), Volume(tmp_path / "two", b="1")
     with webhook() as first, webhook() as second:
         first.status = second.status = 204
         flags = (
-            *("-volume-dir", one, f"--volume-dir={two}", f"-webhook-url={first.url}"),
+            *("-volume-dir", plain, f"--volume-dir={long}", f"-webhook-url={first.url}"),
             *("--webhook-url", second.url, "-webhook-method=PUT", "-webhook-status-code", "204"),
             "--webhook-retries=-1",
         )
@@ -135,7 +135,7 @@ def test_configmap_reload_calls_each_webhook_once_per_change(tmp_path: Path) -> 
             for number in (1, 2):
                 eventually(lambda n=number: len(first.calls) == len(second.calls) == n)
                 if number == 1:
-                    two.write(b="2")
+                    long.write(b="2")
         assert [method for method, *_ in (*first.calls, *second.calls)] == ["PUT"] * 4
 
 

@@ -96,8 +96,8 @@ def test_supervised_environment_follows_configmaps(
         (found,) = json.loads(pods("get", "pods", "--selector=app=follows", "--output=json"))[
             "items"
         ]
-        one: dict[str, Any] = found
-        return one
+        pod: dict[str, Any] = found
+        return pod
 
     def starts() -> list[str]:
         lines = pods("logs", name, "--container=app").splitlines()
@@ -118,7 +118,7 @@ def test_supervised_environment_follows_configmaps(
     ]
     after = pod()
     assert after["metadata"]["uid"] == uid
-    assert [one["restartCount"] for one in after["status"]["containerStatuses"]] == [0]
+    assert [status["restartCount"] for status in after["status"]["containerStatuses"]] == [0]
 
 
 STAGED = yaml.safe_dump(
@@ -182,7 +182,7 @@ def test_stage_shows_only_checked_content(pods: Pods, mode: str) -> None:
     def containers() -> dict[str, Any]:
         found = json.loads(pods("get", "pod", name, "--output=json"))["status"]
         both = [*found.get("containerStatuses", ()), *found.get("initContainerStatuses", ())]
-        return {one["name"]: one for one in both}
+        return {item["name"]: item for item in both}
 
     def refused_first() -> bool:
         try:

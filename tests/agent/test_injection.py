@@ -70,7 +70,7 @@ def removed(text: str) -> str:
 
 def pod(text: str) -> dict[str, Any]:
     """Return the pod template of the manifest's only workload."""
-    documents = [one for one in yaml.safe_load_all(text) if one["kind"] != "ConfigMap"]
+    documents = [item for item in yaml.safe_load_all(text) if item["kind"] != "ConfigMap"]
     template: dict[str, Any] = documents[0]["spec"]["template"]
     return template
 

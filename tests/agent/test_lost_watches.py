@@ -58,7 +58,7 @@ def test_mount_over_a_mount_is_watched(tmp_path: Path) -> None:
         agent(tmp_path, *flags, "--url", endpoint.url, before=alone) as running,
     ):
         running.reaches("loaded")
-        one = running.status()["directories"][0]["loaded"]
+        loaded = running.status()["directories"][0]["loaded"]
         _in_its_mounts(running, "mount", "--bind", str(second), str(first))
         eventually(lambda: len(endpoint.calls) == 2)
         second.write(text="three")
@@ -70,7 +70,7 @@ def test_mount_over_a_mount_is_watched(tmp_path: Path) -> None:
         _in_its_mounts(running, "umount", str(first))
         eventually(lambda: len(endpoint.calls) == 4)
         running.reaches("loaded")
-        assert running.status()["directories"][0]["loaded"] == one
+        assert running.status()["directories"][0]["loaded"] == loaded
         first.write(text="four")
         eventually(lambda: len(endpoint.calls) == 5)
 

@@ -35,19 +35,19 @@ def first(folder: Path, *flags: object) -> Iterator[tuple[Agent, int]]:
 def zombies_of(pid: int) -> list[int]:
     """List the children of a process that have not been reaped."""
     found = []
-    for one in children_of(pid):
+    for item in children_of(pid):
         with suppress(FileNotFoundError):  # it was reaped while we looked
-            if ") Z " in Path(f"/proc/{one}/stat").read_text():
-                found.append(one)
+            if ") Z " in Path(f"/proc/{item}/stat").read_text():
+                found.append(item)
     return found
 
 
 def names_below(pid: int) -> set[str]:
     """Name the programs that a process and its children run."""
     found = set()
-    for one in [below for child in children_of(pid) for below in (child, *children_of(child))]:
+    for item in [below for child in children_of(pid) for below in (child, *children_of(child))]:
         with suppress(FileNotFoundError):
-            found.add(Path(f"/proc/{one}/comm").read_text().strip())
+            found.add(Path(f"/proc/{item}/comm").read_text().strip())
     return found
 
 

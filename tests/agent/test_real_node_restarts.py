@@ -208,7 +208,7 @@ def test_supervised_application_gets_a_new_environment(node: Node, record_proper
         record_property("edit → new environment", f"{took:.2f} s")
     assert node.life("supervised") == life
     found = json.loads(node("get", "pod", "supervised", "--output=json"))
-    assert [one["restartCount"] for one in found["status"]["containerStatuses"]] == [0]
+    assert [status["restartCount"] for status in found["status"]["containerStatuses"]] == [0]
 
 
 @pytest.mark.parametrize("way", ["all-containers", "term"])

@@ -162,7 +162,7 @@ def test_flags_override_known_programs() -> None:
     typed = ["--dir", "/etc/nginx", "--for", "nginx", "--process", "pidfile:/run/nginx.pid"]
     (rule,) = load_settings(parse_arguments(typed)).rules
     assert rule.actions[0].target == "pidfile:/run/nginx.pid"
-    assert [one.target for one in rule.probes] == ["pidfile:/run/nginx.pid"]
+    assert [probe.target for probe in rule.probes] == ["pidfile:/run/nginx.pid"]
     (rule,) = load_settings(parse_arguments([*typed[:4], "--", "nginx"])).rules
     assert rule.actions[0].target == rule.probes[0].target == "child"
     (rule,) = load_settings(parse_arguments([*typed[:4], "--signal", "USR1", *typed[4:]])).rules

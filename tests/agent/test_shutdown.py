@@ -55,12 +55,12 @@ def ends_at_once(running: Agent, *, own: float = 0.0) -> int:
     return status
 
 
-def _both(one: Callable[[], bool], other: Callable[[], bool]) -> tuple[float, float]:
+def _both(first: Callable[[], bool], other: Callable[[], bool]) -> tuple[float, float]:
     """Record when each of two things came true."""
     times: dict[int, float] = {}
 
     def check() -> bool:
-        for number, came_true in enumerate((one, other)):
+        for number, came_true in enumerate((first, other)):
             if number not in times and came_true():
                 times[number] = time.monotonic()
         return len(times) == 2
@@ -75,7 +75,7 @@ def test_sigterm_stops_the_agent_in_any_state(tmp_path: Path, name: str) -> None
     with standing(tmp_path, name) as (scene, running):
         children = children_of(running.pid)
         assert ends_at_once(running) == 0
-        eventually(lambda: not any(Path(f"/proc/{one}").exists() for one in children))
+        eventually(lambda: not any(Path(f"/proc/{child}").exists() for child in children))
         assert not (tmp_path / "agent.sock").exists()
         if scene.state.hold:
             assert scene.loads().count("two") <= 1

@@ -181,7 +181,7 @@ def test_process_group_is_killed_before_restart(tmp_path: Path) -> None:
         members = eventually(lambda: members_of(first) if len(members_of(first)) == 2 else None)
         volume.write(text="two")
         eventually(lambda: len(starts(tmp_path)) == 2)
-        assert not any(alive(one) for one in members)
+        assert not any(alive(member) for member in members)
 
 
 def test_application_dies_with_a_killed_agent(tmp_path: Path) -> None:

@@ -69,9 +69,9 @@ class Endpoint:
         self._loop.watch(self._listening.fileno(), READ, self._accept)
 
     def down(self) -> None:
-        for one in self._open:
-            self._loop.forget(one.fileno())
-            one.close()
+        for item in self._open:
+            self._loop.forget(item.fileno())
+            item.close()
         if self._listening is not None:
             self._loop.forget(self._listening.fileno())
             self._listening.close()

@@ -89,7 +89,9 @@ def test_directory_as_agent_file_is_reported_once(tmp_path: Path, flag: str, wor
     with agent(tmp_path, *flags, flag, place, "--poll-interval", "20ms") as running:
         eventually((tmp_path / "touched").exists)
         if flag != "--socket":
-            eventually(lambda: [one for one in running.status()["problems"] if words in one])
+            eventually(
+                lambda: [problem for problem in running.status()["problems"] if words in problem]
+            )
             assert running.reaches("told")
         eventually(lambda: words in running.log)
         passes = len(running.log)
@@ -203,9 +205,9 @@ def test_json_log_has_one_line_per_transition(tmp_path: Path) -> None:
         running.reaches("told")
         running.end()
     lines = [json.loads(line) for line in running.log.splitlines()]
-    assert [one["event"] for one in lines] == [
+    assert [item["event"] for item in lines] == [
         *("started", "changed", "told", "changed", "rejected", "changed", "told", "stopping"),
     ]
-    assert all({"time", "level", "event", "message"} <= one.keys() for one in lines)
-    assert [one["level"] for one in lines].count("warning") == 1
+    assert all({"time", "level", "event", "message"} <= item.keys() for item in lines)
+    assert [item["level"] for item in lines].count("warning") == 1
     assert "hunter2" not in running.log

@@ -35,10 +35,10 @@ class Served:
     def truth(self, kind: str) -> dict[ObjectKey, str]:
         """What a store should hold: resourceVersions by object key."""
         collection = self.fleet.collections[BY_KIND[kind].path(None)]
-        bodies = [json.loads(one)["metadata"] for one in collection]
+        bodies = [json.loads(item)["metadata"] for item in collection]
         return {
-            ObjectKey(kind, one.get("namespace", ""), one["name"]): one["resourceVersion"]
-            for one in bodies
+            ObjectKey(kind, body.get("namespace", ""), body["name"]): body["resourceVersion"]
+            for body in bodies
         }
 
     def reflector(self, kind: str) -> tuple[Reflector[Any, str], Store[str]]:
@@ -166,6 +166,6 @@ def test_largest_secrets_are_half_megabyte() -> None:
 
 def test_same_sizes_give_same_cluster() -> None:
     """The same sizes give the same bytes."""
-    one, other = Fleet(SIZES), Fleet(SIZES)
-    for path, collection in one.collections.items():
+    first, other = Fleet(SIZES), Fleet(SIZES)
+    for path, collection in first.collections.items():
         assert list(collection) == list(other.collections[path])

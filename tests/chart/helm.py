@@ -55,6 +55,6 @@ def render_objects(*arguments: str, namespace: str = "hotmap", release: str = "h
     """Return the objects of a release, those of `helm test` left out."""
     text = render("--skip-tests", *arguments, namespace=namespace, release=release)
     found = [document for document in yaml.safe_load_all(text) if document]
-    objects = {(one["kind"], one["metadata"]["name"]): one for one in found}
+    objects = {(item["kind"], item["metadata"]["name"]): item for item in found}
     assert len(objects) == len(found), "two objects of the same kind and name"
     return objects

@@ -23,19 +23,19 @@ _HELM_LABELS = (
 def kustomized(variant: str) -> Objects:
     text = (MANIFESTS / f"{variant}.yaml").read_text()
     documents = yaml.safe_load_all(text)
-    return {(one["kind"], one["metadata"]["name"]): one for one in documents}
+    return {(document["kind"], document["metadata"]["name"]): document for document in documents}
 
 
 def comparable(objects: Objects, namespace: str) -> Objects:
     """Return objects without Helm's labels, and without what an empty namespace means."""
     found = copy.deepcopy(objects)
-    for one in found.values():
-        if one["metadata"].get("namespace") == namespace:
-            del one["metadata"]["namespace"]
-        for subject in one.get("subjects", ()):
+    for item in found.values():
+        if item["metadata"].get("namespace") == namespace:
+            del item["metadata"]["namespace"]
+        for subject in item.get("subjects", ()):
             if subject.get("namespace") == namespace:
                 del subject["namespace"]
-        _without_helm_labels(one)
+        _without_helm_labels(item)
     deployment = found["Deployment", "hotmap"]["spec"]["template"]["spec"]["containers"][0]
     # Kubernetes' own default for an image that has a tag.
     assert deployment.pop("imagePullPolicy", "IfNotPresent") == "IfNotPresent"
@@ -78,8 +78,8 @@ def test_chart_without_status_lacks_its_objects_and_port() -> None:
     found = comparable(render_objects("--set=status.enabled=false"), "hotmap")
     expected = comparable(kustomized("base"), "hotmap")
     added = {
-        (one["kind"], one["metadata"]["name"])
-        for one in yaml.safe_load_all((ROOT / "deploy" / "base" / "status.yaml").read_text())
+        (item["kind"], item["metadata"]["name"])
+        for item in yaml.safe_load_all((ROOT / "deploy" / "base" / "status.yaml").read_text())
     }
     for key in (*added, ("Namespace", "hotmap")):
         del expected[key]

@@ -222,9 +222,9 @@ def test_release_lives_from_install_to_uninstall(
 
     with Editor(workloads) as editor:
         release.install("upgrade", "--set=enableHA=true,logLevel=debug")
-        assert [int(one["spec"]["replicas"]) for one in release.objects("deployments")] == [2]
+        assert [int(item["spec"]["replicas"]) for item in release.objects("deployments")] == [2]
         release.helm("rollback", "1", "--wait", "--timeout=2m")
-        assert [int(one["spec"]["replicas"]) for one in release.objects("deployments")] == [1]
+        assert [int(item["spec"]["replicas"]) for item in release.objects("deployments")] == [1]
     record_property("edits during upgrade and rollback", editor.edits)
     expected = {name: {value} for name, value in editor.values.items()}
     expected[f"app-{WORKLOADS}"] = {"0"}
@@ -236,21 +236,22 @@ def test_release_lives_from_install_to_uninstall(
     left = release.objects("all,secrets,configmaps,roles,rolebindings,serviceaccounts,leases")
     left += release.objects("networkpolicies,poddisruptionbudgets")
     names = {
-        (one["kind"], one["metadata"]["name"])
-        for one in left
-        if one["metadata"]["name"] not in ("kube-root-ca.crt", "default") and one["kind"] != "Event"
+        (item["kind"], item["metadata"]["name"])
+        for item in left
+        if item["metadata"]["name"] not in ("kube-root-ca.crt", "default")
+        and item["kind"] != "Event"
     }
     state = {
-        ("Secret", one["metadata"]["name"])
-        for one in release.objects("secrets", "--selector=app.kubernetes.io/managed-by=hotmap")
+        ("Secret", item["metadata"]["name"])
+        for item in release.objects("secrets", "--selector=app.kubernetes.io/managed-by=hotmap")
     }
     assert ("Secret", "hotmap-key") in state
     assert names == {*state, ("Lease", "hotmap-controller")}
     owned = "--selector=app.kubernetes.io/instance=hotmap"
     assert not [
-        one
-        for one in release.objects("clusterroles,clusterrolebindings", owned)
-        if release.namespace in one["metadata"]["name"]
+        item
+        for item in release.objects("clusterroles,clusterrolebindings", owned)
+        if release.namespace in item["metadata"]["name"]
     ]
 
 

@@ -199,14 +199,14 @@ def test_listed_namespaces_have_a_role_each() -> None:
     """Also as text with commas; the ServiceAccount stays in the release's namespace."""
     for value in ("namespaces={b,a,a}", "namespaces=b\\, a"):
         text = render(f"--set=watchGlobally=false,{value}", "--skip-tests")
-        objects = [one for one in yaml.safe_load_all(text) if one]
-        roles = [one for one in objects if one["kind"] == "Role"]
-        found = [(one["metadata"]["namespace"], one["metadata"]["name"]) for one in roles]
+        objects = [item for item in yaml.safe_load_all(text) if item]
+        roles = [item for item in objects if item["kind"] == "Role"]
+        found = [(role["metadata"]["namespace"], role["metadata"]["name"]) for role in roles]
         assert sorted(found) == [("a", "hotmap"), ("b", "hotmap"), ("hotmap", "hotmap-own")]
-        bindings = [one for one in objects if one["kind"] == "RoleBinding"]
-        assert {one["subjects"][0]["namespace"] for one in bindings} == {"hotmap"}
-        assert not [one for one in objects if one["kind"].startswith("Cluster")]
-        (deployment,) = (one for one in objects if one["kind"] == "Deployment")
+        bindings = [item for item in objects if item["kind"] == "RoleBinding"]
+        assert {binding["subjects"][0]["namespace"] for binding in bindings} == {"hotmap"}
+        assert not [item for item in objects if item["kind"].startswith("Cluster")]
+        (deployment,) = (item for item in objects if item["kind"] == "Deployment")
         (found_container,) = deployment["spec"]["template"]["spec"]["containers"]
         assert found_container["args"][3:] == ["--namespaces=a,b"]
 
@@ -220,7 +220,7 @@ def test_environment_of_reloader_reaches_the_pod() -> None:
         f"{base}.field.NODE=spec.nodeName",
         f"{base}.existing.creds.ALERT_ADDITIONAL_INFO=info",
     )
-    found = {one.pop("name"): one for one in container(objects)["env"]}
+    found = {variable.pop("name"): variable for variable in container(objects)["env"]}
     assert found["ALERT_ON_RELOAD"] == {"value": "true"}
     assert found["ALERT_WEBHOOK_URL"]["valueFrom"]["secretKeyRef"]["name"] == "hotmap-env"
     assert found["NODE"]["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName"

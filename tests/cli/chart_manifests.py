@@ -40,16 +40,18 @@ def all_shapes() -> Iterator[Shape]:
     """Yield every document with a pod template, in its own text."""
     for path in sorted(CHARTS.iterdir()):
         for number, part in enumerate(read_parts(path.read_bytes().decode())):
-            found = [one for document in part.documents for one in find_templates(document)]
+            found = [
+                template for document in part.documents for template in find_templates(document)
+            ]
             if found:
                 name = f"{path.name}-{number}-{found[0].name}"
-                yield Shape(name, part.text, [one.node.data for one in found])
+                yield Shape(name, part.text, [item.node.data for item in found])
 
 
 def chosen_container(template: dict[str, Any]) -> str:
     """Choose the first container that mounts a source as a directory; "" without one."""
     spec = template["spec"]
-    volumes = {one["name"]: one for one in spec.get("volumes") or ()}
+    volumes = {volume["name"]: volume for volume in spec.get("volumes") or ()}
     for container in spec["containers"]:
         for mount in container.get("volumeMounts") or ():
             if is_live(volumes.get(mount["name"], {})) and "subPath" not in mount:
@@ -60,6 +62,6 @@ def chosen_container(template: dict[str, Any]) -> str:
 def documents(text: str) -> list[dict[str, Any]]:
     """Parse a manifest with PyYAML itself, List items apart; tabs are JSON's."""
     found: list[dict[str, Any]] = []
-    for one in yaml.safe_load_all(text.replace("\t", " ")):
-        found += one["items"] if str(one["kind"]).endswith("List") else [one]
+    for item in yaml.safe_load_all(text.replace("\t", " ")):
+        found += item["items"] if str(item["kind"]).endswith("List") else [item]
     return found

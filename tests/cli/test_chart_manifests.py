@@ -30,12 +30,12 @@ def rows() -> Iterator[Any]:
 @pytest.mark.parametrize(("shape", "mode"), list(rows()))
 def test_chart_is_injected_and_restored(shape: Shape, mode: str) -> None:
     """Injecting twice is injecting once; removing gives the text back, byte for byte."""
-    several = len({chosen_container(one) for one in shape.templates}) > 1
+    several = len({chosen_container(template) for template in shape.templates}) > 1
     container = "" if several else chosen_container(shape.templates[0])
     injection = INJECTIONS[mode]._replace(container=container)
     if mode == "supervisor":
-        chosen = [one for pod in shape.templates for one in pod["spec"]["containers"]]
-        if not all(one.get("command") for one in chosen if container in ("", one["name"])):
+        chosen = [item for pod in shape.templates for item in pod["spec"]["containers"]]
+        if not all(item.get("command") for item in chosen if container in ("", item["name"])):
             with pytest.raises(ManifestError, match="has no command"):
                 inject(shape.text, injection, "f")
             return
@@ -44,5 +44,5 @@ def test_chart_is_injected_and_restored(shape: Shape, mode: str) -> None:
     assert inject(once, injection, "f")[0] == once
     assert inject(once, None, "f")[0] == shape.text
     before, after = documents(shape.text), documents(once)
-    names = [one["metadata"]["name"] for one in before]
-    assert [one["metadata"]["name"] for one in after] == names
+    names = [element["metadata"]["name"] for element in before]
+    assert [item["metadata"]["name"] for item in after] == names

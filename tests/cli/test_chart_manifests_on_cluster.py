@@ -19,7 +19,7 @@ def test_api_server_accepts_every_injected_chart(real_control_plane: Cluster) ->
     objects = []
     for shape in all_shapes():
         objects += documents(shape.text)
-        several = len({chosen_container(one) for one in shape.templates}) > 1
+        several = len({chosen_container(template) for template in shape.templates}) > 1
         container = "" if several else chosen_container(shape.templates[0])
         for injection in INJECTIONS.values():
             try:

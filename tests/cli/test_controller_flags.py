@@ -183,7 +183,7 @@ def test_invalid_variable_is_an_error(
 
 def test_invalid_values_cover_every_flag() -> None:
     """Each flag of the command is in the table, or accepts any value."""
-    flags = {one for param in hotmap.commands["controller"].params for one in param.opts}
+    flags = {opt for param in hotmap.commands["controller"].params for opt in param.opts}
     covered = {word.split("=")[0] for arguments, _ in INVALID for word in arguments.split()}
     assert flags - covered == NEVER_INVALID
     assert not covered & NEVER_INVALID

@@ -55,7 +55,7 @@ def test_files_and_directories_become_one_stream(tmp_path: Path) -> None:
     status, output, notes = hotmap("-f", other, "-f", tmp_path, "-f", "-", stdin=WEB.encode())
     assert (status, notes) == (0, "")
     documents = list(yaml.safe_load_all(output))
-    assert [one["kind"] for one in documents] == ["Service", "Pod", "Pod", "Pod"]
+    assert [document["kind"] for document in documents] == ["Service", "Pod", "Pod", "Pod"]
     assert documents[1] == documents[2] == documents[3]
 
 
@@ -73,7 +73,7 @@ def test_in_place_writes_each_file(tmp_path: Path) -> None:
     assert link.is_symlink()
     assert hotmap("-i", "-f", manifest, "--remove") == (0, b"", "")
     assert manifest.read_bytes() == before
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["link.yaml", "web.yaml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.yaml", "web.yaml"]
 
 
 def test_stream_keeps_its_bytes(tmp_path: Path) -> None:

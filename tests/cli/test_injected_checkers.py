@@ -38,7 +38,7 @@ def inject(*arguments: str, security: str = "{runAsUser: 0}") -> tuple[int, str,
 def agent(text: str) -> dict[str, Any]:
     spec = yaml.safe_load(text)["spec"]["template"]["spec"]
     containers = [*spec["containers"], *spec["initContainers"]]
-    (found,) = [one for one in containers if one["name"] == "hotmap-agent"]
+    (found,) = [container for container in containers if container["name"] == "hotmap-agent"]
     return dict(found)
 
 
@@ -53,7 +53,7 @@ def test_nginx_checker_gets_what_the_published_image_needs(security: str) -> Non
         "drop": ["ALL"],
         "add": ["CHOWN", "NET_BIND_SERVICE"],
     }
-    paths = {one["mountPath"]: one.get("subPath") for one in container["volumeMounts"]}
+    paths = {mount["mountPath"]: mount.get("subPath") for mount in container["volumeMounts"]}
     for path in ("/run", "/var/cache/nginx", "/var/lib/nginx", "/var/log/nginx"):
         assert paths[path] == f"checker{path.replace('/', '-')}"
 
@@ -71,7 +71,9 @@ def test_other_checkers_write_to_tmp_only(program: str) -> None:
     assert status == 0
     container = agent(text)
     assert "add" not in container["securityContext"]["capabilities"]
-    assert not [one for one in container["volumeMounts"] if "checker" in one.get("subPath", "")]
+    assert not [
+        mount for mount in container["volumeMounts"] if "checker" in mount.get("subPath", "")
+    ]
 
 
 @pytest.mark.parametrize(

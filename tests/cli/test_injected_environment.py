@@ -33,20 +33,20 @@ class DoesNotStart(Exception):
 def kubelet_environment(container: dict[str, Any], sources: Sources) -> dict[str, str]:
     """Build a container's environment (kubernetes: kubelet_pods.go, makeEnvironmentVariables)."""
     result: dict[str, str] = {}
-    for one in container.get("envFrom") or ():
-        kind = "configMap" if "configMapRef" in one else "secret"
-        reference = one[f"{kind}Ref"]
+    for source in container.get("envFrom") or ():
+        kind = "configMap" if "configMapRef" in source else "secret"
+        reference = source[f"{kind}Ref"]
         found = sources.get((kind, reference["name"]))
         if found is None:
             if not reference.get("optional"):
                 raise DoesNotStart
             continue
-        result |= {one.get("prefix", "") + key: value for key, value in found.items()}
-    for one in container.get("env") or ():
-        if one.get("value"):
-            result[one["name"]] = expand(one["value"], {**SERVICES, **result}.get)
+        result |= {source.get("prefix", "") + key: value for key, value in found.items()}
+    for variable in container.get("env") or ():
+        if variable.get("value"):
+            result[variable["name"]] = expand(variable["value"], {**SERVICES, **result}.get)
             continue
-        source = one.get("valueFrom")
+        source = variable.get("valueFrom")
         value: str | None = ""
         for kind in ("configMap", "secret"):
             if source and f"{kind}KeyRef" in source:
@@ -57,7 +57,7 @@ def kubelet_environment(container: dict[str, Any], sources: Sources) -> dict[str
         if source and "fieldRef" in source:
             value = "of the pod"
         if value is not None:
-            result[one["name"]] = value
+            result[variable["name"]] = value
     return {**SERVICES, **result}
 
 
@@ -91,24 +91,24 @@ def supervised(pod: dict[str, Any], sources: Sources) -> tuple[list[str], dict[s
     """Start an injected pod's application: its words and its environment."""
     container = pod["spec"]["containers"][0]
     inherited = kubelet_environment(container, sources)
-    command = [expand(one, inherited.get) for one in container["command"]]
-    arguments = [expand(one, inherited.get) for one in container.get("args") or ()]
+    command = [expand(argument, inherited.get) for argument in container["command"]]
+    arguments = [expand(arg, inherited.get) for arg in container.get("args") or ()]
     settings = load_settings(parse_arguments([*command[2:], *arguments]))
-    volumes = {one["name"]: one for one in pod["spec"]["volumes"]}
-    places = {one["mountPath"]: volumes[one["name"]] for one in container["volumeMounts"]}
+    volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
+    places = {mount["mountPath"]: volumes[mount["name"]] for mount in container["volumeMounts"]}
     application = settings.application
     contents = {
-        one.directory: mounted(places[one.directory], sources) for one in application.env_from
+        item.directory: mounted(places[item.directory], sources) for item in application.env_from
     }
     environment = make_environment(inherited, contents, application.env_from, application.env)
-    return [expand(one, environment.get) for one in application.command], environment
+    return [expand(argument, environment.get) for argument in application.command], environment
 
 
 def plain(pod: dict[str, Any], sources: Sources) -> tuple[list[str], dict[str, str]]:
     container = pod["spec"]["containers"][0]
     environment = kubelet_environment(container, sources)
     words = [*container["command"], *(container.get("args") or ())]
-    return [expand(one, environment.get) for one in words], environment
+    return [expand(word, environment.get) for word in words], environment
 
 
 def both(pod: dict[str, Any], sources: Sources) -> list[object]:
@@ -168,22 +168,22 @@ VALUES = st.dictionaries(st.sampled_from(["A", "B", "k"]), st.sampled_from(["1",
 
 def refers_forward(env: list[dict[str, Any]]) -> bool:
     """Return whether a text refers to a name that a later entry sets, and no earlier one."""
-    for index, one in enumerate(env):
+    for index, variable in enumerate(env):
         before = {other["name"] for other in env[:index]}
         later = {other["name"] for other in env[index + 1 :]} - before
-        if any(f"$({name})" in str(one.get("value") or "") for name in later):
+        if any(f"$({name})" in str(variable.get("value") or "") for name in later):
             return True
     return False
 
 
 def tangled(env: list[dict[str, Any]]) -> bool:
     """Return whether texts take part where a data key's variable goes over others of its name."""
-    for index, one in enumerate(env):
-        others = [other for other in env[:index] if other["name"] == one["name"]]
-        if "KeyRef" in str(one) and any("KeyRef" not in str(other) for other in others):
+    for index, variable in enumerate(env):
+        others = [other for other in env[:index] if other["name"] == variable["name"]]
+        if "KeyRef" in str(variable) and any("KeyRef" not in str(other) for other in others):
             texts = [str(other.get("value") or "") for other in others]
             everywhere = "".join(str(other.get("value") or "") for other in env)
-            if any("$" in text for text in texts) or f"$({one['name']})" in everywhere:
+            if any("$" in text for text in texts) or f"$({variable['name']})" in everywhere:
                 return True
     return False
 
@@ -193,11 +193,11 @@ def refers_between(env: list[dict[str, Any]]) -> bool:
 
     Not where the one before is a data key that has to be there, and the one after is none.
     """
-    for index, one in enumerate(env):
+    for index, variable in enumerate(env):
         before = {other["name"]: other.get("valueFrom", {}) for other in env[:index]}
         for other in env[index + 1 :]:
             earlier, later = before.get(other["name"]), other.get("valueFrom")
-            if not earlier or not later or f"$({other['name']})" not in str(one.get("value")):
+            if not earlier or not later or f"$({other['name']})" not in str(variable.get("value")):
                 continue
             if "KeyRef" in str(later) or "'optional': True" in str(earlier):
                 return True

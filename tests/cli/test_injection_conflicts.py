@@ -137,7 +137,7 @@ def test_stage_and_memory_grow_with_the_sources_of_a_volume() -> None:
     staged = WEBHOOK._replace(stage=True)
     text, _ = inject(deployment(volumes=[volume]), staged, "f")
     spec = yaml.safe_load(text)["spec"]["template"]["spec"]
-    stage = next(one for one in spec["volumes"] if one["name"] == "hotmap-stage")
+    stage = next(item for item in spec["volumes"] if item["name"] == "hotmap-stage")
     assert stage["emptyDir"]["sizeLimit"] == "80Mi"
     assert spec["initContainers"][0]["resources"]["limits"]["memory"] == "74Mi"
 

@@ -60,7 +60,7 @@ def run(text: str = BASE, *flags: str, **fields: Any) -> tuple[dict[str, Any], l
 
 
 def named(items: list[dict[str, Any]], name: str) -> dict[str, Any]:
-    (found,) = [one for one in items if one["name"] == name]
+    (found,) = [item for item in items if item["name"] == name]
     return found
 
 
@@ -79,8 +79,8 @@ def settings_of(words: list[str]) -> Settings:
 
 def mounts(container: dict[str, Any]) -> dict[str, str]:
     return {
-        one["mountPath"]: "/".join(filter(None, (one["name"], one.get("subPath", ""))))
-        for one in container["volumeMounts"]
+        mount["mountPath"]: "/".join(filter(None, (mount["name"], mount.get("subPath", ""))))
+        for mount in container["volumeMounts"]
     }
 
 
@@ -103,7 +103,7 @@ def test_native_sidecar_is_a_restarting_init_container() -> None:
 def test_sidecar_is_an_additional_container() -> None:
     """For clusters before 1.29: nothing of it is newer than that."""
     spec, _ = run(mode="sidecar")
-    assert [one["name"] for one in spec["containers"]] == ["app", "hotmap-agent"]
+    assert [container["name"] for container in spec["containers"]] == ["app", "hotmap-agent"]
     assert "initContainers" not in spec
     assert not {"restartPolicy", "restartPolicyRules", "startupProbe"} & set(agent(spec))
 
@@ -116,7 +116,7 @@ def test_init_mode_checks_once() -> None:
     assert settings.reports.listen is None
     assert spec["annotations"] is None
     assert not {"ports", "livenessProbe", "restartPolicy"} & set(agent(spec))
-    volumes = [one["name"] for one in spec["volumes"]]
+    volumes = [volume["name"] for volume in spec["volumes"]]
     assert volumes == ["conf", "more", "cache", "hotmap-run"]
 
 
@@ -224,7 +224,7 @@ def test_stage_replaces_the_source_mounts() -> None:
         "/opt/conf.d/": "hotmap-stage/conf.d",
         "/cache": "cache",
     }
-    assert all(one.get("readOnly") for one in app(spec)["volumeMounts"][:2])
+    assert all(mount.get("readOnly") for mount in app(spec)["volumeMounts"][:2])
     settings = settings_of(agent(spec)["args"][1:])
     assert settings.checks.stage == "/hotmap/stage"
     assert settings.checks.stage_mode is None  # each file keeps its own
@@ -399,9 +399,9 @@ def test_restart_way_adds_what_it_needs(
     spec, _ = run(BASE, *flags, mode=mode)
     assert spec["annotations"]["hotmap.dev/agent"] == f"port=9533;restart={way}"
     everyone = [*spec.get("initContainers", ()), *spec["containers"]]
-    rules = [one["name"] for one in everyone if "restartPolicyRules" in one]
+    rules = [item["name"] for item in everyone if "restartPolicyRules" in item]
     assert rules == ([rules_of] if rules_of else [])
-    assert all(one["restartPolicy"] == "Always" for one in everyone if one["name"] in rules)
+    assert all(item["restartPolicy"] == "Always" for item in everyone if item["name"] in rules)
     assert spec.get("shareProcessNamespace", False) is (way == "term")
 
 

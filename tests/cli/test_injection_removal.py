@@ -91,7 +91,7 @@ def test_manifests_are_injectable() -> None:
     """Every file is YAML that another reader takes, too, before and after."""
     for path in MANIFESTS:
         before = list(yaml.safe_load_all(read(path)))
-        after = [injected(read(path), one) for one in INJECTIONS.values()]
+        after = [injected(read(path), item) for item in INJECTIONS.values()]
         for text in filter(None, after):
             assert len(list(yaml.safe_load_all(text))) == len(before)
             if path.suffix == ".json":
@@ -138,7 +138,7 @@ VOLUMES: list[dict[str, Any]] = [
     {"name": "cache", "emptyDir": {}},
 ]
 MOUNTS = st.one_of(
-    st.sampled_from(VOLUMES).map(lambda one: {"name": one["name"]}),
+    st.sampled_from(VOLUMES).map(lambda volume: {"name": volume["name"]}),
     st.just({"name": "secret", "subPath": "d"}),
     st.just({"name": "conf", "subPath": "k"}),
 )
@@ -156,7 +156,9 @@ def pods(draw: st.DrawFn) -> dict[str, Any]:
         "args": draw(st.none() | st.lists(WORDS, max_size=3)),
         "env": draw(st.none() | st.lists(VARIABLES, max_size=4)),
         "envFrom": draw(st.none() | st.lists(ENV_FROM, max_size=2)),
-        "volumeMounts": [{"mountPath": f"/m/{index}", **one} for index, one in enumerate(mounts)],
+        "volumeMounts": [
+            {"mountPath": f"/m/{index}", **mount} for index, mount in enumerate(mounts)
+        ],
     }
     kept = draw(st.permutations([key for key in fields if draw(st.booleans())]))
     container |= {key: fields[key] for key in kept}
@@ -206,10 +208,10 @@ def written(manifest: dict[str, Any], how: str, seed: int) -> str:
     text: str = yaml.dump(
         manifest, Dumper=dumper, default_flow_style=flow, sort_keys=False, width=1 << 20
     )
-    scalars = (one for one in yaml.parse(text) if isinstance(one, yaml.ScalarEvent))
+    scalars = (item for item in yaml.parse(text) if isinstance(item, yaml.ScalarEvent))
     several = any(
-        one.start_mark and one.end_mark and one.start_mark.line != one.end_mark.line
-        for one in scalars
+        scalar.start_mark and scalar.end_mark and scalar.start_mark.line != scalar.end_mark.line
+        for scalar in scalars
     )
     if "commented" in how and not several:
         text = commented(text, seed)

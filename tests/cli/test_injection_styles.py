@@ -131,12 +131,12 @@ def test_any_style_is_restored_or_refused(seed: int, mode: str) -> None:
     """Anchors, block scalars, comments, odd indentation, CRLF, byte order marks, Lists, JSON."""
     choose = random.Random(seed)
     documents = stream(choose)
-    if not any(one["kind"] != "ConfigMap" for one in documents):
+    if not any(document["kind"] != "ConfigMap" for document in documents):
         return
     text = write_stream(documents, seed)
     anchors = re.findall(r"&(\w+)", text)
     assume(len(anchors) == len(set(anchors)))  # an alias of a repeated one has another value
-    found = [one.data for one in read_documents(text) if one.data is not None]
+    found = [document.data for document in read_documents(text) if document.data is not None]
     assert found == documents, "the writer of this test"
     check_round_trip(text, INJECTIONS[mode])
 
@@ -249,10 +249,10 @@ def test_source_at_a_system_path_hides_nothing_from_the_agent(path: str, mode: s
     assert check_round_trip(text, INJECTIONS[mode])
     spec = yaml.safe_load(once)["spec"]["template"]["spec"]
     everyone = [*spec["containers"], *spec.get("initContainers", ())]
-    for one in everyone:
-        paths = [mount["mountPath"] for mount in one["volumeMounts"]]
+    for item in everyone:
+        paths = [mount["mountPath"] for mount in item["volumeMounts"]]
         assert len(paths) == len(set(paths))
-    agent = next(one for one in everyone if one["name"] == "hotmap-agent")
+    agent = next(item for item in everyone if item["name"] == "hotmap-agent")
     assert "/hotmap/source/conf" in agent["args"]
     assert path not in agent["args"]
 
@@ -277,13 +277,13 @@ def test_parsers_agree(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """libyaml and PyYAML give the same values, at the same places."""
 
     def places(node: Node) -> list[Any]:
-        inner = [places(one) for one in node.items]
-        inner += [[places(one.key), places(one.value)] for one in node.entries]
+        inner = [places(item) for item in node.items]
+        inner += [[places(entry.key), places(entry.value)] for entry in node.entries]
         return [node.kind, node.start, node.scalar, node.alias, node.flow, inner]
 
-    fast = [(places(one), one.data) for one in read_documents(text)]
+    fast = [(places(document), document.data) for document in read_documents(text)]
     monkeypatch.setattr(yaml_nodes, "_FAST", None)
-    assert [(places(one), one.data) for one in read_documents(text)] == fast
+    assert [(places(document), document.data) for document in read_documents(text)] == fast
 
 
 def test_deeply_nested_manifest_is_refused() -> None:

@@ -144,7 +144,7 @@ def test_status_without_controller_is_an_error(stage: Stage) -> None:
 )
 def test_invalid_call_is_an_error(stage: Stage, arguments: list[str], words: str) -> None:
     """One sentence on standard error, and exit status 2."""
-    done = stage.hotmap(*arguments, named=not any("--url" in one for one in arguments))
+    done = stage.hotmap(*arguments, named=not any("--url" in argument for argument in arguments))
     assert (done.status, done.out) == (CANNOT_TELL, "")
     assert words in done.err
     assert done.err.count("\n") == 1

@@ -46,7 +46,7 @@ async def get(port: int, query: str, token: str) -> tuple[int, dict[str, Any]]:
 async def test_viewer_of_a_namespace_reads_its_status(tmp_path: Path) -> None:
     """By the ClusterRole view, bound in one namespace, as the manifests extend it."""
     objects = list(yaml.safe_load_all(MANIFESTS.read_text()))
-    (viewer,) = [one for one in objects if one["metadata"]["name"] == "hotmap-view"]
+    (viewer,) = [item for item in objects if item["metadata"]["name"] == "hotmap-view"]
     port, log = free_port(), tmp_path / "controller.log"
     flags = ["--listen=127.0.0.1:0", f"--status-listen=127.0.0.1:{port}"]
     with (

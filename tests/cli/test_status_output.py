@@ -54,8 +54,8 @@ def test_output_yaml_is_the_document(stage: Stage) -> None:
     # A check of the pods may change a state between the two.
     changing = {"state": "", "reason": "", "behind": 0, "actionRequired": False}
     assert document.keys() == same.keys()
-    assert [{**one, **changing} for one in document["workloads"]] == [
-        {**one, **changing} for one in same["workloads"]
+    assert [{**workload, **changing} for workload in document["workloads"]] == [
+        {**workload, **changing} for workload in same["workloads"]
     ]
     assert yaml.safe_load(stage.hotmap("why", "web", "-o", "yaml").out)["workloads"]
 
@@ -80,7 +80,7 @@ def test_selector_shows_the_workloads_whose_labels_match(stage: Stage) -> None:
     for arguments in (("-l", "tier=front"), ("-A", "--selector=tier")):
         done = stage.hotmap("status", "-o", "json", *arguments)
         document = json.loads(done.out)
-        assert [one["name"] for one in document["workloads"]] == ["web"]
+        assert [workload["name"] for workload in document["workloads"]] == ["web"]
         assert sum(document["counts"].values()) == 1
     assert stage.hotmap("status", "-l", "tier!=front", "-o", "name").out == "deployment.apps/db\n"
 

@@ -112,7 +112,7 @@ class _Writer:
             inside = [f"{self._key(key)}: {self._flow(inner)}" for key, inner in value.items()]
             return self._brackets("{", inside, "}")
         if isinstance(value, list):
-            return self._brackets("[", [self._flow(one) for one in value], "]")
+            return self._brackets("[", [self._flow(item) for item in value], "]")
         return self._scalar(value, flow=True)
 
     def _brackets(self, opening: str, inside: list[str], closing: str) -> str:

@@ -109,9 +109,9 @@ def differences(
 ) -> str:
     """Return a unified diff of two lists of outcomes, command by command; empty when equal."""
     found: list[str] = []
-    for one, other in zip(left, right, strict=True):
-        if one.lines() != other.lines():
-            diff = difflib.unified_diff(one.lines(), other.lines(), *names, n=50, lineterm="")
+    for item, other in zip(left, right, strict=True):
+        if item.lines() != other.lines():
+            diff = difflib.unified_diff(item.lines(), other.lines(), *names, n=50, lineterm="")
             found += [*diff, ""]
     return "\n".join(found)
 

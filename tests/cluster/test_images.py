@@ -54,7 +54,7 @@ def test_every_blob_has_the_digest_that_names_it(layout: dict[str, bytes]) -> No
 def test_index_leads_to_manifest_settings_and_layer(layout: dict[str, bytes]) -> None:
     """Sizes fit, and containerd finds each name under which it files the image."""
     entry, other = json.loads(layout["index.json"])["manifests"]
-    assert [one["annotations"][CONTAINERD_NAME] for one in (entry, other)] == NAMES
+    assert [item["annotations"][CONTAINERD_NAME] for item in (entry, other)] == NAMES
     assert entry["digest"] == other["digest"]
     manifest = json.loads(blob(layout, entry))
     settings = json.loads(blob(layout, manifest["config"]))

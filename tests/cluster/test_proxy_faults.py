@@ -186,8 +186,8 @@ def test_leaving_the_block_closes_everything(echo: Echo) -> None:
 
 def test_statistics_count_connections(proxy: FaultProxy) -> None:
     """Open ones go down again when their client leaves."""
-    with connect(proxy) as one, connect(proxy) as other:
-        ask(one, b"1")
+    with connect(proxy) as first, connect(proxy) as other:
+        ask(first, b"1")
         ask(other, b"2")
         assert proxy.statistics().open == 2
     deadline = time.monotonic() + SECONDS

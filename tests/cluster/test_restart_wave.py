@@ -117,13 +117,17 @@ def namespace(real_cluster: Cluster) -> Iterator[Namespace]:
 
 def _is_ready(pod: dict[str, Any]) -> bool:
     conditions = pod["status"].get("conditions") or ()
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )
 
 
 def _started(pod: dict[str, Any]) -> str:
     """Return when the container started; "" while it does not run."""
     statuses = pod["status"].get("containerStatuses") or ()
-    running = [one["state"].get("running") or {} for one in statuses if one["name"] == "app"]
+    running = [
+        status["state"].get("running") or {} for status in statuses if status["name"] == "app"
+    ]
     return str(running[0].get("startedAt", "")) if running else ""
 
 

@@ -235,16 +235,18 @@ def _identity(entry: Any) -> str:
     return json.dumps(entry, sort_keys=True)
 
 
-def differences(one: Any, other: Any, at: str = "") -> Iterator[str]:
+def differences(expected: Any, other: Any, at: str = "") -> Iterator[str]:
     """Yield a line for each place in which two values differ."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        for key in sorted(one.keys() | other.keys()):
-            yield from differences(one.get(key, "absent"), other.get(key, "absent"), f"{at}.{key}")
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        for index, (left, right) in enumerate(zip(one, other, strict=True)):
+    if isinstance(expected, dict) and isinstance(other, dict):
+        for key in sorted(expected.keys() | other.keys()):
+            yield from differences(
+                expected.get(key, "absent"), other.get(key, "absent"), f"{at}.{key}"
+            )
+    elif isinstance(expected, list) and isinstance(other, list) and len(expected) == len(other):
+        for index, (left, right) in enumerate(zip(expected, other, strict=True)):
             yield from differences(left, right, f"{at}[{index}]")
-    elif one != other or isinstance(one, bool) != isinstance(other, bool):
-        yield f"{at}: {json.dumps(one)} instead of {json.dumps(other)}"
+    elif expected != other or isinstance(expected, bool) != isinstance(other, bool):
+        yield f"{at}: {json.dumps(expected)} instead of {json.dumps(other)}"
 
 
 def read_answers(subject: str) -> dict[str, Answer]:

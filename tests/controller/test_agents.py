@@ -90,7 +90,7 @@ async def test_edit_is_current_once_agents_have_loaded_it(world: World, agents: 
 
 async def _reason_has(controller: Controller, words: str) -> bool:
     body = await status(controller)
-    return any(words in one["reason"] for one in body["workloads"])
+    return any(words in workload["reason"] for workload in body["workloads"])
 
 
 async def test_loaded_pod_is_asked_once(world: World, agents: FakeAgents) -> None:

@@ -66,8 +66,8 @@ def test_deployment_is_the_consumer(joined: Joined) -> None:
     """A change of its sources asks for it, once, whichever of the two says that it follows."""
     joined.put(lent())
     joined.put(borrows(annotations=FOLLOW), "front")
-    assert [one.key for one in joined.index.followers_of(APP)] == [WEB]
-    assert [one.key for one in joined.index.all_consumers()] == [WEB]
+    assert [item.key for item in joined.index.followers_of(APP)] == [WEB]
+    assert [consumer.key for consumer in joined.index.all_consumers()] == [WEB]
     assert joined.web().replicas == 1
 
 

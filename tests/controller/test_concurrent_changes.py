@@ -320,7 +320,7 @@ async def _wait_for_reason(world: World, controller: Any, words: str) -> None:
     """Wait until the latest decision on the only consumer has some words in its reason."""
 
     async def is_logged() -> bool:
-        entries = [one[-1] for one in controller.decision_log.history().values()]
+        entries = [item[-1] for item in controller.decision_log.history().values()]
         return any(words in entry.reason for entry in entries)
 
     await world.until(is_logged, f"a decision says {words!r}")

@@ -36,8 +36,8 @@ async def test_unchanged_workloads_are_not_logged(
     caplog.clear()
     with caplog.at_level(logging.DEBUG):
         await _run_once(world)
-    said = [one for one in caplog.records if "is unchanged" in one.message]
-    assert [one.levelname for one in said] == ["DEBUG"]
+    said = [record for record in caplog.records if "is unchanged" in record.message]
+    assert [item.levelname for item in said] == ["DEBUG"]
 
 
 async def test_restart_changes_nothing(world: World) -> None:
@@ -454,9 +454,9 @@ async def test_start_waits_for_forbidden_watch(world: World) -> None:
 
     async def refused() -> str:
         return " ".join(
-            f"{one.resource}: {one.last_error}"
-            for one in controller.reflector_statistics()
-            if one.last_error
+            f"{statistic.resource}: {statistic.last_error}"
+            for statistic in controller.reflector_statistics()
+            if statistic.last_error
         )
 
     assert "secrets is forbidden" in await world.until(refused, "the watch is refused")
@@ -490,20 +490,22 @@ async def test_outage_is_logged_once(world: World, caplog: pytest.LogCaptureFixt
 
         async def all_failed() -> bool:
             watches = controller.reflector_statistics()
-            return all("cannot reach" in one.last_error for one in watches)
+            return all("cannot reach" in watch.last_error for watch in watches)
 
         await world.until(all_failed, "every watch has tried in vain")
         await world.plane.start()
         await world.config_map(LEVEL="info")
 
         async def back() -> bool:
-            watches = {one.resource: one for one in controller.reflector_statistics()}
+            watches = {
+                statistic.resource: statistic for statistic in controller.reflector_statistics()
+            }
             return not watches["configmaps"].last_error
 
         await world.until(back, "a watch brings something")
     server = world.client.server
-    told = [one for one in caplog.records if server in one.message]
-    assert [one.levelname for one in told] == ["WARNING", "INFO"]
+    told = [record for record in caplog.records if server in record.message]
+    assert [item.levelname for item in told] == ["WARNING", "INFO"]
     assert told[1].message == f"{server} is reachable again"
 
 

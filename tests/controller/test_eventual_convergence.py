@@ -74,7 +74,7 @@ class Fleet:
     async def _start(self, name: str) -> None:
         while True:
             try:
-                read = {one: await self._value(one) for one in CONSUMERS[name]}
+                read = {item: await self._value(item) for item in CONSUMERS[name]}
             except (NotFound, KeyError):
                 await asyncio.sleep(0.01)  # CreateContainerConfigError: it waits
                 continue
@@ -120,7 +120,7 @@ def spec(name: str) -> dict[str, object]:
     found = env("LEVEL", source=CONSUMERS[name][0])
     for source in CONSUMERS[name][1:]:
         more = env("LEVEL", source=source)["containers"][0]["env"]
-        found["containers"][0]["env"] += [{**one, "name": source} for one in more]
+        found["containers"][0]["env"] += [{**item, "name": source} for item in more]
     return found
 
 

@@ -159,11 +159,11 @@ async def test_two_active_controllers_run_it_once(world: World) -> None:
     """Both make the same Job, so there is one."""
     await world.config_map(LEVEL="info")
     await world.cron_job(annotations=RUN_NOW)
-    async with world.controller() as one, world.controller() as other:
-        await world.quiet(one)
+    async with world.controller() as first, world.controller() as other:
+        await world.quiet(first)
         await world.quiet(other)
         await world.edit(LEVEL="debug")
-        await world.quiet(one)
+        await world.quiet(first)
         await world.quiet(other)
     assert len(await jobs(world)) == 1
 

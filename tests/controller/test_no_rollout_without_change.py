@@ -104,7 +104,7 @@ async def test_unused_data_key_edit_is_explained(world: World) -> None:
         await world.quiet(controller)
         await world.edit(MODE="slow")
         await world.quiet(controller)
-        entries = [one[-1] for one in controller.decision_log.history().values()]
+        entries = [item[-1] for item in controller.decision_log.history().values()]
     assert [e.reason for e in entries] == ["ConfigMap default/app MODE changed, but is not used"]
     assert [e.actions for e in entries] == [()]
 

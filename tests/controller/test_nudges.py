@@ -379,7 +379,7 @@ async def test_agent_gets_payload_digests(world: World, monkeypatch: pytest.Monk
         {**level, "LEVEL": b"other", "motd": b"hello"},
         {},
     ]
-    digests = [payload_digest({p: file_digest(d) for p, d in one.items()}) for one in expected]
+    digests = [payload_digest({p: file_digest(d) for p, d in item.items()}) for item in expected]
     assert first.split("/")[3].split(".") == digests
     assert again.split("/")[1:] == first.split("/")[1:]
     assert reads == {"metadata.name=app": 1, "metadata.name=more": 1}

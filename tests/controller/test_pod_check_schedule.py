@@ -164,9 +164,9 @@ class Bench:
         }
         await self.world.registry.create("pods", NAMESPACE, body, manager="kube")
         at = {"running": {"startedAt": rfc3339(time.time())}}
-        one = {"name": "web", "ready": True, "state": at}
+        container = {"name": "web", "ready": True, "state": at}
         started = rfc3339(time.time())
-        status = {"phase": "Running", "startTime": started, "containerStatuses": [one]}
+        status = {"phase": "Running", "startTime": started, "containerStatuses": [container]}
         await self.world.registry.modify(
             "pods",
             NAMESPACE,

@@ -38,7 +38,7 @@ async def wait_for_state(
 
     async def reached() -> dict[str, Any] | None:
         body = await status(controller)
-        found = [one for one in body["workloads"] if one["name"] == name]
+        found = [workload for workload in body["workloads"] if workload["name"] == name]
         return found[0] if found and found[0]["state"] == state else None
 
     document: dict[str, Any] = await world.until(reached, f"{name} is {state}")
@@ -279,12 +279,12 @@ async def set_pod(
     )
     down = {"waiting": {"reason": "CrashLoopBackOff"}}
     runs = {"running": {"startedAt": rfc3339(time.time() if started is None else started)}}
-    one = {"name": "main", "ready": False, "state": down if crashes else runs}
+    status = {"name": "main", "ready": False, "state": down if crashes else runs}
     await world.registry.modify(
         "pods",
         "default",
         name,
-        lambda obj: {**obj, "status": {**obj["status"], "containerStatuses": [one]}},
+        lambda obj: {**obj, "status": {**obj["status"], "containerStatuses": [status]}},
         subresource="status",
         manager="kubelet",
     )
@@ -397,8 +397,11 @@ async def test_pod_that_is_not_ready_is_not_current(world: World) -> None:
 
 async def set_ready(world: World, name: str, *, ready: bool) -> None:
     def report(obj: Object) -> Object:
-        (one,) = obj["status"]["containerStatuses"]
-        return {**obj, "status": {**obj["status"], "containerStatuses": [{**one, "ready": ready}]}}
+        (status,) = obj["status"]["containerStatuses"]
+        return {
+            **obj,
+            "status": {**obj["status"], "containerStatuses": [{**status, "ready": ready}]},
+        }
 
     await world.registry.modify(
         "pods", "default", name, report, subresource="status", manager="kubelet"

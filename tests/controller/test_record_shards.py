@@ -86,7 +86,7 @@ async def test_more_records_move_to_more_shards(world: World) -> None:
         found = await loaded(world)
         assert len(found.records) == count
         assert all(
-            found.records.get(f"uid-{one}") == record(one, str(count)) for one in range(count)
+            found.records.get(f"uid-{item}") == record(item, str(count)) for item in range(count)
         )
         assert found.statistics().dirty == 0, "nothing is left where it was"
 
@@ -107,11 +107,11 @@ async def test_crash_while_moving_records_loses_none(
     monkeypatch.undo()
     found = await loaded(world)
     texts = await world.records()
-    assert all(found.records.get(f"uid-{one}") for one in range(500))
+    assert all(found.records.get(f"uid-{item}") for item in range(500))
     upper = [b64decode(text).decode() for name, text in texts.items() if name[-1] in "23"]
     moved = [found.records.get(uid) for text in upper for uid in read_shard(text)]
     assert bool(moved) == (kept > 0)
-    assert all(one is not None and one.revision == "new" for one in moved)
+    assert all(item is not None and item.revision == "new" for item in moved)
     assert bool(found.statistics().dirty) == (kept > 0), "what was left behind goes"
     await found.flush()
     assert (await loaded(world)).statistics().dirty == 0
@@ -149,8 +149,8 @@ async def test_source_changes_move_with_records(world: World) -> None:
         shards.records.put(record(number))
     await shards.flush()
     found = await loaded(world)
-    assert {one.source: one for one in found.records.changes()} == {
-        one.source: one for one in (seen(number, 1.0) for number in range(100))
+    assert {change.source: change for change in found.records.changes()} == {
+        item.source: item for item in (seen(number, 1.0) for number in range(100))
     }
     assert len(await world.records()) == 2
     assert found.statistics().dirty == 0
@@ -165,10 +165,10 @@ async def test_old_source_changes_are_dropped_and_count_is_bounded(world: World)
     await shards.flush()
     found = await loaded(world)
     found.records.put_changes(seen(3, 3625.0))
-    assert [one.source.name for one in found.records.changes()] == ["app-1", "app-3"]
+    assert [change.source.name for change in found.records.changes()] == ["app-1", "app-3"]
     for number in range(5000):
         found.records.put_changes(seen(number, 3630.0))
-    kept = [one.source.name for one in found.records.changes()]
+    kept = [change.source.name for change in found.records.changes()]
     assert len(kept) == 4096
     assert kept[-1] == "app-4999"
 
@@ -186,7 +186,9 @@ async def test_records_of_an_old_layout_do_not_return(world: World) -> None:
         shards.records.put(record(number, "new"))
     await shards.flush()
     for known in (shards, await loaded(world)):
-        assert all(known.records.get(f"uid-{one}") == record(one, "new") for one in range(100, 400))
+        assert all(
+            known.records.get(f"uid-{item}") == record(item, "new") for item in range(100, 400)
+        )
         assert known.records.get("uid-7") is not None
 
 
@@ -268,13 +270,13 @@ async def test_shard_that_cannot_be_written_does_not_stop_the_others(
     assert shards.statistics().unpersisted > 0
     assert "hotmap-state-03: failed to write the records of " in caplog.text
     found = await loaded(world)
-    assert all(found.records.get(f"uid-{one}") == record(one, "new") for one in range(1000))
+    assert all(found.records.get(f"uid-{item}") == record(item, "new") for item in range(1000))
     world.registry.create_guards.clear()
     assert await shards.flush()
     await shards.flush()
     assert shards.statistics().dirty == shards.statistics().unpersisted == 0
     found = await loaded(world)
-    assert all(found.records.get(f"uid-{one}") == record(one, "new") for one in range(1000))
+    assert all(found.records.get(f"uid-{item}") == record(item, "new") for item in range(1000))
     assert found.statistics().dirty == 0, "nothing is left where it was"
 
 

@@ -92,20 +92,20 @@ async def variable(client: Client, namespace: str) -> str:
     return next(str(entry["value"]) for entry in env if entry["name"] == VARIABLE)
 
 
-@pytest.mark.parametrize("one", ["flag", "environment"])
+@pytest.mark.parametrize("given_by", ["flag", "environment"])
 async def test_reloader_flags_replace_reloader(
-    kubeconfig: Path, client: Client, tmp_path: Path, one: str
+    kubeconfig: Path, client: Client, tmp_path: Path, given_by: str
 ) -> None:
     """Reloader's arguments as they are, quotes included: its variable, its probe, its scope."""
-    namespace = f"shop-{one}"
+    namespace = f"shop-{given_by}"
     for name in ("hotmap", namespace):
         with contextlib.suppress(Conflict):
             await client.create(NAMESPACES, None, {"metadata": {"name": name}}, type=Object)
     source = {"metadata": {"name": "app"}, "data": {"LEVEL": "info"}}
     await client.create(CONFIGMAPS, namespace, source, type=Object)
     before = await deployment(client, namespace, digest_of([(b"LEVEL", b"info")]))
-    scope = {"KUBERNETES_NAMESPACE": namespace} if one == "environment" else {}
-    flags = [f'--namespaces="{namespace}"'] if one == "flag" else []
+    scope = {"KUBERNETES_NAMESPACE": namespace} if given_by == "environment" else {}
+    flags = [f'--namespaces="{namespace}"'] if given_by == "flag" else []
     log = tmp_path / "log"
     with controller(
         kubeconfig,
@@ -195,7 +195,7 @@ async def test_jobs_and_cron_jobs_follow_flags(
 
     async def jobs() -> dict[str, Object]:
         page = await client.list_page(JOBS, namespace, type=Object)
-        return {one["metadata"]["name"]: one for one in page.items}
+        return {item["metadata"]["name"]: item for item in page.items}
 
     async def as_wanted() -> bool:
         found = await jobs()

@@ -239,8 +239,8 @@ async def test_undo_before_the_content_came_back(world: World) -> None:
 
 async def test_contents_that_share_a_digest(world: World) -> None:
     """Reloader does not see this edit; its variable stays, and a revision has pods replaced."""
-    one, two = {"LEVEL": "a;MODE=b"}, {"LEVEL": "a", "MODE": "b"}
-    await world.config_map(**one)
+    first, two = {"LEVEL": "a;MODE=b"}, {"LEVEL": "a", "MODE": "b"}
+    await world.config_map(**first)
     spec = marked(env("LEVEL"), digest_of([(b"LEVEL", b"a;MODE=b")]))
     await world.workload(spec=spec, annotations=AUTO)
     async with controller(world) as running:

@@ -51,7 +51,7 @@ async def test_list_of_namespaces(world: World) -> None:
             await world.edit(LEVEL="debug", namespace=name)
         await world.rollout(namespace="shop")
         await world.rollout(namespace="mill")
-        statistics = {one.resource: one for one in running.reflector_statistics()}
+        statistics = {statistic.resource: statistic for statistic in running.reflector_statistics()}
     assert await world.revision(namespace="bank") == ""
     assert statistics["deployments"].synced
     assert statistics["deployments"].lists + statistics["deployments"].watches >= 2

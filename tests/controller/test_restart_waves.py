@@ -113,11 +113,11 @@ async def test_failure_stops_the_others(world: World, agents: Agents) -> None:
         await world.edit(LEVEL="debug")
 
         async def stopped() -> bool:
-            return any("web-2 did not load the content" in one for one in await world.messages())
+            return any("web-2 did not load the content" in item for item in await world.messages())
 
         await world.until(stopped, "an Event")
         assert await nudged_pods(world) == ["web-1", "web-2"]
-        (message,) = [one for one in await world.messages() if "web-2" in one]
+        (message,) = [item for item in await world.messages() if "web-2" in item]
         assert message == (
             "Pod web-2 did not load the content: 3 of 5 pods keep running with the previous content"
         )

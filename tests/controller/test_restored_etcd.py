@@ -23,7 +23,9 @@ _LATER = "999999"
 
 
 def _from_the_future(record: Record) -> Record:
-    sources = [msgspec.structs.replace(one, resource_version=_LATER) for one in record.sources]
+    sources = [
+        msgspec.structs.replace(source, resource_version=_LATER) for source in record.sources
+    ]
     return msgspec.structs.replace(record, sources=tuple(sources))
 
 
@@ -31,7 +33,7 @@ async def _record_later_versions(world: World) -> None:
     """Let the records name versions that a backup does not have."""
     item = await world.registry.get("secrets", "hotmap", "hotmap-state-00")
     text = b64decode(item["data"]["state"]).decode()
-    records = [_from_the_future(one) for one in read_shard(text).values()]
+    records = [_from_the_future(entry) for entry in read_shard(text).values()]
     assert records
     text = write_shard(records, read_changes(text).values(), watched_until=read_watched_until(text))
     state = {"state": b64encode(text.encode()).decode()}

@@ -36,7 +36,9 @@ def listening(caplog: pytest.LogCaptureFixture) -> None:
 
 def log_messages(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What the shadow has told; complete when the controller has ended."""
-    return [one.message for one in caplog.records if one.name == "hotmap.controller.shadow"]
+    return [
+        record.message for record in caplog.records if record.name == "hotmap.controller.shadow"
+    ]
 
 
 async def reloader_rolls(world: World, digest: str, name: str = "web") -> None:

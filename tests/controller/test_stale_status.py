@@ -37,7 +37,10 @@ async def get_states(
         document: dict[str, Any] = await response.json()
         assert response.status == 200, document
     assert document["ready"], document
-    return {one["name"]: (one["state"], one["reason"]) for one in document["workloads"]}
+    return {
+        workload["name"]: (workload["state"], workload["reason"])
+        for workload in document["workloads"]
+    }
 
 
 async def count_states(http: aiohttp.ClientSession, controller: Controller) -> dict[str, float]:

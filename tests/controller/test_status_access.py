@@ -179,7 +179,7 @@ async def test_status_for_users_shows_their_namespaces(
 
         status, everything = await get("")
         assert status == 200
-        assert [one["namespace"] for one in everything["workloads"]] == ["shop"]
+        assert [workload["namespace"] for workload in everything["workloads"]] == ["shop"]
         assert sum(everything["counts"].values()) == 1
         assert (await get("?namespace=shop"))[1]["workloads"] == everything["workloads"]
         assert (await get("?workload=shop/web"))[1]["workloads"][0]["name"] == "web"

@@ -186,7 +186,9 @@ async def test_missing_namespace_is_reported(
         await world.quiet(controller, namespace="bank")
         await world.edit(LEVEL="debug", namespace="bank")
         await world.rollout(namespace="bank")
-    said = [one.message for one in caplog.records if one.message.startswith("namespace bank")]
+    said = [
+        record.message for record in caplog.records if record.message.startswith("namespace bank")
+    ]
     assert said == [
         "namespace bank does not exist; it is served once it does",
         "namespace bank exists now",
@@ -212,7 +214,7 @@ async def test_forbidden_namespaces_are_tolerated(
         await world.until(refused, "the empty one was asked for")
         _, body = await get_json(http, controller, "/readyz")
     assert body["problems"] == []
-    assert {name: one.met for name, one in asked.items()} == {"shop": 0, "empty": 1}
+    assert {name: namespace.met for name, namespace in asked.items()} == {"shop": 0, "empty": 1}
 
 
 async def test_own_namespace_is_not_listed(world: World) -> None:
@@ -286,7 +288,7 @@ async def test_status_of_one_workload_has_proof(world: World, http: aiohttp.Clie
     assert newest["outcome"] == "done"
     assert oldest["verdict"] == "adopt"
     assert consumer["applied"] == consumer["desired"]
-    assert [one["resourceVersion"] != "" for one in consumer["sources"]] == [True]
+    assert [source["resourceVersion"] != "" for source in consumer["sources"]] == [True]
     assert consumer["sources"][0]["read"] == ["start"]
     pods = {pod["name"]: pod for pod in consumer["pods"]}
     assert pods["web-old"]["loaded"]["revision"] is None
@@ -359,9 +361,9 @@ async def test_undecided_workload_is_shown(world: World, http: aiohttp.ClientSes
         controller.decision_log.forget(ObjectKey("Deployment", "default", "web"))
         _, overview = await get_json(http, controller, "/v1/status")
         _, proof = await get_json(http, controller, "/v1/status?workload=default/web")
-    assert [one["state"] for one in overview["workloads"]] == ["unverified"]
+    assert [workload["state"] for workload in overview["workloads"]] == ["unverified"]
     assert overview["counts"]["unverified"] == 1
-    assert [one["name"] for one in proof["workloads"]] == ["web"]
+    assert [workload["name"] for workload in proof["workloads"]] == ["web"]
 
 
 async def test_unfollowed_workload_has_a_reason(world: World, http: aiohttp.ClientSession) -> None:
@@ -391,7 +393,7 @@ async def test_overview_is_paged(world: World, http: aiohttp.ClientSession) -> N
 
         async def names(query: str) -> tuple[list[str], dict[str, Any]]:
             _, body = await get_json(http, controller, f"/v1/status?{query}")
-            return [one["name"] for one in body["workloads"]], body
+            return [workload["name"] for workload in body["workloads"]], body
 
         shown, body = await names("limit=2")
         assert shown == ["a", "b"]

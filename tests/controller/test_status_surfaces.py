@@ -133,14 +133,14 @@ async def test_every_view_has_the_same_state(
             named = await get(http, controller, "workload=default/web&consistent=true")
             overview = await get(http, controller, "namespace=default")
             counts = await get_counts(http, controller)
-            (one,), (other,) = named["workloads"], overview["workloads"]
-            states = {one["state"], other["state"], *(k for k, v in counts.items() if v)}
-            assert len(states) == 1, (history.described, one["reason"], other["reason"], counts)
-            assert one["actionRequired"] == other["actionRequired"]
+            (entry,), (other,) = named["workloads"], overview["workloads"]
+            states = {entry["state"], other["state"], *(k for k, v in counts.items() if v)}
+            assert len(states) == 1, (history.described, entry["reason"], other["reason"], counts)
+            assert entry["actionRequired"] == other["actionRequired"]
             assert (named["counts"], named["behind"]) == (overview["counts"], overview["behind"])
-            if one["state"] == "current":
-                assert all(pod["ready"] for pod in one["pods"]), history.described
-                assert {pod["loaded"]["confidence"] for pod in one["pods"]} <= {
+            if entry["state"] == "current":
+                assert all(pod["ready"] for pod in entry["pods"]), history.described
+                assert {pod["loaded"]["confidence"] for pod in entry["pods"]} <= {
                     "proven",
                     "probable",
                     "inferred",

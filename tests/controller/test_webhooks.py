@@ -142,7 +142,7 @@ async def test_change_during_downtime_is_sent(world: World, receiver: Receiver) 
             await world.quiet(running)
     assert (document["change"], document["name"]) == ("updated", "app")
     assert (document["missed"], document["dataKeys"]) == (True, [])
-    assert sorted(one["name"] for one in document["workloads"]) == ["api", "web"]
+    assert sorted(workload["name"] for workload in document["workloads"]) == ["api", "web"]
     assert len(receiver.bodies) == 1
 
 
@@ -160,7 +160,7 @@ async def test_missed_and_seen_change_are_sent(world: World, receiver: Receiver)
         await world.edit(LEVEL="trace")
         documents = await received(world, receiver, 2)
         await world.quiet(running)
-    assert [(one["missed"], one["dataKeys"]) for one in documents] == [
+    assert [(document["missed"], document["dataKeys"]) for document in documents] == [
         (True, []),
         (False, ["LEVEL"]),
     ]
@@ -224,7 +224,7 @@ async def test_failed_request_is_retried(
             await world.quiet(running)
             await world.edit(LEVEL="debug")
             documents = await received(world, receiver, 3)
-    assert [one["dataKeys"] for one in documents] == [["LEVEL"]] * 3
+    assert [document["dataKeys"] for document in documents] == [["LEVEL"]] * 3
     assert "127.0.0.1 answered 500" in caplog.text
     assert "127.0.0.1 answered 302" in caplog.text
     assert "planted" not in caplog.text

@@ -99,7 +99,7 @@ class Shop:
         """Apply the rights of an installation, without what runs the controller."""
         text = await self.kubectl("kustomize", str(kustomization))
         kinds = ("ServiceAccount", "Role", "RoleBinding")
-        await self.apply(*(one for one in yaml.safe_load_all(text) if one["kind"] in kinds))
+        await self.apply(*(item for item in yaml.safe_load_all(text) if item["kind"] in kinds))
 
     @asynccontextmanager
     async def as_installed(self) -> AsyncIterator[Shop]:
@@ -194,7 +194,7 @@ async def test_cron_job_runs_now(shop: Shop) -> None:
         await shop.event("JobStarted")
         (job,) = await shop.items("jobs")
     owner = (await shop.get("cronjob", "report"))["metadata"]["uid"]
-    assert [one["uid"] for one in job["metadata"]["ownerReferences"]] == [owner]
+    assert [reference["uid"] for reference in job["metadata"]["ownerReferences"]] == [owner]
     assert job["metadata"]["annotations"]["cronjob.kubernetes.io/instantiate"] == "manual"
 
 
@@ -338,7 +338,7 @@ async def test_actions_need_their_rbac_component(shop: Shop, tmp_path: Path) -> 
         assert 'get resource "cronjobs"' in messages
         assert (await shop.get("job", "load"))["metadata"]["uid"] == before["metadata"]["uid"]
         parts = os.path.relpath(DEPLOY, tmp_path)
-        components = ", ".join(f"{parts}/components/{one}" for one in ("jobs", "evict"))
+        components = ", ".join(f"{parts}/components/{item}" for item in ("jobs", "evict"))
         (tmp_path / "kustomization.yaml").write_text(
             f"resources: [{parts}/namespaced]\ncomponents: [{components}]\n"
         )
@@ -362,7 +362,7 @@ async def test_rollouts_come_and_go_with_their_kind(shop: Shop) -> None:
         await shop.kubectl("delete", "crd", "rollouts.argoproj.io")
 
         async def gone() -> bool:
-            watched = {one.resource for one in controller.reflector_statistics()}
+            watched = {statistic.resource for statistic in controller.reflector_statistics()}
             return not controller.index.consumers["Rollout"] and "rollouts" not in watched
 
         await shop.until(gone, "no Rollout is known any more", within=120)
@@ -442,7 +442,9 @@ async def _watched(controller: Controller) -> Mapping[str, bool]:
     async with aiohttp.ClientSession() as http, http.get(url) as response:
         detail = await response.json()
     assert (response.status, detail["refused"]) == (200, {})
-    found = {one.resource: one.synced for one in controller.reflector_statistics()}
+    found = {
+        statistic.resource: statistic.synced for statistic in controller.reflector_statistics()
+    }
     return {"rollouts": False, **found}
 
 

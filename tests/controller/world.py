@@ -519,7 +519,7 @@ def _is_kept(kind: str, item: Object) -> bool:
     metadata = item["metadata"]
     if kind not in ("Job", "ReplicaSet", "Pod"):
         return True
-    owners = {one["kind"] for one in metadata.get("ownerReferences") or ()}
+    owners = {reference["kind"] for reference in metadata.get("ownerReferences") or ()}
     if "deletionTimestamp" in metadata or owners & {"CronJob", "ReplicaSet", "Deployment"}:
         return False
     if kind == "Job":
@@ -529,7 +529,7 @@ def _is_kept(kind: str, item: Object) -> bool:
 
 def _busy(controller: Controller) -> bool:
     queues = controller.queue_statistics().values()
-    return any(one.ready or one.waiting or one.processing for one in queues)
+    return any(queue.ready or queue.waiting or queue.processing for queue in queues)
 
 
 def _once(spec: Object | None) -> Object:

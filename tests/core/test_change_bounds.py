@@ -297,10 +297,10 @@ def test_change_that_arrives_late_happened_since_its_written_time() -> None:
         make_observed_change(new, frozenset("a"), removed=False, created=False, now=660.0)
         for new in (edit, revert)
     ]
-    assert [one.since for one in sightings] == [610.0, 640.0]
+    assert [sighting.since for sighting in sightings] == [610.0, 640.0]
     asked = record(BEFORE, 100.0)
     again = BEFORE._replace(resource_version="7")
-    late = [msgspec.structs.replace(one, resource_version="7") for one in sightings]
+    late = [msgspec.structs.replace(sighting, resource_version="7") for sighting in sightings]
     known = seen(again, asked, *late, listed=(asked.resource_version, 100.0), gap=GAP)
     assert known.window == Window(610.0, 660.0)
 

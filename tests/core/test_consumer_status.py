@@ -36,8 +36,8 @@ DESIRED = desired_content(
 
 def behind(kind: str = "Deployment", count: int = 2, **fields: Any) -> Consumer:
     """A consumer whose own controller has so many pods left to replace."""
-    one = consumer(kind, ENV, replicas=3, **fields)
-    return msgspec.structs.replace(one, behind=count, rolling=bool(count))
+    workload = consumer(kind, ENV, replicas=3, **fields)
+    return msgspec.structs.replace(workload, behind=count, rolling=bool(count))
 
 
 def held(
@@ -57,7 +57,7 @@ def held(
 
 
 @pytest.mark.parametrize(
-    ("one", "state", "reason"),
+    ("workload", "state", "reason"),
     [
         pytest.param(
             behind(), State.WAITING, "waiting for 2 pods: rollout in progress", id="rolling"
@@ -100,9 +100,11 @@ def held(
         ),
     ],
 )
-def test_rollout_status_names_what_it_waits_for(one: Consumer, state: State, reason: str) -> None:
+def test_rollout_status_names_what_it_waits_for(
+    workload: Consumer, state: State, reason: str
+) -> None:
     """By the word of its own controller, so without looking at pods."""
-    assert rollout_status(one) == ConsumerStatus(state, reason, one.behind)
+    assert rollout_status(workload) == ConsumerStatus(state, reason, workload.behind)
 
 
 def test_rollout_status_of_a_finished_rollout_is_none() -> None:
@@ -222,7 +224,7 @@ BROKEN = held("db-2", Confidence.UNKNOWN, ready=False, template="db-bad")
 
 
 @pytest.mark.parametrize(
-    ("one", "broken", "stalled", "is_stuck"),
+    ("workload", "broken", "stalled", "is_stuck"),
     [
         pytest.param(ordered(), BROKEN, True, True, id="a pod of another template is not ready"),
         pytest.param(ordered(), BROKEN, False, False, id="it may be replaced any moment"),
@@ -247,10 +249,12 @@ BROKEN = held("db-2", Confidence.UNKNOWN, ready=False, template="db-bad")
     ],
 )
 def test_stateful_set_waiting_for_an_unready_old_pod_is_stuck(
-    one: Consumer, broken: PodProof, stalled: bool, is_stuck: bool
+    workload: Consumer, broken: PodProof, stalled: bool, is_stuck: bool
 ) -> None:
     """One pod that never got ready keeps its StatefulSet from replacing it: it must be deleted."""
-    found = status_from_pods(one, [held("db-0"), held("db-1"), broken], DESIRED, stalled=stalled)
+    found = status_from_pods(
+        workload, [held("db-0"), held("db-1"), broken], DESIRED, stalled=stalled
+    )
     assert (found.state is State.STUCK) is is_stuck
     assert found.reason.endswith("; delete pod db-2") is is_stuck
 
@@ -281,7 +285,7 @@ LATENT = ConsumerStatus(State.LATENT, "1 of 2 pods …", 1)
 
 
 @pytest.mark.parametrize(
-    ("last", "pods_checked", "found", "one", "state"),
+    ("last", "pods_checked", "found", "workload", "state"),
     [
         pytest.param(None, None, None, behind(count=0), State.UNVERIFIED, id="no decision yet"),
         pytest.param(DONE, None, None, behind(count=0), State.UNVERIFIED, id="nothing is recorded"),
@@ -344,11 +348,11 @@ def test_derived_status(
     last: LastDecision | None,
     pods_checked: PodCheck | None,
     found: ConsumerStatus | None,
-    one: Consumer,
+    workload: Consumer,
     state: State,
 ) -> None:
     """From the last decision, the record, its own controller's word, and the last look."""
-    assert derive_status(one, last, pods_checked, found).state is state
+    assert derive_status(workload, last, pods_checked, found).state is state
 
 
 @pytest.mark.parametrize(

@@ -249,9 +249,9 @@ class Controller:
 
     def since(self, record: Record | None, current: SourceSnapshot) -> list[ObservedChange]:
         """List the observed changes of used data keys since a source was applied."""
-        for one in record.sources if record else ():
-            if one.name == current.source.name:
-                version = int(one.resource_version or 0)
+        for source in record.sources if record else ():
+            if source.name == current.source.name:
+                version = int(source.resource_version or 0)
                 return [
                     change
                     for change in self.changes[current.source]
@@ -300,7 +300,7 @@ class Controller:
         """Lose what is in memory; what was seen is kept, but for the last second's."""
         self.waiting_since = None
         for key, seen in self.changes.items():
-            self.changes[key] = [one for one in seen if one.at <= self.cluster.now - KEPT_AFTER]
+            self.changes[key] = [item for item in seen if item.at <= self.cluster.now - KEPT_AFTER]
 
     def come_up(self) -> None:
         """Take over what was seen before, and count one more change of what was written since."""

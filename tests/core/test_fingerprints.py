@@ -39,7 +39,7 @@ def everything(item: ConfigMap | Secret, keys: Keys = EVERY_KEY) -> str:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "other"),
     [
         pytest.param(
             config_map(data={"a": "1;b=2"}),
@@ -76,9 +76,9 @@ def everything(item: ConfigMap | Secret, keys: Keys = EVERY_KEY) -> str:
         ),
     ],
 )
-def test_different_content_differs(one: ConfigMap | Secret, other: ConfigMap | Secret) -> None:
+def test_different_content_differs(first: ConfigMap | Secret, other: ConfigMap | Secret) -> None:
     """What a process could tell apart has another fingerprint, and so has another object."""
-    assert everything(one) != everything(other)
+    assert everything(first) != everything(other)
 
 
 @given(contents, binaries, contents, binaries)
@@ -89,12 +89,12 @@ def test_equal_fingerprints_mean_equal_content(
     other_binary: dict[str, bytes],
 ) -> None:
     """The encoding is injective: fingerprints are equal if and only if the content is."""
-    one, other = (
+    first, other = (
         config_map(data=data, binary=binary),
         config_map(data=other_data, binary=other_binary),
     )
     same = (data, binary) == (other_data, other_binary)
-    assert (everything(one) == everything(other)) is same
+    assert (everything(first) == everything(other)) is same
 
 
 @given(st.tuples(names, names, names, data_keys), st.tuples(names, names, names, data_keys))

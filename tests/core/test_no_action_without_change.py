@@ -138,8 +138,8 @@ def test_equal_facts_give_equal_plans(
     who = consumer_of(template, generation)
     record = applied_record(who, policy, before)
     shuffled = dict(reversed(after.items()))
-    one = decided(who, policy, record, after, version=2, started=started)
-    assert one == decided(who, policy, record, shuffled, version=2, started=started)
+    decision = decided(who, policy, record, after, version=2, started=started)
+    assert decision == decided(who, policy, record, shuffled, version=2, started=started)
 
 
 @given(templates(), policies, contents, contents, st.integers(1, 2))

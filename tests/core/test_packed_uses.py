@@ -48,6 +48,6 @@ def test_equal_uses_are_equal_whatever_the_order_of_their_sets(names: list[str])
 
 
 @given(USES, USES)
-def test_other_uses_are_not_equal(one: Use, other: Use) -> None:
+def test_other_uses_are_not_equal(first: Use, other: Use) -> None:
     """A difference anywhere makes a difference."""
-    assert (pack_uses([one]) == pack_uses([other])) == (one == other)
+    assert (pack_uses([first]) == pack_uses([other])) == (first == other)

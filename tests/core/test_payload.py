@@ -132,10 +132,12 @@ PAYLOADS = st.dictionaries(
 
 
 @given(PAYLOADS, PAYLOADS, PAYLOADS)
-def test_merging_is_associative(one: Payload, two: Payload, three: Payload) -> None:
+def test_merging_is_associative(first: Payload, two: Payload, three: Payload) -> None:
     """Sources may be merged in any grouping; only their order counts."""
-    assert merge_payloads([one, two, three]) == merge_payloads([merge_payloads([one, two]), three])
-    assert merge_payloads([one, two, three]) == one | two | three
+    assert merge_payloads([first, two, three]) == merge_payloads(
+        [merge_payloads([first, two]), three]
+    )
+    assert merge_payloads([first, two, three]) == first | two | three
 
 
 @pytest.mark.parametrize(

@@ -69,10 +69,10 @@ def seen(
 
 
 def only(
-    wish: DesiredContent, one: ObservedPod, *, now: float = NOW, **facts: Any
+    wish: DesiredContent, pod: ObservedPod, *, now: float = NOW, **facts: Any
 ) -> tuple[Stage | None, Stage]:
     """The projected and the loaded stage of one pod."""
-    (proof,) = pod_proofs(wish, [one], now=now, **facts)
+    (proof,) = pod_proofs(wish, [pod], now=now, **facts)
     return proof.projected, proof.loaded
 
 
@@ -176,8 +176,8 @@ def test_pod_started_while_content_differed_is_unknown() -> None:
 def test_pod_that_is_not_ready_is_unknown(pod_seen: ObservedPod, reason: str) -> None:
     """Whatever its start time, template or nudge say: it does not serve, so it proves nothing."""
     told = pod_seen._replace(nudged=BOTH_WISH.target)
-    for one in (pod_seen, told):
-        projected, loaded = only(BOTH_WISH, one, template_current=True)
+    for item in (pod_seen, told):
+        projected, loaded = only(BOTH_WISH, item, template_current=True)
         assert projected == loaded == Stage(Confidence.UNKNOWN, reason)
 
 
@@ -391,9 +391,13 @@ def test_observed_pod_has_readiness_template_and_nudge() -> None:
             ],
         },
     }
-    (one,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
-    assert (one.start.name, one.ready, one.waiting_reason) == ("db-2", False, "CrashLoopBackOff")
-    assert (one.template, one.nudged) == ("db-85db44f89d", Target(3, "live", "frozen"))
+    (observed,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
+    assert (observed.start.name, observed.ready, observed.waiting_reason) == (
+        "db-2",
+        False,
+        "CrashLoopBackOff",
+    )
+    assert (observed.template, observed.nudged) == ("db-85db44f89d", Target(3, "live", "frozen"))
 
 
 @pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing", ""])
@@ -401,8 +405,8 @@ def test_starting_container_has_no_waiting_reason(reason: str) -> None:
     """A container that is being created is not one that cannot run."""
     waiting = {"name": "web", "state": {"waiting": {"reason": reason}}}
     body = {"metadata": {"name": "web-1"}, "status": {"containerStatuses": [waiting]}}
-    (one,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
-    assert (one.waiting_reason, one.ready) == ("", False)
+    (observed,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
+    assert (observed.waiting_reason, observed.ready) == ("", False)
 
 
 @pytest.mark.parametrize(
@@ -431,8 +435,8 @@ def test_waiting_reason_is_that_of_the_first_container_not_running(
             "containerStatuses": [{"name": "web", "state": main}],
         },
     }
-    (one,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
-    assert one.waiting_reason == trouble
+    (observed,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
+    assert observed.waiting_reason == trouble
 
 
 def test_metadata_alone_proves_nothing() -> None:

@@ -55,8 +55,8 @@ def decide(
 ) -> Assessment:
     """Assess a consumer; `visible` tells whether sources that do not exist would be seen."""
     snapshots = tuple(
-        one if one.exists else one._replace(visible=visible)
-        for one in take_snapshots(who.uses, {source.key: source} if source else {}, KEY)
+        snapshot if snapshot.exists else snapshot._replace(visible=visible)
+        for snapshot in take_snapshots(who.uses, {source.key: source} if source else {}, KEY)
     )
     revision = revision_of(snapshots, KEY, uid=who.uid, live_needs_rollout=True)
     known = {"now": 100.0, "live_needs_rollout": True, "writing": Writing.ENV_VARS, **facts}

@@ -50,7 +50,7 @@ def test_record_under_another_key_is_not_mixed_in() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "other", "same"),
     [
         pytest.param((A, False), (A, False), True, id="equal"),
         pytest.param((A, False), (A | {"x": ""}, False), True, id="an unused data key"),
@@ -60,7 +60,7 @@ def test_record_under_another_key_is_not_mixed_in() -> None:
     ],
 )
 def test_revision_names_content(
-    one: tuple[dict[str, str], bool], other: tuple[dict[str, str], bool], same: bool
+    first: tuple[dict[str, str], bool], other: tuple[dict[str, str], bool], same: bool
 ) -> None:
     """The same content gives the same name, so a revert returns to the earlier ReplicaSet."""
 
@@ -68,8 +68,8 @@ def test_revision_names_content(
         snapshots = take_snapshots(deployment(ENV_AND_FILES).uses, sources(app(data)), KEY)
         return revision_of(snapshots, KEY, uid="u", live_needs_rollout=live_needs_rollout)
 
-    assert (revision(*one) == revision(*other)) is same
-    assert revision(*one).startswith(f"{KEY.id}.")
+    assert (revision(*first) == revision(*other)) is same
+    assert revision(*first).startswith(f"{KEY.id}.")
 
 
 def test_revision_is_bound_to_its_consumer() -> None:

@@ -119,4 +119,6 @@ def test_windows_are_merged(
     windows: list[tuple[float, float]], merged: list[tuple[float, float]]
 ) -> None:
     """Overlapping ones become one, and the first ones of too many."""
-    assert merge_windows(Window(*one) for one in windows) == tuple(Window(*one) for one in merged)
+    assert merge_windows(Window(*window) for window in windows) == tuple(
+        Window(*item) for item in merged
+    )

@@ -19,7 +19,7 @@ COMPONENTS = sorted(path.name for path in (DEPLOY / "components").iterdir())
 
 def objects(variant: str) -> dict[tuple[str, str], dict[str, Any]]:
     text = (DEPLOY / "manifests" / f"{variant}.yaml").read_text()
-    return {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(text)}
+    return {(item["kind"], item["metadata"]["name"]): item for item in yaml.safe_load_all(text)}
 
 
 @pytest.mark.cluster
@@ -44,7 +44,7 @@ def test_component_adds_its_rules_to_role_and_to_nothing_else(
         f"resources: [{parts}/{variant}]\ncomponents: [{parts}/components/{component}]\n"
     )
     text = real_cluster.kubectl("kustomize", str(tmp_path))
-    found = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(text)}
+    found = {(item["kind"], item["metadata"]["name"]): item for item in yaml.safe_load_all(text)}
     plain = objects(variant)
     rules = found[kind, "hotmap"].pop("rules")
     before = plain[kind, "hotmap"].pop("rules")
@@ -57,21 +57,23 @@ def test_component_adds_its_rules_to_role_and_to_nothing_else(
 def test_image_is_of_this_version_and_of_no_registry(variant: str) -> None:
     """Which registry it comes from is said when it is installed."""
     pod = objects(variant)["Deployment", "hotmap"]["spec"]["template"]["spec"]
-    assert [one["image"] for one in pod["containers"]] == [f"hotmap:{hotmap.__version__}"]
+    assert [container["image"] for container in pod["containers"]] == [
+        f"hotmap:{hotmap.__version__}"
+    ]
 
 
 @pytest.mark.parametrize("variant", ["base", "ha"])
 def test_namespaced_objects_are_in_the_included_namespace(variant: str) -> None:
     """So that deleting the namespace, which uninstalling does, leaves nothing behind."""
     cluster_wide = {"Namespace", "ClusterRole", "ClusterRoleBinding"}
-    for (kind, _), one in objects(variant).items():
-        assert one["metadata"].get("namespace") == (None if kind in cluster_wide else "hotmap")
+    for (kind, _), item in objects(variant).items():
+        assert item["metadata"].get("namespace") == (None if kind in cluster_wide else "hotmap")
 
 
 def test_namespaced_one_can_be_put_into_any_namespace() -> None:
     """It names none, and has nothing that is not in a namespace."""
     found = objects("namespaced")
-    assert not [one for one in found.values() if "namespace" in one["metadata"]]
+    assert not [item for item in found.values() if "namespace" in item["metadata"]]
     assert {kind for kind, _ in found} == {
         "Deployment",
         "NetworkPolicy",
@@ -90,6 +92,6 @@ def test_ha_adds_replicas_a_spread_and_a_budget_and_nothing_else() -> None:
     spec = ha["Deployment", "hotmap"]["spec"]
     assert spec.pop("replicas") == 2
     spread = spec["template"]["spec"].pop("topologySpreadConstraints")
-    assert [one["whenUnsatisfiable"] for one in spread] == ["ScheduleAnyway"] * 2
+    assert [item["whenUnsatisfiable"] for item in spread] == ["ScheduleAnyway"] * 2
     assert base["Deployment", "hotmap"]["spec"].pop("replicas") == 1
     assert {name: ha[name] for name in base} == base

@@ -32,18 +32,18 @@ class Right(NamedTuple):
 
 def rules(manifest: str, *, kind: str, name: str) -> Iterator[dict[str, Any]]:
     text = (ROOT / "deploy" / "manifests" / manifest).read_text()
-    for one in yaml.safe_load_all(text):
-        if (one["kind"], one["metadata"]["name"]) == (kind, name):
-            yield from one["rules"]
+    for item in yaml.safe_load_all(text):
+        if (item["kind"], item["metadata"]["name"]) == (kind, name):
+            yield from item["rules"]
 
 
 def granted(manifest: str, *, kind: str, name: str) -> list[Right]:
     return [
-        Right(group, resource, one, verb)
+        Right(group, resource, item, verb)
         for rule in rules(manifest, kind=kind, name=name)
         for group in rule["apiGroups"]
         for resource in rule["resources"]
-        for one in rule.get("resourceNames", [""])
+        for item in rule.get("resourceNames", [""])
         for verb in rule["verbs"]
     ]
 
@@ -130,13 +130,15 @@ def added(component: str) -> set[Right]:
     (patch,) = yaml.safe_load(path.read_text())["patches"]
     assert patch["target"]["name"] == "hotmap"
     operations = yaml.safe_load(patch["patch"])
-    assert {(one["op"], one["path"]) for one in operations} == {("add", "/rules/-")}
+    assert {(operation["op"], operation["path"]) for operation in operations} == {
+        ("add", "/rules/-")
+    }
     return {
         Right(group, resource, "", verb)
-        for one in operations
-        for group in one["value"]["apiGroups"]
-        for resource in one["value"]["resources"]
-        for verb in one["value"]["verbs"]
+        for operation in operations
+        for group in operation["value"]["apiGroups"]
+        for resource in operation["value"]["resources"]
+        for verb in operation["value"]["verbs"]
     }
 
 

@@ -202,8 +202,8 @@ async def test_no_leader_during_long_outage(
         leader = await held.leader()
         looks = leader.elector.statistics().attempts
         await held.until(lambda: leader.elector.statistics().attempts > looks + 3)
-    told = [one for one in caplog.records if one.name == "hotmap.kube.leaderelection"]
-    warnings = [one.getMessage() for one in told if one.levelname == "WARNING"]
+    told = [record for record in caplog.records if record.name == "hotmap.kube.leaderelection"]
+    warnings = [item.getMessage() for item in told if item.levelname == "WARNING"]
     assert len(warnings) <= 10, warnings
 
 

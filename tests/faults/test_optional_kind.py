@@ -125,65 +125,65 @@ async def watched(server: FaultServer, behaviour: Behaviour) -> AsyncIterator[Wa
 @pytest.mark.parametrize("behaviour", [nothing, neighbours])
 async def test_absent_kind_counts_as_empty(server: FaultServer, behaviour: Behaviour) -> None:
     """It counts as complete and empty, and nothing but discovery is asked."""
-    async with watched(server, behaviour) as one:
-        await one.presence.answered.wait()
-        assert one.store.synced.is_set()
-        assert one.presence.reflectors == ()
-        await one.looks(5)
+    async with watched(server, behaviour) as kind:
+        await kind.presence.answered.wait()
+        assert kind.store.synced.is_set()
+        assert kind.presence.reflectors == ()
+        await kind.looks(5)
     assert {request.script for request in server.requests} == {"other"}
     assert {request.path for request in server.requests} == {"/apis/argoproj.io/v1alpha1"}
 
 
 async def test_present_kind_is_watched(server: FaultServer) -> None:
     """What is answered says nothing of its objects: they are complete when the reflector is."""
-    async with watched(server, there) as one:
-        await one.presence.answered.wait()
-        assert len(one.presence.reflectors) == 1
-        await one.store.synced.wait()
-        assert one.names() == {"a", "b"}
-        await one.looks(5)
+    async with watched(server, there) as kind:
+        await kind.presence.answered.wait()
+        assert len(kind.presence.reflectors) == 1
+        await kind.store.synced.wait()
+        assert kind.names() == {"a", "b"}
+        await kind.looks(5)
         assert server.count("stream") == 1
 
 
 async def test_installed_kind_is_watched(server: FaultServer) -> None:
     """Its objects are those that are there by then, and go on being followed."""
-    async with watched(server, nothing) as one:
-        await one.presence.answered.wait()
-        one.discovery.behaviour = there
-        await one.until(lambda: one.names() == {"a", "b"})
+    async with watched(server, nothing) as kind:
+        await kind.presence.answered.wait()
+        kind.discovery.behaviour = there
+        await kind.until(lambda: kind.names() == {"a", "b"})
         server.truth.put("c", "1")
-        await one.until(lambda: one.names() == {"a", "b", "c"})
+        await kind.until(lambda: kind.names() == {"a", "b", "c"})
 
 
 async def test_reinstalled_kind_is_watched_again(server: FaultServer) -> None:
     """Nothing of it is known any more, nobody watches it, and listeners hear of each object."""
     gone: list[str] = []
-    async with watched(server, there) as one:
-        await one.until(lambda: one.names() == {"a", "b"})
-        one.store.subscribe(lambda key, old, new: gone.append(key.name) if new is None else None)
-        one.discovery.behaviour = nothing
-        await one.until(lambda: not len(one.store))
-        assert one.presence.reflectors == ()
+    async with watched(server, there) as kind:
+        await kind.until(lambda: kind.names() == {"a", "b"})
+        kind.store.subscribe(lambda key, old, new: gone.append(key.name) if new is None else None)
+        kind.discovery.behaviour = nothing
+        await kind.until(lambda: not len(kind.store))
+        assert kind.presence.reflectors == ()
         assert sorted(gone) == ["a", "b"]
         wait_for_requests = server.count("stream")
-        await one.looks(5)
+        await kind.looks(5)
         assert server.count("stream") == wait_for_requests
-        one.discovery.behaviour = neighbours
-        await one.looks(3)
-        one.discovery.behaviour = there
-        await one.until(lambda: one.names() == {"a", "b"})
+        kind.discovery.behaviour = neighbours
+        await kind.looks(3)
+        kind.discovery.behaviour = there
+        await kind.until(lambda: kind.names() == {"a", "b"})
 
 
 async def test_lagging_apiserver_keeps_the_watch(server: FaultServer) -> None:
     """A single answer without the kind takes nothing away."""
     lost: list[str] = []
-    async with watched(server, there) as one:
-        await one.until(lambda: one.names() == {"a", "b"})
-        one.store.subscribe(lambda key, old, new: lost.append(key.name))
+    async with watched(server, there) as kind:
+        await kind.until(lambda: kind.names() == {"a", "b"})
+        kind.store.subscribe(lambda key, old, new: lost.append(key.name))
         for _ in range(3):
-            one.discovery.once.append(nothing)
-            await one.looks(3)
-        assert not one.discovery.once
+            kind.discovery.once.append(nothing)
+            await kind.looks(3)
+        assert not kind.discovery.once
         assert lost == []
         assert server.count("stream") == 1
 
@@ -192,23 +192,23 @@ async def test_failed_discovery_keeps_the_watch(
     server: FaultServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What is watched goes on being watched; it is said once, not each time."""
-    async with watched(server, there) as one:
-        await one.until(lambda: one.names() == {"a", "b"})
-        one.discovery.behaviour = broken
-        await one.looks(5)
+    async with watched(server, there) as kind:
+        await kind.until(lambda: kind.names() == {"a", "b"})
+        kind.discovery.behaviour = broken
+        await kind.looks(5)
         server.truth.put("c", "1")
-        await one.until(lambda: one.names() == {"a", "b", "c"})
-        one.discovery.behaviour = there
-        await one.looks(2)
+        await kind.until(lambda: kind.names() == {"a", "b", "c"})
+        kind.discovery.behaviour = there
+        await kind.looks(2)
     said = [record for record in caplog.records if "cannot determine whether" in record.message]
     assert len([record for record in said if record.levelname == "WARNING"]) == 1
 
 
 async def test_forbidden_discovery_does_not_delay_others(server: FaultServer) -> None:
     """There is nothing to wait for; but that the kind has no objects is not known."""
-    async with watched(server, forbidden) as one:
-        await one.presence.answered.wait()
-        assert not one.store.synced.is_set()
+    async with watched(server, forbidden) as kind:
+        await kind.presence.answered.wait()
+        assert not kind.store.synced.is_set()
 
 
 async def test_unreachable_server_has_not_answered(truth: Truth) -> None:
@@ -218,31 +218,31 @@ async def test_unreachable_server_has_not_answered(truth: Truth) -> None:
         async def hang_up(exchange: Exchange) -> None:
             exchange.reset()
 
-        async with watched(server, hang_up) as one:
-            await one.looks(3)
-            assert not one.presence.answered.is_set()
-            one.discovery.behaviour = there
-            await one.store.synced.wait()
-            assert one.names() == {"a", "b"}
+        async with watched(server, hang_up) as kind:
+            await kind.looks(3)
+            assert not kind.presence.answered.is_set()
+            kind.discovery.behaviour = there
+            await kind.store.synced.wait()
+            assert kind.names() == {"a", "b"}
 
 
 async def test_forbidden_kind_is_reported(server: FaultServer) -> None:
     """The refusal is shown, and keeps nobody waiting."""
     server.script("stream", *[forbidden] * 1000)
-    async with watched(server, there) as one:
-        await one.presence.answered.wait()
-        (reflector,) = one.presence.reflectors
+    async with watched(server, there) as kind:
+        await kind.presence.answered.wait()
+        (reflector,) = kind.presence.reflectors
         await reflector.answered.wait()
         assert reflector.statistics().refused
         assert "forbidden" in reflector.statistics().last_error
-        assert not one.store.synced.is_set()
+        assert not kind.store.synced.is_set()
 
 
 async def test_forbidden_discovery_counts_as_answer(server: FaultServer) -> None:
     """Silence asks for a restart; being refused for ever does not, as it would not help."""
     server.script("stream", *[forbidden] * 1000)
-    async with watched(server, there) as one:
-        await one.until(lambda: server.count("stream") >= 4)
-        (reflector,) = one.presence.reflectors
+    async with watched(server, there) as kind:
+        await kind.until(lambda: server.count("stream") >= 4)
+        (reflector,) = kind.presence.reflectors
         asked_for = server.requests[-1].at - server.requests[0].at
         assert reflector.statistics().last_byte_age < asked_for

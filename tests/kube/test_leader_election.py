@@ -97,7 +97,7 @@ async def test_standby_takes_over_from_a_leader_that_vanished() -> None:
         await held.known_to(third, holder="a")
         await first.vanish()
         before = await held.spec()
-        reads = {one: one.elector.statistics().attempts for one in (second, third)}
+        reads = {item: item.elector.statistics().attempts for item in (second, third)}
         heir = await held.leader(second, third)
         reads[heir] = heir.elector.statistics().attempts - reads[heir]
         after = await held.spec()
@@ -371,8 +371,8 @@ async def test_missing_right_is_named(verb: str, caplog: pytest.LogCaptureFixtur
         held.registry.withheld = set()
         await held.leader(candidate)
         assert candidate.elector.statistics().last_error == ""
-    told = [one for one in caplog.records if "leader election needs" in one.getMessage()]
-    assert [one.levelname for one in told].count("WARNING") == 1
+    told = [record for record in caplog.records if "leader election needs" in record.getMessage()]
+    assert [item.levelname for item in told].count("WARNING") == 1
 
 
 async def test_without_the_right_to_watch_standbys_look() -> None:

@@ -96,11 +96,11 @@ def test_bill_of_materials_lists_what_is_installed() -> None:
     assert not {"cryptography", "pytest"} & set(names)
     assert "cryptography" in runtime_distributions("hotmap", frozenset({"local"}))
     components = python_components(names)
-    assert not [one.name for one in components if not one.license]
+    assert not [component.name for component in components if not component.license]
     subject = Component("hotmap", "1", "pkg:pypi/hotmap@1")
     document = json.loads(bill_of_materials(subject, components))
     assert document["bomFormat"] == "CycloneDX"
-    assert [one["name"] for one in document["components"]] == names
+    assert [component["name"] for component in document["components"]] == names
     assert re.fullmatch(r"urn:uuid:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}",
                         document["serialNumber"])  # fmt: skip
     assert bill_of_materials(subject, components) == bill_of_materials(subject, components)

@@ -75,7 +75,7 @@ def test_image_is_small_reproducible_and_without_a_shell(
     assert config["config"]["Labels"] == LABELS
     with tarfile.open(fileobj=io.BytesIO(packed)) as files:
         assert not {Path(member).name for member in files.getnames()} & _TOOLS
-        writable = [one.name for one in files if one.isfile() and one.mode & 0o022]
+        writable = [file.name for file in files if file.isfile() and file.mode & 0o022]
         assert writable == []
         if os.geteuid() == 0:
             # pytest's own folder is for its user only.

@@ -223,8 +223,8 @@ class _History:
         page = await self._client.list_page(REPLICASETS, self._namespace, type=Object)
         number = "deployment.kubernetes.io/revision"
         made = sorted(
-            (int(one["metadata"].get("annotations", {}).get(number, "0")), index)
-            for index, one in enumerate(page.items)
+            (int(item["metadata"].get("annotations", {}).get(number, "0")), index)
+            for index, item in enumerate(page.items)
         )
         if len(made) < 2:
             return
@@ -358,9 +358,9 @@ class _History:
         status = view.leader_view.consumer_states.get(consumer)
         data = {name: await self._data(name) for name in SOURCES}
         stale = [
-            one
+            item
             for pod in self._kubelets.of(self._namespace)
-            for one in pod.stale(data, rereads=self._rereads)
+            for item in pod.stale(data, rereads=self._rereads)
         ]
         return status.state, status.reason, stale
 
@@ -380,7 +380,7 @@ class _History:
     async def _is_rolled_out(self) -> bool:
         web = await self._web()
         status, wanted = web.get("status") or {}, web["spec"].get("replicas", 1)
-        counts = [status.get(one, 0) for one in ("replicas", "updatedReplicas", "readyReplicas")]
+        counts = [status.get(item, 0) for item in ("replicas", "updatedReplicas", "readyReplicas")]
         pods = self._kubelets.of(self._namespace)
         return (
             counts == [wanted] * 3

@@ -252,7 +252,7 @@ class Cluster:
 
     def undo(self) -> None:
         """Bring the template back that was rolled out before, as `kubectl rollout undo` does."""
-        others = [one for one in self.rolled if one != self.template]
+        others = [item for item in self.rolled if item != self.template]
         if not others:
             return
         if others[-1].revision != self.template.revision:

@@ -180,8 +180,8 @@ class Controller:
         if not (self.is_up and self.is_cut_off):
             return
         self.is_cut_off = False
-        missed = [one for _, one in self._pending if one.kind == "ConfigMap"]  # in their order
-        self._pending = [(at, one) for at, one in self._pending if one.kind != "ConfigMap"]
+        missed = [item for _, item in self._pending if item.kind == "ConfigMap"]  # in their order
+        self._pending = [(at, item) for at, item in self._pending if item.kind != "ConfigMap"]
         while self._position < len(self.cluster.events):
             event = self.cluster.events[self._position]
             self._position += 1
@@ -365,9 +365,9 @@ class Controller:
         snapshot = self._observer.snapshot(WEB)
         if last is not None and snapshot is not None:
             gone = tuple(
-                one.source
-                for one in snapshot.sources
-                if not one.exists and one.required and one.visible
+                source.source
+                for source in snapshot.sources
+                if not source.exists and source.required and source.visible
             )
             last = last._replace(missing_sources=gone)
         checked = record.pods_checked if record else None

@@ -147,8 +147,8 @@ class _History:
             status.reason,
             tuple(cluster.stale_pods(rereads=self._rereads)),
             cluster.missing([cluster.template]),
-            sum("rolling out" in one for one in controller.said),
-            tuple(sorted([*self._log, *controller.said], key=lambda one: float(one.split()[0]))),
+            sum("rolling out" in item for item in controller.said),
+            tuple(sorted([*self._log, *controller.said], key=lambda line: float(line.split()[0]))),
         )
 
 

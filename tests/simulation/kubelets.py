@@ -50,8 +50,10 @@ class ServedPod:
         used = find_uses(template, self.namespace)
         # Not the certificate of the API server, which every pod mounts.
         self.uses = tuple(use for use in used if use.source.name in SOURCES)
-        self.containers = [one["name"] for one in pod["spec"]["containers"]]
-        self.init_containers = [one["name"] for one in pod["spec"].get("initContainers") or ()]
+        self.containers = [container["name"] for container in pod["spec"]["containers"]]
+        self.init_containers = [
+            container["name"] for container in pod["spec"].get("initContainers") or ()
+        ]
         self.mounted: str = ""
         self.started = False
         self.restarts = 0

@@ -132,9 +132,9 @@ class Fleet:
             Collection(DAEMONSETS, sizes.daemon_sets, _workloads("DaemonSet", dice, sizes)),
             Collection(NAMESPACES, sizes.namespaces, _namespace),
             # Watched too, with a label or for the few that there are; none here.
-            *(Collection(one, 0, _nothing) for one in (CRONJOBS, JOBS, PODS, REPLICASETS)),
+            *(Collection(item, 0, _nothing) for item in (CRONJOBS, JOBS, PODS, REPLICASETS)),
         )
-        self.collections = {one.resource.path(None): one for one in made}
+        self.collections = {item.resource.path(None): item for item in made}
 
 
 def _nothing(number: int, version: int, state: State) -> bytes:

@@ -162,8 +162,8 @@ def short_lived() -> list[Object]:
 
 
 ATTACKS: dict[str, Callable[[], list[Object]]] = {
-    one.__name__.replace("_", " "): one
-    for one in (
+    item.__name__.replace("_", " "): item
+    for item in (
         invalid_time,
         long_chain,
         many_imports,

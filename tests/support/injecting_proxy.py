@@ -49,15 +49,15 @@ class _Proxy:
                 return web.Response(body=text, status=200, headers=passed)
             await response.prepare(request)
             if answer.status == 200 and "sendInitialEvents" in request.query:
-                for one in added:
-                    await response.write(f'{{"type":"ADDED","object":{one}}}\n'.encode())
+                for item in added:
+                    await response.write(f'{{"type":"ADDED","object":{item}}}\n'.encode())
             async for chunk in answer.content.iter_any():
                 await response.write(chunk)
             return response
 
     @staticmethod
     def _items(added: list[str]) -> bytes:
-        return ('"items":[' + "".join(f"{one}," for one in added)).encode()
+        return ('"items":[' + "".join(f"{item}," for item in added)).encode()
 
 
 @asynccontextmanager

@@ -176,7 +176,7 @@ def _unreadable(snapshot: Snapshot, keys: Sequence[FingerprintKey]) -> Iterator[
 def shown_by(snapshot: Snapshot) -> list[str]:
     """Return as text what hotmap has written, or taken part in; not the Secrets themselves."""
     written = [*snapshot.consumers, *snapshot.others]
-    state = [one for one in snapshot.own_secrets if one.get("type") == "hotmap.dev/state"]
+    state = [entry for entry in snapshot.own_secrets if entry.get("type") == "hotmap.dev/state"]
     return [
         *(msgspec.json.encode(item).decode() for item in written),
         *(b64decode(secret["data"]["state"]).decode() for secret in state),
@@ -185,8 +185,11 @@ def shown_by(snapshot: Snapshot) -> list[str]:
 
 def _sources(snapshot: Snapshot, keys: Sequence[FingerprintKey]) -> dict[ObjectKey, Source]:
     found = [
-        *(source_from_config_map(_as(ConfigMap, one), tuple(keys)) for one in snapshot.config_maps),
-        *(source_from_secret(_as(Secret, one), tuple(keys)) for one in snapshot.secrets),
+        *(
+            source_from_config_map(_as(ConfigMap, item), tuple(keys))
+            for item in snapshot.config_maps
+        ),
+        *(source_from_secret(_as(Secret, secret), tuple(keys)) for secret in snapshot.secrets),
     ]
     return {source.key: source for source in found}
 

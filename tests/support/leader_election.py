@@ -210,7 +210,7 @@ class Election:
     async def known_to(self, *candidates: Candidate, holder: str) -> None:
         """Wait until candidates have seen who holds the Lease."""
         await self.until(
-            lambda: all(one.elector.statistics().holder == holder for one in candidates)
+            lambda: all(candidate.elector.statistics().holder == holder for candidate in candidates)
         )
 
     def most_reads(self, seconds: float) -> int:
@@ -261,7 +261,9 @@ class Election:
     async def record_leaders(self) -> None:
         now: tuple[str, ...] = ()
         while True:
-            leaders = tuple(one.identity for one in self.candidates if one.elector.is_leader)
+            leaders = tuple(
+                candidate.identity for candidate in self.candidates if candidate.elector.is_leader
+            )
             if leaders != now:
                 now = leaders
                 self.history.append((time.monotonic(), leaders))

@@ -78,7 +78,7 @@ async def _mark(client: Client, namespace: str, source: str, digest: str) -> Non
     variable = {"name": variable_name(ObjectKey("ConfigMap", namespace, source)), "value": digest}
     for item in page.items:
         for container in item["spec"]["template"]["spec"]["containers"]:
-            refs = [one.get("valueFrom") or {} for one in container.get("env") or ()]
+            refs = [entry.get("valueFrom") or {} for entry in container.get("env") or ()]
             if source not in [ref.get("configMapKeyRef", {}).get("name") for ref in refs]:
                 continue
             containers = [{"name": container["name"], "env": [variable]}]

@@ -91,9 +91,9 @@ class Pods:
     async def _start(self, pod: Object) -> None:
         (container,) = pod["spec"]["containers"]
         read = {
-            one["name"]: await self.value(one["valueFrom"])
-            for one in container.get("env") or ()
-            if "valueFrom" in one
+            variable["name"]: await self.value(variable["valueFrom"])
+            for variable in container.get("env") or ()
+            if "valueFrom" in variable
         }
         at = rfc3339(time.time() + self.skews[self._started % len(self.skews)])
         self._started += 1
@@ -299,7 +299,7 @@ class Scenario:
 
     async def state_secrets(self) -> list[Object]:
         found = await self._list(SECRETS, self.own)
-        return [one for one in found if one.get("type") == "hotmap.dev/state"]
+        return [item for item in found if item.get("type") == "hotmap.dev/state"]
 
     async def stale_pods(self) -> list[str]:
         """Name the pods that do not run with the present content; the canary's do not count."""
@@ -313,9 +313,9 @@ class Scenario:
 
     async def _is_stale(self, pod: Object) -> bool:
         read = self.pods.read.get(pod["metadata"]["name"], {})
-        for one in pod["spec"]["containers"][0]["env"]:
-            if "valueFrom" in one and read.get(one["name"]) != await self.pods.value(
-                one["valueFrom"]
+        for variable in pod["spec"]["containers"][0]["env"]:
+            if "valueFrom" in variable and read.get(variable["name"]) != await self.pods.value(
+                variable["valueFrom"]
             ):
                 return True
         return False
@@ -338,7 +338,7 @@ class Scenario:
                 if found := await check():
                     return found
             if time.monotonic() > deadline:
-                logs = "\n".join(one.log()[-4000:] for one in self.processes)
+                logs = "\n".join(process.log()[-4000:] for process in self.processes)
                 raise AssertionError(f"waited in vain until {what}:\n{logs}")
             await asyncio.sleep(pause)
             pause = min(pause * 1.2, 0.2)  # what takes long is asked about less often
@@ -394,7 +394,9 @@ class Scenario:
 
     async def _is_idle(self) -> bool:
         idle = [
-            await one.is_idle() for one in self.processes if one.is_running and await one.leads()
+            await process.is_idle()
+            for process in self.processes
+            if process.is_running and await process.leads()
         ]
         return bool(idle) and all(idle)
 
@@ -521,5 +523,5 @@ async def _end(tasks: list[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     results = await asyncio.gather(*tasks, return_exceptions=True)
-    failures = [one for one in results if isinstance(one, Exception)]
+    failures = [result for result in results if isinstance(result, Exception)]
     assert not failures, failures

@@ -333,7 +333,7 @@ class WatchServer:
         config_maps, secrets, *workloads = list(self._fleet.collections.values())[:5]
         share = dice.random()
         if share < _STATUSES:
-            weights = [one.count for one in workloads]
+            weights = [workload.count for workload in workloads]
             collection = dice.choices(workloads, weights)[0]
             self._change(collection, dice.randrange(collection.count))
             return

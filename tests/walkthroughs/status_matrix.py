@@ -257,7 +257,7 @@ class _Controller:
 
     async def overview(self) -> dict[str, JsonObject]:
         found = await self.status(f"namespace={self._backend.namespace}")
-        return {one["name"]: one for one in found["workloads"]}
+        return {workload["name"]: workload for workload in found["workloads"]}
 
     async def workload(self, name: str) -> JsonObject:
         found = await self.status(f"workload=deployment/{self._backend.namespace}/{name}")
@@ -385,7 +385,7 @@ async def _compare(controller: _Controller, workloads: list[_Workload]) -> list[
     """
     found: list[str] = []
     deadline = time.monotonic() + _WATCHED
-    while time.monotonic() < deadline or not all(one.is_seen for one in workloads):
+    while time.monotonic() < deadline or not all(item.is_seen for item in workloads):
         unseen = [workload for workload in workloads if not workload.is_seen]
         for workload in unseen:
             status = await controller.workload(workload.cell.name)
@@ -419,9 +419,9 @@ async def _wait_for_all(
             status, seconds = await controller.wait(workload.cell.name, 6)
             return status, await workload.served(), seconds
 
-    ordered = sorted(workloads, key=lambda one: one.cell.trouble != "agent stopped")
+    ordered = sorted(workloads, key=lambda workload: workload.cell.trouble != "agent stopped")
     results = await asyncio.gather(*(wait(workload) for workload in ordered))
-    return {one.cell.name: result for one, result in zip(ordered, results, strict=True)}
+    return {item.cell.name: result for item, result in zip(ordered, results, strict=True)}
 
 
 async def _warnings(backend: Backend) -> dict[str, set[str]]:

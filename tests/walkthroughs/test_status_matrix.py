@@ -128,5 +128,5 @@ def test_metric_counts_pods_by_what_they_serve(seen: Observations, cell: Cell) -
         if found.served != cell.new:
             assert pod["state"] not in ("current", "told")
         assert seen.metric[pod["state"]] > 0 or cell.trouble in ("agent stopped", "load fails")
-    good = sum(1 for each, one in seen.cells.items() if one.served == each.new)
+    good = sum(1 for each, item in seen.cells.items() if item.served == each.new)
     assert seen.metric["current"] + seen.metric["told"] <= good

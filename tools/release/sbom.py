@@ -62,13 +62,17 @@ def _license(described: Message) -> str:
     if field and "\n" not in field and len(field) < 80:
         return field
     classifiers = described.get_all("Classifier") or []
-    names = [one.rpartition(" :: ")[2] for one in classifiers if one.startswith("License ::")]
+    names = [
+        classifier.rpartition(" :: ")[2]
+        for classifier in classifiers
+        if classifier.startswith("License ::")
+    ]
     return " AND ".join(names)
 
 
 def bill_of_materials(subject: Component, components: Iterable[Component]) -> str:
     """Return the document; it has no time and no random number, so that it is reproducible."""
-    parts = [_component(one, "library") for one in components]
+    parts = [_component(component, "library") for component in components]
     described = _component(subject, "application")
     content = json.dumps([described, parts], sort_keys=True)
     digest = hashlib.sha256(content.encode()).hexdigest()
@@ -88,14 +92,14 @@ def bill_of_materials(subject: Component, components: Iterable[Component]) -> st
     return json.dumps(document, indent=2) + "\n"
 
 
-def _component(one: Component, kind: str) -> dict[str, Any]:
+def _component(component: Component, kind: str) -> dict[str, Any]:
     found: dict[str, Any] = {
         "type": kind,
-        "bom-ref": one.url,
-        "name": one.name,
-        "version": one.version,
-        "purl": one.url,
+        "bom-ref": component.url,
+        "name": component.name,
+        "version": component.version,
+        "purl": component.url,
     }
-    if one.license:
-        found["licenses"] = [{"license": {"name": one.license}}]
+    if component.license:
+        found["licenses"] = [{"license": {"name": component.license}}]
     return found

@@ -195,7 +195,7 @@ class _Manifest:
 
     def edit(self, planned: Sequence[_Planned]) -> bool:
         """Return templates their new values; False if the text would not be what was intended."""
-        documents = [(part.text, one) for part in self.parts for one in part.documents]
+        documents = [(part.text, document) for part in self.parts for document in part.documents]
         style = find_style(self.text, documents)
         changes: dict[int, list[_Planned]] = {}
         for found, new in planned:

@@ -127,7 +127,7 @@ def _sources(sources: Sequence[Source], now: float) -> Table:
 
 def _read_as(read: Sequence[str]) -> Text:
     words = {"start": "at start", "files": "as files"}
-    return Text(", ".join(words.get(one, one) for one in read) or "not used")
+    return Text(", ".join(words.get(item, item) for item in read) or "not used")
 
 
 def _pods(pods: Sequence[Pod]) -> Table:

@@ -90,7 +90,7 @@ def _reject_conflicts(names: Sequence[str], options: StatusOptions) -> None:
 
 
 def _exit_status(document: dict[str, Any], awaited: str) -> int:
-    states = {one["state"] for one in document["workloads"]} - {"current", awaited}
+    states = {workload["state"] for workload in document["workloads"]} - {"current", awaited}
     if not states:
         return _CURRENT
     return _UNKNOWN if states.issubset(_UNKNOWN_STATES) else _NOT_CURRENT
@@ -137,11 +137,14 @@ async def _watch(
     async with connect(cluster, address) as client:
         while True:
             document = await _get_status(client, scope, cluster)
-            states = {_title(one): (one["state"], one["reason"]) for one in document["workloads"]}
+            states = {
+                _title(workload): (workload["state"], workload["reason"])
+                for workload in document["workloads"]
+            }
             changed = [
-                one
-                for one in document["workloads"]
-                if shown.get(_title(one)) != states[_title(one)]
+                workload
+                for workload in document["workloads"]
+                if shown.get(_title(workload)) != states[_title(workload)]
             ]
             if changed or not shown:
                 partial = {**document, "workloads": changed}
@@ -169,7 +172,7 @@ async def _wait_until_current(
             document = await _get_status(client, scope, cluster, consistent=consistent)
             now = time.monotonic()
             is_reached = bool(document["workloads"]) and all(
-                one["state"] in _REACHED for one in document["workloads"]
+                workload["state"] in _REACHED for workload in document["workloads"]
             )
             if is_reached and seconds and not consistent:
                 consistent = True
@@ -177,7 +180,7 @@ async def _wait_until_current(
             if is_reached or now >= deadline:
                 return document
             consistent = False
-            if not any(one.get("actionRequired") for one in document["workloads"]):
+            if not any(workload.get("actionRequired") for workload in document["workloads"]):
                 final_since = None
             elif final_since is None:
                 final_since = now
@@ -196,7 +199,7 @@ async def _get_status(
         document = await client.status({**query, "limit": _PAGE})
         if not scope.selector:
             return document
-        kinds = {one["kind"] for one in document["workloads"]}
+        kinds = {workload["kind"] for workload in document["workloads"]}
         where = None if scope.all_namespaces else namespace
         selected = await select_by_label(cluster, kinds, where, scope.selector)
         return _only(document, selected)
@@ -238,14 +241,15 @@ async def _get_consumer(
 def _only(document: dict[str, Any], selected: Collection[tuple[str, str, str]]) -> dict[str, Any]:
     """Return a document with some workloads alone, and their counts."""
     workloads = [
-        one
-        for one in document["workloads"]
-        if (one["kind"], one["namespace"], one["name"]) in selected
+        workload
+        for workload in document["workloads"]
+        if (workload["kind"], workload["namespace"], workload["name"]) in selected
     ]
     counts = {
-        state: sum(one["state"] == state for one in workloads) for state in document["counts"]
+        state: sum(workload["state"] == state for workload in workloads)
+        for state in document["counts"]
     }
-    behind = sum(one["behind"] for one in workloads)
+    behind = sum(workload["behind"] for workload in workloads)
     return {**document, "workloads": workloads, "counts": counts, "behind": behind}
 
 

@@ -246,9 +246,9 @@ class LeaderTerm:
         """
         stores = self._index.consumers.values()
         if all(store.synced.is_set() for store in stores):
-            unreadable = {one.uid for store in stores for one in store.unreadable.values()}
+            unreadable = {error.uid for store in stores for error in store.unreadable.values()}
             self._records.retain(
-                unreadable | {one.uid for store in stores for one in store.values()},
+                unreadable | {item.uid for store in stores for item in store.values()},
                 is_visible=self._settings.serves,
             )
 

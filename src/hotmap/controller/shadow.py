@@ -145,28 +145,28 @@ class Shadow:
     def conclude(self, *, older_than: float = 0.0) -> None:
         """Close the comparisons that are older than some seconds."""
         now = self._clock()
-        for (consumer, mark), one in list(self._open.items()):
-            if now - one.since < older_than:
+        for (consumer, mark), item in list(self._open.items()):
+            if now - item.since < older_than:
                 continue
             del self._open[consumer, mark]
-            if one.ours == one.reloaders:
+            if item.ours == item.reloaders:
                 self.agreed += 1
             else:
                 self.differed += 1
-                _log.warning(self._difference(consumer, mark, one))
+                _log.warning(self._difference(consumer, mark, item))
 
     def close(self) -> None:
         """Log what is left, and how often both agreed."""
         self.conclude()
         _log.info("shadow: %d agreed, %d differed", self.agreed, self.differed)
 
-    def _difference(self, consumer: ObjectKey, mark: str, one: _Comparison) -> str:
-        if not one.reloaders:
-            return f"{consumer}: Reloader does nothing; hotmap: {one.reason}"
-        if one.ours:
+    def _difference(self, consumer: ObjectKey, mark: str, comparison: _Comparison) -> str:
+        if not comparison.reloaders:
+            return f"{consumer}: Reloader does nothing; hotmap: {comparison.reason}"
+        if comparison.ours:
             return (
-                f"{consumer}: Reloader rolls it out {_times(one.reloaders)} for {mark}; "
-                f"hotmap {_times(one.ours)}: {one.reason}"
+                f"{consumer}: Reloader rolls it out {_times(comparison.reloaders)} for {mark}; "
+                f"hotmap {_times(comparison.ours)}: {comparison.reason}"
             )
         reason = self._reason_of(consumer) or "not followed by hotmap"
         return f"{consumer}: Reloader rolls it out for {mark}; hotmap does not: {reason}"

@@ -78,8 +78,10 @@ def mark(
     `value` is what a process would read: a Secret's value is decoded first. `binary` means that it
     is in `binaryData`.
     """
-    (one,) = mark_all(key, ((data_key, binary, value),), kind=kind, namespace=namespace, name=name)
-    return one
+    (marks,) = mark_all(
+        key, ((data_key, binary, value),), kind=kind, namespace=namespace, name=name
+    )
+    return marks
 
 
 def mark_all(

@@ -348,7 +348,7 @@ def _plugin(title: str, user: _User, plugin: _Exec, cluster: _Cluster, tls: TLS)
 
 def _cluster_info(cluster: _Cluster, tls: TLS) -> dict[str, Any]:
     """Describe the cluster to a plugin (client-go: pkg/apis/clientauthentication/v1, Cluster)."""
-    extensions = {one.name: one.extension for one in cluster.extensions or ()}
+    extensions = {extension.name: extension.extension for extension in cluster.extensions or ()}
     info = {
         "server": cluster.server,
         "tls-server-name": tls.server_name,

@@ -50,7 +50,7 @@ def proxy_from_environment(server: str, environment: Mapping[str, str]) -> str:
     """
     parts = urlsplit(server)
     variable = "HTTPS_PROXY" if parts.scheme == "https" else "HTTP_PROXY"
-    name = next((one for one in (variable, variable.lower()) if environment.get(one)), "")
+    name = next((item for item in (variable, variable.lower()) if environment.get(item)), "")
     if not name:
         return ""
     host, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 443)

@@ -120,7 +120,7 @@ class _Handshake:
 
     async def _log_in(self, user: str, password: str) -> None:
         fields = [text.encode()[:255] for text in (user, password)]
-        await self._send(b"\x01" + b"".join(bytes((len(one),)) + one for one in fields))
+        await self._send(b"\x01" + b"".join(bytes((len(field),)) + field for field in fields))
         _, status = await self._receive(2)
         if status:
             raise ConnectionError("the proxy rejects user or password")

@@ -230,7 +230,7 @@ class Store(Generic[S]):
         if isinstance(keys, dict):
             del keys[key]
         else:
-            keys = index[value] = tuple(one for one in keys if one != key)
+            keys = index[value] = tuple(item for item in keys if item != key)
         if not keys:
             del index[value]
 

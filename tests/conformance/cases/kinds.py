@@ -222,8 +222,8 @@ def _named(kind: Kind, name: str, **metadata: Any) -> dict[str, Any]:
     return made
 
 
-def _merged(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    merged = dict(one)
+def _merged(base: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
     for key, value in other.items():
         mine = merged.get(key)
         merged[key] = (

@@ -33,7 +33,7 @@ async def _list_warnings(
 async def _count(controller: ControllerProcess, kind: str) -> float:
     """Read how many writes of others a controller has told of."""
     line = f'hotmap_template_conflicts_total{{kind="{kind}"}} '
-    found = [one for one in (await controller.get("/metrics")).splitlines() if line in one]
+    found = [item for item in (await controller.get("/metrics")).splitlines() if line in item]
     return float(found[0].removeprefix(line))
 
 
@@ -166,7 +166,7 @@ async def _settled(scenario: Scenario, processes: Collection[ControllerProcess])
     """Wait until nobody has anything to do at once; who holds something back still waits."""
 
     async def quiet() -> bool:
-        texts = [await one.get("/metrics") for one in processes]
+        texts = [await process.get("/metrics") for process in processes]
         return not any(
             line.startswith("hotmap_queue_depth") and not line.endswith(" 0.0")
             for text in texts

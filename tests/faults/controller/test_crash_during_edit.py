@@ -23,7 +23,7 @@ class Moment(enum.Enum):
 
 async def _seen(scenario: Scenario) -> int:
     """Count the changes of app that outlive a controller."""
-    texts = [b64decode(one["data"]["state"]).decode() for one in await scenario.state_secrets()]
+    texts = [b64decode(item["data"]["state"]).decode() for item in await scenario.state_secrets()]
     app = ObjectKey("ConfigMap", scenario.namespace, "app")
     return sum(
         len(seen.changes)

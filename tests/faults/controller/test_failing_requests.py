@@ -72,12 +72,12 @@ async def test_every_request_fails_at_first(
         await podless_scenario.edit(LEVEL="debug")
 
         async def all_met() -> bool:
-            return not any(one.left for one in failures)
+            return not any(failure.left for failure in failures)
 
         await podless_scenario.wait_for_rollouts(within=120)
         await podless_scenario.until(all_met, "every sort of request has failed", within=120)
         await podless_scenario.check_invariants({"web": 1})
-    assert not any(one.left for one in begun)
+    assert not any(item.left for item in begun)
 
 
 async def test_failing_pod_list_is_retried(plane: ControlPlane, shop: Scenario) -> None:

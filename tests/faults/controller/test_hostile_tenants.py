@@ -68,7 +68,7 @@ async def is_healthy(controller: ControllerProcess) -> bool:
 
 @pytest.mark.parametrize(
     "name",
-    [one if one in QUICK else pytest.param(one, marks=pytest.mark.slow) for one in ATTACKS],
+    [item if item in QUICK else pytest.param(item, marks=pytest.mark.slow) for item in ATTACKS],
 )
 async def test_hostile_tenant_does_not_stop_others(
     podless_scenario: Scenario, name: str, record_property: Callable[[str, object], None]

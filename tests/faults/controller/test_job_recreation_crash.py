@@ -119,7 +119,7 @@ async def _jobs(shop: Scenario, plane: ControlPlane) -> list[Object]:
 
 async def _is_new(shop: Scenario, plane: ControlPlane, old: Object) -> bool:
     found = [job["metadata"] for job in await _jobs(shop, plane)]
-    names = [one["name"] for one in found if "deletionTimestamp" not in one]
+    names = [item["name"] for item in found if "deletionTimestamp" not in item]
     return names == ["load"] and found[0]["uid"] != old["metadata"]["uid"]
 
 

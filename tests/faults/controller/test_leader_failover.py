@@ -22,8 +22,8 @@ CROWD, ROLLED = 40, 20
 
 async def _roles(*both: ControllerProcess) -> tuple[ControllerProcess, ControllerProcess]:
     """Wait for two replicas; returns the leader, then the standby."""
-    for one in both:
-        await one.ready()
+    for item in both:
+        await item.ready()
     first, second = both
     return (first, second) if await first.leads() else (second, first)
 
@@ -137,10 +137,10 @@ async def test_two_active_controllers_roll_once(
     names = [f"web-{number}" for number in range(20)]
     await podless_scenario.deployments(names)
     async with (
-        podless_scenario.controller(*flags) as one,
+        podless_scenario.controller(*flags) as first,
         podless_scenario.controller(*flags) as other,
     ):
-        await one.ready()
+        await first.ready()
         await other.ready()
         for times, level in enumerate(("debug", "trace", "warn"), start=1):
             await podless_scenario.edit(LEVEL=level)
@@ -151,10 +151,10 @@ async def test_two_active_controllers_roll_once(
         await _written(podless_scenario, [CANARY], times=2)
 
         async def idle() -> bool:
-            return all([await process.is_idle() for process in (one, other)])
+            return all([await process.is_idle() for process in (first, other)])
 
         await podless_scenario.until(idle, "both have nothing left to do", within=120)
-        assert (await one.stop(), await other.stop()) == (0, 0)
+        assert (await first.stop(), await other.stop()) == (0, 0)
     await _written(podless_scenario, [*names, "web"], times=4)
     await _written(podless_scenario, [CANARY], times=2)
 
@@ -164,7 +164,7 @@ async def _written(scenario: Scenario, names: list[str], *, times: int) -> None:
 
     async def done() -> bool:
         found = [(await scenario.get("Deployment", name))["metadata"] for name in names]
-        written = {one["name"]: one["generation"] - 1 for one in found}
+        written = {item["name"]: item["generation"] - 1 for item in found}
         assert max(written.values()) <= times, written
         return bool(min(written.values()) == times)
 

@@ -126,6 +126,6 @@ async def test_outage_with_lost_history(cluster: Cluster, shop: Scenario) -> Non
             await shop.wait_until_current()
             await shop.check_invariants({"web": 1})
         shown = [text for text in controller.outputs() if '"ControllerStatus"' in text]
-        names = {one["name"] for one in json.loads(shown[-1])["workloads"]}
+        names = {workload["name"] for workload in json.loads(shown[-1])["workloads"]}
     assert "too old resource version" in controller.log()
     assert names == {"web", "calm", "canary"}

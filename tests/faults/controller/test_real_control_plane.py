@@ -68,9 +68,9 @@ class Mall:
                     "subjects": [subject],
                 },
             ]
-        for one in objects:
-            where = one["metadata"]["namespace"]
-            text = json.dumps(one)
+        for item in objects:
+            where = item["metadata"]["namespace"]
+            text = json.dumps(item)
             await asyncio.to_thread(
                 self.cluster.kubectl, f"--namespace={where}", "apply", "--filename=-", stdin=text
             )
@@ -444,7 +444,7 @@ async def test_apply_keeps_the_revision_annotation(mall: Mall) -> None:
             return await has_warned(2)
 
         messages = await shop.until(overwritten, "a Warning tells of the patch")
-        assert any("was overwritten by kubectl-patch" in one for one in messages), messages
+        assert any("was overwritten by kubectl-patch" in item for item in messages), messages
         await shop.wait_until_handled()
         assert len(shop.rollouts.of("web")) == 2
         await shop.edit(LEVEL="v3")

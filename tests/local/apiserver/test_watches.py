@@ -210,11 +210,11 @@ async def test_disconnected_client_frees_watch(api: Api, registry: Registry) -> 
 
 async def test_watches_share_encoded_objects(registry: Registry) -> None:
     """The bytes of an object are made once for all who watch it, and not kept for long."""
-    with registry.watch("configmaps") as one, registry.watch("configmaps", "default") as two:
+    with registry.watch("configmaps") as everything, registry.watch("configmaps", "default") as two:
         await registry.create("configmaps", "default", configmap("a"), manager="t")
-        assert one.take()[0][1] is two.take()[0][1]
+        assert everything.take()[0][1] is two.take()[0][1]
         for number in range(40):
             change = {"data": {"k": f"{number}" + "x" * (1 << 19)}}
             await registry.patch("configmaps", "default", "a", change, kind="merge", manager="t")
-        assert len(one.take()) == len(two.take()) == 40
+        assert len(everything.take()) == len(two.take()) == 40
         assert registry.reader._changes._size <= 16 << 20

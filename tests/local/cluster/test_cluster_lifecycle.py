@@ -228,11 +228,11 @@ async def test_full_disk_is_a_status_and_server_stays(directory: Path) -> None:
 async def test_two_planes_have_addresses_of_their_own(tmp_path: Path) -> None:
     """And each answers at the address of its Service `kubernetes`, by a certificate for it."""
     async with (
-        LocalCluster(tmp_path / "one", start_node=False) as one,
+        LocalCluster(tmp_path / "one", start_node=False) as first,
         LocalCluster(tmp_path / "other", start_node=False) as other,
     ):
         seen = set()
-        for cluster in (one, other):
+        for cluster in (first, other):
             service = await cluster.registry.get("services", "default", "kubernetes")
             address, port = service["spec"]["clusterIP"], service["spec"]["ports"][0]["port"]
             seen.add(address)

@@ -126,23 +126,23 @@ async def test_store_writes_reads_and_watches(etcd: Etcd) -> None:
 
 
 async def test_two_servers_see_each_other(etcd: Etcd) -> None:
-    with contextlib.closing(open_etcd(etcd)) as one, contextlib.closing(open_etcd(etcd)) as other:
-        first = one.create("/registry/a/x", b"1")
+    with contextlib.closing(open_etcd(etcd)) as store, contextlib.closing(open_etcd(etcd)) as other:
+        first = store.create("/registry/a/x", b"1")
         watch = other.watch("/registry/a/")
         assert await asyncio.wait_for(watch.wait(), 60)
         other.catch_up()
         second = other.update("/registry/a/x", b"2", expected=first)
-        one.catch_up()
-        entry = one.get("/registry/a/x")
+        store.catch_up()
+        entry = store.get("/registry/a/x")
         assert entry is not None
         assert (entry.value, entry.mod_revision, entry.create_revision) == (b"2", second, first)
 
 
 async def test_write_of_other_server_makes_read_stale(etcd: Etcd) -> None:
-    with contextlib.closing(open_etcd(etcd)) as one, contextlib.closing(open_etcd(etcd)) as other:
-        first = one.create("/registry/a/x", b"1")
+    with contextlib.closing(open_etcd(etcd)) as store, contextlib.closing(open_etcd(etcd)) as other:
+        first = store.create("/registry/a/x", b"1")
         other.catch_up()
-        one.update("/registry/a/x", b"2", expected=first)
+        store.update("/registry/a/x", b"2", expected=first)
         # Nothing was awaited, so the other one cannot know of it.
         with pytest.raises(StaleRead):
             other.update("/registry/a/x", b"3", expected=first)
@@ -152,15 +152,15 @@ async def test_write_of_other_server_makes_read_stale(etcd: Etcd) -> None:
 
 
 async def test_registry_decides_again_after_stale_read(etcd: Etcd) -> None:
-    with contextlib.closing(open_etcd(etcd)) as one, contextlib.closing(open_etcd(etcd)) as other:
-        first, second = Registry(one), Registry(other)
+    with contextlib.closing(open_etcd(etcd)) as store, contextlib.closing(open_etcd(etcd)) as other:
+        first, second = Registry(store), Registry(other)
         await first.create("namespaces", None, {"metadata": {"name": "default"}}, manager="t")
         await first.create("configmaps", "default", {"metadata": {"name": "a"}}, manager="t")
         other.catch_up()
         for number, registry in enumerate((first, second, first, second)):
             patch = {"data": {str(number): ""}}
             await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="t")
-        one.catch_up()
+        store.catch_up()
         found = await first.get("configmaps", "default", "a")
         assert sorted(found["data"]) == ["0", "1", "2", "3"]
         with pytest.raises(AlreadyExists):

@@ -84,7 +84,7 @@ def parse_announcement(text: str) -> Announcement | None:
             continue
         parts = quoted.strip().strip('"').split("/")
         if len(parts) >= 3 and parts[0].isascii() and parts[0].isdecimal():
-            payloads = tuple(one for one in "".join(parts[3:4]).split(".") if one)
+            payloads = tuple(part for part in "".join(parts[3:4]).split(".") if part)
             before = parts[4:6] if len(parts) >= 6 else ("", "")
             return Announcement(int(parts[0]), parts[1], parts[2], payloads, *before)
     return None

@@ -91,7 +91,7 @@ def load(words: Sequence[str]) -> Settings | None:
         parse_value(text("config-file"), parse_path, "--config-file") if text("config-file") else ""
     )
     output = text("config-envsubst-file")
-    directories = [parse_path(one) for one in given.get("watched-dir", ())]
+    directories = [parse_path(directory) for directory in given.get("watched-dir", ())]
     interval, delay = seconds("watch-interval"), seconds("delay-interval")
     if interval == 0:
         directories = []
@@ -126,7 +126,10 @@ def load(words: Sequence[str]) -> Settings | None:
         rules=(
             Rule(
                 "configuration",
-                (*([_pattern(file)] if file else []), *(f"{one}/*" for one in directories)),
+                (
+                    *([_pattern(file)] if file else []),
+                    *(f"{directory}/*" for directory in directories),
+                ),
                 (),
                 (_action(method, text("reload-url"), text("process-executable-name")),)
                 if interval

@@ -186,7 +186,7 @@ def _scalar(text: str, number: int) -> Any:
     if text in ("", "~", "null", "{}", "[]"):
         return None
     if text.startswith("[") and text.endswith("]"):
-        return [_scalar(one, number) for one in text[1:-1].split(",")]
+        return [_scalar(part, number) for part in text[1:-1].split(",")]
     if text[0] in "[{&*!|>%@`":
         raise ValueError(f"line {number}: {text[0]} is not supported")
     return {"true": True, "false": False}.get(text, text)

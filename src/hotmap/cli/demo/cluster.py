@@ -253,8 +253,8 @@ def _snapshot(pod: _Pod) -> PodSnapshot:
     return PodSnapshot(
         name=pod.metadata.name,
         uid=pod.metadata.uid,
-        running=bool(statuses) and all(one.state.running is not None for one in statuses),
-        restarts=sum(one.restart_count for one in statuses),
+        running=bool(statuses) and all(status.state.running is not None for status in statuses),
+        restarts=sum(status.restart_count for status in statuses),
         replica_set=owners[0].name if owners else "",
     )
 

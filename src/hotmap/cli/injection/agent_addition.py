@@ -173,11 +173,11 @@ class _TemplateEditor:
     def _live_mounts(self) -> list[dict[str, Any]]:
         """List the mounts whose files the kubelet rewrites while the container runs."""
         found = {
-            self._agent_path(one): one["name"]
-            for one in self._application.get("volumeMounts") or ()
-            if is_live(volume_of(self._spec, one))
-            and "subPath" not in one
-            and "subPathExpr" not in one
+            self._agent_path(mount): mount["name"]
+            for mount in self._application.get("volumeMounts") or ()
+            if is_live(volume_of(self._spec, mount))
+            and "subPath" not in mount
+            and "subPathExpr" not in mount
         }
         return [{"name": name, "mountPath": path, "readOnly": True} for path, name in found.items()]
 
@@ -185,8 +185,8 @@ class _TemplateEditor:
         self, mounts: list[dict[str, Any]], more: Sequence[dict[str, Any]] = ()
     ) -> int:
         """Count the ConfigMaps and Secrets in mounted volumes; `more` are not in the pod yet."""
-        known = {one["name"]: one for one in (*(self._spec.get("volumes") or ()), *more)}
-        return sum(count_sources(known.get(one["name"], {})) for one in mounts)
+        known = {item["name"]: item for item in (*(self._spec.get("volumes") or ()), *more)}
+        return sum(count_sources(known.get(mount["name"], {})) for mount in mounts)
 
     def _agent_path(self, mount: dict[str, Any]) -> str:
         if self._supervises:
@@ -262,7 +262,7 @@ class _TemplateEditor:
     def _stage(self) -> StagePlan | None:
         if not self._injection.stage:
             return None
-        volumes = {one["name"]: one for one in self._spec.get("volumes") or ()}
+        volumes = {volume["name"]: volume for volume in self._spec.get("volumes") or ()}
         mounts = self._application.get("volumeMounts") or []
         stage = plan_stage(volumes, mounts, self._names, apart=self._supervises)
         self.notes += stage.notes
@@ -272,8 +272,8 @@ class _TemplateEditor:
 
     def _watched(self, stage: StagePlan | None) -> list[str]:
         if stage is not None:
-            return [one["mountPath"] for one in stage.mounts]
-        return [one["mountPath"] for one in self._live_mounts()]
+            return [mount["mountPath"] for mount in stage.mounts]
+        return [mount["mountPath"] for mount in self._live_mounts()]
 
     def _conversion(self) -> Conversion | None:
         if not self._supervises or self._injection.keep_env:
@@ -300,7 +300,9 @@ class _TemplateEditor:
                 "the rules file is read in the pod; if its rules send signals, set "
                 "shareProcessNamespace and runAsUser yourself"
             )
-        command = [str(one) for one in self._application["command"]] if self._supervises else []
+        command = (
+            [str(argument) for argument in self._application["command"]] if self._supervises else []
+        )
         flags += self._free_port(settings_of(flags, command))
         return flags, settings_of(flags, command)
 
@@ -480,7 +482,7 @@ class _TemplateEditor:
     ) -> None:
         own = volumes.run_mounts(self._names, pod=not self._once, scratch=True)
         user, needs = self._user(settings), checker_needs(settings)
-        taken = {one["mountPath"].rstrip("/") for one in sources}
+        taken = {source["mountPath"].rstrip("/") for source in sources}
         own += volumes.checker_mounts(
             self._names, (path for path in needs.paths if path not in taken)
         )
@@ -533,8 +535,8 @@ class _TemplateEditor:
         user only, so it is the application's. Where the manifest names none, any user will do,
         unless the agent sends signals: then it is the image's, as it is for the application.
         """
-        contexts = [one.get("securityContext") or {} for one in (self._application, self._spec)]
-        group = next((one["runAsGroup"] for one in contexts if "runAsGroup" in one), None)
+        contexts = [item.get("securityContext") or {} for item in (self._application, self._spec)]
+        group = next((item["runAsGroup"] for item in contexts if "runAsGroup" in item), None)
         if self._injection.user is not None:
             return User(self._injection.user, group)
         for context in contexts:

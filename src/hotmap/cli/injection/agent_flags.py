@@ -127,7 +127,7 @@ def targets(settings: Settings) -> list[str]:
     """List the processes of others that the agent sends signals to or looks at."""
     found = [action.target for action in _actions(settings)]
     found += [probe.target for rule in settings.rules for probe in rule.probes]
-    return [one for one in dict.fromkeys(found) if one not in ("", "child")]
+    return [fromkey for fromkey in dict.fromkeys(found) if fromkey not in ("", "child")]
 
 
 def frozen_way(settings: Settings) -> str:

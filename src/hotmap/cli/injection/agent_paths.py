@@ -29,7 +29,7 @@ _RESERVED = ("/dev", "/proc", "/sys", "/usr/local/lib")
 def agent_path(volume: str, path: str) -> str:
     """Choose where the agent's container mounts a volume that the application has at `path`."""
     normal = posixpath.normpath(path)
-    if normal in ("/", "//", *_SYSTEM) or any(is_below(normal, one) for one in _RESERVED):
+    if normal in ("/", "//", *_SYSTEM) or any(is_below(normal, item) for item in _RESERVED):
         return f"{SOURCES}/{volume}"
     return path
 

@@ -69,16 +69,16 @@ def remove_agent(template: dict[str, Any], record: Record, names: AgentNames) ->
     spec = template["spec"]
     for field in ("initContainers", "containers"):
         if spec.get(field):
-            spec[field] = [one for one in spec[field] if agent_number(one) != names.number]
+            spec[field] = [value for value in spec[field] if agent_number(value) != names.number]
     if spec.get("volumes"):
-        spec["volumes"] = [one for one in spec["volumes"] if not names.has_volume(one)]
+        spec["volumes"] = [volume for volume in spec["volumes"] if not names.has_volume(volume)]
     annotations = (template.get("metadata") or {}).get("annotations") or {}
     if names.number == 1:
         annotations.pop(ANNOTATION, None)  # of the others, its value before is restored
     application = _named(spec["containers"], record.container)
     if application is not None and application.get("volumeMounts"):
         application["volumeMounts"] = [
-            one for one in application["volumeMounts"] if not is_our_mount(one)
+            mount for mount in application["volumeMounts"] if not is_our_mount(mount)
         ]
     for change in record.changes:
         holder = _holder(template, change.path)
@@ -102,10 +102,10 @@ def _undo(holder: dict[str, Any], change: Change) -> None:
     present = holder.get(key)
     if key == "command":
         if present and list(present[1:2]) == [PROGRAM] and "--" in present:
-            words = [unescape_references(one) for one in present[present.index("--") + 1 :]]
+            words = [unescape_references(item) for item in present[present.index("--") + 1 :]]
             holder[key] = before if before.value in (None, words) else words
     elif key == "args":
-        words = [unescape_references(one) for one in present or ()]
+        words = [unescape_references(item) for item in present or ()]
         holder[key] = before if before.value in (None, words) else words
     elif isinstance(before.value, list):
         holder[key] = _restore_list(before, present or [], change.taken)
@@ -114,11 +114,11 @@ def _undo(holder: dict[str, Any], change: Change) -> None:
 
 
 def _restore_list(before: SourceText, present: list[Any], taken: tuple[int, ...]) -> Any:
-    left = [one for index, one in enumerate(before.value) if index not in taken]
+    left = [item for index, item in enumerate(before.value) if index not in taken]
     if present == left:
         return before
-    kept = [one for i, one in enumerate(before.value) if i in taken or one in present]
-    return [*kept, *(one for one in present if one not in left)]
+    kept = [item for i, item in enumerate(before.value) if i in taken or item in present]
+    return [*kept, *(item for item in present if item not in left)]
 
 
 def _parse_value(text: str) -> Any:
@@ -143,7 +143,7 @@ def _holder(template: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any] |
 
 
 def _named(items: list[Any], name: str) -> dict[str, Any] | None:
-    return next((one for one in items if one.get("name") == name), None)
+    return next((item for item in items if item.get("name") == name), None)
 
 
 def _is_empty(value: Any) -> bool:

@@ -35,14 +35,14 @@ def read_pod_spec(template: dict[str, Any], name: str, agents: AgentNames) -> di
     everyone = [*spec["containers"], *(spec.get("initContainers") or ())]
     before = [AgentNames(number) for number in range(1, agents.number)]
     names = [
-        one["name"]
-        for one in everyone
-        if (number := agent_number(one)) is not None and number >= agents.number
+        item["name"]
+        for item in everyone
+        if (number := agent_number(item)) is not None and number >= agents.number
     ]
     names += [
-        one["name"]
-        for one in spec.get("volumes") or ()
-        if is_our_volume(one) and not any(each.has_volume(one) for each in before)
+        volume["name"]
+        for volume in spec.get("volumes") or ()
+        if is_our_volume(volume) and not any(each.has_volume(volume) for each in before)
     ]
     if names:
         raise ManifestError(
@@ -60,7 +60,9 @@ def choose_application(spec: dict[str, Any], wanted: str, name: str) -> dict[str
         ManifestError: there are several.
     """
     containers: dict[str, dict[str, Any]] = {
-        one["name"]: one for one in spec["containers"] if agent_number(one) is None
+        container["name"]: container
+        for container in spec["containers"]
+        if agent_number(container) is None
     }
     if wanted:
         if wanted not in containers:
@@ -70,7 +72,7 @@ def choose_application(spec: dict[str, Any], wanted: str, name: str) -> dict[str
         return containers[wanted]
     if len(containers) == 1:
         return next(iter(containers.values()))
-    using = [one for one in containers.values() if _uses_sources(spec, one)]
+    using = [container for container in containers.values() if _uses_sources(spec, container)]
     if len(using) == 1:
         return using[0]
     if not using:
@@ -84,23 +86,24 @@ def choose_application(spec: dict[str, Any], wanted: str, name: str) -> dict[str
 
 
 def _uses_sources(spec: dict[str, Any], container: dict[str, Any]) -> bool:
-    live = any(is_live(volume_of(spec, one)) for one in container.get("volumeMounts") or ())
+    live = any(is_live(volume_of(spec, mount)) for mount in container.get("volumeMounts") or ())
     return live or bool(container.get("envFrom") or source_variables(container, ()))
 
 
 def volume_of(spec: dict[str, Any], mount: dict[str, Any]) -> dict[str, Any]:
     """Return the volume of a mount; {} if there is none."""
     volumes = spec.get("volumes") or ()
-    return next((one for one in volumes if one.get("name") == mount.get("name")), {})
+    return next((volume for volume in volumes if volume.get("name") == mount.get("name")), {})
 
 
 def source_variables(container: dict[str, Any], taken: tuple[int, ...]) -> list[str]:
     """Name the variables that come from a data key, except those that were removed."""
     return [
-        f"variable {one['name']}"
-        for index, one in enumerate(container.get("env") or ())
+        f"variable {variable['name']}"
+        for index, variable in enumerate(container.get("env") or ())
         if index not in taken
         and any(
-            kind in (one.get("valueFrom") or {}) for kind in ("configMapKeyRef", "secretKeyRef")
+            kind in (variable.get("valueFrom") or {})
+            for kind in ("configMapKeyRef", "secretKeyRef")
         )
     ]

@@ -62,7 +62,7 @@ class AgentContainer(NamedTuple):
     def manifest(self, arguments: list[str]) -> dict[str, Any]:
         """Make the container."""
         container: dict[str, Any] = {"name": self.names.container, "image": self.image}
-        container["args"] = [escape_references(one) for one in arguments]
+        container["args"] = [escape_references(argument) for argument in arguments]
         if self.record:
             container["env"] = [{"name": VARIABLE, "value": self.record}]
         return {**container, **self._bounds(), "volumeMounts": self.mounts}

@@ -63,29 +63,32 @@ def convert_environment(container: dict[str, Any], names: AgentNames) -> Convers
         flags.extend(("--env-from", f"{prefix}={path}" if prefix else path))
 
     env_from = container.get("envFrom") or []
-    for one in env_from:
-        mount(_volume_of(one), str(one.get("prefix") or ""))
+    for item in env_from:
+        mount(_volume_of(item), str(item.get("prefix") or ""))
     env = container.get("env") or []
     taken, notes = _files(env)
     for items in _volumes_of(env, taken):
         mount({"projected": {"sources": items}}, "")
     moved = _moved(env, taken, needed=bool(flags))
     if flags:
-        for index, one in enumerate(env):
+        for index, variable in enumerate(env):
             if index in moved:
                 later = _set_later(env, index, moved)
-                text = str(one.get("value") or "")
+                text = str(variable.get("value") or "")
                 around = _set_around(env, index, taken, moved)
-                notes += [_unclear(one["name"], name) for name in sorted(_referred(text) & around)]
+                notes += [
+                    _unclear(variable["name"], name) for name in sorted(_referred(text) & around)
+                ]
                 if env_from:
                     notes += [
-                        _ambiguous(one["name"], name) for name in sorted(_referred(text) & later)
+                        _ambiguous(variable["name"], name)
+                        for name in sorted(_referred(text) & later)
                     ]
                 else:
                     text = _with_literals(text, later)
-                flags += ["--env", f"{one['name']}={text}"]
+                flags += ["--env", f"{variable['name']}={text}"]
             elif index not in taken:
-                flags += ["--env", one["name"]]
+                flags += ["--env", variable["name"]]
     return Conversion(
         tuple(range(len(env_from))),
         tuple(sorted((*taken, *moved))),
@@ -96,27 +99,27 @@ def convert_environment(container: dict[str, Any], names: AgentNames) -> Convers
     )
 
 
-def _volume_of(one: dict[str, Any]) -> dict[str, Any]:
-    if "secretRef" in one:
-        reference, name = one["secretRef"], "secretName"
+def _volume_of(source: dict[str, Any]) -> dict[str, Any]:
+    if "secretRef" in source:
+        reference, name = source["secretRef"], "secretName"
     else:
-        reference, name = one["configMapRef"], "name"
+        reference, name = source["configMapRef"], "name"
     optional = {"optional": True} if reference.get("optional") else {}
-    kind = "secret" if "secretRef" in one else "configMap"
+    kind = "secret" if "secretRef" in source else "configMap"
     return {kind: {name: reference["name"], **optional}}
 
 
-def _reference(one: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    source = one.get("valueFrom") or {}
+def _reference(variable: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    source = variable.get("valueFrom") or {}
     return next(((kind, source[kind]) for kind in _KINDS if kind in source), None)
 
 
 def _files(env: list[dict[str, Any]]) -> tuple[list[int], list[str]]:
     """Choose the variables that become files; note those that cannot."""
     taken, notes, staying = [], [], set()
-    for index, one in enumerate(env):
-        name = one["name"]
-        found = _reference(one)
+    for index, variable in enumerate(env):
+        name = variable["name"]
+        found = _reference(variable)
         if found is not None:
             kind, reference = found
             what = f"{name} of {_KINDS[kind][1]}/{reference.get('name')}"
@@ -136,15 +139,15 @@ def _volumes_of(env: list[dict[str, Any]], taken: list[int]) -> list[list[dict[s
     volumes: list[list[dict[str, Any]]] = []
     names: set[str] = set()
     for index in taken:
-        one = env[index]
-        if not volumes or one["name"] in names:
+        variable = env[index]
+        if not volumes or variable["name"] in names:
             volumes.append([])
             names = set()
-        names.add(one["name"])
-        kind, reference = _reference(one) or ("", {})
+        names.add(variable["name"])
+        kind, reference = _reference(variable) or ("", {})
         source: dict[str, Any] = {
             "name": reference["name"],
-            "items": [{"key": reference["key"], "path": one["name"]}],
+            "items": [{"key": reference["key"], "path": variable["name"]}],
         }
         if reference.get("optional"):
             source["optional"] = True
@@ -156,17 +159,21 @@ def _moved(env: list[dict[str, Any]], taken: list[int], *, needed: bool) -> list
     """Choose the variables that the agent has to expand instead of the kubelet, in its order."""
     if not needed:
         return []
-    counts = Counter(one["name"] for one in env)
+    counts = Counter(variable["name"] for variable in env)
     # Where a data key's variable stays to override others of its name, the kubelet sets them.
-    staying = {one["name"] for i, one in enumerate(env) if i not in taken and _reference(one)}
+    staying = {
+        variable["name"]
+        for i, variable in enumerate(env)
+        if i not in taken and _reference(variable)
+    }
     return [
         index
-        for index, one in enumerate(env)
+        for index, variable in enumerate(env)
         if index not in taken
-        and not one.get("valueFrom")
+        and not variable.get("valueFrom")
         and (
-            "$" in str(one.get("value") or "")
-            or (counts[one["name"]] > 1 and one["name"] not in staying)
+            "$" in str(variable.get("value") or "")
+            or (counts[variable["name"]] > 1 and variable["name"] not in staying)
         )
     ]
 
@@ -177,8 +184,10 @@ def _set_later(env: list[dict[str, Any]], index: int, moved: list[int]) -> set[s
     The agent starts with the container's own variables and those of all files, and sets moved ones
     one after the other; the kubelet sets every entry one after the other.
     """
-    before = {one["name"] for one in env[:index]}
-    return {one["name"] for i, one in enumerate(env) if i > index and i not in moved} - before
+    before = {variable["name"] for variable in env[:index]}
+    return {
+        variable["name"] for i, variable in enumerate(env) if i > index and i not in moved
+    } - before
 
 
 def _set_around(
@@ -189,15 +198,15 @@ def _set_around(
     Of several files with one name, the agent knows the last. A single one goes over what the
     container has; where it is optional, it may be missing.
     """
-    before = {one["name"]: i for i, one in enumerate(env[:index])}
+    before = {variable["name"]: i for i, variable in enumerate(env[:index])}
     found = set()
-    for i, one in enumerate(env):
-        earlier = before.get(one["name"])
+    for i, variable in enumerate(env):
+        earlier = before.get(variable["name"])
         if i <= index or i in moved or earlier is None or earlier in moved:
             continue
         _, reference = _reference(env[earlier]) or ("", {})
         if i in taken or earlier not in taken or reference.get("optional"):
-            found.add(one["name"])
+            found.add(variable["name"])
     return found
 
 

@@ -81,9 +81,9 @@ def note_low_ports(
     spec: dict[str, Any], application: dict[str, Any], checkers: list[str]
 ) -> list[str]:
     """Record a checker that cannot bind the application's ports, since the agent may not."""
-    checker = next((one for one in checkers if one in _BINDING_CHECKERS), "")
+    checker = next((item for item in checkers if item in _BINDING_CHECKERS), "")
     limit = _first_free_port(spec)
-    ports = (one.get("containerPort") for one in application.get("ports") or ())
+    ports = (item.get("containerPort") for item in application.get("ports") or ())
     low = sorted(port for port in ports if isinstance(port, int) and 0 < port < limit)
     if not (checker and low):
         return []
@@ -97,9 +97,9 @@ def note_low_ports(
 def _first_free_port(spec: dict[str, Any]) -> int:
     context = spec.get("securityContext")
     sysctls = context.get("sysctls") if isinstance(context, dict) else None
-    for one in sysctls if isinstance(sysctls, list) else ():
-        if isinstance(one, dict) and one.get("name") == _PORT_SYSCTL:
-            value = str(one.get("value"))
+    for sysctl in sysctls if isinstance(sysctls, list) else ():
+        if isinstance(sysctl, dict) and sysctl.get("name") == _PORT_SYSCTL:
+            value = str(sysctl.get("value"))
             return int(value) if value.isdecimal() else _FIRST_FREE_PORT
     return _FIRST_FREE_PORT
 
@@ -107,19 +107,21 @@ def _first_free_port(spec: dict[str, Any]) -> int:
 def note_other_reloaders(spec: dict[str, Any], application: dict[str, Any]) -> list[str]:
     """Note containers that reload the application too."""
     return [
-        f"container {one['name']} ({one.get('image')}) reloads the application as well: remove it, "
-        "or every change is loaded twice"
-        for one in _running_containers(spec)
-        if one is not application
-        and _RELOADERS.search(f"{one['name']} {one.get('image')} {one.get('command')}")
+        f"container {container['name']} ({container.get('image')}) reloads the application as "
+        "well: remove it, or every change is loaded twice"
+        for container in _running_containers(spec)
+        if container is not application
+        and _RELOADERS.search(
+            f"{container['name']} {container.get('image')} {container.get('command')}"
+        )
     ]
 
 
 def _running_containers(spec: dict[str, Any]) -> Iterator[dict[str, Any]]:
     yield from spec["containers"]
-    for one in spec.get("initContainers") or ():
-        if one.get("restartPolicy") == "Always":
-            yield one
+    for container in spec.get("initContainers") or ():
+        if container.get("restartPolicy") == "Always":
+            yield container
 
 
 def _hooks_and_probes(container: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:

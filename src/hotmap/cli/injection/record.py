@@ -140,8 +140,8 @@ class Record(NamedTuple):
     def to_json(self) -> str:
         """Encode it for the environment variable."""
         changes = [
-            [list(one.path), one.text, *([list(one.taken)] if one.taken else [])]
-            for one in self.changes
+            [list(change.path), change.text, *([list(change.taken)] if change.taken else [])]
+            for change in self.changes
         ]
         injection = [self.injection] if self.injection else []
         return json.dumps(
@@ -180,8 +180,8 @@ class ChangeRecorder:
         return False
 
     def _append(self, change: Change) -> None:
-        known = [one.path for one in self.changes]
-        if not any(change.path[: len(one)] == one for one in known):
+        known = [item.path for item in self.changes]
+        if not any(change.path[: len(item)] == item for item in known):
             self.changes.append(change)
 
 

@@ -38,14 +38,14 @@ def is_live(volume: dict[str, Any]) -> bool:
     One with tokens only is rewritten every few minutes and is not followed.
     """
     sources = (volume.get("projected") or {}).get("sources") or ()
-    projected = any("configMap" in one or "secret" in one for one in sources)
+    projected = any("configMap" in source or "secret" in source for source in sources)
     return "configMap" in volume or "secret" in volume or projected
 
 
 def count_sources(volume: dict[str, Any]) -> int:
     """Count the ConfigMaps and Secrets of a volume."""
     sources = (volume.get("projected") or {}).get("sources") or ()
-    return sum("configMap" in one or "secret" in one for one in (volume, *sources))
+    return sum("configMap" in item or "secret" in item for item in (volume, *sources))
 
 
 def plan_stage(
@@ -87,7 +87,7 @@ def plan_stage(
                 name = names.source(len(found.volumes))
                 found.volumes.append({"name": name, **_part_of(volume, part)})
             path = agent_path(name, mount["mountPath"].rstrip("/") or "/")
-            taken = [posixpath.basename(one) for one in places.values()]
+            taken = [posixpath.basename(place) for place in places.values()]
             if apart or posixpath.basename(path) in ("", *taken):
                 path = f"{SOURCES}/{name}"
             places[source] = path
@@ -115,7 +115,7 @@ def staged_mounts(
 
 def _holds_token(volume: dict[str, Any]) -> bool:
     sources = (volume.get("projected") or {}).get("sources") or ()
-    return any("serviceAccountToken" in one or "podCertificate" in one for one in sources)
+    return any("serviceAccountToken" in source or "podCertificate" in source for source in sources)
 
 
 def _part_of(volume: dict[str, Any], folder: str) -> dict[str, Any]:
@@ -133,9 +133,9 @@ def _keep_items_below(source: dict[str, Any], folder: str) -> bool:
     for kind in ("configMap", "secret", "downwardAPI"):
         if kind in source:
             items = source[kind].get("items") or ()
-            below = [one for one in items if one["path"].startswith(f"{folder}/")]
-            for one in below:
-                one["path"] = one["path"].removeprefix(f"{folder}/")
+            below = [item for item in items if item["path"].startswith(f"{folder}/")]
+            for item in below:
+                item["path"] = item["path"].removeprefix(f"{folder}/")
             source[kind]["items"] = below
             return bool(below)
     return False

@@ -32,17 +32,17 @@ def wrap_command(
             if taken:
                 recorder.record_replacement(path(key), taken)
                 application[key] = [
-                    one for index, one in enumerate(application[key]) if index not in taken
+                    item for index, item in enumerate(application[key]) if index not in taken
                 ]
-    command = [escape_references(str(one)) for one in application["command"]]
+    command = [escape_references(str(argument)) for argument in application["command"]]
     recorder.record_replacement(path("command"))
     application["command"] = [
-        *("python3", PROGRAM), *(escape_references(one) for one in flags), "--", *command
+        *("python3", PROGRAM), *(escape_references(flag) for flag in flags), "--", *command
     ]  # fmt: skip
-    arguments = [str(one) for one in application.get("args") or ()]
-    if [escape_references(one) for one in arguments] != arguments:
+    arguments = [str(arg) for arg in application.get("args") or ()]
+    if [escape_references(argument) for argument in arguments] != arguments:
         recorder.record_replacement(path("args"))
-        application["args"] = [escape_references(one) for one in arguments]
+        application["args"] = [escape_references(argument) for argument in arguments]
     if restarts_all:
         for key, value in (
             ("restartPolicy", "Always"),
@@ -57,9 +57,9 @@ def _note_exec_hooks(application: dict[str, Any]) -> list[str]:
     """Name the probes and hooks that run in the container without the converted variables."""
     hooks = application.get("lifecycle") or {}
     found = [
-        *(f"{one}Probe" for one in ("startup", "liveness", "readiness")
-          if "exec" in (application.get(f"{one}Probe") or {})),
-        *(one for one in ("postStart", "preStop") if "exec" in (hooks.get(one) or {})),
+        *(f"{item}Probe" for item in ("startup", "liveness", "readiness")
+          if "exec" in (application.get(f"{item}Probe") or {})),
+        *(item for item in ("postStart", "preStop") if "exec" in (hooks.get(item) or {})),
     ]  # fmt: skip
     if not found:
         return []

@@ -40,20 +40,20 @@ def _validate_container(validator: _Validator, container: dict[str, Any], place:
             if isinstance(word, dict | list):
                 validator.reject(f"{place}.{key}[{index}]", "must be a string")
     list(validator.items(container, "volumeMounts", place, ("name", "mountPath")))
-    for inner, one in validator.items(container, "env", place, ("name",)):
-        source = validator.mapping(one, "valueFrom", f"{inner}.valueFrom")
-        if isinstance(one.get("value"), dict | list):
+    for inner, item in validator.items(container, "env", place, ("name",)):
+        source = validator.mapping(item, "valueFrom", f"{inner}.valueFrom")
+        if isinstance(item.get("value"), dict | list):
             validator.reject(f"{inner}.value", "must be a string")
         for kind in ("configMapKeyRef", "secretKeyRef"):
             if kind in source:
                 validator.require_strings(
                     source[kind], ("name", "key"), f"{inner}.valueFrom.{kind}"
                 )
-    for inner, one in validator.items(container, "envFrom", place, ()):
-        found = [kind for kind in ("configMapRef", "secretRef") if kind in one]
+    for inner, item in validator.items(container, "envFrom", place, ()):
+        found = [kind for kind in ("configMapRef", "secretRef") if kind in item]
         if len(found) != 1:
             validator.reject(inner, "must have exactly one of configMapRef and secretRef")
-        validator.require_strings(one[found[0]], ("name",), f"{inner}.{found[0]}")
+        validator.require_strings(item[found[0]], ("name",), f"{inner}.{found[0]}")
     list(validator.items(container, "ports", place, ()))
     for key in (*_PROBES, "lifecycle"):
         validator.mapping(container, key, f"{place}.{key}")

@@ -42,12 +42,12 @@ class _Edit(NamedTuple):
 def apply_changes(text: str, style: Style, changes: Sequence[tuple[Node, Any]]) -> str:
     """Return each of these mappings its new value; none may contain another."""
     editor = _Editor(text, style)
-    found = [one for node, new in changes for one in editor.mapping(node, new)]
+    found = [item for node, new in changes for item in editor.mapping(node, new)]
     # Where several begin at one place, the inner ones, which were found first, come first.
     pieces, place = [], 0
-    for one in sorted(found, key=lambda one: one.start):
-        pieces += [text[place : one.start], one.text]
-        place = max(place, one.end)
+    for item in sorted(found, key=lambda edit: edit.start):
+        pieces += [text[place : item.start], item.text]
+        place = max(place, item.end)
     return "".join([*pieces, text[place:]])
 
 
@@ -79,7 +79,7 @@ def _equal(expected: Any, found: Any, *, texts: bool = False) -> bool:
         )
     if isinstance(expected, list):
         return len(expected) == len(found) and all(
-            _equal(one, other, texts=texts) for one, other in zip(expected, found, strict=True)
+            _equal(item, other, texts=texts) for item, other in zip(expected, found, strict=True)
         )
     return bool(expected == found)
 

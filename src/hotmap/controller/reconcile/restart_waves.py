@@ -204,8 +204,8 @@ def _budget_key(consumer: ObjectKey, budget: DisruptionBudget) -> ObjectKey:
     return ObjectKey("PodDisruptionBudget", consumer.namespace, budget.name)
 
 
-def _has_same_content(one: Target, other: Target) -> bool:
-    return (one.live, one.frozen) == (other.live, other.frozen)
+def _has_same_content(target: Target, other: Target) -> bool:
+    return (target.live, target.frozen) == (other.live, other.frozen)
 
 
 def _is_ready(pod: Pod) -> bool:

@@ -217,7 +217,7 @@ def _append(kept: list[DecisionEntry], entry: DecisionEntry) -> None:
     An Event tells of a hold once, however many edits are made while it lasts.
     """
     times, first_at, announced = 1, entry.at, False
-    for earlier in [one for one in kept if entry.folds_into(one)]:
+    for earlier in [item for item in kept if entry.folds_into(item)]:
         kept.remove(earlier)
         times += earlier.times
         first_at = min(first_at, earlier.first_at)

@@ -164,10 +164,12 @@ class StatusPage:
                 kind, namespace, name = _split_name(query.workload)
                 if readable is not None and namespace not in readable:
                     return ""
-                kinds = [one.key.kind for one in self._find_consumers(query.workload)] or [
-                    one for one in self._index.consumers if kind.lower() in ("", one.lower())
+                kinds = [
+                    consumer.key.kind for consumer in self._find_consumers(query.workload)
+                ] or [
+                    known for known in self._index.consumers if kind.lower() in ("", known.lower())
                 ]
-                await reader.read_objects(ObjectKey(one, namespace, name) for one in kinds)
+                await reader.read_objects(ObjectKey(kind, namespace, name) for kind in kinds)
                 for consumer in self._find_consumers(query.workload):
                     await self._read_sources(consumer, leader)
         except HotmapError as error:
@@ -179,7 +181,7 @@ class StatusPage:
         if snapshot is None or snapshot.policy.named:
             await leader.consistent_reader.read_sources(consumer.key.namespace)
         else:
-            sources = [one.source for one in snapshot.sources if not one.unreadable]
+            sources = [source.source for source in snapshot.sources if not source.unreadable]
             await leader.consistent_reader.read_objects(sources)
 
     # -- the overview --------------------------------------------------------------------------
@@ -250,7 +252,9 @@ class StatusPage:
             for known in self._index.consumers
             if kind.lower() in ("", known.lower())
         )
-        return [one for one in found if one is not None and not one.owned and text.count("/") < 3]
+        return [
+            item for item in found if item is not None and not item.owned and text.count("/") < 3
+        ]
 
     async def _detail_document(
         self, consumer: Consumer, leader: LeaderView, *, with_snapshot: bool, unconfirmed: str
@@ -404,11 +408,13 @@ def _parse_flag(query: Mapping[str, str], name: str) -> bool:
 
 
 def _parse_states(text: str) -> frozenset[str]:
-    states = [one for one in text.split(",") if one]
-    known = [state.value for state in State]
-    for one in states:
-        if one not in known:
-            raise BadRequest(f"invalid state {quote(one[:40])}: expected one of {', '.join(known)}")
+    states = [part for part in text.split(",") if part]
+    known = [value.value for value in State]
+    for state in states:
+        if state not in known:
+            raise BadRequest(
+                f"invalid state {quote(state[:40])}: expected one of {', '.join(known)}"
+            )
     return frozenset(states)
 
 

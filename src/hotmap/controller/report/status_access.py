@@ -130,8 +130,8 @@ class StatusAccess:
         if named:
             raise _refusal(user, named)
         asked = sorted(set(namespaces))[:_MAX_NAMESPACES]
-        answers = await asyncio.gather(*(self.may_read(user, one) for one in asked))
-        allowed = frozenset(one for one, may in zip(asked, answers, strict=True) if may)
+        answers = await asyncio.gather(*(self.may_read(user, namespace) for namespace in asked))
+        allowed = frozenset(item for item, may in zip(asked, answers, strict=True) if may)
         if not allowed:
             raise _refusal(user, "")
         return allowed

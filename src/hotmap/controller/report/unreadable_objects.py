@@ -40,19 +40,23 @@ class UnreadableObjects:
     def report(self) -> None:
         """Report what has become unreadable since the last call."""
         found = {
-            **{k: one for s in self._index.sources.values() for k, one in s.unreadable.items()},
-            **{k: one for s in self._index.consumers.values() for k, one in s.unreadable.items()},
+            **{k: error for s in self._index.sources.values() for k, error in s.unreadable.items()},
+            **{
+                k: error
+                for s in self._index.consumers.values()
+                for k, error in s.unreadable.items()
+            },
         }
-        for key, one in found.items():
-            if self._reported.get(key) != one:
+        for key, item in found.items():
+            if self._reported.get(key) != item:
                 self._recorder.event(
                     key,
                     api_version=BY_KIND[key.kind].api_version,
-                    uid=one.uid,
+                    uid=item.uid,
                     type="Warning",
                     reason=Reason.OBJECT_UNREADABLE,
                     message=printable(
-                        f"{key} cannot be read, so its changes are not followed: {one.problem}"
+                        f"{key} cannot be read, so its changes are not followed: {item.problem}"
                     ),
                 )
         self._reported = found

@@ -204,8 +204,12 @@ class Webhooks:
             "dataKeys": sorted(change.data_keys),
             "missed": change.missed,
             "workloads": [
-                {"kind": one.key.kind, "namespace": one.key.namespace, "name": one.key.name}
-                for one in self._followers(key)
+                {
+                    "kind": follower.key.kind,
+                    "namespace": follower.key.namespace,
+                    "name": follower.key.name,
+                }
+                for follower in self._followers(key)
             ],
         }
 
@@ -267,7 +271,7 @@ def _alert_text(
 ) -> str:
     """Word an alert as Reloader does (internal/pkg/handler/upgrade.go), and add the reason."""
     kind, namespace, name = consumer.key
-    changed = " and ".join(f"{one.name} of type {_TYPES[one.kind]}" for one in sources)
+    changed = " and ".join(f"{source.name} of type {_TYPES[source.kind]}" for source in sources)
     prefix = f"{settings.info} : " if settings.info else ""
     return (
         f"{prefix}Reloader detected changes in {changed} in namespace {namespace}. "

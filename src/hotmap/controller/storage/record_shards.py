@@ -208,7 +208,9 @@ class RecordShards:
         names = set().union(*self._dirty.values())
         records = {name: record for name in names if (record := self.records.get(name))}
         changes = {
-            str(one.source): one for one in self.records.changes() if str(one.source) in names
+            str(change.source): change
+            for change in self.records.changes()
+            if str(change.source) in names
         }
         unwritten = _Unwritten(self._is_modified, records, changes, self.records.watched_until)
         self._is_modified = False
@@ -216,7 +218,7 @@ class RecordShards:
 
     def _keep_unwritten(self, unwritten: _Unwritten) -> None:
         """Put entries that could not be written before over those that were read."""
-        known = {str(one.source) for one in self.records.changes()}
+        known = {str(change.source) for change in self.records.changes()}
 
         def is_kept(name: str) -> bool:
             is_read = name in known or self.records.get(name) is not None

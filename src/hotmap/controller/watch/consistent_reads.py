@@ -85,9 +85,9 @@ class ConsistentReader:
                 label_selector=selection.label_selector,
                 field_selector=",".join(filter(None, fields)),
             )
-        there = {ObjectKey(kind, one.namespace, one.name): one for one in versions}
+        there = {ObjectKey(kind, version.namespace, version.name): version for version in versions}
         known = self._known(kind, namespace, name)
-        different = [key for key, one in there.items() if self._differs(key, one)]
+        different = [key for key, item in there.items() if self._differs(key, item)]
         different += [key for key in known if key not in there]
         if len(different) > _MAX_DIFFERENT:
             what = f"{len(different)} {BY_KIND[kind].plural} differ from what the watch delivered"

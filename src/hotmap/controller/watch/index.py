@@ -261,7 +261,7 @@ class Index:
         """Enqueue the Deployments whose template an Argo Rollout uses, or used before."""
         if old is not None and new is not None and not _may_change_decision(old, new):
             return
-        for deployment in {key for one in (old, new) if one for key in _template_in(one)}:
+        for deployment in {key for item in (old, new) if item for key in _template_in(item)}:
             before = self.policies.drop(deployment)
             if (consumer := self.consumers["Deployment"].get(deployment)) is not None:
                 self._enqueue_consumer(consumer, before)

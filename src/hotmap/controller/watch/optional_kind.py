@@ -110,7 +110,7 @@ class OptionalKind:
         except NotFound:
             return False
         found = decode(_decoder, body)
-        return any(one.name == self._resource.plural for one in found.resources)
+        return any(resource.name == self._resource.plural for resource in found.resources)
 
     def _answer_absent_at_first(self) -> None:
         if not self.answered.is_set() and not self.reflectors:

@@ -118,8 +118,8 @@ class Reflectors:
         """
         if self._rollouts:
             await self._answers(self._rollouts)
-        for one in self._all():
-            await self._answers(one)
+        for reflector in self._all():
+            await self._answers(reflector)
 
     async def renew(self) -> None:
         """List everything again, consistently, and wait until the stores are equal to that.
@@ -135,18 +135,20 @@ class Reflectors:
     def _all(self) -> list[Reflector[Any, Any]]:
         return [*self._fixed, *(self._rollouts.reflectors if self._rollouts else ())]
 
-    async def _answers(self, one: Reflector[Any, Any] | OptionalKind) -> None:
-        while not one.answered.is_set():
+    async def _answers(self, reflector: Reflector[Any, Any] | OptionalKind) -> None:
+        while not reflector.answered.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(_LOG_INTERVAL):
-                    await one.answered.wait()
+                    await reflector.answered.wait()
                     break
             self._log_missing_lists()
 
     def _log_missing_lists(self) -> None:
-        for one in self.statistics():
-            if not one.synced:
-                _log.warning("waiting for %s: %s", one.resource, one.last_error or "no response")
+        for statistic in self.statistics():
+            if not statistic.synced:
+                _log.warning(
+                    "waiting for %s: %s", statistic.resource, statistic.last_error or "no response"
+                )
 
     async def reread(self, key: ObjectKey) -> None:
         """Read one object consistently and store its transformed value.
@@ -194,8 +196,8 @@ class Reflectors:
     def statistics(self) -> list[ReflectorStatistics]:
         """Return the statistics of each watched resource, over all its namespaces."""
         by_resource: dict[str, list[ReflectorStatistics]] = {}
-        for one in self._all():
-            statistics = one.statistics()
+        for reflector in self._all():
+            statistics = reflector.statistics()
             by_resource.setdefault(statistics.resource, []).append(statistics)
         return [_together(parts) for parts in by_resource.values()]
 
@@ -222,11 +224,11 @@ class Reflectors:
             _Watched("Pod", Pod, transforms.pod, bare),
         ]
         reflectors: list[Reflector[Any, Any]] = []
-        for one in watched:
-            if one.kind in dialect.ignored_sources | dialect.ignored_workloads:
-                self._store(one.kind).synced.set()
+        for entry in watched:
+            if entry.kind in dialect.ignored_sources | dialect.ignored_workloads:
+                self._store(entry.kind).synced.set()
             else:
-                reflectors += self._reflect(one)
+                reflectors += self._reflect(entry)
         if settings.watch_namespaces:
             self._index.namespaces.synced.set()
             _log.info("namespaced mode: annotations of the Namespace are not read")
@@ -286,17 +288,17 @@ def _together(parts: Sequence[ReflectorStatistics]) -> ReflectorStatistics:
     """Combine the watches of one resource: sums of counts, the worst of other values."""
     first = parts[0]
     return first._replace(
-        connected=all(one.connected for one in parts),
-        last_byte_age=max(one.last_byte_age for one in parts),
-        lists=sum(one.lists for one in parts),
-        watches=sum(one.watches for one in parts),
-        events=sum(one.events for one in parts),
-        bookmarks=sum(one.bookmarks for one in parts),
-        silences=sum(one.silences for one in parts),
-        errors=sum(one.errors for one in parts),
-        unreadable=sum(one.unreadable for one in parts),
-        refused=any(one.refused for one in parts),
-        last_error=next((one.last_error for one in parts if one.last_error), ""),
+        connected=all(part.connected for part in parts),
+        last_byte_age=max(part.last_byte_age for part in parts),
+        lists=sum(part.lists for part in parts),
+        watches=sum(part.watches for part in parts),
+        events=sum(part.events for part in parts),
+        bookmarks=sum(part.bookmarks for part in parts),
+        silences=sum(part.silences for part in parts),
+        errors=sum(part.errors for part in parts),
+        unreadable=sum(part.unreadable for part in parts),
+        refused=any(part.refused for part in parts),
+        last_error=next((part.last_error for part in parts if part.last_error), ""),
     )
 
 

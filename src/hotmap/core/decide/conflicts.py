@@ -135,7 +135,7 @@ def _changed_mark(
     consumer: Consumer, record: Record, own_keys: Collection[str]
 ) -> WriterConflict | None:
     now, before = consumer.revision, record.revision
-    ours = {content_of(before), *(one.revision for one in record.retired)}
+    ours = {content_of(before), *(revision.revision for revision in record.retired)}
     is_ours = now.partition(".")[0] in own_keys
     if now == before or (is_ours and content_of(now) in ours):
         return None

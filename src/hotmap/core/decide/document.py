@@ -142,12 +142,12 @@ def _fields(kind: Any) -> dict[str, tuple[Any, Any]]:
 def _read(kind: Any, value: Any) -> Any:
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (types.UnionType, typing.Union):
-        (inner,) = (one for one in arguments if one is not type(None))
+        (inner,) = (argument for argument in arguments if argument is not type(None))
         return None if value is None else _read(inner, value)
     if origin is tuple:
         if len(arguments) == 2 and arguments[1] is Ellipsis:
             return tuple(_read(arguments[0], item) for item in value)
-        return tuple(_read(one, item) for one, item in zip(arguments, value, strict=True))
+        return tuple(_read(entry, item) for entry, item in zip(arguments, value, strict=True))
     if origin is frozenset:
         return frozenset(_read(arguments[0], item) for item in value)
     if origin is dict:

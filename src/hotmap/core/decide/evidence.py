@@ -125,12 +125,12 @@ def _container_starts(pod: Pod, users: set[str]) -> list[float]:
     An init container that has ended has read its content; another container that ended restarts.
     """
     begun = [
-        (one.name, _started_at(one.state, ended=True))
-        for one in pod.status.init_container_statuses or ()
+        (status.name, _started_at(status.state, ended=True))
+        for status in pod.status.init_container_statuses or ()
     ]
     begun += [
-        (one.name, _started_at(one.state, ended=False))
-        for one in pod.status.container_statuses or ()
+        (status.name, _started_at(status.state, ended=False))
+        for status in pod.status.container_statuses or ()
     ]
     return [at for name, at in begun if at is not None and (name in users or not users)]
 
@@ -167,9 +167,9 @@ def _reported_at(pod: Pod) -> float:
 
 def _scheduled_at(pod: Pod) -> float:
     times = [
-        parse_time(one.last_transition_time)
-        for one in pod.status.conditions or ()
-        if one.type == "PodScheduled" and one.status == "True"
+        parse_time(condition.last_transition_time)
+        for condition in pod.status.conditions or ()
+        if condition.type == "PodScheduled" and condition.status == "True"
     ]
     return times[0] or 0.0 if times else 0.0
 

@@ -189,8 +189,8 @@ def _was_recently_retired(record: Record, facts: Facts) -> bool:
     so if a pod has the revision now, the return gets a distinct name.
     """
     return any(
-        one.revision == facts.revision and facts.now - one.at < _INDISTINGUISHABLE
-        for one in record.retired
+        revision.revision == facts.revision and facts.now - revision.at < _INDISTINGUISHABLE
+        for revision in record.retired
     )
 
 

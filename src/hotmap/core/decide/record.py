@@ -148,7 +148,7 @@ def with_windows(record: Record, decision: Decision) -> Record:
 def merge_windows(windows: Iterable[Window]) -> tuple[Window, ...]:
     """Unite windows that overlap, and the first ones of too many."""
     merged: list[Window] = []
-    for window in sorted(windows, key=lambda one: (one.start, one.end)):
+    for window in sorted(windows, key=lambda w: (w.start, w.end)):
         if merged and window.start <= merged[-1].end:
             merged[-1] = Window(merged[-1].start, max(merged[-1].end, window.end))
         else:
@@ -286,7 +286,7 @@ def record_applied(
         uid=consumer.uid,
         key_id=key_id,
         generation=generation,
-        sources=tuple(one for one in recorded if one is not None),
+        sources=tuple(item for item in recorded if item is not None),
         windows=record.windows if record and (held or new_pods) else (),
         retired=record.retired if record else (),
         serial=record.serial if record else 0,
@@ -340,10 +340,10 @@ def record_rollout(
     """
     wanted = content_of(revision)
     end = floor(now) - 1 - MARGIN
-    windows = tuple(Window(one.at, end) for one in record.retired if one.revision == wanted)
+    windows = tuple(Window(item.at, end) for item in record.retired if item.revision == wanted)
     # With a distinct name the earlier pods of this content remain suspect: the next rollout may
     # come before they are replaced, and a return to their name reuses them.
-    retired = tuple(one for one in record.retired if distinct or one.revision != wanted)
+    retired = tuple(item for item in record.retired if distinct or item.revision != wanted)
     # Windows of it that were not examined are kept, in case it returns.
     since = min([retired_at, *(window.start for window in record.windows)])
     # Another writer may have removed the revision from the template.

@@ -114,10 +114,10 @@ def summarize_changes(
     if latest is None and _number(listed[0]) <= _number(last_saved):
         latest = _latest(source, history.saved)
     kept = [*history.saved, *history.own]
-    affected = [one for one in kept if _concerns(one, source)]
+    affected = [item for item in kept if _concerns(item, source)]
     # A container may have started without an optional source before it was created.
     optional = any(use.optional for use in source.uses)
-    edited = any(optional or not one.created for one in affected[-1:])
+    edited = any(optional or not interval.created for interval in affected[-1:])
     if recorded is None:
         was_watched = history.gap is not None and history.gap.since is not None
         moved = not last_saved or _number(listed[0]) > _number(last_saved)
@@ -129,16 +129,16 @@ def summarize_changes(
             edited=edited,
         )
     changes = _since(kept, recorded.resource_version)
-    used = [one for one in changes if _concerns(one, source)]
+    used = [change for change in changes if _concerns(change, source)]
     known = max(_number(recorded.resource_version), _number(last_saved))
     gap = history.gap if _number(listed[0]) > known else None
     unobserved_by = _bound_unobserved(source, listed[1], gap.until) if gap else None
     unobserved = _unobserved_windows(gap, history.saved, unobserved_by)
-    first = [one.began for one in used[:1]] + [window.start for window in unobserved]
-    last = [one.at for one in used[-1:]] + [window.end for window in unobserved]
-    is_window = len(used) > 1 or bool(unobserved) or any(one.same for one in used)
+    first = [item.began for item in used[:1]] + [window.start for window in unobserved]
+    last = [item.at for item in used[-1:]] + [window.end for window in unobserved]
+    is_window = len(used) > 1 or bool(unobserved) or any(item.same for item in used)
     return ChangeSummary(
-        keys=frozenset().union(*(one.keys for one in changes)),
+        keys=frozenset().union(*(change.keys for change in changes)),
         first=min(first, default=None),
         last=max(last, default=None),
         window=Window(min(first), max(last)) if is_window else None,
@@ -162,7 +162,7 @@ def _unobserved_windows(
     if gap is None or until is None:
         return []
     # A controller that stored a change was watching at that time.
-    known = [at for at in (gap.since, *(one.at for one in saved[-1:])) if at is not None]
+    known = [at for at in (gap.since, *(item.at for item in saved[-1:])) if at is not None]
     since = max(known, default=None)
     return [] if since is None or until < since else [Window(since, until)]
 

@@ -58,7 +58,11 @@ def _config_volume(volume: Volume, namespace: str) -> ConfigVolume | None:
     if volume.config_map:
         return ConfigVolume((_part(volume.config_map, namespace),))
     projections = (volume.projected.sources or ()) if volume.projected else ()
-    parts = tuple(_part(one.config_map, namespace) for one in projections if one.config_map)
+    parts = tuple(
+        _part(projection.config_map, namespace)
+        for projection in projections
+        if projection.config_map
+    )
     # Any other projection is a Secret, a token, or a property of the pod.
     return ConfigVolume(parts) if parts and len(parts) == len(projections) else None
 

@@ -172,8 +172,12 @@ def consumer_from_job(
         dialect=dialect,
         known=known,
     )
-    ends = (one for one in item.status.conditions or () if one.type in ("Complete", "Failed"))
-    finished = any(one.status == "True" for one in ends)
+    ends = (
+        condition
+        for condition in item.status.conditions or ()
+        if condition.type in ("Complete", "Failed")
+    )
+    finished = any(end.status == "True" for end in ends)
     return msgspec.structs.replace(consumer, finished=finished) if finished else consumer
 
 
@@ -312,7 +316,7 @@ def _read_template(
     except LimitExceeded as error:
         return _TemplateFacts(over_budget=str(error))
     keeps_traces = dialect.writing is not Writing.REVISION or dialect.compares
-    has_agent = any(AGENT in (one.annotations or {}) for one in (template.metadata, metadata))
+    has_agent = any(AGENT in (item.annotations or {}) for item in (template.metadata, metadata))
     return _TemplateFacts(
         uses=uses,
         traces=find_traces(template, namespace) if keeps_traces else None,

@@ -153,11 +153,11 @@ class Environment:
 _LONGEST_PATH = 4096
 
 
-def _merged(one: _Places, other: _Places) -> _Places:
+def _merged(places: _Places, other: _Places) -> _Places:
     """Merge places, as many as are needed to name the first ones and to detect more."""
-    if not one or not other:
-        return one or other
-    return tuple(sorted({*one, *other})[: _PLACES_SHOWN + 1])
+    if not places or not other:
+        return places or other
+    return tuple(sorted({*places, *other})[: _PLACES_SHOWN + 1])
 
 
 def _describe_expansion(places: _Places) -> str:

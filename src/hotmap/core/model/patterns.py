@@ -91,17 +91,17 @@ NO_SOURCES = SourcePatterns()
 
 def merge_patterns(*patterns: SourcePatterns) -> SourcePatterns:
     """Return the union of some patterns."""
-    if len(found := [one for one in patterns if one]) < 2:
+    if len(found := [pattern for pattern in patterns if pattern]) < 2:
         return found[0] if found else NO_SOURCES
     expressions: dict[str, tuple[str, ...]] = {}
-    for one in found:
-        for kind, texts in one.expressions:
+    for item in found:
+        for kind, texts in item.expressions:
             expressions[kind] = expressions.get(kind, ()) + texts
     return SourcePatterns(
-        frozenset().union(*(one.kinds for one in found)),
-        frozenset().union(*(one.names for one in found)),
+        frozenset().union(*(item.kinds for item in found)),
+        frozenset().union(*(item.names for item in found)),
         tuple(expressions.items()),
-        sum(one.size for one in found),
+        sum(item.size for item in found),
     )
 
 
@@ -154,9 +154,9 @@ def glob_patterns(text: str) -> SourcePatterns:
             names.add((kind, name))
         else:
             expressions.setdefault(kind, []).append(_glob_expression(name))
-    checked = [check_expression(one) for texts in expressions.values() for one in texts]
-    size = sum(one.size for one in checked)
-    if any(one.reason for one in checked) or size > _MAX_PROGRAMS:
+    checked = [check_expression(entry) for texts in expressions.values() for entry in texts]
+    size = sum(entry.size for entry in checked)
+    if any(entry.reason for entry in checked) or size > _MAX_PROGRAMS:
         raise PatternTooLarge("the patterns are too complex")
     return SourcePatterns(
         names=frozenset(names),
@@ -295,7 +295,7 @@ def _matcher(expressions: tuple[str, ...]) -> Callable[[str], bool]:
         else:
             return lambda name: combined.fullmatch(name.encode()) is not None
     each = [_compile(text, _MATCH_MEMORY) for text in expressions]
-    return lambda name: any(one.fullmatch(name.encode()) is not None for one in each)
+    return lambda name: any(part.fullmatch(name.encode()) is not None for part in each)
 
 
 def _compile(text: str, memory: int) -> re2._Regexp:

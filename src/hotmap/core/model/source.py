@@ -237,7 +237,7 @@ def fingerprint_of(source: Source | None, keys: Iterable[Keys], key: Fingerprint
         marks=[
             found
             for found in _marks_under(source, key)
-            if any(one.select(found.data_key, binary=found.binary) for one in wanted)
+            if any(entry.select(found.data_key, binary=found.binary) for entry in wanted)
         ],
     )
 
@@ -266,18 +266,18 @@ def changed_keys(old: Source | None, new: Source | None) -> frozenset[str]:
     before, after = _comparable_marks(old, new)
     if before == after:
         return frozenset()
-    one = {(m.data_key, m.binary): m.value for m in before or ()}
+    earlier = {(m.data_key, m.binary): m.value for m in before or ()}
     other = {(m.data_key, m.binary): m.value for m in after or ()}
     return frozenset(
         data_key
-        for data_key, binary in one.keys() | other.keys()
-        if one.get((data_key, binary)) != other.get((data_key, binary))
+        for data_key, binary in earlier.keys() | other.keys()
+        if earlier.get((data_key, binary)) != other.get((data_key, binary))
     )
 
 
 def has_removed_keys(old: Source | None, new: Source | None) -> bool:
     """Return whether a data key of one state of a source is not in the next."""
-    before, after = (one.marks[0].names if one and one.marks else "" for one in (old, new))
+    before, after = (item.marks[0].names if item and item.marks else "" for item in (old, new))
     return before != after and not {*_ENDS.split(before)} <= {*_ENDS.split(after)}
 
 

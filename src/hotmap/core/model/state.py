@@ -256,7 +256,7 @@ def write_shard(
     The changes of sources in `changes` follow, sorted by name, and `watched_until`.
     """
     lines = [_encoder.encode(record).decode() for record in sorted(records, key=_uid)]
-    lines += [_encoder.encode(one).decode() for one in sorted(changes, key=_source)]
+    lines += [_encoder.encode(change).decode() for change in sorted(changes, key=_source)]
     if watched_until is not None:
         lines.append(_encoder.encode(_Watched(watched_until)).decode())
     return "\n".join([HEADER, *lines]) + "\n"

@@ -33,7 +33,7 @@ class Uses(msgspec.Struct, frozen=True, gc=False):
         return {
             # Callers mostly keep them, so equal values are shared.
             ObjectKey(intern(kind), intern(namespace), name)
-            for kind, namespace, name in (one.source for one in _named.decode(self.packed))
+            for kind, namespace, name in (item.source for item in _named.decode(self.packed))
         }
 
 

@@ -102,7 +102,7 @@ def job_again(job: Mapping[str, Any]) -> dict[str, Any]:
     metadata, spec = again["metadata"], again["spec"]
     for field in _IDENTITY:
         metadata.pop(field, None)
-    finalizers = [one for one in metadata.pop("finalizers", ()) if one not in _DELETION]
+    finalizers = [item for item in metadata.pop("finalizers", ()) if item not in _DELETION]
     if finalizers:
         metadata["finalizers"] = finalizers
     if not spec.get("manualSelector"):

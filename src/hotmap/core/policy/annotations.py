@@ -408,7 +408,7 @@ _ON_CHANGE_KINDS = {OnChange.RUN_NOW: "CronJob", OnChange.RECREATE: "Job", OnCha
 def _on_change(reader: _Reader, kind: str, defaults: Defaults) -> OnChange:
     value = reader.read(ON_CHANGE, _one_of(OnChange), "report only", OnChange.REPORT)
     if value is None:
-        fitting = (one for one in defaults.on_change if _ON_CHANGE_KINDS[one] == kind)
+        fitting = (item for item in defaults.on_change if _ON_CHANGE_KINDS[item] == kind)
         return next(fitting, OnChange.REPORT)
     if value is OnChange.REPORT:
         return OnChange.REPORT

@@ -108,5 +108,5 @@ def _why_not(name: str, kind: str, place: _Place, known: Mapping[_Place, frozens
         return "has no effect: SecretProviderClass is not supported yet"
     if "reloader.stakater.com/" in name:
         return "has no effect: Reloader has no such annotation"
-    own = ", ".join(one for one in ANNOTATIONS if one in known[place])
+    own = ", ".join(item for item in ANNOTATIONS if item in known[place])
     return f"is unknown; known on {place.value}: {own}"

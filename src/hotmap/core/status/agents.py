@@ -269,8 +269,8 @@ def merge_reports(reports: Sequence[AgentReport]) -> AgentReport:
         return next(report for report in reports if report.answer is None)
     if len(answers) == 1:
         return reports[0]
-    restarts = sorted((each.restart for each in answers), key=lambda one: _rank(one.state))
-    worst = max(answers, key=lambda one: _rank(one.worst))
+    restarts = sorted((each.restart for each in answers), key=lambda restart: _rank(restart.state))
+    worst = max(answers, key=lambda answer: _rank(answer.worst))
     fingerprint = _only(each.restart.fingerprint for each in answers)
     return AgentReport(
         AgentAnswer(
@@ -311,9 +311,13 @@ def agent_log_command(pod: Pod) -> str:
     """Return the command that shows the log of a pod's agent with the output of its checks."""
     containers = [
         *(pod.spec.containers or ()),
-        *(one for one in pod.spec.init_containers or () if one.restart_policy == "Always"),
+        *(
+            container
+            for container in pod.spec.init_containers or ()
+            if container.restart_policy == "Always"
+        ),
     ]
-    found = [one.name for one in containers if _runs_agent(one)]
+    found = [container.name for container in containers if _runs_agent(container)]
     which = f"-c {found[0]}" if len(found) == 1 else "--all-containers"
     return f"kubectl logs -n {pod.metadata.namespace} {pod.metadata.name} {which}"
 
@@ -382,14 +386,20 @@ def projected_by_agent(
 
 def _matched(answer: AgentAnswer, announcement: AgentAnnouncement, synced: Stage) -> Stage:
     """Compare the files of a pod with the announcement."""
-    exact = {one.payload for one in answer.directories if one.evidence is Evidence.EXACT}
+    exact = {
+        directory.payload
+        for directory in answer.directories
+        if directory.evidence is Evidence.EXACT
+    }
     if not exact.issuperset(announcement.desired.payloads):
         return _waiting("its agent does not find all announced files in the directories it watches")
-    others = [one for one in answer.directories if one.evidence is not Evidence.EXACT]
+    others = [
+        directory for directory in answer.directories if directory.evidence is not Evidence.EXACT
+    ]
     if not others or announcement.order_changed == -inf:
         return Stage(Confidence.PROVEN, "its agent has loaded the announced content")
     inferred = Stage(Confidence.INFERRED, "its agent has loaded the files of the announcement")
-    ordered = all(one.evidence is Evidence.ORDER for one in others)
+    ordered = all(other.evidence is Evidence.ORDER for other in others)
     if synced.reached or _is_updated(others, announcement, ordered=ordered):
         return inferred
     return _waiting("its files may not be updated yet")
@@ -405,7 +415,7 @@ def _is_updated(
     before. Otherwise the update must be clearly younger than the change.
     """
     changed = announcement.order_changed
-    ages = [one.age for one in directories if one.age is not None]
+    ages = [directory.age for directory in directories if directory.age is not None]
     if changed is None or not ages:
         return False
     updated = announcement.now - min(ages)

@@ -165,7 +165,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
     """Describe the content that the pods of a consumer should have now."""
     # Pods may or may not have the content of a required source that was deleted, or of one that
     # cannot be read.
-    known = [one for one in snapshot.sources if one.exists or one.required or one.unreadable]
+    known = [item for item in snapshot.sources if item.exists or item.required or item.unreadable]
     return DesiredContent(
         revision=snapshot.content,
         template=snapshot.revision,
@@ -244,7 +244,9 @@ def _observe_pod(start: PodStart, pod: Pod) -> ObservedPod:
 def _is_ready(pod: Pod) -> bool:
     """Return whether all containers are ready, and the pod's readiness gates too."""
     statuses = pod.status.container_statuses or ()
-    conditions = [one.status for one in pod.status.conditions or () if one.type == "Ready"]
+    conditions = [
+        condition.status for condition in pod.status.conditions or () if condition.type == "Ready"
+    ]
     return (
         bool(statuses)
         and all(status.ready for status in statuses)
