@@ -129,7 +129,7 @@ def _milliseconds(call: Callable[[], object]) -> float:
 
 
 def _delays(volume: Volume, told: Told, swaps: int) -> list[float]:
-    """Swap again and again; returns the milliseconds until somebody was told."""
+    """Swap again and again; returns the milliseconds until user was told."""
     delays = []
     for _ in range(swaps):
         time.sleep(0.02)  # everybody is asleep again

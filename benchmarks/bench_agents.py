@@ -50,13 +50,13 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
     """Edit one ConfigMap that a thousand pods with agents mount."""
     pods = scope.count(1000, quick=20)
     with measured("Agents, local plane") as result:
-        async with local_plane() as plane, person(plane.cluster()) as somebody:
-            uids = await _create(somebody, pods)
+        async with local_plane() as plane, person(plane.cluster()) as user:
+            uids = await _create(user, pods)
             async with (
                 _agents(uids, str(plane.kubeconfig)) as agents,
                 controller(plane.cluster(), "--follow", "auto") as running,
             ):
-                found = [await _edit(somebody, running, agents, n, pods) for n in range(1, 4)]
+                found = [await _edit(user, running, agents, n, pods) for n in range(1, 4)]
         result.figures = [
             Figure(
                 f"{pods:,} pods: last load → all states known",
@@ -85,22 +85,20 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
     yield result.table()
 
 
-async def _create(somebody: Person, pods: int) -> dict[str, str]:
+async def _create(user: Person, pods: int) -> dict[str, str]:
     """Create the ConfigMap, its workloads and their pods; return the pods' uids by address."""
-    await somebody.create([config_map("agents", text="0")])
+    await user.create([config_map("agents", text="0")])
     each = pods // _WORKLOADS
     names = [f"web-{number}" for number in range(_WORKLOADS)]
-    await somebody.create(workload_with_agent(name, "agents", _PORT) for name in names)
-    await somebody.report_scheduled(names, each)
+    await user.create(workload_with_agent(name, "agents", _PORT) for name in names)
+    await user.report_scheduled(names, each)
     addresses = {}
     for number, name in enumerate(names):
         for index in range(each):
             addresses[f"{name}-{index}"] = f"127.90.{number + 1}.{index + 1}"
-    await somebody.create(
-        pod_with_agent(name, name.rpartition("-")[0], _PORT) for name in addresses
-    )
+    await user.create(pod_with_agent(name, name.rpartition("-")[0], _PORT) for name in addresses)
     # In the second of their creation: older than any edit, younger than their source.
-    return await somebody.report_running(addresses, time.strftime(_RFC3339, time.gmtime()))
+    return await user.report_running(addresses, time.strftime(_RFC3339, time.gmtime()))
 
 
 class _Agents:
@@ -150,14 +148,14 @@ async def _agents(uids: dict[str, str], kubeconfig: str) -> AsyncIterator[_Agent
 
 
 async def _edit(
-    somebody: Person, running: Controller, agents: _Agents, number: int, pods: int
+    user: Person, running: Controller, agents: _Agents, number: int, pods: int
 ) -> _Result:
     """Edit the ConfigMap, and wait until the controller knows that all pods have loaded it."""
     await running.until_current(_WORKLOADS, pods)
     await running.quiet()
     requests, memory = await agents.requests(), machine.resident_mb(running.pid)
     began, cpu = time.perf_counter(), machine.cpu_seconds(running.pid)
-    await somebody.edit("agents", {"text": str(number)})
+    await user.edit("agents", {"text": str(number)})
     last = await agents.last_load(number * pods)
     known = await running.until_current(_WORKLOADS, pods)
     used = machine.cpu_seconds(running.pid) - cpu

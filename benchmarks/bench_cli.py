@@ -24,15 +24,13 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
     idle = scope.count(20)
     with measured("Command line, memory, idle") as result:
         help_times = [await _help() for _ in range(scope.count(20))]
-        async with local_plane() as plane, person(plane.cluster()) as somebody:
+        async with local_plane() as plane, person(plane.cluster()) as user:
             empty_plane = resident_mb(plane.process.pid)
             async with controller(plane.cluster()) as running:
                 empty = resident_mb(running.pid)
-            await somebody.create(
-                config_map(f"source-{number}", LEVEL="0") for number in range(third)
-            )
-            await somebody.create(secret(f"secret-{number}", LEVEL="0") for number in range(third))
-            await somebody.create_consumers(
+            await user.create(config_map(f"source-{number}", LEVEL="0") for number in range(third))
+            await user.create(secret(f"secret-{number}", LEVEL="0") for number in range(third))
+            await user.create_consumers(
                 consumer(f"app-{number}", f"source-{number}") for number in range(third)
             )
             async with controller(plane.cluster()) as running:

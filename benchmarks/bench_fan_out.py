@@ -38,13 +38,13 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
     sizes = (2, 3, 4) if scope.quick else (50, 200, 1000)
     consumers = scope.count(10)
     with measured(f"Fan-out, {cluster.name}") as result:
-        async with person(cluster) as somebody:
+        async with person(cluster) as user:
             for size in sizes:
-                await create(somebody, f"fan-{size}", size)
-            await create(somebody, "burst", consumers)
+                await create(user, f"fan-{size}", size)
+            await create(user, "burst", consumers)
             async with controller(cluster) as running, watch_templates(cluster) as watch:
-                runs = [await fan_out(somebody, running, watch, size) for size in sizes]
-                bursts = await burst(somebody, running, watch, consumers)
+                runs = [await fan_out(user, running, watch, size) for size in sizes]
+                bursts = await burst(user, running, watch, consumers)
         result.figures = [figure for run in runs for figure in _figures(run)]
         result.figures += [
             Figure(
@@ -93,27 +93,23 @@ def _figures(run: Run) -> Sequence[Figure]:
     ]
 
 
-async def create(somebody: Person, name: str, consumers: int) -> None:
+async def create(user: Person, name: str, consumers: int) -> None:
     """Create a ConfigMap and its consumers."""
-    await somebody.create([config_map(name, LEVEL="0")])
-    await somebody.create_consumers(
-        consumer(f"{name}-{number}", name) for number in range(consumers)
-    )
+    await user.create([config_map(name, LEVEL="0")])
+    await user.create_consumers(consumer(f"{name}-{number}", name) for number in range(consumers))
 
 
-async def fan_out(
-    somebody: Person, running: Controller, watch: TemplateWatch, consumers: int
-) -> Run:
+async def fan_out(user: Person, running: Controller, watch: TemplateWatch, consumers: int) -> Run:
     """Edit the ConfigMap `fan-N` of N consumers once."""
 
     async def edit() -> float:
-        _, answered = await somebody.edit(f"fan-{consumers}", {"LEVEL": "1"})
+        _, answered = await user.edit(f"fan-{consumers}", {"LEVEL": "1"})
         return answered
 
-    return await followed(edit, somebody, running, watch, consumers=consumers, aftermath=_AFTERMATH)
+    return await followed(edit, user, running, watch, consumers=consumers, aftermath=_AFTERMATH)
 
 
-async def burst(somebody: Person, running: Controller, watch: TemplateWatch, consumers: int) -> Run:
+async def burst(user: Person, running: Controller, watch: TemplateWatch, consumers: int) -> Run:
     """Edit the ConfigMap `burst` many times in a row."""
 
     async def edit() -> float:
@@ -121,17 +117,17 @@ async def burst(somebody: Person, running: Controller, watch: TemplateWatch, con
         for number in range(BURST_EDITS):
             due = began + number * BURST_SECONDS / BURST_EDITS
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
-            _, answered = await somebody.edit("burst", {"LEVEL": f"burst {number}"})
+            _, answered = await user.edit("burst", {"LEVEL": f"burst {number}"})
         return answered
 
     # Consumers that were rolled in the middle of the burst are rolled once more after it.
     aftermath = _SETTLE_MAX + _AFTERMATH
-    return await followed(edit, somebody, running, watch, consumers=consumers, aftermath=aftermath)
+    return await followed(edit, user, running, watch, consumers=consumers, aftermath=aftermath)
 
 
 async def followed(
     edit: Callable[[], Awaitable[float]],
-    somebody: Person,
+    user: Person,
     running: Controller,
     watch: TemplateWatch,
     *,
@@ -139,7 +135,7 @@ async def followed(
     aftermath: float,
 ) -> Run:
     """Edit, wait for each consumer's rollout and `aftermath` seconds more, and count."""
-    before, events, seen = await running.requests(), await somebody.events(), len(watch.seen)
+    before, events, seen = await running.requests(), await user.events(), len(watch.seen)
     answered = await edit()
     await watch.until(seen + consumers)
     await asyncio.sleep(aftermath)
@@ -149,6 +145,6 @@ async def followed(
         consumers,
         seconds=watch.seen[-1].at - answered,
         rollouts=len(watch.seen) - seen,
-        events=await somebody.events() - events,
+        events=await user.events() - events,
         requests={method: count - before.get(method, 0) for method, count in after.items()},
     )

@@ -56,16 +56,16 @@ async def _table(scope: Scope, cluster: Cluster, alone: Sequence[float]) -> Tabl
 
 async def _with_hotmap(cluster: Cluster, count: int) -> list[float]:
     """Edit one ConfigMap after another; returns seconds."""
-    async with person(cluster) as somebody:
+    async with person(cluster) as user:
         names = [f"nudged-{item}" for item in range(min(count, _TURNS))]
-        files = await _running_pods(cluster, somebody, names, follow=True)
+        files = await _running_pods(cluster, user, names, follow=True)
         async with controller(cluster):
             values = []
             for number in range(count):
                 name = names[number % len(names)]
                 await asyncio.sleep(random.uniform(0.3, 0.6))
-                values.append(await _delay(somebody, name, files[name], f"n{number}", _LOOK))
-        await _clean(somebody, names)
+                values.append(await _delay(user, name, files[name], f"n{number}", _LOOK))
+        await _clean(user, names)
     return values
 
 
@@ -73,26 +73,24 @@ async def _without_hotmap(scope: Scope, cluster: Cluster) -> list[float]:
     """Edit ConfigMaps at random times, many at once; returns seconds."""
     rounds, pods = scope.count(2, quick=1), scope.count(20)
     spread = 0.0 if scope.quick else _SPREAD
-    async with person(cluster) as somebody:
+    async with person(cluster) as user:
         names = [f"alone-{item}" for item in range(pods)]
-        files = await _running_pods(cluster, somebody, names, follow=False)
+        files = await _running_pods(cluster, user, names, follow=False)
 
         async def edits(name: str) -> list[float]:
             values = []
             for number in range(rounds):
                 await asyncio.sleep(random.uniform(0, spread))
-                values.append(
-                    await _delay(somebody, name, files[name], f"n{number}", _LOOK_AT_MANY)
-                )
+                values.append(await _delay(user, name, files[name], f"n{number}", _LOOK_AT_MANY))
             return values
 
         measured_values = await asyncio.gather(*(edits(name) for name in names))
-        await _clean(somebody, names)
+        await _clean(user, names)
     return [value for values in measured_values for value in values]
 
 
-async def _delay(somebody: Person, source: str, file: Path, value: str, look: float) -> float:
-    began, _ = await somebody.edit(source, {"LEVEL": value})
+async def _delay(user: Person, source: str, file: Path, value: str, look: float) -> float:
+    began, _ = await user.edit(source, {"LEVEL": value})
     async with asyncio.timeout(PATIENCE):
         while True:
             if file.read_text() == value:
@@ -101,19 +99,19 @@ async def _delay(somebody: Person, source: str, file: Path, value: str, look: fl
 
 
 async def _running_pods(
-    cluster: Cluster, somebody: Person, names: Sequence[str], *, follow: bool
+    cluster: Cluster, user: Person, names: Sequence[str], *, follow: bool
 ) -> dict[str, Path]:
     """Create a ConfigMap and a pod that mounts it per name; returns each file on the host."""
     assert cluster.kubelet is not None
-    await somebody.create(config_map(name, LEVEL="old") for name in names)
-    await somebody.create(
+    await user.create(config_map(name, LEVEL="old") for name in names)
+    await user.create(
         file_consumer(name, name, image=cluster.image, follow=follow) for name in names
     )
     files: dict[str, Path] = {}
     async with asyncio.timeout(PATIENCE):
         while len(files) < len(names):
             await asyncio.sleep(0.2)
-            for pod in await somebody.pods():
+            for pod in await user.pods():
                 app = next((item for item in names if pod.metadata.name.startswith(f"{item}-")), "")
                 if app and pod.status.phase == "Running":
                     files[app] = _volume(cluster.kubelet, pod.metadata.uid) / "LEVEL"
@@ -124,6 +122,6 @@ def _volume(kubelet: Path, uid: str) -> Path:
     return kubelet / "pods" / uid / "volumes" / "kubernetes.io~configmap" / "files"
 
 
-async def _clean(somebody: Person, names: Sequence[str]) -> None:
+async def _clean(user: Person, names: Sequence[str]) -> None:
     for name in names:
-        await somebody.remove(name)
+        await user.remove(name)

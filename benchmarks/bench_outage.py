@@ -67,11 +67,11 @@ async def run(scope: Scope) -> AsyncIterator[Comparison]:
     with measured("Outage of five replicas that restart in place") as result:
         async with (
             _quiet_plane() as cluster,
-            person(cluster) as somebody,
+            person(cluster) as user,
             controller(cluster),
         ):
-            waves = await _restart(somebody, "waves", max_unavailable=1)
-            at_once = await _restart(somebody, "at-once", max_unavailable=_REPLICAS)
+            waves = await _restart(user, "waves", max_unavailable=1)
+            at_once = await _restart(user, "at-once", max_unavailable=_REPLICAS)
         result.notes = [
             f"Local plane; the application takes {_START:g} s to start; its agent restarts it.",
             f"Each pod is asked every {_INTERVAL * 1000:g} ms. "
@@ -102,15 +102,15 @@ async def _quiet_plane() -> AsyncIterator[Cluster]:
             await stop(plane.process)
 
 
-async def _restart(somebody: Person, name: str, *, max_unavailable: int) -> _Outage:
+async def _restart(user: Person, name: str, *, max_unavailable: int) -> _Outage:
     """Let the pods of a new Deployment restart, and watch them as a client does."""
-    await somebody.create([config_map(name, text="one"), _deployment(name, max_unavailable)])
-    addresses = await _addresses(somebody, name)
+    await user.create([config_map(name, text="one"), _deployment(name, max_unavailable)])
+    addresses = await _addresses(user, name)
     watch = _Watch(addresses)
     watching = asyncio.create_task(watch.run())
     try:
         await watch.until("one")
-        await somebody.edit(name, {"text": "two"})
+        await user.edit(name, {"text": "two"})
         began = time.perf_counter()
         watch.begin()
         await watch.until("two")
@@ -118,16 +118,16 @@ async def _restart(somebody: Person, name: str, *, max_unavailable: int) -> _Out
     finally:
         watching.cancel()
         await asyncio.gather(watching, return_exceptions=True)
-        await somebody.remove(name)
+        await user.remove(name)
 
 
-async def _addresses(somebody: Person, name: str) -> list[str]:
+async def _addresses(user: Person, name: str) -> list[str]:
     """Wait until all pods are Ready; returns their addresses."""
     async with asyncio.timeout(PATIENCE):
         while True:
             pods = [
                 pod
-                for pod in await somebody.pods()
+                for pod in await user.pods()
                 if (pod.metadata.labels or {}).get("app") == name
                 and any(each.ready for each in pod.status.container_statuses or ())
             ]

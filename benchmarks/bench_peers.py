@@ -71,15 +71,15 @@ async def run(scope: Scope) -> AsyncIterator[Comparison]:
 async def _timed(scope: Scope) -> list[Row]:
     few, many, edits = scope.count(100), scope.count(1000, quick=4), scope.count(100)
     rows: list[Row] = []
-    async with local_plane() as plane, person(plane.cluster()) as somebody:
+    async with local_plane() as plane, person(plane.cluster()) as user:
         cluster = plane.cluster()
-        await create(somebody, 0, few)
-        delays, requests = await _edits(cluster, somebody, few, edits)
+        await create(user, 0, few)
+        delays, requests = await _edits(cluster, user, few, edits)
         name = f"single edits, {few} consumers: p50 / p99"
         rows.append((name, "5.9–6.7 / 10–12 ms", "3.9 / 6.8 ms", "3.8 / 6.2 ms", delays))
-        await create(somebody, few, many)
-        await somebody.create(secret(f"secret-{number}", LEVEL="0") for number in range(many))
-        delays, _ = await _edits(cluster, somebody, many, edits)
+        await create(user, few, many)
+        await user.create(secret(f"secret-{number}", LEVEL="0") for number in range(many))
+        delays, _ = await _edits(cluster, user, many, edits)
         name = f"beside {many:,} consumers, ConfigMaps, Secrets"
         rows.append((name, "7.7–9.3 / 12–18 ms", "5.3 / 9.7 ms", "4.0 / 7.5 ms", delays))
         others = ("700 (500 LISTs, 100 PATCH, 100 Events)", "200 (100 UPDATE, 100 Events)", "100")
@@ -87,11 +87,11 @@ async def _timed(scope: Scope) -> list[Row]:
     return rows
 
 
-async def _edits(cluster: Cluster, somebody: Person, consumers: int, edits: int) -> tuple[str, str]:
+async def _edits(cluster: Cluster, user: Person, consumers: int, edits: int) -> tuple[str, str]:
     """Edit one after the other; returns the delays and the requests in words."""
     async with controller(cluster, "--settle", "0s") as running, watch_templates(cluster) as watch:
         before = await running.requests()
-        delays = await edit_in_turn(somebody, watch, consumers, edits, value=f"of {consumers}")
+        delays = await edit_in_turn(user, watch, consumers, edits, value=f"of {consumers}")
         await running.quiet()
         requests = _difference(await running.requests(), before)
     return f"{quantile(delays, 0.5):.1f} / {quantile(delays, 0.99):.1f} ms", _in_words(requests)
@@ -119,27 +119,27 @@ async def _counted(scope: Scope) -> list[Row]:
         ("198 s", "10.0 s (2,000 requests)", "1.8 s"),
     )
     rows: list[Row] = []
-    async with local_plane() as plane, person(plane.cluster()) as somebody:
+    async with local_plane() as plane, person(plane.cluster()) as user:
         cluster = plane.cluster()
         for size in sizes:
-            await create_fan(somebody, f"fan-{size}", size)
-        await create_fan(somebody, "burst", ten)
+            await create_fan(user, f"fan-{size}", size)
+        await create_fan(user, "burst", ten)
         async with controller(cluster) as running, watch_templates(cluster) as watch:
             for size, other in zip(sizes, others, strict=True):
-                found = await fan_out(somebody, running, watch, size)
+                found = await fan_out(user, running, watch, size)
                 ours = f"{found.seconds:.2f} s {_in_words(found.requests)}"
                 rows.append((f"1 source → {size:,} consumers: the last one", *other, ours))
-            bursts = await burst(somebody, running, watch, ten)
+            bursts = await burst(user, running, watch, ten)
             name = f"{BURST_EDITS} edits in {BURST_SECONDS:g} s × {ten} consumers"
             ours = f"{bursts.rollouts} rollouts, the last {bursts.seconds:.1f} s after"
             other = ("1,000 rollouts, the last 58 s after", "160 rollouts", "795")
             rows.append((name, *other, ours))
             for number in range(scope.count(20)):
                 note = {"example.com/note": str(number)}
-                await somebody.mark("ConfigMap", "burst", note)
+                await user.mark("ConfigMap", "burst", note)
             surplus = await _surplus(watch)
             rows.append(("metadata-only edits", "0", "0", "0", str(surplus)))
-            rows.append(await _with_bad_regex(somebody, running, watch, sizes[0]))
+            rows.append(await _with_bad_regex(user, running, watch, sizes[0]))
     rows.append(await _first_start(scope.count(1000)))
     return rows
 
@@ -152,21 +152,21 @@ async def _surplus(watch: TemplateWatch) -> int:
 
 
 async def _with_bad_regex(
-    somebody: Person, running: Controller, watch: TemplateWatch, consumers: int
+    user: Person, running: Controller, watch: TemplateWatch, consumers: int
 ) -> Row:
     """Write an expression that nobody can read; is the next edit of another source followed?"""
     bad = {"configmap.reloader.stakater.com/reload": "[("}
-    await somebody.mark("DaemonSet", "burst-0", bad)
+    await user.mark("DaemonSet", "burst-0", bad)
     before = len(watch.seen)
-    await somebody.edit(f"fan-{consumers}", {"LEVEL": "after the bad expression"})
+    await user.edit(f"fan-{consumers}", {"LEVEL": "after the bad expression"})
     served = await _found(watch, consumers, before) == "found" and running.is_running
     ours = "others are served" if served else "**others wait**"
     return ("an invalid regex in one annotation", "the process dies", "–", "–", ours)
 
 
 async def _first_start(consumers: int) -> Row:
-    async with local_plane() as plane, person(plane.cluster()) as somebody:
-        await create(somebody, 0, consumers)
+    async with local_plane() as plane, person(plane.cluster()) as user:
+        await create(user, 0, consumers)
         async with watch_templates(plane.cluster()) as watch, controller(plane.cluster()):
             surplus = await _surplus(watch)
     name = f"first start beside {consumers:,} untouched consumers: rollouts"
@@ -179,23 +179,23 @@ async def _first_start(consumers: int) -> Row:
 async def _interrupted(scope: Scope) -> list[Row]:
     many = scope.count(200, quick=5)
     rows: list[Row] = []
-    async with local_plane() as plane, person(plane.cluster()) as somebody:
+    async with local_plane() as plane, person(plane.cluster()) as user:
         cluster = plane.cluster()
-        await create_fan(somebody, "down", 1)
-        await create_fan(somebody, "again", 1)
-        await create_fan(somebody, "away", many)
+        await create_fan(user, "down", 1)
+        await create_fan(user, "again", 1)
+        await create_fan(user, "away", many)
         async with controller(cluster):
             pass
         async with watch_templates(cluster) as watch:
-            await somebody.edit("down", {"LEVEL": "1"})
+            await user.edit("down", {"LEVEL": "1"})
             async with controller(cluster):
                 found = await _found(watch, 1)
             rows.append(("edited while the controller is down", "**lost**", "found", "–", found))
             async with controller(cluster):
-                found = await _made_again(somebody, watch)
+                found = await _made_again(user, watch)
             name = "source deleted, made again with other content"
             rows.append((name, "**lost**", "found", "–", found))
-            rows.append(await _server_away(cluster, somebody, watch, many))
+            rows.append(await _server_away(cluster, user, watch, many))
     return rows
 
 
@@ -207,22 +207,20 @@ async def _found(watch: TemplateWatch, rollouts: int, since: int = 0) -> str:
     return "found"
 
 
-async def _made_again(somebody: Person, watch: TemplateWatch) -> str:
+async def _made_again(user: Person, watch: TemplateWatch) -> str:
     before = len(watch.seen)
-    await somebody.delete(CONFIGMAPS, "again")
+    await user.delete(CONFIGMAPS, "again")
     await asyncio.sleep(1)
-    await somebody.create([config_map("again", LEVEL="1")])
+    await user.create([config_map("again", LEVEL="1")])
     return await _found(watch, 1, before)
 
 
-async def _server_away(
-    cluster: Cluster, somebody: Person, watch: TemplateWatch, consumers: int
-) -> Row:
+async def _server_away(cluster: Cluster, user: Person, watch: TemplateWatch, consumers: int) -> Row:
     """Cut the controller off in the middle of a fan-out; how many are rolled in the end?"""
     with tempfile.TemporaryDirectory(prefix="hotmap-bench-") as directory:
         async with gate(cluster, Path(directory)) as (way, behind), controller(behind):
             before = len(watch.seen)
-            await somebody.edit("away", {"LEVEL": "1"})
+            await user.edit("away", {"LEVEL": "1"})
             await watch.until(before + max(1, consumers // 10))
             await way.shut()
             done = len(watch.seen) - before
@@ -283,18 +281,18 @@ async def _patched(running: Controller, consumers: int) -> float:
 
 async def _sized(scope: Scope) -> list[Row]:
     third, idle = scope.count(1000), scope.count(60)
-    async with local_plane() as plane, person(plane.cluster()) as somebody:
+    async with local_plane() as plane, person(plane.cluster()) as user:
         cluster = plane.cluster()
-        await _objects(somebody, 0, max(1, third // 30))
+        await _objects(user, 0, max(1, third // 30))
         small, _ = await _resident(cluster)
-        await _objects(somebody, max(1, third // 30), third)
+        await _objects(user, max(1, third // 30), third)
         middle, _ = await _resident(cluster)
         used, requests = await _idle(cluster, idle)
         big = (
             secret(f"release-{number}", release=chr(97 + number % 26) * 500_000)
             for number in range(50)
         )
-        await somebody.create(big)
+        await user.create(big)
         large, peak = await _resident(cluster)
     name = f"resident: {3 * max(1, third // 30)} / {3 * third:,} objects / and 50 Secrets of 500 KB"
     ours = f"{small:.0f} / {middle:.0f} / {large:.0f} MB (peak {peak:.0f})"
@@ -306,10 +304,10 @@ async def _sized(scope: Scope) -> list[Row]:
     ]
 
 
-async def _objects(somebody: Person, first: int, end: int) -> None:
+async def _objects(user: Person, first: int, end: int) -> None:
     numbers = range(first, end)
-    await create(somebody, first, end)
-    await somebody.create(secret(f"secret-{number}", LEVEL="0") for number in numbers)
+    await create(user, first, end)
+    await user.create(secret(f"secret-{number}", LEVEL="0") for number in numbers)
 
 
 async def _resident(cluster: Cluster) -> tuple[float, float]:

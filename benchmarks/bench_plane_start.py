@@ -47,24 +47,24 @@ async def _starts_and_stops(count: int) -> tuple[list[float], list[float]]:
 
 
 async def _pods(count: int) -> list[float]:
-    async with local_plane() as plane, person(plane.cluster()) as somebody:
-        return [await _run_pod(somebody, f"pod-{number}") for number in range(count)]
+    async with local_plane() as plane, person(plane.cluster()) as user:
+        return [await _run_pod(user, f"pod-{number}") for number in range(count)]
 
 
-async def _run_pod(somebody: Person, name: str) -> float:
+async def _run_pod(user: Person, name: str) -> float:
     """Create one pod; returns the milliseconds until it is seen running."""
-    running = asyncio.create_task(_running(somebody, name))
+    running = asyncio.create_task(_running(user, name))
     await asyncio.sleep(0.1)  # the watch stands, and what the pod before left behind is done
     began = time.perf_counter()
-    await somebody.create([pod(name)])
+    await user.create([pod(name)])
     async with asyncio.timeout(PATIENCE):
         at = await running
-    await somebody.delete(PODS, name)
+    await user.delete(PODS, name)
     return (at - began) * 1e3
 
 
-async def _running(somebody: Person, name: str) -> float:
-    async for at, item in somebody.watch_pods():
+async def _running(user: Person, name: str) -> float:
+    async for at, item in user.watch_pods():
         if item.metadata.name == name and _is_running(item):
             return at
     raise AssertionError("unreachable: a watch that ends raises")

@@ -38,14 +38,14 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
     few, many = scope.count(100), scope.count(1000, quick=4)
     edits = scope.count(100)
     with measured(f"Rollout delay, {cluster.name}") as result:
-        async with person(cluster) as somebody:
-            await create(somebody, 0, few)
-            bare = await _bare(cluster, somebody, edits)
-            plain = await _delays(cluster, somebody, few, edits, settle="0s")
-            settled = await _delays(cluster, somebody, few, edits, settle="500ms")
-            await create(somebody, few, many)
-            await somebody.create(secret(f"secret-{number}", LEVEL="0") for number in range(many))
-            crowded = await _delays(cluster, somebody, many, edits, settle="0s")
+        async with person(cluster) as user:
+            await create(user, 0, few)
+            bare = await _bare(cluster, user, edits)
+            plain = await _delays(cluster, user, few, edits, settle="0s")
+            settled = await _delays(cluster, user, few, edits, settle="500ms")
+            await create(user, few, many)
+            await user.create(secret(f"secret-{number}", LEVEL="0") for number in range(many))
+            crowded = await _delays(cluster, user, many, edits, settle="0s")
         result.figures = [
             Figure("a bare PATCH: sent → seen, for comparison", bare, "ms"),
             Figure(f"{few:,} consumers, settle 0", plain, "ms", _WITHOUT_SETTLING),
@@ -69,53 +69,51 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
     return result.table()
 
 
-async def create(somebody: Person, first: int, end: int) -> None:
+async def create(user: Person, first: int, end: int) -> None:
     """Create pairs of a ConfigMap and its only consumer, by number."""
     numbers = range(first, end)
-    await somebody.create(config_map(f"source-{number}", LEVEL="0") for number in numbers)
-    await somebody.create_consumers(
-        consumer(f"app-{number}", f"source-{number}") for number in numbers
-    )
+    await user.create(config_map(f"source-{number}", LEVEL="0") for number in numbers)
+    await user.create_consumers(consumer(f"app-{number}", f"source-{number}") for number in numbers)
 
 
-async def _bare(cluster: Cluster, somebody: Person, edits: int) -> list[float]:
+async def _bare(cluster: Cluster, user: Person, edits: int) -> list[float]:
     """Write rollouts by hand, with no controller; what the API server and the watch take alone."""
-    await somebody.create_consumers([consumer("by-hand", "nothing")])
+    await user.create_consumers([consumer("by-hand", "nothing")])
     async with watch_templates(cluster) as watch:
         taken: list[float] = []
         for number in range(edits):
             await asyncio.sleep(random.uniform(0.1, 0.3))
             before = len(watch.seen)
-            began = await somebody.roll("by-hand", f"by hand {number}")
+            began = await user.roll("by-hand", f"by hand {number}")
             await watch.until(before + 1)
             taken.append((watch.seen[before].at - began) * 1e3)
     # A controller would take it for another controller's.
-    await somebody.delete(DAEMONSETS, "by-hand")
+    await user.delete(DAEMONSETS, "by-hand")
     return taken
 
 
 async def _delays(
-    cluster: Cluster, somebody: Person, consumers: int, edits: int, *, settle: str
+    cluster: Cluster, user: Person, consumers: int, edits: int, *, settle: str
 ) -> list[float]:
     """Start a controller and edit the sources in turn, as `edit_in_turn` does."""
     async with controller(cluster, "--settle", settle), watch_templates(cluster) as watch:
-        return await edit_in_turn(somebody, watch, consumers, edits, value=settle)
+        return await edit_in_turn(user, watch, consumers, edits, value=settle)
 
 
 async def edit_in_turn(
-    somebody: Person, watch: TemplateWatch, consumers: int, edits: int, *, value: str
+    user: Person, watch: TemplateWatch, consumers: int, edits: int, *, value: str
 ) -> list[float]:
     """Edit the sources in turn; returns milliseconds from each answer to the rollout seen."""
     return [
-        await _delay(somebody, watch, f"source-{number % consumers}", f"{value} {number}")
+        await _delay(user, watch, f"source-{number % consumers}", f"{value} {number}")
         for number in range(edits)
     ]
 
 
-async def _delay(somebody: Person, watch: TemplateWatch, source: str, value: str) -> float:
+async def _delay(user: Person, watch: TemplateWatch, source: str, value: str) -> float:
     # Whatever followed the edit before is over: the workload controllers', the Event, the record.
     await asyncio.sleep(random.uniform(0.1, 0.3))
     before = len(watch.seen)
-    _, answered = await somebody.edit(source, {"LEVEL": value})
+    _, answered = await user.edit(source, {"LEVEL": value})
     await watch.until(before + 1)
     return (watch.seen[before].at - answered) * 1e3

@@ -29,15 +29,15 @@ async def run(scope: Scope) -> AsyncIterator[Table]:
 
 async def _table(scope: Scope, cluster: Cluster) -> Table:
     with measured(f"Takeover, {cluster.name}") as result:
-        async with person(cluster) as somebody, watch_templates(cluster) as watch:
-            await somebody.create([config_map("takeover", LEVEL="0")])
-            await somebody.create_consumers([consumer("takeover", "takeover")])
+        async with person(cluster) as user, watch_templates(cluster) as watch:
+            await user.create([config_map("takeover", LEVEL="0")])
+            await user.create_consumers([consumer("takeover", "takeover")])
             killed = [
-                await _takeover(cluster, somebody, watch, Controller.kill, f"killed {number}")
+                await _takeover(cluster, user, watch, Controller.kill, f"killed {number}")
                 for number in range(scope.count(5, quick=1))
             ]
             ended = [
-                await _takeover(cluster, somebody, watch, Controller.terminate, f"ended {number}")
+                await _takeover(cluster, user, watch, Controller.terminate, f"ended {number}")
                 for number in range(scope.count(10, quick=1))
             ]
         result.figures = [
@@ -53,7 +53,7 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
 
 async def _takeover(
     cluster: Cluster,
-    somebody: Person,
+    user: Person,
     watch: TemplateWatch,
     end: Callable[[Controller], Awaitable[None]],
     value: str,
@@ -63,6 +63,6 @@ async def _takeover(
         before = len(watch.seen)
         began = time.perf_counter()
         await end(acting)
-        await somebody.edit("takeover", {"LEVEL": value})
+        await user.edit("takeover", {"LEVEL": value})
         await watch.until(before + 1)
         return watch.seen[before].at - began

@@ -50,8 +50,8 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
     consumers = edits = scope.count(40)
     names = list(ATTACKS)[: scope.count(len(ATTACKS), quick=1)]
     with measured(f"Hostile tenants, {cluster.name}") as result:
-        async with person(cluster) as somebody:
-            await create(somebody, 0, consumers)
+        async with person(cluster) as user:
+            await create(user, 0, consumers)
             for name in names:
                 calm, delays, grown = await _attacked(cluster, name, consumers, edits)
                 limit = quantile(calm, 0.99) + _MOST_DELAY
@@ -80,7 +80,7 @@ async def _attacked(
     config = load_kubeconfig(str(cluster.kubeconfig))
     async with (
         Client(config, user_agent="hotmap-benchmarks-tenant") as client,
-        person(cluster) as somebody,
+        person(cluster) as user,
     ):
         await client.create(NAMESPACES, None, {"metadata": {"name": namespace}}, type=dict)
         async with (
@@ -88,12 +88,12 @@ async def _attacked(
             watch_templates(cluster) as watch,
         ):
             await asyncio.sleep(1)
-            calm = await edit_in_turn(somebody, watch, consumers, edits, value=f"before {name}")
+            calm = await edit_in_turn(user, watch, consumers, edits, value=f"before {name}")
             status = Path(f"/proc/{measured_controller.pid}")
             before = _memory(status, "VmRSS")
             status.joinpath("clear_refs").write_text("5")
             attack = asyncio.create_task(_attack(client, namespace, name))
-            delays = await edit_in_turn(somebody, watch, consumers, edits, value=name)
+            delays = await edit_in_turn(user, watch, consumers, edits, value=name)
             await attack
             grown = _memory(status, "VmHWM") - before
         await client.delete(NAMESPACES, None, namespace)

@@ -56,7 +56,7 @@ class _Bare(msgspec.Struct):
 
 
 class Person:
-    """Somebody with rights and a client: creates, edits, looks."""
+    """A user with a client and the right to do anything."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
