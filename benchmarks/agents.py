@@ -1,4 +1,4 @@
-"""What agents are measured with: volumes, agents as processes, and whom they tell."""
+"""What agents are measured with: volumes, agents as processes, and receivers of their webhooks."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Told:
 
     def wait(self) -> float:
         if not self._told.wait(PATIENCE):
-            raise RuntimeError("the agent told nobody; run it by hand to see why")
+            raise RuntimeError("the agent called no webhook; run it by hand to see why")
         return self.at
 
 

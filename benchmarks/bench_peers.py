@@ -34,7 +34,7 @@ __all__ = ["run"]
 
 _COLUMNS = ("scenario", "Reloader 1.4.21", "Wave 0.11", "asyncio prototype", "hotmap")
 
-#: Seconds after which a rollout that nobody should have asked for would have been seen.
+#: Seconds after which an unwanted rollout would have been seen.
 _AFTERMATH = 3.0
 
 #: Seconds that the API server is away, in the middle of a fan-out.
@@ -145,7 +145,7 @@ async def _counted(scope: Scope) -> list[Row]:
 
 
 async def _surplus(watch: TemplateWatch) -> int:
-    """Count the rollouts that nobody asked for, from now on."""
+    """Count the unwanted rollouts, from now on."""
     before = len(watch.seen)
     await asyncio.sleep(_AFTERMATH)
     return len(watch.seen) - before
@@ -154,7 +154,7 @@ async def _surplus(watch: TemplateWatch) -> int:
 async def _with_bad_regex(
     user: Person, running: Controller, watch: TemplateWatch, consumers: int
 ) -> Row:
-    """Write an expression that nobody can read; is the next edit of another source followed?"""
+    """Write an invalid expression; is the next edit of another source followed?"""
     bad = {"configmap.reloader.stakater.com/reload": "[("}
     await user.mark("DaemonSet", "burst-0", bad)
     before = len(watch.seen)

@@ -1,4 +1,4 @@
-"""How long does nobody act when the acting replica is killed, or told to end?"""
+"""How long is there no leader after the leader was killed, or got SIGTERM?"""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ async def _attack(client: Client, namespace: str, name: str) -> None:
     async def write() -> None:
         for body in waiting:
             resource = BY_KIND[body["kind"]]
-            with suppress(ApiError):  # what the API server refuses costs nobody anything
+            with suppress(ApiError):  # what the API server refuses has no effect
                 await client.create(resource, namespace, body, type=Any)
                 if name in SHORT_LIVED:
                     await client.delete(resource, namespace, body["metadata"]["name"])

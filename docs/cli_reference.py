@@ -64,7 +64,9 @@ def _flags(name: str, command: click.Command) -> str:
 
 
 def _table(options: list[click.Option]) -> str:
-    compat = any(isinstance(one, HotmapOption) and one.flag.compat_default for one in options)
+    compat = any(
+        isinstance(option, HotmapOption) and option.flag.compat_default for option in options
+    )
     heads = ["flag", "default", *(["with `--reloader-compat`"] if compat else []), "meaning"]
     rows = [heads, ["---"] * len(heads)]
     for option in options:

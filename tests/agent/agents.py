@@ -312,9 +312,9 @@ _reserved: list[socket.socket] = []
 
 
 def free_port() -> int:
-    """Return a TCP port that nobody listens on, and that no other test is given.
+    """Return a TCP port without a listener, and that no other test is given.
 
-    It stays bound, so that the kernel hands it out to nobody; a server that sets SO_REUSEADDR, as
+    It stays bound, so that the kernel gives it to no process; a server that sets SO_REUSEADDR, as
     all do, can listen on it.
     """
     found = socket.socket()

@@ -200,7 +200,7 @@ def test_unwritable_stage_is_retried(tmp_path: Path) -> None:
             running.reaches("loaded")
 
 
-#: A stage full of numbers that agree, read by somebody else all the time.
+#: A stage full of numbers that agree, read by another process all the time.
 _NUMBERS = [f"file-{number}" for number in range(20)]
 
 

@@ -35,7 +35,7 @@ def as_nobody(folder: Path) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("ending", ["crash", "end", "next check"])
 def test_unwritable_copy_is_removed(tmp_path: Path, ending: str) -> None:
-    """A checker that takes away permissions keeps nobody from removing copies of Secrets."""
+    """A checker that takes away permissions does not prevent the removal of copies of Secrets."""
     volume, script = Volume(tmp_path / "volume", text="one"), tmp_path / "script"
     work, place = tmp_path / "work", tmp_path / "agent"
     script.write_text(CLOSING)

@@ -45,7 +45,7 @@ class DropIn:
         return self._log.read_text(errors="replace")
 
     def get(self, path: str) -> str:
-        """Get a page; "" while nobody listens."""
+        """Get a page; "" while there is no listener."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as page:
                 text: str = page.read().decode()

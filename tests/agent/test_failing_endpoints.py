@@ -16,7 +16,7 @@ from tests.support.processes import members_of
 
 
 def test_unavailable_endpoint_is_called_when_it_is_back(tmp_path: Path) -> None:
-    """Nobody listens: the rule is failing, in words; once somebody does, it is loaded."""
+    """Without a listener the rule is failing, with a message; once there is one, it is loaded."""
     volume, port = Volume(tmp_path / "volume", text="one"), free_port()
     url = f"http://127.0.0.1:{port}/-/reload"
     with agent(tmp_path, "--dir", volume, "--url", url) as running:

@@ -23,7 +23,7 @@ def test_agent_killed_in_any_state_loses_nothing(tmp_path: Path, name: str) -> N
         with agent(tmp_path, *scene.flags()) as successor:
             successor.reaches("loaded")
             assert scene.loads()[-1] == "two"
-            again = name == "confirming"  # it had acted, and nobody could say with what effect
+            again = name == "confirming"  # it had acted, and the effect is unknown
             assert scene.loads().count("two") == (before + 1 if again else 1)
             assert not children_of(successor.pid)
 

@@ -1,4 +1,4 @@
-"""The agent's log when nobody reads it."""
+"""The agent's log without a reader."""
 
 from __future__ import annotations
 

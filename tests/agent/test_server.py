@@ -30,7 +30,7 @@ def healthz(port: int) -> int:
 
 
 def test_healthz_answers_despite_idle_connections(tmp_path: Path) -> None:
-    """Two hundred clients that send nothing keep nobody out."""
+    """Two hundred clients that send nothing do not block others."""
     with serving(tmp_path) as (_, port), ExitStack() as stack:
         for number in range(200):
             stack.enter_context(socket.create_connection(("127.0.0.1", port)))
@@ -40,7 +40,7 @@ def test_healthz_answers_despite_idle_connections(tmp_path: Path) -> None:
 
 
 def test_healthz_answers_despite_slow_clients(tmp_path: Path) -> None:
-    """Clients that send a byte now and then, and such that never read, keep nobody out."""
+    """Clients that send a byte now and then, and such that never read, do not block others."""
     with serving(tmp_path) as (running, port), ExitStack() as stack:
         clients = [
             stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(40)

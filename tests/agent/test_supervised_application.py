@@ -207,7 +207,7 @@ def test_orphaned_processes_are_reaped(tmp_path: Path) -> None:
             )
         )
         child = running.status()["application"]["pid"]
-        # The shell has become `sleep`, which waits for nobody: its child stays a zombie until
+        # The shell has become `sleep`, which never waits: its child stays a zombie until
         # the parent ends; then it is ours.
         os.kill(child, signal.SIGKILL)
         assert running.process.wait(20) == 128 + signal.SIGKILL

@@ -159,7 +159,7 @@ def test_port_asks_for_a_password(tmp_path: Path) -> None:
 
 
 def test_comparisons_take_a_tenth_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody who guesses cannot keep the agent from its work; known users get in meanwhile."""
+    """Guessed passwords do not keep the agent from its work; known users get in meanwhile."""
     now = [0.0]
     compared = []
 

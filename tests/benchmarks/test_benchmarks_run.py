@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.requires import requires
 
-#: Minutes of processor time, which nobody wants to wait for after each edit.
+#: Minutes of processor time, too much for each edit.
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]

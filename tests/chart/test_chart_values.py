@@ -343,7 +343,7 @@ def test_invalid_value_is_refused(values: str, message: str) -> None:
 
 
 def test_what_has_no_effect_is_named() -> None:
-    """Each value of Reloader that hotmap does not have, and each that nobody has."""
+    """Each value of Reloader that hotmap does not have, and each unknown one."""
     assert ignored(
         "--set=reloader.enablePProf=true,reloader.isOpenshift=true,reloader.frobnicate=1",
         "--set=reloader.enableMetricsByNamespace=true,reloader.enableCSIIntegration=true",

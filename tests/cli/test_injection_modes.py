@@ -144,7 +144,7 @@ def test_listen_flag_sets_the_port() -> None:
         (edited("securityContext: {runAsUser: 1000}", "securityContext: {}"),
          ("--for", "nginx"), 0, (0, False)),
     ],
-    ids=["the pod's", "the container's", "nobody's", "unknown, for signals", "as said"],
+    ids=["the pod's", "the container's", "no user", "unknown, for signals", "as said"],
 )  # fmt: skip
 def test_agent_runs_as_the_applications_user(
     text: str, flags: tuple[str, ...], user: int | None, expected: tuple[Any, Any]
@@ -406,7 +406,7 @@ def test_restart_way_adds_what_it_needs(
 
 
 def test_known_program_sets_the_process() -> None:
-    """--for says whom TERM is for."""
+    """--for says which process gets TERM."""
     spec, _ = run(BASE, "--for", "nginx", *FROZEN, "--restart", "term")
     words = agent(spec)["args"]
     assert words[words.index("--process") + 1] == "name:nginx"

@@ -108,7 +108,7 @@ def test_added_values_parse_equally_elsewhere() -> None:
             assert read_documents(read(path))[0].data == json.loads(read(path))
 
 
-# Manifests that nobody wrote
+# Generated manifests
 
 NAMES = st.sampled_from(["A", "B", "LOG.level", "C_1"])
 WORDS = st.text(st.sampled_from("ab $()'\"#:-{}[],&*!|>%@`\\\t\n~é😀"), max_size=12)

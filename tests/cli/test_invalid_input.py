@@ -192,7 +192,7 @@ def test_unreachable_server_is_an_error(tmp_path: Path) -> None:
 def test_untrusted_server_certificate_is_an_error(plane: Plane, tmp_path: Path) -> None:
     """A wrong certificate authority is no reason to go on: what to check is said."""
     authority = tmp_path / "ca.crt"
-    authority.write_bytes(Authority("somebody else").pem)
+    authority.write_bytes(Authority("another authority").pem)
     fields: dict[str, Any] = {"server": server_of(plane), "certificate-authority": str(authority)}
     path = kubeconfig(tmp_path / "kubeconfig", **fields)
     status, sentence = hotmap("controller", "--listen=none", "--kubeconfig", path, home=tmp_path)
@@ -336,7 +336,7 @@ def test_repeated_signals_end_with_status_0(
 ) -> None:
     """It ends with status 0, and says at most that it released its Lease.
 
-    Somebody impatient may interrupt the release.
+    The user may interrupt the release.
     """
     call = ("controller", "--listen=none", "--kubeconfig", str(plane.kubeconfig))
     with started(*call, home=Path(home.format(tmp_path))) as process:
@@ -365,7 +365,7 @@ async def annotate_wrongly(plane: Plane) -> None:
 
 
 def test_closed_log_pipe_is_no_error(plane: Plane, tmp_path: Path) -> None:
-    """A log that nobody takes any more ends nothing: it goes on, and ends when it is asked to."""
+    """A log without a reader does not end the process: it goes on, and ends on request."""
     call = ("controller", "--listen=none", "--log-level=debug")
     kubeconfig = ("--kubeconfig", str(plane.kubeconfig))
     with started(*call, *kubeconfig, home=tmp_path) as process:
@@ -386,9 +386,9 @@ def test_full_disk_is_an_error(tmp_path: Path) -> None:
     assert "No space left on device" in done.stderr
     reading, writing = os.pipe()
     os.close(reading)
-    with os.fdopen(writing, "w") as nobody:
+    with os.fdopen(writing, "w") as broken:
         done = subprocess.run(
-            program, stdout=nobody, stderr=subprocess.PIPE, text=True, check=False
+            program, stdout=broken, stderr=subprocess.PIPE, text=True, check=False
         )
     assert (done.returncode, done.stderr) == (FAILED, "")
 

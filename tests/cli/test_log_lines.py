@@ -73,7 +73,7 @@ def test_control_characters_are_escaped(
 
 
 def test_traceback_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
-    """It keeps its lines; the text of the exception may be somebody else's."""
+    """It keeps its lines; the text of the exception may come from elsewhere."""
     set_up_logging("text")
     try:
         raise ValueError("\x1b[31mred")

@@ -254,7 +254,7 @@ async def test_service_is_asked_where_pods_may_be_listed_only(
 
 
 async def test_token_is_shown_to_no_other_namespace(server: Server, tmp_path: Path) -> None:
-    """Somebody may have made a Service in the caller's namespace to collect tokens."""
+    """A tenant may have made a Service in the caller's namespace to collect tokens."""
     server.user, server.allowed = {"token": "t"}, set()
     server.services = {"shop": [answer()]}
     message = await refused(await server.start(tmp_path))
@@ -283,7 +283,7 @@ async def test_user_without_a_token_is_told_what_is_missing(
 
 
 async def test_controller_of_the_current_namespace_is_found(server: Server, tmp_path: Path) -> None:
-    """One that serves a namespace alone, by somebody who may do nothing elsewhere."""
+    """One that serves a namespace alone, by a user who may do nothing elsewhere."""
     server.pods, server.allowed = {"hotmap-a": answer()}, {"shop"}
     server.home = "shop"
     assert (await ask(await server.start(tmp_path)))["ready"]

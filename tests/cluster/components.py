@@ -30,7 +30,7 @@ class State(enum.StrEnum):
     NOT_STARTED = "not started"
     RUNNING = "running"
     PAUSED = "paused"
-    KILLED = "killed"  # it was started, nobody stopped it, and it is gone
+    KILLED = "killed"  # it was started, was not stopped, and is gone
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ def of_http(url: str, *, ca: Path | None = None, token: str | None = None) -> st
 
 
 def of_socket(path: Path) -> str | None:
-    """Ask whether somebody accepts connections on a Unix socket."""
+    """Ask whether a process accepts connections on a Unix socket."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(SECONDS)
         try:

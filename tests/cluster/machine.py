@@ -66,7 +66,7 @@ def require_disk(folder: Path, gib: float, purpose: str) -> None:
 
 
 def used_ports(ports: Iterable[int]) -> list[int]:
-    """List those of `ports` on which somebody already listens on this machine."""
+    """List those of `ports` on which a process already listens on this machine."""
     return [port for port in ports if not _can_listen(port)]
 
 

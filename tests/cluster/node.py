@@ -292,7 +292,7 @@ def _cni(where: Layout) -> dict[str, object]:
 
 
 def _kubelet_settings(where: Layout) -> dict[str, object]:
-    # Without CoreDNS, pods are told of an address where nobody listens: looking up a name then
+    # Without CoreDNS, pods are given an address without a listener: looking up a name then
     # fails at once, while an unserved service address would let it wait for 10 to 20 s.
     dns = layout.DNS_SERVICE_ADDRESS if where.settings.dns else layout.NODE_ADDRESS
     return {

@@ -70,7 +70,7 @@ def test_component_that_ignores_sigterm_is_killed_after_its_grace(processes: Pro
 
 
 def test_paused_component_can_be_stopped(processes: Processes) -> None:
-    """SIGTERM alone would wait in a frozen process until somebody continues it."""
+    """SIGTERM alone would wait in a frozen process until it is continued."""
     processes.start(sleeper())
     processes.pause("sleeper")
     processes.stop("sleeper", seconds=SECONDS)

@@ -41,7 +41,7 @@ def eventually(what: Callable[[], bool], told: str) -> None:
 
 
 def test_api_server_reports_pinned_release(plane: Cluster) -> None:
-    """Client and server, so that nobody measures another version than he thinks."""
+    """Client and server, so that the version measured is the version named."""
     found = json.loads(plane.kubectl("version", "--output=json"))
     wanted = f"v{versions.kubernetes().version}"
     assert found["clientVersion"]["gitVersion"] == wanted
@@ -144,7 +144,7 @@ def test_component_can_be_routed_through_fault_proxy(plane: Cluster) -> None:
 
 
 def test_only_components_with_a_kubeconfig_can_be_routed(plane: Cluster) -> None:
-    """etcd asks nobody."""
+    """etcd needs no other component."""
     with pytest.raises(TestBedError, match="etcd has no kubeconfig"):
         plane.route("etcd", "https://127.0.0.1:1")
     with pytest.raises(TestBedError, match=r"kubelet is not a component of this cluster; it has"):

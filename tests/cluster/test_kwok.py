@@ -27,7 +27,7 @@ def test_pods_of_a_deployment_become_ready(pretended: Cluster) -> None:
 
 
 def test_pod_can_be_deleted(pretended: Cluster) -> None:
-    """The last of the stages: nobody else would confirm the end of its containers."""
+    """The last of the stages: no other program confirms the end of its containers."""
     pretended.kubectl("run", "alone", "--image=none:1")
     pretended.kubectl("wait", "--for=condition=Ready", "pod/alone", "--timeout=30s")
     pretended.kubectl("delete", "pod", "alone", "--timeout=30s")

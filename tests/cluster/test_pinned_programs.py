@@ -44,7 +44,7 @@ def test_set_names_one_exact_version_and_has_its_sums(modules: ModuleSet) -> Non
 
 @pytest.mark.parametrize("modules", SETS, ids=lambda modules: modules.folder.name)
 def test_folder_is_named_after_release_line_it_pins(modules: ModuleSet) -> None:
-    """kubernetes-1.36 pins a 1.36 release, so that nobody finds another one there."""
+    """kubernetes-1.36 pins a 1.36 release, so that no other release is used."""
     assert modules.version.startswith(modules.folder.name.rpartition("-")[2] + ".")
 
 

@@ -248,13 +248,13 @@ async def test_agent_that_gives_no_answer_leaves_the_workload_unknown(
 
 
 async def test_answer_of_another_pod_does_not_count(world: World, agents: FakeAgents) -> None:
-    """An address may be another pod's by now, or somebody else's who listens there."""
+    """An address may be another pod's by now, or another process may listen there."""
     await followed(world)
     agent = await a_pod(world, agents)
     async with world.controller(pod_checks=QUICK) as controller:
         await world.quiet(controller)
         await edit(world, "size = 2")
-        agent.tell(await wait_for_nudge(world), uid="somebody-else")
+        agent.tell(await wait_for_nudge(world), uid="another-pod")
         document = await wait_for_state(world, controller, "unknown")
         assert "another pod answers at its address" in document["reason"]
 

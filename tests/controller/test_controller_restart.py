@@ -34,10 +34,10 @@ async def test_unchanged_workloads_are_not_logged(
     await world.workload()
     await _run_once(world)
     caplog.clear()
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG, "hotmap.controller.report.decision_log"):
         await _run_once(world)
-    said = [record for record in caplog.records if "is unchanged" in record.message]
-    assert [item.levelname for item in said] == ["DEBUG"]
+    lines = [record for record in caplog.records if "is unchanged" in record.message]
+    assert [item.levelname for item in lines] == ["DEBUG"]
 
 
 async def test_restart_changes_nothing(world: World) -> None:

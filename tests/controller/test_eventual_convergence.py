@@ -178,7 +178,7 @@ async def test_pods_converge_while_pods_are_replaced(world: World, seed: int) ->
 async def test_pods_converge_while_controllers_restart(world: World, seed: int) -> None:
     """Edits while it runs and while it is away, stopped at any moment.
 
-    Nothing is taken back here: what went and came back while nobody watched leaves no trace.
+    Nothing is taken back here: what was reverted while no watch was open leaves no trace.
     """
     numbers = itertools.count()
     chance = random.Random(seed)

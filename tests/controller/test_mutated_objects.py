@@ -1,4 +1,4 @@
-"""Whatever somebody writes into an object costs that object alone.
+"""Invalid content of an object affects that object alone.
 
 Real objects are changed at random places, as a tenant would who wants to stop the controller, and
 take the way that every object takes: decode, transform, store, snapshot, decision, status. Nothing

@@ -265,7 +265,7 @@ async def test_policy_refuses_the_nudge(world: World) -> None:
 @hurried
 @pytest.mark.parametrize("code", [429, 500, 503])
 async def test_failed_nudge_is_retried(world: World, code: int) -> None:
-    """That pod alone is tried again until it is told; nobody calls it a refusal."""
+    """That pod alone is retried until it succeeds; it is not reported as a refusal."""
     failing = {"web-2": 3}
 
     async def fail(plural: str, namespace: str | None, name: str, patch: Any) -> None:
@@ -386,7 +386,7 @@ async def test_agent_gets_payload_digests(world: World, monkeypatch: pytest.Monk
 
 
 async def test_pod_without_agent_gets_no_digests(world: World) -> None:
-    """Nobody would read them."""
+    """No process would read them."""
     await world.config_map(LEVEL="info")
     await world.workload(spec=files(), annotations=REREADS)
     await world.pod("web-1")

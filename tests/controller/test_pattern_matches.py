@@ -1,4 +1,4 @@
-"""Name patterns of one namespace hold up nobody else, and are matched in the end."""
+"""Name patterns of one namespace do not delay others, and are matched in the end."""
 
 from __future__ import annotations
 

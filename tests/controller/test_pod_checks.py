@@ -95,7 +95,7 @@ async def test_younger_pods_are_current(world: World, after: float) -> None:
 
 
 async def test_reports_are_not_repeated_after_restart(world: World) -> None:
-    """The record tells that somebody has looked."""
+    """The record says that the pods were checked."""
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.pod("web-1")
@@ -124,7 +124,7 @@ async def test_current_workload_is_not_checked_again_after_restart(
 
 
 async def test_latent_workload_becomes_current_after_restart(world: World) -> None:
-    """Looks go on, with growing pauses, until somebody has restarted them."""
+    """Checks go on, with growing pauses, until the pods were restarted."""
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.pod("web-1")
@@ -164,7 +164,7 @@ async def test_workload_without_replicas_costs_no_request(world: World) -> None:
 
 
 async def test_pod_checks_can_be_disabled(world: World) -> None:
-    """With none a second nobody is looked at, and nobody is called current for that."""
+    """With a rate of zero no pods are checked, and no workload is called current for that."""
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.pod("web-1")
@@ -242,7 +242,7 @@ async def partly(world: World, kind: str, updated: int, **spec: Any) -> None:
 async def test_rollout_progress_is_reported(
     world: World, kind: str, fields: Object, updated: int, state: str, reason: str
 ) -> None:
-    """Somebody has to go on; the status says who, and how many pods are left."""
+    """A user has to act; the status says which, and how many pods are left."""
     await world.config_map(LEVEL="info")
     await world.workload(kind=kind, replicas=3, **fields)
     async with world.controller(pod_checks=SOON._replace(initial_delay=30)) as controller:
@@ -327,7 +327,7 @@ async def test_stateful_set_stuck_on_bad_value_is_reported(
 
 
 async def test_notify_only_workload_is_latent(world: World) -> None:
-    """Strategy notify: nobody acts, so it takes effect at the next restart; no second Event."""
+    """Strategy notify: no rollout, so it takes effect at the next restart; no second Event."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations={**FOLLOW, "hotmap.dev/strategy": "notify"})
     await world.pod("web-1", started=time.time() + 2)

@@ -157,7 +157,7 @@ async def test_source_changes_move_with_records(world: World) -> None:
 
 
 async def test_old_source_changes_are_dropped_and_count_is_bounded(world: World) -> None:
-    """An hour later nobody asks; of very many sources the latest are kept."""
+    """They expire after an hour; of very many sources the latest are kept."""
     shards = await loaded(world)
     for number in (1, 2, 1):
         shards.records.put_changes(seen(number, 10.0 * number))
@@ -322,7 +322,7 @@ async def test_workload_whose_state_is_too_large_gets_an_event(world: World) -> 
 
 
 async def test_unwritten_records_are_kept_for_the_next_term(world: World) -> None:
-    """An outage ends a term before its records are written; nobody else leads in between."""
+    """An outage ends a term before its records are written; no other leads in between."""
     shards = await loaded(world)
     shards.records.put(record(1, "a"))
     assert await shards.flush()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from tests.controller.world import NAMESPACE, REREADS, Object, World, both
 
-#: What each writes into a pod template, and as whom.
+#: What each writes into a pod template, and under which field manager.
 ANOTHER = ("hotmap", {"metadata": {"annotations": {"hotmap.dev/revision": "zzzz.theirs"}}})
 RELOADER = ("Reloader", {"metadata": {"annotations": {"reloader.stakater.com/x": "1"}}})
 
 
 async def _write(world: World, by: tuple[str, Object], *, ago: float) -> None:
-    """Let somebody write into web's pod template, some seconds ago."""
+    """Write into web's pod template as another field manager, some seconds ago."""
     manager, template = by
     world.registry.ahead = -ago
     try:

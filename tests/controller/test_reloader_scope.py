@@ -94,7 +94,7 @@ async def test_namespaces_by_label(world: World) -> None:
 
 
 async def test_sources_by_label(world: World) -> None:
-    """Others are not watched; that they are not seen keeps nobody from a rollout."""
+    """Others are not watched; that they are not seen prevents no rollout."""
     await world.config_map("app", LEVEL="info")
     await world.config_map("other", LEVEL="info")
     await label(world, "configmaps", "default", "app", reload="yes")

@@ -1,4 +1,4 @@
-"""The index finds the users of a source, and nobody else, by little more than a number."""
+"""The index finds the consumers of a source, and no others, from compact keys."""
 
 from __future__ import annotations
 

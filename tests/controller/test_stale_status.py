@@ -1,6 +1,6 @@
 """The status of workloads whose sources changed unnoticed, or whose controller knows too little.
 
-Whoever asks right after an edit must not be told that the content before is current: the watch may
+A query right after an edit must not return that the content before is current: the watch may
 not have delivered the edit, the decision may not be made, and the controller that answers may not
 be the leader any more.
 """

@@ -203,7 +203,7 @@ async def test_creation_and_deletion_are_sent(
 
 
 async def test_metadata_change_is_not_sent(world: World, receiver: Receiver) -> None:
-    """Labels and annotations are nobody's business."""
+    """Changes of labels and annotations send nothing."""
     await world.config_map(LEVEL="info")
     async with controller(world, changes(receiver)) as running:
         await world.quiet(running)

@@ -74,7 +74,7 @@ def assess_change(
 ) -> Assessment:
     """Assess a consumer to which `before` was applied (None: no record) and that finds `now`.
 
-    `started` are the starts of its pods; None says that nobody has looked.
+    `started` are the starts of its pods; None says that they were not checked.
     """
     record = (
         before if isinstance(before, Record) or before is None else applied_record(who, *before)

@@ -73,7 +73,7 @@ def test_deployment_annotations_override_the_rollouts() -> None:
 
 @pytest.mark.parametrize("kind", ["PodTemplate", "ReplicaSet"])
 def test_template_of_an_unsupported_kind_is_reported(kind: str) -> None:
-    """Argo takes these too; nobody writes them, so the Rollout hears of it."""
+    """Argo takes these too; no writer of the spec, so the Rollout is patched."""
     policy = read_policy(rollout(template_in=(kind, "web"), annotations=FOLLOW))
     assert [problem.message for problem in policy.problems] == [
         f"its pod template is that of {kind} shop/web, which is not a Deployment; "

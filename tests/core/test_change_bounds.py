@@ -18,7 +18,7 @@ from hotmap.core.decide.source_changes import (
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import ObservedChange, SourceRecord, Window
 
-#: A pod spec that reads every data key, so that a removed one is missed by nobody.
+#: A pod spec that reads every data key, so that a removed one always matters.
 EVERY_KEY = """
     containers:
     - {name: web, envFrom: [{configMapRef: {name: app}}]}
@@ -94,7 +94,7 @@ def test_witnessed_removal_right_after_an_edit_is_no_older_than_it_was_seen() ->
 
 
 def test_unwitnessed_removal_has_no_bound() -> None:
-    """A source that moved without a newer time: nobody knows when."""
+    """A source that moved without a newer time: the time is unknown."""
     removed = app({"a": "1"})
     assert bound_change(removed, record(BEFORE, 100.0), ChangeSummary()).changed_at is None
 
@@ -155,7 +155,7 @@ def test_unwitnessed_write_before_the_gap_leaves_no_window() -> None:
 
 
 def test_version_that_was_recorded_leaves_no_window() -> None:
-    """Nothing happened to the source while nobody watched."""
+    """Nothing happened to the source while it was not watched."""
     assert seen(BEFORE, record(BEFORE, 100.0), gap=GAP) == ChangeSummary()
 
 
@@ -232,7 +232,7 @@ def test_new_use_is_bounded_by_the_listing_after_an_older_sighting() -> None:
 
 
 def test_new_use_keeps_the_bound_of_a_sighting_that_is_as_new_as_the_listing() -> None:
-    """Nothing moved while nobody watched."""
+    """Nothing moved while it was not watched."""
     saved = (ObservedChange(501.0, "7", frozenset("a"), 500.0),)
     known = seen(AFTER, None, saved=saved, gap=GAP)
     assert known.unobserved_by is None
@@ -240,7 +240,7 @@ def test_new_use_keeps_the_bound_of_a_sighting_that_is_as_new_as_the_listing() -
 
 
 def test_new_use_of_a_consumer_without_record_has_no_bound_of_a_gap() -> None:
-    """Nobody watched for it before, so nothing is known of what it had."""
+    """It was not watched before, so its earlier content is unknown."""
     history = SourceHistory(gap=GAP)
     assert summarize_changes(AFTER, None, history, is_known=False).unobserved_by is None
 

@@ -196,7 +196,7 @@ TOLD = DESIRED.target
     [
         pytest.param(TOLD, True, State.WAITING, id="its agent was told"),
         pytest.param(TOLD, False, State.LATENT, id="no agent may restart it"),
-        pytest.param(None, True, State.LATENT, id="nobody told its agent"),
+        pytest.param(None, True, State.LATENT, id="its agent was not nudged"),
         pytest.param(TOLD._replace(frozen="old"), True, State.LATENT, id="it was told before"),
     ],
 )
@@ -326,7 +326,7 @@ LATENT = ConsumerStatus(State.LATENT, "1 of 2 pods …", 1)
         pytest.param(DONE, PodCheck.LATENT, LATENT, behind(), State.LATENT, id="latent"),
         pytest.param(DONE, PodCheck.LATENT, None, behind(), State.LATENT, id="latent, as recorded"),
         pytest.param(
-            DONE, PodCheck.CURRENT, None, behind(), State.WAITING, id="a rollout of somebody else"
+            DONE, PodCheck.CURRENT, None, behind(), State.WAITING, id="a rollout of another writer"
         ),
         pytest.param(
             DONE,

@@ -290,7 +290,7 @@ class Controller:
         return assessment, plan, facts.revision
 
     def writer_conflict(self) -> WriterConflict | None:
-        """Find what somebody else wrote into the template."""
+        """Find what another writer put into the template."""
         cluster = self.cluster
         return find_writer_conflict(
             cluster.observed(), self.record, own_keys={KEY.id}, now=cluster.now
@@ -485,7 +485,7 @@ class Convergence(RuleBasedStateMachine):
     @precondition(lambda self: self.cluster.now >= self.changed_at + KEPT_AFTER)
     @rule(key=st.sampled_from((ONE, TWO)), back=st.integers(1, 3), pause=st.sampled_from((0.1, 70)))
     def revert_while_down(self, key: ObjectKey, back: int, pause: float) -> None:
-        """Write a source that nobody watches; the next controller looks at everything at once."""
+        """Write a source while no controller watches; the next one reads everything at once."""
         if key in self.cluster.data and len(self.past[key]) >= back:
             self.controller.go_down()
             self.write(key, self.past[key][-back], seen=False)
@@ -539,7 +539,7 @@ class Convergence(RuleBasedStateMachine):
         self.rollouts += ActionType.ROLLOUT in acts and not assessment.distinct
         self.rewritten_revision &= ActionType.ROLLOUT not in acts
         if not self.rewritten_revision:
-            assert self.controller.writer_conflict() is None, "nobody else wrote the template"
+            assert self.controller.writer_conflict() is None, "no other writer changed the template"
         self.causes += crash
         assert self.rollouts <= self.causes, plan.reason
         if plan.settles and plan.verdict is not Verdict.HOLD:

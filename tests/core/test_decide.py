@@ -41,7 +41,7 @@ def edited(*, now: float, first: float | None, last: float | None, policy: Polic
         pytest.param(982.0, 999.0, 2.0, id="edits go on for longer than the bound"),
         pytest.param(990.0, 994.9, None, id="quiet for long enough"),
         pytest.param(990.0, 995.03, None, id="the clocks differ by a moment"),
-        pytest.param(None, None, None, id="nobody saw the change"),
+        pytest.param(None, None, None, id="change not observed"),
         pytest.param(4600.0, 4600.0, None, id="the clock was set back by an hour"),
     ],
 )

@@ -129,7 +129,7 @@ def test_selections_ignore_order(marks: list[tuple[str, bool, bytes]]) -> None:
 
 
 def test_another_key_gives_other_fingerprints() -> None:
-    """Without the key nobody can test a guess, and texts say which key was used."""
+    """Without the key no guess can be tested, and texts say which key was used."""
     source = source_from_config_map(config_map(data={"a": "1"}), [KEY, OTHER_KEY])
     under = [fingerprint_of(source, [EVERY_KEY], key) for key in (KEY, OTHER_KEY)]
     assert under[0] != under[1]

@@ -58,9 +58,9 @@ def limited(
         # The sixth in ten minutes is held until the first of the five is ten minutes old.
         ("ABABAB", 20, "A", WINDOW - 80),
         ("ABCABC", 100, "A", WINDOW - 400),
-        # Content that was not among them is let through: somebody mends it.
+        # Content that was not among them is let through: it is a correction.
         ("ABABAB", 20, "C", None),
-        # In more than ten minutes it is nobody's business.
+        # In more than ten minutes it is not flapping.
         ("ABABAB", 151, "A", None),
         # A person's own edits.
         ("ABCDEFGH", 61, "I", None),

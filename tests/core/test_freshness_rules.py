@@ -50,7 +50,7 @@ from hotmap.core.model.state import UNVOUCHED
         pytest.param(500, 499, Verdict.ADOPT, id="we wrote after the change"),
         pytest.param(500, 500, Verdict.ADOPT, id="in the same second"),
         pytest.param(499, 500, Verdict.FROZEN, id="before it: an undo brought the revision back"),
-        pytest.param(None, 500, Verdict.FROZEN, id="never: somebody else wrote it"),
+        pytest.param(None, 500, Verdict.FROZEN, id="never: another writer wrote it"),
         pytest.param(500, None, Verdict.FROZEN, id="the time of the change is unknown"),
     ],
 )

@@ -52,7 +52,7 @@ def test_deleted_source_that_returns_with_other_content_is_a_change() -> None:
         pytest.param(OPTIONAL_ENV, False, Verdict.UP_TO_DATE, id="environments stay"),
         pytest.param(OPTIONAL_FILES, False, Verdict.LIVE, id="files go away"),
         pytest.param(OPTIONAL_BOTH, False, Verdict.LIVE, id="both"),
-        pytest.param(OPTIONAL_FILES, True, Verdict.UP_TO_DATE, id="files that nobody re-reads"),
+        pytest.param(OPTIONAL_FILES, True, Verdict.UP_TO_DATE, id="files that are not re-read"),
     ],
 )
 def test_deleted_optional_source(spec: str, live_needs_rollout: bool, verdict: Verdict) -> None:
@@ -69,7 +69,7 @@ def test_deleted_optional_source(spec: str, live_needs_rollout: bool, verdict: V
         pytest.param(OPTIONAL_ENV, False, A, Verdict.UP_TO_DATE, id="environment, the same"),
         pytest.param(OPTIONAL_ENV, False, B_FROZEN, Verdict.FROZEN, id="environment, other"),
         pytest.param(OPTIONAL_FILES, False, A, Verdict.LIVE, id="files come back"),
-        pytest.param(OPTIONAL_FILES, True, A, Verdict.UP_TO_DATE, id="nobody noticed"),
+        pytest.param(OPTIONAL_FILES, True, A, Verdict.UP_TO_DATE, id="not noticed"),
         pytest.param(OPTIONAL_BOTH, False, A, Verdict.LIVE, id="both, the same"),
         pytest.param(OPTIONAL_BOTH, False, B_FROZEN, Verdict.FROZEN, id="both, other"),
     ],

@@ -21,7 +21,7 @@ USES = st.builds(
 
 @given(st.lists(USES, max_size=6))
 def test_packed_uses_are_unpacked(uses: list[Use]) -> None:
-    """Every use comes back as it was, in its order, as often as somebody asks."""
+    """Every use comes back as it was, in its order, as often as it is read."""
     packed = pack_uses(uses)
     assert list(packed) == uses
     assert list(packed) == uses

@@ -98,7 +98,7 @@ RESTARTER = {"agent": "restart=supervised"}
             LIVE,
             (ROLLOUT,),
             f"{FILE_CAUSE}: rolling out, since the application is not known to reload files",
-            id="live, nobody re-reads",
+            id="live, never re-read",
         ),
         pytest.param(
             {"rereads": "true"},
@@ -395,7 +395,7 @@ def test_kinds_without_rollout_take_live_changes(kind: str) -> None:
 
 
 def test_named_source_rolls() -> None:
-    """Nobody knows how a source is read that is named and not referenced, so pods are replaced."""
+    """How a source is read that is named and not referenced is unknown, so pods are replaced."""
     plan = planned(opted_in("Deployment", "", {"follow": "configmap/app"}), LIVE)
     assert plan.actions == (ROLLOUT,)
     assert plan.reason == ("ConfigMap shop/app app.yaml changed (named by annotation): rolling out")

@@ -214,7 +214,7 @@ def test_node_clock_offset_cancels_out(skew: int, waited: int, span: Span) -> No
     ],
 )
 def test_pod_waiting_for_node_widens_bounds(skew: int, member: dict[str, Any], span: Span) -> None:
-    """Between creation and scheduling nobody knows what its node did: both bounds stay."""
+    """What its node did between creation and scheduling is unknown: both bounds stay."""
     member |= {"started": member["started"] + skew}
     (start,) = pod_starts(deployment(ENV), [pod(created=1000, **member)])
     assert start.containers == (span,)
@@ -236,7 +236,7 @@ def test_pod_waiting_for_node_widens_bounds(skew: int, member: dict[str, Any], s
         pytest.param(
             pod(created=1000, started=None, containers={"web": 1200}, reported=1500),
             Span(1000, 1501),
-            id="nobody knows when the node took it",
+            id="unknown when the node took it",
         ),
         pytest.param(
             pod(created=1000, started=1000, containers={"web": 400}),

@@ -85,10 +85,10 @@ def only(
         pytest.param(ENV_WISH, 999, Confidence.UNKNOWN, id="before the change"),
         pytest.param(ENV_WISH, None, Confidence.UNKNOWN, id="not started yet"),
         pytest.param(
-            FILES_AT_START, 1002, Confidence.PROVEN, id="files that nobody re-reads, after"
+            FILES_AT_START, 1002, Confidence.PROVEN, id="files that are not re-read, after"
         ),
         pytest.param(
-            FILES_AT_START, 999, Confidence.UNKNOWN, id="files that nobody re-reads, before"
+            FILES_AT_START, 999, Confidence.UNKNOWN, id="files that are not re-read, before"
         ),
         pytest.param(desired(""), 1, Confidence.PROVEN, id="no source is read at all"),
         pytest.param(
@@ -130,7 +130,7 @@ def test_template_revision_is_evidence_for_its_pods(
         pytest.param({"written_at": 1000}, True, id="written in the second of the change"),
         pytest.param({"written_at": 1005}, True, id="written after the change"),
         pytest.param({"written_at": 999}, False, id="written before the change"),
-        pytest.param({"written_at": None}, False, id="written by nobody of us"),
+        pytest.param({"written_at": None}, False, id="not written by hotmap"),
         pytest.param({"written_at": 1005, "rolling": True}, False, id="older pods are left"),
     ],
 )
@@ -280,7 +280,7 @@ def test_files_are_projected_by_nudge_or_sync_period(
         pytest.param(1001, 1004, Confidence.INFERRED, id="long enough ago"),
         pytest.param(1088, 1089, Confidence.UNKNOWN, id="late, and a moment ago"),
         pytest.param(1090, 1092, Confidence.INFERRED, id="late, and the kubelet's period is over"),
-        pytest.param(None, NOW, Confidence.UNKNOWN, id="nobody knows when"),
+        pytest.param(None, NOW, Confidence.UNKNOWN, id="time unknown"),
         pytest.param(None, 1092, Confidence.INFERRED, id="and the kubelet's period is over"),
     ],
 )
@@ -440,7 +440,7 @@ def test_waiting_reason_is_that_of_the_first_container_not_running(
 
 
 def test_metadata_alone_proves_nothing() -> None:
-    """Nobody saw the last change, and a removed data key would not have moved its time."""
+    """The last change was not observed, and a removed data key would not have moved its time."""
     every_key = "containers: [{name: web, envFrom: [{configMapRef: {name: app}}]}]"
     estimated = desired(every_key)._replace(estimated=True)
     for at in (1001.0, 1002.0, 2000.0):

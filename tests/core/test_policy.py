@@ -279,7 +279,7 @@ def test_invalid_value_is_reported_and_read_safely(
 
 
 def test_exclude_that_cannot_be_read_excludes_everything() -> None:
-    """Somebody wanted to be left alone; a slip in the list does not take that away."""
+    """The workload opted out; a mistake in the list does not change that."""
     read = policy({"follow": "auto", "exclude": "secret/db, app"})
     assert [problem.message for problem in read.problems] == [
         'annotation hotmap.dev/exclude: invalid item "app": expected configmap/NAME or '

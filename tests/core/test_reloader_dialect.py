@@ -288,7 +288,7 @@ def test_pause_period(place: str, text: str, seconds: float) -> None:
     ],
 )
 def test_pause_period_that_cannot_be_read(text: str, complaint: str) -> None:
-    """It is told, and the ordinary settle time counts; nobody else is concerned."""
+    """It is reported, and the ordinary settle time counts; no other workload is concerned."""
     policy = read_policy(deployment(annotations={AUTO: "true", PAUSE: text}))
     assert policy.settle == Policy().settle
     assert policy.opted_in
@@ -388,7 +388,7 @@ PAUSED_AT = "deployment.reloader.stakater.com/paused-at"
             "Deployment", True, {PAUSED_AT: "1970-01-01T00:10:00Z"}, 600.0, id="no period"
         ),
         pytest.param("Deployment", True, {PAUSED_AT: "?", PAUSE: "5m"}, 300.0, id="unreadable"),
-        pytest.param("Deployment", True, {PAUSE: "5m"}, None, id="paused by somebody else"),
+        pytest.param("Deployment", True, {PAUSE: "5m"}, None, id="paused by a user"),
         pytest.param("Deployment", False, {PAUSED_AT: "1970-01-01T00:10:00Z"}, None, id="running"),
         pytest.param("StatefulSet", True, {PAUSED_AT: "1970-01-01T00:10:00Z"}, None, id="kind"),
     ],

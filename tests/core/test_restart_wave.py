@@ -49,7 +49,7 @@ def pods(text: str) -> list[RestartPod]:
         ("r? r r", 1, "", False),
         ("r+ r! r", 1, "2", False),
         ("r! r! r!", 1, "", False),
-        # A pod that is down serves nobody: it is told at once, and counts.
+        # A pod that is down serves no requests: it is nudged at once, and counts.
         ("n r r", 1, "0", False),
         ("r n r", 2, "1 0", False),
         ("n n n", 1, "0 1 2", False),

@@ -128,7 +128,7 @@ def test_rollout_is_waited_for_first() -> None:
     ("live_needs_rollout", "verdict"), [(False, Verdict.UP_TO_DATE), (True, Verdict.FROZEN)]
 )
 def test_files_that_are_reread_leave_no_window(live_needs_rollout: bool, verdict: Verdict) -> None:
-    """Files come back by themselves; only where nobody re-reads them may a pod be stale."""
+    """Files come back by themselves; only where they are not re-read may a pod be stale."""
     assert (
         assess_change(FILES, started=105, live_needs_rollout=live_needs_rollout).verdict is verdict
     )

@@ -240,7 +240,7 @@ def test_expansion_follows_kubernetes_grammar(text: str, names: list[str]) -> No
             [f"live ConfigMap/app a: {AT}", f"live Secret/db all optional: {AT}"],
             id="projected: each of its sources",
         ),
-        pytest.param(CONFIG, "args: []", [], id="a volume that nobody mounts is no use"),
+        pytest.param(CONFIG, "args: []", [], id="a volume that is not mounted is no use"),
         pytest.param("[]", MOUNT, [], id="a mount without its volume is none"),
         pytest.param("[{name: v, emptyDir: {}}]", MOUNT, [], id="another kind of volume is none"),
         pytest.param(

@@ -71,7 +71,7 @@ def found(who: Consumer, record: Record | None = RECORD, now: float = NOW) -> Wr
         pytest.param(web("", generation=3), Kind.REMOVED, id="stripped, and vouched for since"),
         pytest.param(web("k.x", ("argocd", 10, REVISION)), Kind.OVERWRITTEN, id="with our key"),
         pytest.param(web("z.x", ("argocd", 10, REVISION)), Kind.OVERWRITTEN, id="forged"),
-        pytest.param(web("k.x"), Kind.OVERWRITTEN, id="by nobody who is named"),
+        pytest.param(web("k.x"), Kind.OVERWRITTEN, id="by an unnamed writer"),
         pytest.param(web("z.x", ("hotmap", 4900, REVISION)), Kind.HOTMAP, id="a foreign key"),
         pytest.param(
             web("k.now", ("hotmap", 10, REVISION), ("Reloader", 4900, VARIABLE)),

@@ -25,7 +25,7 @@ FOLLOW = {"metadata": {"annotations": {"hotmap.dev/follow": "auto"}}}
 def namespaced(
     real_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installation]:
-    """Installed by somebody who is `admin` of one namespace and nothing else."""
+    """Installed by a user who is `admin` of one namespace and nothing else."""
     namespace = f"team-{uuid.uuid4().hex[:8]}"
     real_cluster.kubectl("create", "namespace", namespace)
     try:
@@ -50,7 +50,7 @@ def namespaced(
 
 
 def as_user(cluster: Cluster, user: str, path: Path) -> Path:
-    """Write a kubeconfig with which the administrator is somebody else."""
+    """Write a kubeconfig that impersonates another user."""
     settings = yaml.safe_load(cluster.kubeconfig.read_text())
     for entry in settings["users"]:
         entry["user"]["as"] = user

@@ -82,7 +82,7 @@ def test_on_everybodys_objects() -> None:
 def test_on_everybodys_objects_in_one_namespace() -> None:
     """The Role of the namespaced installation is the same for what lies in every namespace.
 
-    Argo Rollouts may not exist, and nobody can grant rights on them who has not got them himself.
+    Argo Rollouts may not exist, and a user can grant only rights that he has.
     """
     elsewhere = ("namespaces", "rollouts")
     wanted = {right for right in listed(own=False) if right.resource not in elsewhere}

@@ -1,4 +1,4 @@
-"""`hotmap status` on a real Kubernetes by somebody who may view one namespace and nothing else.
+"""`hotmap status` on a real Kubernetes by a user who may view one namespace and nothing else.
 
 The command finds the controller's Service, and its token goes there through the API server's proxy.
 """

@@ -52,6 +52,11 @@ PLAIN = {
     r"the words of (?:its|a|the) (?:check|agent)s?": "the output of its check",
     r"(?:check|checker|agent)'s words": "the output of its check",
     r"stops nobody|restarts nobody|disturbs nobody|holds nobody": "has no effect",
+    r"(?:while|when|where|that|so) (?:nobody|somebody)": "name the process, user or client",
+    r"(?:nobody|somebody) (?:else )?(?:has|is|may|reads?|writes?|wrote|asks?|knows?|watche[ds])": (
+        "name the process, user or client"
+    ),
+    r"for one in|as one:|lambda one:": "name the variable after what it holds",
     r"stor(?:y|ies) (?:about|on|with|plays?)": "scenario",
 }
 

@@ -186,7 +186,7 @@ async def test_server_restart_keeps_the_leader() -> None:
 async def test_no_leader_during_long_outage(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Six durations, as 60 s are to 10 s; then somebody leads, and few lines were logged."""
+    """Six durations, as 60 s are to 10 s; then one leads, and few lines were logged."""
     async with election(FAST) as held:
         first, second = await held.started("a", "b")
         await held.known_to(second, holder="a")

@@ -156,7 +156,7 @@ async def test_installed_kind_is_watched(server: FaultServer) -> None:
 
 
 async def test_reinstalled_kind_is_watched_again(server: FaultServer) -> None:
-    """Nothing of it is known any more, nobody watches it, and listeners hear of each object."""
+    """It is not watched, nothing of it is kept, and listeners are called for each object."""
     gone: list[str] = []
     async with watched(server, there) as kind:
         await kind.until(lambda: kind.names() == {"a", "b"})
@@ -212,7 +212,7 @@ async def test_forbidden_discovery_does_not_delay_others(server: FaultServer) ->
 
 
 async def test_unreachable_server_has_not_answered(truth: Truth) -> None:
-    """Whether the kind is there is not known, so nobody acts on an empty store."""
+    """Whether the kind is there is unknown, so an empty store has no consequence."""
     async with FaultServer(truth) as server:
 
         async def hang_up(exchange: Exchange) -> None:
@@ -227,7 +227,7 @@ async def test_unreachable_server_has_not_answered(truth: Truth) -> None:
 
 
 async def test_forbidden_kind_is_reported(server: FaultServer) -> None:
-    """The refusal is shown, and keeps nobody waiting."""
+    """The refusal is shown, and the start does not wait."""
     server.script("stream", *[forbidden] * 1000)
     async with watched(server, there) as kind:
         await kind.presence.answered.wait()

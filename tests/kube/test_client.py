@@ -230,7 +230,7 @@ VERSIONED = {"metadata": {"resourceVersion": "7"}}
 async def test_only_idempotent_writes_are_retried(
     server: FaultServer, call: Call, requests: int
 ) -> None:
-    """After a 500 nobody knows whether it was done; a precondition finds out."""
+    """After a 500 it is unknown whether it was done; a precondition finds out."""
     server.script("other", *[broken] * 10)
     async with client(server) as api:
         with pytest.raises(Unavailable):

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.real_time
 FAST = LeaseTiming(duration=1, renew_deadline=0.7, retry=0.1)
 #: A busy machine is not taken for a dead one.
 CALM = LeaseTiming(duration=4, renew_deadline=3, retry=0.1)
-#: Nothing runs out and nobody looks by itself while a test lasts.
+#: No period ends and no read is started by itself while a test lasts.
 PATIENT = LeaseTiming(duration=60, renew_deadline=50, retry=40)
 
 MICRO_TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z"
@@ -110,7 +110,7 @@ async def test_standby_takes_over_from_a_leader_that_vanished() -> None:
 
 @pytest.mark.parametrize("count", [3, 8])
 async def test_one_of_many_candidates_leads(count: int) -> None:
-    """Both at a Lease that nobody has created and at one that nobody holds."""
+    """Both at a Lease that does not exist and at one without a holder."""
     async with election(CALM) as held:
         candidates = [await held.candidate(f"c{number}") for number in range(count)]
         for candidate in candidates:
@@ -206,7 +206,7 @@ async def test_deleting_a_lease_does_not_end_what_its_holder_was_promised() -> N
     ],
 )
 async def test_lease_with_invalid_content_is_acquired_after_expiry(spec: Any) -> None:
-    """Whatever somebody wrote into it."""
+    """Whatever was written into it."""
     async with election(FAST) as held:
         await held.put(spec)
         [candidate] = await held.started("a")
@@ -293,7 +293,7 @@ async def test_work_that_fails_releases_the_lease() -> None:
 
 
 async def test_lease_is_held_until_the_work_is_cleaned_up() -> None:
-    """However long that takes: nobody else works meanwhile."""
+    """However long that takes: no other process works meanwhile."""
     async with election(FAST) as held:
         first, second = await held.started("a", "b")
         await held.known_to(second, holder="a")
@@ -324,7 +324,7 @@ async def test_lease_that_is_lost_during_the_cleaning_up_is_not_ours() -> None:
 
 
 async def test_former_leader_competes_again_after_cleanup() -> None:
-    """Until then it is no candidate, even when nobody else is."""
+    """Until then it is no candidate, even when there is no other."""
     async with election(FAST) as held:
         [leader] = await held.started("a")
         leader.cleaning = 3.0 * FAST.duration
@@ -402,7 +402,7 @@ def test_durations_that_cannot_work_are_refused(timing: LeaseTiming) -> None:
 
 
 def test_empty_identity_is_refused() -> None:
-    """In a Lease it would say that nobody leads."""
+    """In a Lease it would say that there is no leader."""
     client = Client(ClusterConfig("http://127.0.0.1:1", "the test", BearerToken("t")))
     with pytest.raises(ValueError, match="identity"):
         LeaderElector(client, ObjectKey("Lease", "default", "x"), identity="")

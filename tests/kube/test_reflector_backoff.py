@@ -47,7 +47,7 @@ def test_short_watches_are_resumed_with_backoff(error: HotmapError | None) -> No
 
 
 def test_watch_that_a_proxy_ends_every_minute_is_resumed_at_once() -> None:
-    """One attempt a minute burdens nobody, and an edit must not wait for a pause."""
+    """One attempt a minute costs little, and an edit must not wait for a pause."""
     assert set(pauses(60.0, None)) == {0.0}
 
 

@@ -42,7 +42,7 @@ def test_listeners_get_old_and_new(store: Store[str], record_changes: list[Chang
 def test_complete_list_deletes_what_it_does_not_have(
     store: Store[str], record_changes: list[Change]
 ) -> None:
-    """What vanished while nobody watched is told as if it had just been deleted."""
+    """What was deleted without a watch is reported as if it had just been deleted."""
     store.put(A, "x")
     store.put(B, "y")
     record_changes.clear()

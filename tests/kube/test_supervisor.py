@@ -98,7 +98,7 @@ async def test_supervisor_accepts_a_return_where_it_is_allowed(
 
 
 async def test_supervisor_stops_a_task_that_waits_for_its_restart(supervisor: Supervisor) -> None:
-    """Nothing is left of it, and nobody calls it failing any more."""
+    """Nothing is left of it, and it is not called failing any more."""
     tasks = Supervisor(pause_first=60, pause_last=60).tasks()
     work = Work(1, ValueError())
     tasks.start("worker", work)

@@ -102,6 +102,6 @@ async def test_failed_event_write_is_ignored() -> None:
     registry, obj = await _registry()
     lost = {**obj, "metadata": {**obj["metadata"], "namespace": "gone"}}
     async with _recorder(registry, [NOW]) as recorder:
-        recorder.event(lost, "Normal", "Lost", "nobody reads this")
-        recorder.event(obj, "Normal", "Kept", "somebody reads this")
+        recorder.event(lost, "Normal", "Lost", "this is not read")
+        recorder.event(obj, "Normal", "Kept", "this is read")
         assert [event["reason"] for event in await _written(registry, 1)] == ["Kept"]

@@ -20,7 +20,7 @@ from tools.release.image import agent_image, controller_image
 pytestmark = pytest.mark.slow
 
 LABELS = {"org.opencontainers.image.version": "7"}
-#: What nobody who gets into the container should find.
+#: What must not be in the container's image.
 _TOOLS = {"sh", "bash", "dash", "busybox", "env", "apt", "dpkg", "perl", "pip", "pip3"}
 
 

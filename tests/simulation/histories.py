@@ -24,7 +24,7 @@ class HistoryResult(NamedTuple):
     reason: str
     #: What pods hold that is not the present content.
     stale: tuple[str, ...]
-    #: Whether new pods could not start, or wait for somebody.
+    #: Whether new pods could not start, or wait for a user.
     blocked: bool
     rollouts: int
     #: What happened, in words.

@@ -72,7 +72,7 @@ class ControllerProcess:
         )
         self._log = log
         self._process: asyncio.subprocess.Process | WarmProcess | None = None
-        #: What its endpoints answered whenever somebody looked.
+        #: What its endpoints answered whenever they were read.
         self._shown: list[str] = []
 
     async def __aenter__(self) -> Self:

@@ -135,7 +135,7 @@ def large_annotations() -> list[Object]:
 
 
 def foreign_content() -> list[Object]:
-    """ConfigMaps of megabytes that nobody uses, in one key or in very many."""
+    """ConfigMaps of megabytes without a consumer, in one key or in very many."""
     return [
         *(config_map(f"large-{n}", {"a": "x" * 900_000}) for n in range(3)),
         *(config_map(f"many-{n}", {f"k{k}": "" for k in range(5_000)}) for n in range(10)),

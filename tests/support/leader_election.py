@@ -255,7 +255,7 @@ class Election:
         return [leaders for _, leaders in self.history if len(leaders) > 1]
 
     def successions(self) -> list[str]:
-        """List who led, in order, without the times at which nobody did."""
+        """List who led, in order, without the times without a leader."""
         return [leaders[0] for _, leaders in self.history if leaders]
 
     async def record_leaders(self) -> None:

@@ -43,7 +43,7 @@ def _served(number: int, dice: random.Random) -> Object:
 
 
 def deployment(name: str, dice: random.Random) -> Object:
-    """Make one Deployment that nobody has told hotmap about."""
+    """Make one Deployment that has not opted in."""
     labels = {
         "app.kubernetes.io/name": name,
         "app.kubernetes.io/instance": f"{name}-production",

@@ -183,7 +183,7 @@ class WarmProcess:
         return status
 
     def join(self) -> int:
-        """Wait for its end, and let nobody else run meanwhile."""
+        """Wait for its end, and let no other task run meanwhile."""
         if self._status is None:
             self._connection.setblocking(True)
             return self._finish()

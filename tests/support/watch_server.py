@@ -5,7 +5,7 @@ their marked bookmark, watches from a resourceVersion, 410 for one that is forgo
 patches with preconditions, and plain storage for what the client writes of its own. The objects
 are a `Fleet`: made while they are sent, so that the server is small, and not what is measured.
 
-Nobody authenticates. Some paths are of its own:
+There is no authentication. Some paths are of its own:
 
     POST /pump?rate=5000&seconds=30    begin to change objects; answers at once
     GET  /sent                         when each watch event was due, by plural (monotonic clock)

@@ -186,7 +186,7 @@ def test_damage_is_repaired_with_an_unchanged_payload(tmp_path: Path, damage: st
 
 
 def test_foreign_files_beside_the_projected_ones_stay(tmp_path: Path) -> None:
-    """What somebody puts beside the projected files is not looked at (W13)."""
+    """Files beside the projected ones are ignored (W13)."""
     writer = AtomicWriter(str(tmp_path))
     writer.write(files(a="1", b="1"))
     (tmp_path / "mine").write_text("mine")

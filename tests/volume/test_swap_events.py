@@ -55,7 +55,7 @@ def test_equal_payload_causes_no_event_at_all(tmp_path: Path) -> None:
 
 
 def test_watch_on_a_file_dies_with_its_revision(tmp_path: Path) -> None:
-    """Why nobody may watch a file: after one swap the watch is gone and the next is not seen."""
+    """A file must not be watched itself: the watch ends with the first swap."""
     writer = AtomicWriter(str(tmp_path))
     writer.write(files(a="1"))
     with watching(tmp_path / "a") as events:

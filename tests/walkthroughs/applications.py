@@ -170,7 +170,7 @@ class Application:
         await until(check, f"{path} shows {text!r}")
 
     async def answer(self, path: str = "/") -> str:
-        """Ask as a browser does; "" while nobody answers."""
+        """Ask as a browser does; "" while there is no answer."""
         return await asyncio.to_thread(_get, f"http://{self._address}:{self._port}{path}")
 
     async def agent(self, state: str) -> dict[str, Any]:

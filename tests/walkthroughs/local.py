@@ -117,7 +117,7 @@ class LocalBackend:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        # Its pods end in the background: nobody has to wait for them.
+        # Its pods end in the background: no need to wait for them.
         await self._client.delete(NAMESPACES, None, self.namespace)
         await self._client.__aexit__(*exc_info)
 

@@ -1,4 +1,4 @@
-"""Somebody at a terminal with next to nothing: an empty home and a minimal environment."""
+"""A user at a terminal with next to nothing: an empty home and a minimal environment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import hotmap
 __all__ = ["Person", "nobody", "yourself"]
 
 _NOBODY = 65534
-#: The interpreter of a virtual environment may lie where nobody else may look.
+#: The interpreter of a virtual environment may lie that other users may not read.
 _PYTHON_OF_ALL = "/usr/bin/python3"
 
 

@@ -215,7 +215,7 @@ class _Workload:
         return self.cell.trouble != "checker missing" or self.cell.use == "file"
 
     async def served(self) -> str:
-        """Ask the process what it has loaded; "" while nobody answers."""
+        """Ask the process what it has loaded; "" while there is no answer."""
         return await asyncio.to_thread(_get, f"http://{self.address}:{self.port}/")
 
     def signal_agent(self, number: signal.Signals) -> None:

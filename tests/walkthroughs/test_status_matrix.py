@@ -56,7 +56,7 @@ CELLS = [
 ]
 
 #: The state in which each ends. An environment that keeps the application from starting shows as
-#: a container that does not run. Nobody starts a stopped agent but its liveness probe.
+#: a container that does not run. Only its liveness probe restarts a stopped agent.
 STATES = {
     "no trouble": {"current"},
     "agent refuses": {"refused"},
@@ -100,7 +100,7 @@ def test_status_is_that_of_the_process(seen: Observations, cell: Cell) -> None:
 
 @pytest.mark.parametrize("cell", CELLS)
 def test_wait_ends_with_the_outcome(seen: Observations, cell: Cell) -> None:
-    """0 only where the process has the content; at once where somebody has to act."""
+    """0 only where the process has the content; at once where a user has to act."""
     found = seen.cells[cell]
     allowed = {status for state in states(cell) for status in WAITS.get(state, {2})}
     assert found.wait_status in allowed, found.status["reason"]

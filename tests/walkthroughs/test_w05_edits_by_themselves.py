@@ -12,7 +12,7 @@ from tests.walkthroughs.steps import (
     wait_until_shown,
 )
 
-# The container ends when somebody asks it to, so that it is restarted.
+# The container ends on request, so that it is restarted.
 FILES = """
 apiVersion: apps/v1
 kind: Deployment

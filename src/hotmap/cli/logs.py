@@ -78,7 +78,7 @@ def _value(text: str) -> str:
 
 
 def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
-    """Format the exception of a record; its text may be somebody else's."""
+    """Format the exception of a record; its text may come from elsewhere."""
     assert record.exc_info is not None
     lines = formatter.formatException(record.exc_info).split("\n")
     return "\n".join(printable(line) for line in lines)

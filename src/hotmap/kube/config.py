@@ -23,8 +23,8 @@ __all__ = [
     "ClusterConfig",
     "Credentials",
     "TokenFile",
+    "error_text",
     "in_cluster_config",
-    "in_words",
     "is_token",
     "read_file",
 ]
@@ -119,7 +119,7 @@ class TokenFile(Credentials):
         try:
             token = self._path.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
-            token, problem = "", in_words(error)
+            token, problem = "", error_text(error)
         if token and not is_token(token):
             token, problem = "", "it contains white space"
         if token:
@@ -204,7 +204,7 @@ class ClusterConfig(NamedTuple):
             )
         except (ssl.SSLError, ValueError) as error:
             raise SettingsError(
-                f"certificate authority in {self.origin} is not usable PEM data: {in_words(error)}"
+                f"certificate authority in {self.origin} is not valid PEM: {error_text(error)}"
             ) from error
         # Python 3.13 requires extensions that many clusters' CAs do not have; client-go does not
         # require them either.
@@ -277,10 +277,10 @@ def read_file(path: Path, title: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise SettingsError(f"{title} {path} cannot be read: {in_words(error)}") from error
+        raise SettingsError(f"{title} {path} cannot be read: {error_text(error)}") from error
 
 
-def in_words(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Return why a file cannot be read or used, without its content."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror

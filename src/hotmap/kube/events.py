@@ -17,7 +17,7 @@ from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.resources import EVENTS
 from hotmap.kube.token_bucket import TokenBucket
 
-__all__ = ["LAST_WORDS", "EventKey", "EventSeries", "EventWriter"]
+__all__ = ["CLOSE_TIMEOUT", "EventKey", "EventSeries", "EventWriter"]
 
 #: Seconds between two writes, so that a change with 5,000 consumers does not overload the server:
 #: 20 a second.
@@ -29,8 +29,8 @@ NAMESPACE_BURST: Final = 50
 NAMESPACE_REFILL: Final = 0.2
 NAMESPACE_PENDING: Final = 1000
 
-#: Seconds for which `aclose` waits for Events that are not written yet, unless told otherwise.
-LAST_WORDS: Final = 5.0
+#: Seconds for which `aclose` waits for Events that are not written yet, by default.
+CLOSE_TIMEOUT: Final = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -79,10 +79,10 @@ class _Pending:
         del waiting[next(iter(waiting))]
         return False
 
-    def take(self, now: float, *, hurry: bool) -> tuple[EventKey, EventSeries] | float:
+    def take(self, now: float, *, immediately: bool) -> tuple[EventKey, EventSeries] | float:
         """Take the next series; or return the seconds until a namespace's budget allows one.
 
-        With `hurry` budgets are ignored. There must be a series.
+        With `immediately` budgets are ignored. There must be a series.
         """
         pauses = []
         for namespace, waiting in self._namespaces.items():
@@ -90,7 +90,7 @@ class _Pending:
             if tokens is None:
                 tokens = TokenBucket(now, burst=NAMESPACE_BURST, refill=NAMESPACE_REFILL)
                 self._tokens[namespace] = tokens
-            if hurry or tokens.take(now):
+            if immediately or tokens.take(now):
                 key = next(iter(waiting))
                 series = waiting.pop(key)
                 del self._namespaces[namespace]
@@ -122,7 +122,7 @@ class EventWriter:
         #: Series to write.
         self._pending = _Pending()
         #: Set while pending Events are written regardless of budgets.
-        self._hurry = asyncio.Event()
+        self._flush_requested = asyncio.Event()
         self._writer: asyncio.Task[None] | None = None
         #: Events created, repetitions written as a higher count, Events given up.
         self.created = self.counted = self.dropped = 0
@@ -138,13 +138,13 @@ class EventWriter:
         if self._writer is None or self._writer.done():
             self._writer = asyncio.get_running_loop().create_task(self._write_pending())
 
-    async def aclose(self, *, within: float = LAST_WORDS) -> None:
+    async def aclose(self, *, within: float = CLOSE_TIMEOUT) -> None:
         """Write pending Events, for `within` seconds at most; drop the rest."""
         if self._writer is None:
             return
-        self._hurry.set()
+        self._flush_requested.set()
         _, late = await asyncio.wait([self._writer], timeout=within)
-        self._hurry.clear()
+        self._flush_requested.clear()
         if late:
             self._writer.cancel()
             await asyncio.wait([self._writer])
@@ -155,11 +155,11 @@ class EventWriter:
 
     async def _write_pending(self) -> None:
         while self._pending:
-            taken = self._pending.take(loop_time(), hurry=self._hurry.is_set())
+            taken = self._pending.take(loop_time(), immediately=self._flush_requested.is_set())
             if isinstance(taken, float):
                 with suppress(TimeoutError):
                     async with asyncio.timeout(taken):
-                        await self._hurry.wait()
+                        await self._flush_requested.wait()
                 continue
             key, series = taken
             try:

@@ -23,7 +23,7 @@ import msgspec
 
 from hotmap.core.errors import SettingsError
 from hotmap.core.text import printable
-from hotmap.kube.config import Credentials, in_words, is_token
+from hotmap.kube.config import Credentials, error_text, is_token
 
 __all__ = ["ExecCredentials", "ExecPlugin"]
 
@@ -31,7 +31,7 @@ __all__ = ["ExecCredentials", "ExecPlugin"]
 _GROUP = "client.authentication.k8s.io"
 API_VERSIONS = (f"{_GROUP}/v1", f"{_GROUP}/v1beta1")
 
-#: Seconds for one run; somebody who has to log in gets longer.
+#: Seconds for one run; a user who has to log in gets longer.
 _TIMEOUT, _INTERACTIVE_TIMEOUT = 60.0, 600.0
 
 #: Seconds that something else may hold the pipes of a process that was killed.
@@ -150,7 +150,7 @@ async def _log_in(plugin: ExecPlugin) -> _Login:
 
 
 def _is_interactive(plugin: ExecPlugin) -> bool:
-    """Return whether the plugin may ask somebody (client-go: exec.go, isInteractive)."""
+    """Return whether the plugin may ask the user (client-go: exec.go, isInteractive)."""
     if plugin.interactive_mode == "Never":
         return False
     available = sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
@@ -181,12 +181,12 @@ async def _run(plugin: ExecPlugin, *, interactive: bool) -> bytes:
             start_new_session=not interactive,
         )
     except (OSError, ValueError) as error:
-        raise _failure(plugin, f"cannot be run: {in_words(error)}") from error
+        raise _failure(plugin, f"cannot be run: {error_text(error)}") from error
     seconds = _INTERACTIVE_TIMEOUT if interactive else _TIMEOUT
     try:
         async with asyncio.timeout(seconds):
             output, words = await asyncio.gather(
-                _read_output(plugin, process), _read_words(process)
+                _read_output(plugin, process), _read_stderr(process)
             )
             await process.wait()
     except BaseException as error:
@@ -217,7 +217,7 @@ async def _read_output(plugin: ExecPlugin, process: Process) -> bytes:
     return output
 
 
-async def _read_words(process: Process) -> str:
+async def _read_stderr(process: Process) -> str:
     """Return the last line of standard error; a person at a terminal sees all of it at once."""
     assert process.stderr is not None
     shows = sys.stderr is not None and sys.stderr.isatty()

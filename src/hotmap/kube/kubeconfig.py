@@ -138,14 +138,14 @@ class _Merged:
     def _add(self, path: Path, file: _File) -> None:
         self.current_context = self.current_context or file.current_context or ""
         for cluster in file.clusters or ():
-            self._keep(self.clusters, cluster.name, cluster.cluster or _Cluster(), path)
+            self._add_first(self.clusters, cluster.name, cluster.cluster or _Cluster(), path)
         for user in file.users or ():
-            self._keep(self.users, user.name, user.user or _User(), path)
+            self._add_first(self.users, user.name, user.user or _User(), path)
         for context in file.contexts or ():
-            self._keep(self.contexts, context.name, context.context or _Context(), path)
+            self._add_first(self.contexts, context.name, context.context or _Context(), path)
 
     @staticmethod
-    def _keep(into: dict[str, _E], name: str, entry: _E, path: Path) -> None:
+    def _add_first(into: dict[str, _E], name: str, entry: _E, path: Path) -> None:
         entry.origin = str(path)
         into.setdefault(name, entry)
 

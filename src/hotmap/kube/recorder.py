@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple
 
 from hotmap.core.model.objects import ObjectKey
-from hotmap.kube.events import LAST_WORDS, EventKey, EventSeries, EventWriter
+from hotmap.kube.events import CLOSE_TIMEOUT, EventKey, EventSeries, EventWriter
 from hotmap.kube.resources import EVENTS
 from hotmap.kube.token_bucket import TokenBucket
 
@@ -28,7 +28,7 @@ REMEMBERED: Final = 4096
 REMIND_AFTER: Final = 3600.0
 
 #: How many persisting problems are remembered.
-STANDING: Final = 16384
+MAX_CONDITIONS: Final = 16384
 
 #: Per regarding object: burst, and seconds until one more is accepted (the same file,
 #: defaultSpamBurst and defaultSpamQPS).
@@ -112,7 +112,7 @@ class Recorder:
             self._writer.put(key, series)
         return True
 
-    async def aclose(self, *, within: float = LAST_WORDS) -> None:
+    async def aclose(self, *, within: float = CLOSE_TIMEOUT) -> None:
         """Write pending Events, for `within` seconds at most; drop the rest."""
         if self._writer is not None:
             await self._writer.aclose(within=within)
@@ -132,7 +132,7 @@ class Recorder:
         if not is_known:
             self._standing[key] = now
         self._standing.move_to_end(key)
-        if len(self._standing) > STANDING:
+        if len(self._standing) > MAX_CONDITIONS:
             self._standing.popitem(last=False)
         return is_known
 

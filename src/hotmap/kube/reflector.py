@@ -284,7 +284,7 @@ class Reflector(Generic[T, S]):
                 if token:
                     self._page = 0
                 raise
-            self._touch()
+            self._record_activity()
             if page.size > LARGEST_PAGE and self._page > 1:
                 self._page = self._most_listed = max(1, min(self._page, len(page.items)) // 2)
                 _log.debug("%s: %d MiB in one page", self._title, page.size >> 20)
@@ -345,7 +345,7 @@ class Reflector(Generic[T, S]):
             )
         except Unreachable as error:
             raise self._silence_error() from error
-        self._touch()
+        self._record_activity()
 
     async def _read(
         self,
@@ -370,13 +370,13 @@ class Reflector(Generic[T, S]):
                 self._selection.resource, self._selection.namespace, params=sent
             ) as stream,
         ):
-            self._touch()
+            self._record_activity()
             self._connected = True
             if self._position:
                 self._progress.interrupted(self._selection.namespace, listed=False)
             waiting_since = self._watching_since = loop_time()
             async for chunk in stream.chunks():
-                self._touch()
+                self._record_activity()
                 if self._position:
                     self._note_progress(pause=loop_time() - waiting_since)
                 for event in decoder.feed(chunk):
@@ -422,7 +422,7 @@ class Reflector(Generic[T, S]):
             self._position = ""
         self._errors += 1
         if isinstance(error, Forbidden | NotFound):
-            self._touch()  # a response: the connection works, and a restart would not help
+            self._record_activity()  # a response: the connection works
             self._refused = True
             self.answered.set()
         self._last_error = str(error)
@@ -447,7 +447,7 @@ class Reflector(Generic[T, S]):
 
     # -- into the store ------------------------------------------------------------------------
 
-    def _touch(self) -> None:
+    def _record_activity(self) -> None:
         self._last_byte = loop_time()
 
     def _note_progress(self, *, pause: float) -> None:

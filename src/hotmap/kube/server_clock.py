@@ -43,11 +43,11 @@ class ServerClock:
             return
         self._last = date
         try:
-            said = parsedate_to_datetime(date).timestamp()
+            date_time = parsedate_to_datetime(date).timestamp()
         except ValueError:
             return
         received = self._wall_clock()
-        least, most = said - received, said + 1 - (received - waited)
+        least, most = date_time - received, date_time + 1 - (received - waited)
         if least > self._most or most < self._least:
             self._least, self._most = least, most
         else:

@@ -89,7 +89,7 @@ class SocksConnector(aiohttp.TCPConnector):
 
 
 class _Handshake:
-    """What is said to a proxy before the connection is the server's."""
+    """The handshake with a proxy, before the connection is the server's."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, connection: socket.socket) -> None:
         self._loop = loop

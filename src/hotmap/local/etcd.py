@@ -53,7 +53,7 @@ class ValueCodec(Protocol):
     def encode(self, key: str, value: bytes) -> bytes: ...
 
     def decode(self, key: str, value: bytes) -> bytes | None:
-        """Return a value as it is read here, None for what nobody here can read."""
+        """Return a value as it is read here, None for what cannot be decoded."""
         ...
 
 
@@ -152,7 +152,7 @@ class EtcdStore:
         Raises:
             Unavailable: etcd does not answer, or the watch is too slow.
         """
-        self._reach(self._current_revision())
+        self._read_until(self._current_revision())
 
     def _put(self, key: str, value: bytes, expected: int) -> int:
         put: _Message = {"key": _b64(key.encode()), "value": _b64(self._codec.encode(key, value))}
@@ -177,13 +177,13 @@ class EtcdStore:
         answer = self._request("kv/txn", transaction)
         revision = int(answer["header"]["revision"])
         if not answer.get("succeeded"):
-            self._reach(revision)
+            self._read_until(revision)
             raise StaleRead(f"{write.key} is no longer at revision {expected}")
         if revision == self._copy.revision + 1:
-            # Nobody else has written; the watch tells of it later.
+            # No other server has written; the watch reports it later.
             self._copy.apply(write.key, write.value, revision)
         else:
-            self._reach(revision)
+            self._read_until(revision)
         return revision
 
     def _expect(self, key: str, expected: int | None) -> Entry:
@@ -212,21 +212,21 @@ class EtcdStore:
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise _unavailable(f"etcd at {self._gateway.url} does not answer: {error}") from None
 
-    def _reach(self, revision: int) -> None:
-        """Take in what the watch tells until the copy is at a revision."""
+    def _read_until(self, revision: int) -> None:
+        """Apply what the watch sends until the copy is at a revision."""
         until = time.monotonic() + _CATCH_UP_TIMEOUT
         while self._copy.revision < revision:
             try:
                 batch = self._batches.get(timeout=max(0.0, until - time.monotonic()))
             except queue.Empty:
                 raise _unavailable("etcd's watch is behind its writes") from None
-            self._take_in(batch)
+            self._apply_batch(batch)
 
     def _drain(self) -> None:
         while not self._batches.empty():
-            self._take_in(self._batches.get())
+            self._apply_batch(self._batches.get())
 
-    def _take_in(self, batch: _Batch | None) -> None:
+    def _apply_batch(self, batch: _Batch | None) -> None:
         if batch is None:
             self._start_over()
             return

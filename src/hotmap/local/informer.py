@@ -148,8 +148,8 @@ class Informer:
         for name in self.objects.keys() - present.keys():
             self._apply(name, None)
         for name, obj in present.items():
-            self._take_in(name, obj)
-        self._reach(int(found.resource_version))
+            self._update_cache(name, obj)
+        self._advance(int(found.resource_version))
 
     async def _follow(self) -> None:
         self._watches += 1
@@ -163,10 +163,10 @@ class Informer:
                 if change == "DELETED":
                     self._apply(_name_of(obj), None)
                 elif change != "BOOKMARK":
-                    self._take_in(_name_of(obj), obj)
-                self._reach(int(obj["metadata"]["resourceVersion"]))
+                    self._update_cache(_name_of(obj), obj)
+                self._advance(int(obj["metadata"]["resourceVersion"]))
 
-    def _take_in(self, name: _Name, obj: _Object) -> None:
+    def _update_cache(self, name: _Name, obj: _Object) -> None:
         old = self.objects.get(name)
         if old is not None and old["metadata"]["uid"] != obj["metadata"]["uid"]:
             self._apply(name, None)
@@ -183,7 +183,7 @@ class Informer:
         for listener in self._listeners:
             listener(old, new)
 
-    def _reach(self, resource_version: int) -> None:
+    def _advance(self, resource_version: int) -> None:
         self.resource_version = resource_version
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:

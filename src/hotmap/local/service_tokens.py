@@ -93,15 +93,15 @@ class TokenSigner:
         signed, _, signature = token.rpartition(".")
         header, dot, payload = signed.partition(".")
         try:
-            said: JsonObject = msgspec.json.decode(_decode(payload))
+            claims: JsonObject = msgspec.json.decode(_decode(payload))
             algorithm = msgspec.json.decode(_decode(header)).get("alg")
-            if not dot or algorithm != "ES256" or said["iss"] != ISSUER:
+            if not dot or algorithm != "ES256" or claims["iss"] != ISSUER:
                 return None
             if not _is_signed(self._load(), signed.encode(), _decode(signature)):
                 return None
-            if not said["nbf"] - 60 <= self._clock() < said["exp"]:
+            if not claims["nbf"] - 60 <= self._clock() < claims["exp"]:
                 return None
-            return _claims(said)
+            return _claims(claims)
         except (ValueError, KeyError, TypeError, AttributeError, msgspec.DecodeError):
             return None
 
@@ -145,8 +145,8 @@ class TokenSigner:
         return self._key
 
 
-def _claims(said: JsonObject) -> Claims:
-    private = said["kubernetes.io"]
+def _claims(claims: JsonObject) -> Claims:
+    private = claims["kubernetes.io"]
     bound = None
     for kind in ("Pod", "Secret", "Node"):
         found = private.get(kind.lower())
@@ -158,9 +158,9 @@ def _claims(said: JsonObject) -> Claims:
         private["namespace"],
         account["name"],
         account["uid"],
-        tuple(said["aud"]),
-        said["exp"],
-        said.get("jti", ""),
+        tuple(claims["aud"]),
+        claims["exp"],
+        claims.get("jti", ""),
         bound,
         None if "node" not in private else BoundObject("Node", **private["node"]),
     )

@@ -80,7 +80,7 @@ class StateDirectory:
         """Remove everything that the run kept here, and the directory if the run made it."""
         self._remove_contents()
         if self._made and not self.keep:
-            # Somebody may have put something of their own into it.
+            # A user may have put files of their own into it.
             with contextlib.suppress(OSError):
                 self.path.rmdir()
 

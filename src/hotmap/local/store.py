@@ -256,7 +256,7 @@ class MVCCStore:
         if value is None and previous is None:
             self.advance(revision)
             return
-        self._take_in(key, value, previous, revision)
+        self._apply_write(key, value, previous, revision)
 
     def advance(self, revision: int) -> None:
         """Move to a later revision that changed nothing here."""
@@ -268,7 +268,7 @@ class MVCCStore:
         return [entry for entry in newest if entry.value is not None]
 
     def catch_up(self) -> None:
-        """See every write that was acknowledged so far; here nobody else writes."""
+        """See every write that was acknowledged so far; there is no other writer here."""
 
     def compact(self, revision: int) -> None:
         """Drop history up to a revision; the state at that revision stays readable."""
@@ -293,12 +293,12 @@ class MVCCStore:
         created = previous.create_revision if previous else revision
         if self._journal is not None:
             self._journal.append(Entry(key, value, created, revision))
-        self._take_in(key, value, previous, revision)
+        self._apply_write(key, value, previous, revision)
         if self._journal is not None and self._journal.is_long:
             self._journal.compact(self.entries(), revision)
         return revision
 
-    def _take_in(
+    def _apply_write(
         self, key: str, value: bytes | None, previous: Entry | None, revision: int
     ) -> None:
         self._revision = revision

@@ -121,7 +121,7 @@ class AtomicWriter:
             name = os.readlink(self._path(DATA_LINK))
         except FileNotFoundError:
             return ""
-        # A link in its place is nobody's revision, and what it points to is not ours.
+        # A link in its place is not a revision, and what it points to is not ours.
         return name if _is_revision(name) and not os.path.islink(self._path(name)) else ""
 
     def _remove_remains(self, published: str) -> None:
@@ -246,7 +246,7 @@ def _write_files(root: str, wanted: Payload) -> None:
 def remove_contents(root: str) -> None:
     """Remove everything below a directory; links are removed, never followed.
 
-    Also not when `root` itself is one, or when somebody puts one in the place of a directory
+    Also not when `root` itself is one, or when one is put in the place of a directory
     meanwhile: each directory is held by a descriptor.
     """
     if not os.path.isdir(root):

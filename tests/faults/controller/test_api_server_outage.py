@@ -37,7 +37,7 @@ async def test_apiserver_restart(plane: ControlPlane, podless_scenario: Scenario
 async def test_outage_longer_than_the_lease(
     plane: ControlPlane, through: Through, podless_scenario: Scenario
 ) -> None:
-    """The Lease is lost and taken again; edits that were taken back meanwhile roll nobody."""
+    """The Lease is lost and taken again; edits that were reverted meanwhile cause no rollout."""
     await podless_scenario.set_up()
     await podless_scenario.config_map("calm", LEVEL="info")
     await podless_scenario.deployment("calm", source="calm")

@@ -101,7 +101,7 @@ async def test_foreign_revision_write_is_left_alone(shop: Scenario, revision: st
     ],
 )
 async def test_wrong_node_clocks_are_tolerated(shop: Scenario, skews: Sequence[int]) -> None:
-    """A restart rolls nobody, an edit is one rollout, an edit that is taken back is none."""
+    """A restart causes no rollout, an edit one, an edit that is reverted none."""
     shop.pods.skews = skews
     await shop.set_up(replicas=2)
     async with shop.controller("--settle=1s", "--settle-max=9s") as controller:

@@ -163,7 +163,7 @@ async def second_home(shop: Scenario) -> str:
 
 
 async def _settled(scenario: Scenario, processes: Collection[ControllerProcess]) -> None:
-    """Wait until nobody has anything to do at once; who holds something back still waits."""
+    """Wait until no controller has anything to do at once; holds may remain."""
 
     async def quiet() -> bool:
         texts = [await process.get("/metrics") for process in processes]
@@ -174,7 +174,7 @@ async def _settled(scenario: Scenario, processes: Collection[ControllerProcess])
             if 'state="ready"' in line or 'state="processing"' in line
         )
 
-    await scenario.until(quiet, "nobody has anything to do")
+    await scenario.until(quiet, "no controller has anything to do")
 
 
 async def test_second_hotmap_is_reported(shop: Scenario, second_home: str) -> None:

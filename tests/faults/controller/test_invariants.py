@@ -94,7 +94,7 @@ async def test_story_checks_invariants(podless_scenario: Scenario) -> None:
 
 
 def test_extra_rollout_is_found() -> None:
-    """Two rollouts for one change; what somebody else wrote into the template is none."""
+    """Two rollouts for one change; what another writer put into the template is none."""
     assert "web was rolled 2 times for 1 changes" in _found(consumer=_consumer(), times=2)
     assert "was rolled" not in _found(consumer=_consumer(), times=1)
 

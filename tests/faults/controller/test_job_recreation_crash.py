@@ -94,7 +94,7 @@ def _kill_at(
             return
         await controller.kill()
         if not is_done:
-            raise api_error(500, "nobody hears this")
+            raise api_error(500, "the response is lost")
 
     (plane.registry.delete_guards if verb == "delete" else plane.registry.create_guards).append(
         kill

@@ -31,7 +31,7 @@ async def _roles(*both: ControllerProcess) -> tuple[ControllerProcess, Controlle
 async def test_standby_finishes_fan_out_after_kill(
     plane: ControlPlane, podless_scenario: Scenario, record_property: Callable[[str, object], None]
 ) -> None:
-    """The standby finishes it, every consumer once, and does what nobody was there to see."""
+    """The standby finishes it, every consumer once, and rolls out what changed in between."""
     await podless_scenario.set_up()
     await podless_scenario.config_map("late", LEVEL="info")
     await podless_scenario.deployment("late", source="late")
@@ -41,12 +41,12 @@ async def test_standby_finishes_fan_out_after_kill(
     dead, asked = asyncio.Event(), set()
 
     async def hold_back(plural: str, namespace: str | None, name: str, patch: Any) -> None:
-        """Let nobody roll more consumers than so many before the leader is dead."""
+        """Let no more than so many consumers be rolled before the leader is dead."""
         if plural == "deployments" and name in names and "spec" in patch and not dead.is_set():
             asked.add(name)
             if len(asked) > ROLLED:
                 await dead.wait()
-                raise api_error(500, "nobody hears this")
+                raise api_error(500, "the response is lost")
 
     def rolled() -> list[str]:
         return [name for name in names if podless_scenario.rollouts.of(name)]

@@ -1,4 +1,4 @@
-"""The controller's Secrets are deleted or spoilt: what was known is gone, and nobody is rolled."""
+"""The controller's Secrets are deleted or corrupted: its state is gone, and nothing is rolled."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LOSSES = [
 async def test_records_lost_during_downtime_roll_nothing(
     podless_scenario: Scenario, lose: Loss
 ) -> None:
-    """Its start rolls nobody, and the next edit is one rollout as ever."""
+    """Its start causes no rollout, and the next edit causes one as before."""
     await podless_scenario.set_up()
     async with podless_scenario.controller() as controller:
         await controller.ready()

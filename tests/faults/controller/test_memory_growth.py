@@ -45,7 +45,7 @@ async def large_annotations(plane: ControlPlane) -> None:
 
 
 async def foreign_config_maps(plane: ControlPlane) -> None:
-    """5 MB of ConfigMaps that nobody uses, with very many data keys."""
+    """5 MB of ConfigMaps without a consumer, with very many data keys."""
     for number in range(50):
         data = {f"key-{number}-{k}": "" for k in range(5_000)}
         await plane.registry.create(

@@ -394,7 +394,7 @@ def _rule(group: str, resources: str, *verbs: str) -> Object:
 
 
 async def test_apply_keeps_the_revision_annotation(mall: Mall) -> None:
-    """Applies of both kinds leave it, an undo is nobody's fault, a replace and a patch are told."""
+    """Applies of both kinds leave it, an undo is none, a replace and a patch are reported."""
     shop = mall.scenario
     await shop.set_up()
 

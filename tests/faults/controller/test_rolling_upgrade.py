@@ -10,7 +10,7 @@ import pytest
 from tests.support.controller_process import ControllerProcess
 from tests.support.scenario import Scenario
 
-#: Consumers of sources that nobody edits.
+#: Consumers of sources that are not edited.
 QUIET = [f"quiet-{number:02}" for number in range(20)]
 EDITS_A_SECOND = 5
 

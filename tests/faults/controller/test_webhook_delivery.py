@@ -44,7 +44,7 @@ async def receiver(podless_scenario: Scenario) -> AsyncIterator[Receiver]:
 async def test_rollouts_for_a_secret_are_alerted(
     podless_scenario: Scenario, receiver: Receiver
 ) -> None:
-    """The alert names Secret and consumer, and no value; a receiver that fails delays nobody."""
+    """The alert names Secret and consumer, and no value; a receiver that fails causes no delay."""
     await podless_scenario.set_up()
     receiver.answers = [500, 500]
     alerts: dict[str, Any] = {"ALERT_ON_RELOAD": "true", "ALERT_WEBHOOK_URL": receiver.url}

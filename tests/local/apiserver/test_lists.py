@@ -103,7 +103,7 @@ async def test_continue_token_of_other_server_is_refused(api: Api) -> None:
 
 
 async def test_limits_count_selected_objects(api: Api) -> None:
-    """With a selector a page is filled with what it selects, and nobody counts the rest."""
+    """With a selector a page is filled with what it selects, and the rest is not counted."""
     for number in range(9):
         await api.post(CONFIGMAPS, configmap(f"c{number}", {"odd": str(number % 2)}))
     first = (await api.get(CONFIGMAPS, limit="2", labelSelector="odd=1")).body

@@ -108,7 +108,7 @@ async def test_malformed_managed_fields_are_left_out(registry: Registry) -> None
 
 
 async def test_managed_fields_can_be_cleared(registry: Registry) -> None:
-    """An empty list forgets everyone else; leaving it out forgets nobody."""
+    """An empty list forgets everyone else; leaving it out forgets no one's fields."""
     await registry.create("configmaps", "default", configmap("a", k="1"), manager="one")
     patch: dict[str, Any] = {"metadata": {"managedFields": [{}]}}
     cleared = await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="two")

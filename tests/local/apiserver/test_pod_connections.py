@@ -187,7 +187,7 @@ async def test_exec_multiplexes_streams(api: Api, kubelet: FakeKubelet) -> None:
 
 
 async def test_exec_ends_with_client(api: Api, kubelet: FakeKubelet) -> None:
-    """Nobody waits for it any more."""
+    """No client waits for it any more."""
     async with connect(api, "v4.channel.k8s.io", command=["cat"]) as socket:
         await receive(socket, 2)
     async with asyncio.timeout(60):
@@ -228,7 +228,7 @@ async def test_exec_speaks_base64_and_plain_errors(api: Api, kubelet: FakeKubele
 
 
 async def test_messages_without_meaning_are_dropped(api: Api, kubelet: FakeKubelet) -> None:
-    """Sizes that are none, channels that nobody has, text."""
+    """Sizes that are none, unknown channels, text."""
     async with connect(api, "v5.channel.k8s.io", command=["cat"], stdin=["true"]) as socket:
         await receive(socket, 2)
         for wrong in (

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 async def eventually(condition: Callable[[], bool]) -> None:
     """Wait until something is true, a minute at most."""
     async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110 - the store tells nobody that a watch has gone
+        while not condition():  # noqa: ASYNC110 - the store does not report the end of a watch
             await asyncio.sleep(0.01)
 
 
@@ -190,7 +190,7 @@ async def test_watch_sends_large_objects(api: Api) -> None:
 
 
 async def test_server_stop_ends_open_watches(api: Api, server: APIServer) -> None:
-    """Clients see a clean end of file, and nobody waits for them."""
+    """Clients see a clean end of file, and the server does not wait for them."""
     async with api.watch(CONFIGMAPS) as watch:
         await api.post(CONFIGMAPS, configmap("a"))
         assert await watch.seen(1) == [("ADDED", "a")]

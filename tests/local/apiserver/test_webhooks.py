@@ -113,7 +113,7 @@ async def test_validating_webhook_sees_what_would_be_written(
     await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="t")
     assert server.requests[1]["operation"] == "UPDATE"
     assert server.requests[1]["oldObject"]["metadata"]["uid"] == made["metadata"]["uid"]
-    # A patch that changes nothing asks nobody.
+    # A patch that changes nothing calls no webhook.
     await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="t")
     await registry.delete("configmaps", "default", "a")
     assert [request["operation"] for request in server.requests] == ["CREATE", "UPDATE", "DELETE"]

@@ -401,7 +401,7 @@ async def test_pod_spec_is_mostly_immutable(api: Api) -> None:
 
 
 async def test_bound_pod_is_deleted_gracefully(registry: Registry) -> None:
-    """It stays until somebody deletes it with no grace; a shorter grace counts, a longer not."""
+    """It stays until it is deleted with no grace; a shorter grace counts, a longer not."""
     await registry.create("pods", "default", pod("p"), manager="t")
     await registry.bind("default", "p", "local")
 

@@ -296,7 +296,7 @@ async def test_namespace_is_deleted_with_its_finalizer(registry: Registry) -> No
 
 
 async def test_registry_copies_objects(registry: Registry) -> None:
-    """What goes in is copied, what comes out is nobody else's."""
+    """What goes in is copied, what comes out is a copy of its own."""
     sent = configmap("a", k="v")
     made = await registry.create("configmaps", "default", sent, manager="t")
     sent["data"]["k"] = made["data"]["k"] = "changed"

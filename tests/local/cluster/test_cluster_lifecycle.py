@@ -47,7 +47,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 async def test_kubeconfig_is_sufficient(directory: Path) -> None:
-    """Server, authority and token are in it, and nobody else may read it."""
+    """Server, authority and token are in it, and only its owner may read it."""
     async with LocalCluster(directory, start_node=False) as cluster:
         assert stat.S_IMODE(cluster.kubeconfig.stat().st_mode) == 0o600
         namespaces = await KubeconfigClient(cluster.kubeconfig).get("/api/v1/namespaces")

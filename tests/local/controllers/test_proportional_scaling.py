@@ -108,7 +108,7 @@ def test_recreate_strategy_does_not_scale_proportionally() -> None:
 def test_proportional_shares_add_up_to_allowed_size(
     replicas: int, surge: int, sizes: list[int], noted: int
 ) -> None:
-    """Whatever the rounding, all pods together are replicas + surge, and nobody is below zero."""
+    """Whatever the rounding, all pods together are replicas + surge, and no count is below zero."""
     note = replicas_annotations(Bounds(noted, 0, 0))
     sets = [replica_set(f"rs-{i}", n, available=0, annotations=note) for i, n in enumerate(sizes)]
     bounds = Bounds(replicas, surge, 0)

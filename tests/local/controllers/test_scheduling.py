@@ -117,7 +117,7 @@ async def test_scheduler_binds_waiting_pod_when_node_is_uncordoned() -> None:
 
 
 async def test_scheduler_ignores_pods_of_other_schedulers() -> None:
-    """schedulerName says whose a pod is; one bound already needs nobody."""
+    """schedulerName says whose a pod is; one bound already needs no scheduler."""
     async with control_plane() as plane:
         other, bound = _pod(schedulerName="mine"), _pod(nodeName="elsewhere")
         other["metadata"]["name"], bound["metadata"]["name"] = "other", "bound"

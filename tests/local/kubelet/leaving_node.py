@@ -1,4 +1,4 @@
-"""Runs a kubelet with one pod until somebody ends it; prints `running` when the pod runs.
+"""Runs a kubelet with one pod until it is ended; prints `running` when the pod runs.
 
 Arguments: the kubelet's directory, and a word that the pod's processes carry in their arguments.
 """

@@ -190,7 +190,7 @@ async def test_attach_needs_running_container(node: LocalNode) -> None:
 
 
 async def test_connection_to_a_port_of_a_pod(node: LocalNode) -> None:
-    """At the pod's own address; a port where nobody listens is refused."""
+    """At the pod's own address; a port without a listener is refused."""
     script = (
         'exec python3 -uc \'import os, socket; s = socket.create_server((os.environ["IP"], 18081));'
         'print("up"); s.accept()[0].send(b"hello")\''

@@ -57,7 +57,7 @@ def run_probe(open_directory: Path, user: str) -> dict[str, Any]:
         except OSError:
             requires("root", available=False, reason="this root has no other users")
         options = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
-        # The interpreter of a virtual environment may lie where nobody else may look.
+        # The interpreter of a virtual environment may lie that other users may not read.
         python = "/usr/bin/python3"
         requires("python-for-nobody", available=_runs(python, options), reason=f"no {python}")
     answer = subprocess.run(

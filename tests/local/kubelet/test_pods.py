@@ -113,7 +113,7 @@ async def test_sub_path_expression_uses_environment(node: LocalNode) -> None:
 
 
 async def test_projection_is_read_only(node: LocalNode) -> None:
-    """Nobody in the container can write into a ConfigMap's volume, an emptyDir is theirs."""
+    """A ConfigMap's volume is read-only in the container, an emptyDir can be written."""
     await node.config_map("app", {"key": "value"})
     parts = mounted({"configMap": {"name": "app"}})
     script = "echo x 2>&1 > /etc/config/key || echo refused"

@@ -85,7 +85,7 @@ async def test_unchanged_links_keep_inodes(node: LocalNode) -> None:
 
 
 async def test_foreign_file_is_kept_and_nothing_rewritten(node: LocalNode) -> None:
-    """A sync with the same payload keeps the revision; a file that somebody added stays."""
+    """A sync with the same payload keeps the revision; a file that another process added stays."""
     await node.config_map("app", {"a": "1"})
     config, seen = await start_pod(node)
     revision = (config.parent / "..data").readlink()

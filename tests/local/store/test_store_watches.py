@@ -11,7 +11,7 @@ from hotmap.local.store import MVCCStore
 
 
 async def test_waiting_watch_is_woken_by_write() -> None:
-    """A write ends the wait of everyone who watches its key, and of nobody else."""
+    """A write ends the wait of each watch of its key, and of no other."""
     store = MVCCStore()
     near, far = store.watch("/a/"), store.watch("/b/")
     waiting = asyncio.create_task(near.wait())

@@ -90,7 +90,7 @@ class Attempt:
         self._position = command.position
         self._ended = False
         #: Whether an action told the process; whether one had no need to.
-        self._told, self._spared = command.position > 0, False
+        self._acted, self._skipped = command.position > 0, False
         #: Ends what is waited for; None while that has to end by itself.
         self._abandon: Callable[[], None] | None = None
 
@@ -189,9 +189,9 @@ class Attempt:
             self._finish(error, self._position)
             return
         if isinstance(error, NotNeeded):
-            self._spared = True
+            self._skipped = True
         elif self._command.rule.actions[self._position].kind != "none":
-            self._told = True
+            self._acted = True
         self._position += 1
         self._guard(self._perform_next)
 
@@ -228,7 +228,7 @@ class Attempt:
         if self._ended:
             return
         self._ended = True
-        by_itself = not error and self._spared and not self._told
+        by_itself = not error and self._skipped and not self._acted
         self._done(
             AttemptFinished(self._command.rule.name, str(error), position, wall(), by_itself)
         )

@@ -141,7 +141,7 @@ class Exchange:
         self._end(response, "" if response else f"no complete response from {self._call.url}")
 
     def abandon(self) -> None:
-        """Close the connection and call nobody."""
+        """Close the connection without a callback."""
         self._done = _ignore_response
         self._end(None, "")
 

@@ -1,7 +1,7 @@
 """Whether the kernel would start a program with these words and variables (execve(2)).
 
-Known before the running application is stopped, so that a variable which is too large costs
-nobody a process.
+Known before the running application is stopped, so that a variable which is too large does
+not end it.
 """
 
 from __future__ import annotations

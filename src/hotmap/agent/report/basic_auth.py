@@ -62,7 +62,7 @@ class BasicAuth:
             begun = self._clock()
             if begun < self._next:
                 return 429
-            self._keep(digest, matches=self._compare(name, password))
+            self._cache_result(digest, matches=self._compare(name, password))
             taken = self._clock() - begun
             self._next = begun + taken / _SHARE
         return 200 if self._results[digest] else 401
@@ -72,7 +72,7 @@ class BasicAuth:
         matches = bcrypt.checkpw(password[:_MAX_PASSWORD], (known or _NOBODY).encode())
         return matches and known is not None
 
-    def _keep(self, digest: bytes, *, matches: bool) -> None:
+    def _cache_result(self, digest: bytes, *, matches: bool) -> None:
         # Results of strangers go first, so that they cannot displace those of users.
         if len(self._results) >= _MAX_RESULTS:
             del self._results[min(self._results, key=self._results.__getitem__)]

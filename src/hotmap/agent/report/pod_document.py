@@ -116,5 +116,5 @@ _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 
 
 def _quoted(text: str) -> str:
-    """Quote a name; an annotation that somebody else wrote may contain anything."""
+    """Quote a name; an annotation of another writer may contain anything."""
     return '"' + "".join(letter for letter in text[:128] if letter in _PLAIN) + '"'

@@ -38,7 +38,7 @@ _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found"
             500: "Internal Server Error", 503: "Service Unavailable"}  # fmt: skip
 
 #: Connections at the same time, bytes of a request, seconds for request and response. The oldest
-#: connection is dropped for a new one, so that idle clients block nobody.
+#: connection is dropped for a new one, so that idle clients block no others.
 _MAX_CONNECTIONS, _MAX_REQUEST, _TIMEOUT = 32, 8192, 5.0
 
 #: Seconds without accepting, where there is no descriptor for a connection.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _TLS_FILES = ("cert_file", "key_file", "client_ca_file")
 
-#: Fields without effect: TLS 1.3's cipher suites are fixed, and HTTP/2 is not spoken.
+#: Fields without effect: TLS 1.3's cipher suites are fixed, and there is no HTTP/2.
 _WITHOUT_EFFECT = ("cipher_suites", "curve_preferences", "prefer_server_cipher_suites")
 
 _VERSIONS = ("TLS10", "TLS11", "TLS12", "TLS13")

@@ -1,7 +1,7 @@
 """What the programs need that the agent runs in its own container: an image, paths, capabilities.
 
 The paths are those of the published images and of Debian's packages. A checker of a program that is
-not listed writes to /tmp only, or needs volumes that somebody mounts.
+not listed writes to /tmp only, or needs volumes that the user mounts.
 """
 
 from __future__ import annotations

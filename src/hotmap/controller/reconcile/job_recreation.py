@@ -130,7 +130,7 @@ class JobRecreations:
         """
         pending = _Pending(uid, why, job)
         async with self._locks.setdefault(uid, asyncio.Lock()):
-            self._keep(pending)
+            self._add_pending(pending)
             try:
                 await self._write()
                 await self._client.delete(
@@ -245,7 +245,7 @@ class JobRecreations:
 
     # -- storage --------------------------------------------------------------------------
 
-    def _keep(self, pending: _Pending) -> None:
+    def _add_pending(self, pending: _Pending) -> None:
         self._pending[pending.uid] = pending
         self._backoffs[pending.uid] = Backoff(_PAUSE_FIRST, _PAUSE_LAST)
         self._next[pending.uid] = loop_time() + _PAUSE_FIRST
@@ -265,7 +265,7 @@ class JobRecreations:
     def _merge(self, content: bytes) -> None:
         for pending in _read_pending(content):
             if pending.uid not in self._pending and pending.uid not in self._dropped:
-                self._keep(pending)
+                self._add_pending(pending)
 
     async def _write_or_wait(self) -> None:
         """Write that a manifest was dropped; a failure is retried later."""

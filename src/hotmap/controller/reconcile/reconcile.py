@@ -86,7 +86,7 @@ class Reconciler:
     async def _refresh(self, decision: Decision) -> None:
         if decision.snapshot.record is None:
             record = first_record(decision)
-            self._keep(decision, record)
+            self._store_record(decision, record)
             if record is not None:
                 self._reporter.log(decision)
         elif decision.only_nudges and not decision.follows_deletion:
@@ -128,7 +128,7 @@ class Reconciler:
                 # Not recorded, so that another leader goes on where this one ends.
                 self._reporter.report_waiting(decision, waiting)
             else:
-                self._keep(decision, next_record(decision, outcome))
+                self._store_record(decision, next_record(decision, outcome))
                 self._reporter.report(decision)
             again = (
                 decision.plan.requeue_after,
@@ -164,7 +164,7 @@ class Reconciler:
             self._reporter.report_restored(fresh, sorted(confirmed))
         return fresh._replace(confirmed=confirmed)
 
-    def _keep(self, decision: Decision, record: Record | None) -> None:
+    def _store_record(self, decision: Decision, record: Record | None) -> None:
         """Store a record; one without news is written with the next change."""
         if record is not None and is_worth_writing(decision, record):
             self._records.put(record)

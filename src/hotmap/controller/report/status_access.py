@@ -94,7 +94,7 @@ class StatusAccess:
         self._allowed: _Kept[tuple[User, str], bool] = _Kept(clock)
 
     async def authenticate(self, header: str) -> User:
-        """Return the user to whom the token of a header belongs.
+        """Return the user of a header's token.
 
         Raises:
             Forbidden: there is no token, or the API server does not accept it.

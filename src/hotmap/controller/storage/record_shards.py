@@ -122,7 +122,7 @@ class RecordShards:
     ) -> None:
         """`on_too_large` is called once for a record that is not written, with its bytes."""
         self.records = records
-        records.subscribe(self._touch, self._touch_watched)
+        records.subscribe(self._mark_record_changed, self._mark_watched_changed)
         self._written_until: float | None = None
         self._on_too_large = on_too_large
         self._secrets = [
@@ -315,7 +315,7 @@ class RecordShards:
         try:
             await self._secrets[shard].write(
                 lambda: self._content(shard),
-                merge=lambda content: self._take_over(shard, _text(content), changed),
+                merge=lambda content: self._merge_shard(shard, _text(content), changed),
             )
             written = True
             self._writes += 1
@@ -354,7 +354,7 @@ class RecordShards:
         if not self._new:
             self._settled_shards = self._shards
 
-    def _touch(self, uid: str) -> None:
+    def _mark_record_changed(self, uid: str) -> None:
         """Mark a record as changed or dropped; it is written at once, or after the burst."""
         self._changes += 1
         if self.records.get(uid) is None:
@@ -364,7 +364,7 @@ class RecordShards:
         self._dirty.setdefault(shard_of(uid, self._shards), set()).add(uid)
         self._wake.set()
 
-    def _touch_watched(self) -> None:
+    def _mark_watched_changed(self) -> None:
         self._dirty.setdefault(_WATCHED_SHARD, set())
         self._wake.set()
 
@@ -379,7 +379,7 @@ class RecordShards:
         for uid in changed:
             self._dirty[shard_of(uid, self._shards)].add(uid)
 
-    def _take_over(self, shard: int, text: str, changed: Collection[str]) -> None:
+    def _merge_shard(self, shard: int, text: str, changed: Collection[str]) -> None:
         """Merge records that another client has written, except those in `changed`."""
         records, changes = read_shard(text).values(), read_changes(text).values()
         self.records.restore(

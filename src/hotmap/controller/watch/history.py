@@ -91,13 +91,13 @@ class History:
             missed = listed and since is not None and moved
             if missed and since is not None:
                 # Any data key may have changed and changed back, whatever the others are now.
-                self._keep(key, make_unobserved_write(new, since=since, now=now))
+                self._append_change(key, make_unobserved_write(new, since=since, now=now))
             if not keys:
                 self._changed_at.setdefault(key, old.changed_at)
                 return missed
         self._changed_at.pop(key, None)
         named = keys if len(keys) <= _KEYS else frozenset[str]()
-        self._keep(
+        self._append_change(
             key,
             make_observed_change(
                 new,
@@ -113,7 +113,7 @@ class History:
             self._drop_deleted(now)
         return True
 
-    def _keep(self, key: ObjectKey, change: ObservedChange) -> None:
+    def _append_change(self, key: ObjectKey, change: ObservedChange) -> None:
         kept = self._changes.setdefault(key, [])
         kept.append(change)
         # The first one stays: it is where a window may begin.

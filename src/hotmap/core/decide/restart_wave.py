@@ -2,7 +2,7 @@
 
     a pod that is told            counts as restarting until it is Ready again, and its agent says
                                   that it has loaded the content, where it can be asked
-    a pod that is not Ready       may restart at once: it serves nobody
+    a pod that is not Ready       may restart at once: it serves no requests
     all others                    as many at a time as maxUnavailable permits, less those that are
                                   restarting or not Ready; and as many as each
                                   PodDisruptionBudget of the pod permits

@@ -93,7 +93,7 @@ def make_observed_change(
 
 
 def make_unobserved_write(new: Source, *, since: float, now: float) -> ObservedChange:
-    """Record that a source was written while nobody watched, and has the same data as before."""
+    """Record that a source was written while not watched, and has the same data as before."""
     return ObservedChange(now, new.resource_version, frozenset(), since=min(since, now), same=True)
 
 

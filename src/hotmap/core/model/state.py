@@ -119,7 +119,7 @@ class ObservedChange(msgspec.Struct, array_like=True, frozen=True, gc=False):
     created: bool = False
     #: After when it happened, if that is clearly before `at`: it arrived late. POSIX seconds.
     since: float | None = None
-    #: Whether the data is what it was: it was written, with whatever, while nobody watched.
+    #: Whether the data is what it was: it was written, with unknown data, while it was not watched.
     same: bool = False
 
     @property

@@ -68,15 +68,15 @@ def job_of_cron_job(cron_job: Mapping[str, Any], name: str) -> dict[str, Any]:
     which needs another permission.
     """
     template, owner = cron_job["spec"]["jobTemplate"], cron_job["metadata"]
-    said = template.get("metadata") or {}
+    meta = template.get("metadata") or {}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {
             "name": name,
             "namespace": owner["namespace"],
-            "labels": dict(said.get("labels") or {}),
-            "annotations": {**(said.get("annotations") or {}), _INSTANTIATE: "manual"},
+            "labels": dict(meta.get("labels") or {}),
+            "annotations": {**(meta.get("annotations") or {}), _INSTANTIATE: "manual"},
             "ownerReferences": [
                 {
                     "apiVersion": "batch/v1",

@@ -185,7 +185,7 @@ def _read_follow(reader: _Reader, dialect: Dialect, defaults: Defaults) -> tuple
     follow = reader.read(FOLLOW, parse_follow, "off", _NOTHING)
     if follow is not None:
         return follow, reader.origin(FOLLOW)
-    if dialect.spoken:
+    if dialect.present:
         return Follow(dialect.auto, dialect.named, dialect.search), dialect.origin
     follow = reader.read(FOLLOW, parse_follow, "off", _NOTHING, inherit=True)
     if follow is not None:
@@ -206,12 +206,12 @@ class _Reader:
 
     def lookup(self, name: str) -> tuple[str, str] | None:
         """Find an annotation on the consumer or its pod template: (value, place)."""
-        for place, said in (
+        for place, values in (
             ("", self._consumer.annotations),
             (" on the pod template", self._consumer.template_annotations),
         ):
-            if name in said:
-                return said[name], place
+            if name in values:
+                return values[name], place
         return None
 
     def read(
@@ -266,8 +266,8 @@ class _Reader:
 
 
 def _find_misplaced(consumer: Consumer, settings: DialectSettings) -> list[Problem]:
-    said = {*consumer.annotations, *consumer.template_annotations}
-    return misplaced_annotations(said, consumer.key.kind, settings.names)
+    names = {*consumer.annotations, *consumer.template_annotations}
+    return misplaced_annotations(names, consumer.key.kind, settings.names)
 
 
 def namespace_problems(annotations: Mapping[str, str]) -> tuple[Problem, ...]:
@@ -430,10 +430,10 @@ def _on_change(reader: _Reader, kind: str, defaults: Defaults) -> OnChange:
 
 def source_ignored(annotations: Mapping[str, str] | None, defaults: Defaults = DEFAULTS) -> bool:
     """Return whether a source is annotated to be ignored, in either dialect."""
-    said = annotations or {}
+    present = annotations or {}
     names = defaults.dialect.names
-    return said.get(IGNORE, "").strip() == "true" or reloader_annotations.source_ignored(
-        said, names
+    return present.get(IGNORE, "").strip() == "true" or reloader_annotations.source_ignored(
+        present, names
     )
 
 

@@ -39,7 +39,7 @@ class _Place(enum.Enum):
 
 
 def misplaced_annotations(
-    said: Iterable[str], kind: str, names: Names = DEFAULT_SETTINGS.names
+    present: Iterable[str], kind: str, names: Names = DEFAULT_SETTINGS.names
 ) -> list[Problem]:
     """Find annotations in hotmap's or Reloader's domain that have no effect on an object of a kind.
 
@@ -49,7 +49,7 @@ def misplaced_annotations(
     known = _known(names)
     return [
         Problem(name, f"annotation {printable(name)} {_why_not(name, kind, place, known)}")
-        for name in sorted(said)
+        for name in sorted(present)
         if name not in known[place] and name not in _renamed_defaults(names)
     ]
 
@@ -58,17 +58,17 @@ def source_problems(
     annotations: Mapping[str, str] | None, kind: str, names: Names = DEFAULT_SETTINGS.names
 ) -> tuple[Problem, ...]:
     """Find invalid annotations of a source; `kind` is ConfigMap or Secret."""
-    said = annotations or {}
+    present = annotations or {}
     unreadable = [
         Problem(
             name,
-            f"annotation {name}: invalid boolean {quote_short(said[name])}: "
+            f"annotation {name}: invalid boolean {quote_short(present[name])}: "
             "expected true or false; treating as false",
         )
         for name in (IGNORE, names.ignore, names.match)
-        if said.get(name, "").strip() not in ("true", "false", "")
+        if present.get(name, "").strip() not in ("true", "false", "")
     ]
-    return (*unreadable, *misplaced_annotations(said, kind, names))
+    return (*unreadable, *misplaced_annotations(present, kind, names))
 
 
 _PLACES = {

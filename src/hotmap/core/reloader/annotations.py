@@ -132,7 +132,7 @@ class Dialect(NamedTuple):
     """The settings of Reloader's annotations on one consumer."""
 
     #: Whether an annotation sets what to follow; otherwise flags set `auto`.
-    spoken: bool = False
+    present: bool = False
     #: The kinds of sources that are followed where they are referenced.
     auto: frozenset[str] = frozenset()
     named: SourcePatterns = NO_SOURCES
@@ -172,7 +172,7 @@ def read(
     named = [reader.expressions(source, names) for source in KINDS]
     search = reader.exactly_true(names.search)
     return Dialect(
-        spoken=bool(reader.said),
+        present=bool(reader.origins),
         auto=_auto_kinds(auto, typed, everything=settings.auto_reload_all),
         named=merge_patterns(*named),
         search=search,
@@ -184,7 +184,7 @@ def read(
         ),
         restarts=reader.fits(ROLLOUT_STRATEGY, "Rollout" if is_rollout else kind, "Rollout")
         and reader.restarts(),
-        origin=", ".join(reader.said),
+        origin=", ".join(reader.origins),
         problems=tuple(reader.problems),
     )
 
@@ -195,8 +195,8 @@ def _auto_kinds(
     """Step 5: either is sufficient, so `auto` for one kind beats a plain `auto: "false"`."""
     return frozenset(
         kind
-        for kind, said in typed.items()
-        if auto or said or (everything and auto is None and said is None)
+        for kind, enabled in typed.items()
+        if auto or enabled or (everything and auto is None and enabled is None)
     )
 
 
@@ -205,7 +205,7 @@ class _Reader:
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
-        self.said: list[str] = []
+        self.origins: list[str] = []
         self.problems: list[tuple[str, str]] = []
 
     def text(self, name: str) -> str | None:
@@ -213,7 +213,7 @@ class _Reader:
         if (found := self._lookup(name)) is None:
             return None
         text, place = found
-        self.said.append(f"{name}: {printable(text, 80)}{place}")
+        self.origins.append(f"{name}: {printable(text, 80)}{place}")
         return text
 
     def quietly(self, name: str) -> str | None:

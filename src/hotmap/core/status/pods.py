@@ -294,7 +294,7 @@ def pod_proofs(
     """
     in_window = set(find_pods_started_within([pod.start for pod in pods], windows))
     return tuple(
-        _Judge(
+        _PodAssessment(
             desired,
             pod,
             now=now,
@@ -309,7 +309,7 @@ def pod_proofs(
 _NOT_ASKED = AgentReport(None, "its agent was not queried yet")
 
 
-class _Judge:
+class _PodAssessment:
     """Concludes how far the desired content has got in one pod."""
 
     def __init__(

@@ -38,7 +38,7 @@ class CustomResources:
     async def load(self) -> None:
         """Register the kinds of all definitions that there are."""
         for definition in (await self._registry.list(self._resource)).items:
-            await self._take_in(definition)
+            await self._register_definition(definition)
 
     async def run(self) -> None:
         """Follow the definitions until cancelled."""
@@ -51,12 +51,12 @@ class CustomResources:
                         if change == "DELETED":
                             self._remove(definition["metadata"]["name"])
                         elif change != "BOOKMARK":
-                            await self._take_in(definition)
+                            await self._register_definition(definition)
             except Expired:
                 since = None
             await asyncio.sleep(_RETRY_PAUSE)
 
-    async def _take_in(self, definition: JsonObject) -> None:
+    async def _register_definition(self, definition: JsonObject) -> None:
         name = definition["metadata"]["name"]
         try:
             if definition["metadata"].get("deletionTimestamp"):
@@ -161,7 +161,7 @@ class CustomResources:
                 definition = await self._registry.get(self._resource, None, name)
             except NotFound:
                 return
-            await self._take_in(definition)
+            await self._register_definition(definition)
 
         self._retrying = asyncio.ensure_future(again())
 

@@ -60,7 +60,7 @@ class Request(NamedTuple):
     body: bytes = b""
     #: Who sends it.
     user: UserInfo = ANONYMOUS
-    #: By what questions of access are answered; None where nobody can be asked.
+    #: What answers access reviews; None without one.
     access: Access | None = None
 
 

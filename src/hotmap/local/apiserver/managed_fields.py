@@ -91,7 +91,7 @@ def record_write(
     An explicit `managedFields: []` in the write clears what was known of the others.
     """
     if old is not None and not old["metadata"].get("managedFields"):
-        # What nobody is known to own is not tracked before the first apply (skipnonapplied.go).
+        # What has no known owner is not tracked before the first apply (skipnonapplied.go).
         return [entry for entry in new["metadata"].get("managedFields") or () if entry]
     difference = _own_difference(compare(root_field(kind), old or {}, new), writer)
     # Go's clients send a single empty entry to clear the list; others an empty list.

@@ -30,7 +30,7 @@ _KINDS = ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
 
 
 class _Binding(NamedTuple):
-    """A binding: which roles it gives to whom; `namespace` is "" for the whole cluster."""
+    """A binding: its roles and subjects; `namespace` is "" for the whole cluster."""
 
     kind: str
     namespace: str

@@ -83,7 +83,7 @@ class Registry:
         self.reader = ObjectReader(store, self.scheme)
         self.writer = ObjectWriter(store, self.reader, clock)
         self.deleter = ObjectDeleter(store, self.reader, clock)
-        #: Asked before each write; None asks nobody.
+        #: Called before each write; None admits everything.
         self.webhooks: Webhooks | None = None
 
     def now(self) -> float:

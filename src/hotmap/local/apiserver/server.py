@@ -163,7 +163,7 @@ class APIServer:
         for listening in self._listening:
             asyncio.get_running_loop().remove_reader(listening)
         self._listening.clear()
-        # What was being accepted is, or nobody would close it (asyncio before 3.12).
+        # What was being accepted is, or it would never be closed (asyncio before 3.12).
         await asyncio.sleep(0)
         await self._runner.cleanup()
         self._runner = None

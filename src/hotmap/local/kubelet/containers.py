@@ -458,7 +458,7 @@ class _Identity(TypedDict):
 
 
 def _identity(spec: Mapping[str, Any], container: Mapping[str, Any]) -> _Identity:
-    """Return as whom a container and the commands in it run (core/v1 PodSecurityContext)."""
+    """Return the user and groups of a container (core/v1 PodSecurityContext)."""
     of_pod = spec.get("securityContext") or {}
     context = {**of_pod, **(container.get("securityContext") or {})}
     own = [of_pod["fsGroup"]] if of_pod.get("fsGroup") is not None else []

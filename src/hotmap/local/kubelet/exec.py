@@ -146,7 +146,7 @@ class FailedCommand:
         return None
 
     async def write(self, data: bytes) -> None:
-        """Nobody reads it."""
+        """Discard input; there is no reader."""
 
     async def close_input(self) -> None:
         """There is none."""

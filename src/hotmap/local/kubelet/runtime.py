@@ -146,7 +146,7 @@ class Runtime:
             self._zygote = None
         self._forget_all()
         if self._outputs:
-            # Nobody is left to write, so all of them have ended already.
+            # No writer is left, so all of them have ended already.
             await asyncio.wait(self._outputs)
 
     async def run(

@@ -1,6 +1,6 @@
 """The streams between a process of a container and a client: what either has not read waits.
 
-Neither end can fill the memory: a process that nobody reads blocks in its writes, and a client
+Neither end can fill the memory: a process without a reader blocks in its writes, and a client
 whose input is not read gets no more accepted.
 """
 
@@ -53,7 +53,7 @@ class OutputQueue:
         return chunk
 
     def release(self) -> None:
-        """Let the process go on, though nobody may read."""
+        """Let the process go on, even without a reader."""
         if self._paused and self.process is not None:
             self._paused = False
             self.process.resume_output()
@@ -76,7 +76,7 @@ class InputPipe(asyncio.Protocol):
         return pipe
 
     async def write(self, data: bytes) -> None:
-        """Pass on input, and wait while much is unread; drop what nobody will read."""
+        """Pass on input, and wait while much is unread; drop what will not be read."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
             await self._writable.wait()

@@ -45,7 +45,7 @@ class SharedProcesses:
             try:
                 pid = os.fork()
                 if pid == 0:
-                    _keep()
+                    _wait_forever()
             finally:
                 linux.setns(home, linux.CLONE_NEWPID)
             self._keepers[name] = _Keeper(os.pidfd_open(pid))
@@ -91,7 +91,7 @@ class _Keeper:
         self.containers = 0
 
 
-def _keep() -> NoReturn:
+def _wait_forever() -> NoReturn:
     """Run as process 1 of the namespace: reap until killed."""
     try:
         signal.set_wakeup_fd(-1)

@@ -33,7 +33,7 @@ class SelfAccessReviewStrategy(Strategy):
 
 
 class AccessReviewStrategy(Strategy):
-    """SubjectAccessReview and LocalSubjectAccessReview: may somebody else?"""
+    """SubjectAccessReview and LocalSubjectAccessReview: the access of another user."""
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
         spec = obj.get("spec") or {}
