@@ -58,7 +58,7 @@ INVALID = [
     ("--follow=all", '--follow: invalid value "all": expected auto, off or a list such as '),
     ("--listen=9533", '--listen: invalid address "9533": expected HOST:PORT, :PORT or none'),
     ("--listen=:99999", '--listen: invalid address ":99999": expected HOST:PORT, :PORT or none'),
-    ("--log-format=xml", "Invalid value for '--log-format': 'xml' is not one of "),
+    ("--log-format=xml", '--log-format: invalid value "xml": expected text or json'),
     ("--leader-elect=yes", "Option '--leader-elect' does not take a value; "),
     ("--leader-elect --shadow", "--shadow writes nothing, so it cannot be used with --leader-e"),
     ("--reloader-compat=yes", "Option '--reloader-compat' does not take a value; "),

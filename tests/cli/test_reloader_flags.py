@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from operator import attrgetter
 from typing import Any
 
 import click
 import pytest
 
 from hotmap.cli.main import hotmap
+from hotmap.cli.options import declared, flag_name
 from hotmap.cli.reloader_flags import ReloaderFlags
 from hotmap.cli.reloader_settings import ReloaderSettings, read_reloader_flags
 from hotmap.controller.settings import AlertSettings
@@ -249,8 +251,8 @@ def test_resources_to_ignore_is_parsed(text: str, kinds: set[str]) -> None:
 
 
 def test_ignored_workload_types_are_parsed() -> None:
-    """Jobs, CronJobs or both."""
-    ignored = read("--ignored-workload-types=jobs,cronjobs").dialect.ignored_workloads
+    """Jobs, CronJobs or both, in any case."""
+    ignored = read("--ignored-workload-types=Jobs,cronJobs").dialect.ignored_workloads
     assert ignored == {"Job", "CronJob"}
 
 
@@ -349,10 +351,100 @@ def test_log_level_is_parsed(text: str, level: int) -> None:
     assert read(f"--log-level={text}").log_level == level
 
 
-def test_empty_log_format_means_text() -> None:
-    """Reloader's default; quotes from a manifest are removed."""
-    assert parsed("--log-format", "")["log_format"] == ""
-    assert parsed("--log-format", '"json"')["log_format"] == "json"
+@pytest.mark.parametrize(
+    ("text", "log_format"), [("", "text"), ('"json"', "json"), ("JSON", "json"), ("text", "text")]
+)
+def test_log_format_is_parsed(text: str, log_format: str) -> None:
+    """Reloader's default is empty; quotes from a manifest are removed."""
+    assert read(f"--log-format={text}").log_format == log_format
+
+
+@pytest.mark.parametrize(
+    ("arguments", "warning"),
+    [
+        (("--log-level=loud",), '--log-level: unknown value "loud"; using info'),
+        (("--log-level=",), '--log-level: unknown value ""; using info'),
+        (("--log-format=logfmt",), '--log-format: unknown value "logfmt"; using text'),
+        (
+            ("--ignored-workload-types=pods",),
+            '--ignored-workload-types: unknown value "pods"; ignoring it',
+        ),
+    ],
+)
+def test_unknown_word_is_a_warning_with_compat(arguments: tuple[str, ...], warning: str) -> None:
+    """As for Reloader, which starts all the same; the defaults hold."""
+    settings = read("--reloader-compat", *arguments)
+    assert settings.warnings == (warning,)
+    assert settings._replace(warnings=()) == read("--reloader-compat")
+
+
+def test_known_workload_types_count_beside_unknown_ones() -> None:
+    """In any case; Reloader ignores the whole list then."""
+    settings = read("--reloader-compat", "--ignored-workload-types=pods,Jobs")
+    assert settings.dialect.ignored_workloads == {"Job", "Rollout"}
+    assert len(settings.warnings) == 1
+
+
+#: Each flag of Reloader 1.4.21 (internal/pkg/util/util.go ConfigureReloaderFlags) with a value,
+#: the setting that it gives, and how many warnings it gives with --reloader-compat.
+EVERY_FLAG: list[tuple[str, str, str, object, int]] = [
+    ("auto-reload-all", "TRUE", "dialect.auto_reload_all", True, 0),
+    ("auto-reload-all", "f", "dialect.auto_reload_all", False, 0),
+    ("sync-after-restart", "T", "catch_up", False, 1),
+    ("enable-ha", "True", "leader_elect", True, 0),
+    ("enable-ha", "0", "leader_elect", False, 0),
+    ("enable-pprof", "1", "listen", ":9090", 1),
+    ("enable-pprof", "FALSE", "listen", ":9090", 0),
+    ("enable-csi-integration", "false", "listen", ":9090", 0),
+    ("reload-on-create", "true", "dialect.reload_on_create", True, 0),
+    ("reload-on-create", "TRUE", "dialect.reload_on_create", False, 1),
+    ("reload-on-delete", "true", "dialect.reload_on_delete", True, 0),
+    ("reload-on-delete", "1", "dialect.reload_on_delete", False, 1),
+    ("is-Argo-Rollouts", "true", "dialect.ignored_workloads", frozenset(), 0),
+    ("is-Argo-Rollouts", "yes", "dialect.ignored_workloads", {"Rollout"}, 1),
+    ("reload-strategy", "annotations", "dialect.writing", Writing.ANNOTATIONS, 0),
+    ("log-level", "Info", "log_level", logging.INFO, 0),
+    ("log-level", "WARNING", "log_level", logging.WARNING, 0),
+    ("log-level", "Warn", "log_level", logging.WARNING, 0),
+    ("log-level", "verbose", "log_level", logging.INFO, 1),
+    ("log-format", "JSON", "log_format", "json", 0),
+    ("log-format", "xml", "log_format", "text", 1),
+    ("webhook-url", "https://a/b", "webhooks.change_url", "https://a/b", 0),
+    ("resources-to-ignore", "ConfigMaps", "dialect.ignored_sources", {"ConfigMap"}, 0),
+    ("ignored-workload-types", "Jobs", "dialect.ignored_workloads", {"Job", "Rollout"}, 0),
+    ("ignored-workload-types", "pods", "dialect.ignored_workloads", {"Rollout"}, 1),
+    ("namespaces", "a,b", "watch_namespaces", ("a", "b"), 0),
+    ("namespaces-to-ignore", "a,b", "ignored_namespaces", ("a", "b"), 0),
+    ("namespace-selector", "team:*", "namespace_selector", "team", 0),
+    ("resource-label-selector", "a=b", "source_selector", "a=b", 0),
+    ("pprof-addr", ":6060", "listen", ":9090", 1),
+    *(
+        (flag, "acme.com/x", f"dialect.names.{field}", "acme.com/x", 0)
+        for flag, field in RENAMED.items()
+    ),
+]
+
+
+@pytest.mark.parametrize("form", ["{flag}={value}", '{flag}="{value}"', "{flag} {value}"])
+@pytest.mark.parametrize(
+    ("flag", "value", "setting", "expected", "warnings"),
+    EVERY_FLAG,
+    ids=[f"{flag}={value}" for flag, value, *_ in EVERY_FLAG],
+)
+def test_flag_takes_value_in_each_form(
+    flag: str, value: str, setting: str, expected: object, warnings: int, form: str
+) -> None:
+    """With an equals sign, with quotes that a manifest left, and as the next argument."""
+    arguments = [part.format(flag=f"--{flag}", value=value) for part in form.split(" ")]
+    settings = read("--reloader-compat", *arguments, POD_NAME="a", POD_NAMESPACE="b")
+    assert attrgetter(setting)(settings) == expected
+    assert len(settings.warnings) == warnings
+
+
+def test_every_flag_of_reloader_is_in_the_table() -> None:
+    """Those that the controller has, less the two that are hotmap's own."""
+    flags = {flag_name(field, flag)[2:] for field, flag in declared(ReloaderFlags).items()}
+    assert {flag for flag, *_ in EVERY_FLAG} == flags - {"reloader-compat", "shadow"}
 
 
 @pytest.mark.parametrize(
@@ -414,6 +506,11 @@ def test_empty_log_format_means_text() -> None:
             ("--enable-ha",),
             {"POD_NAME": "a"},
             "--enable-ha requires the environment variable POD_NAMESPACE",
+        ),
+        (
+            ("--log-format=xml",),
+            {},
+            '--log-format: invalid value "xml": expected text or json',
         ),
         (
             ("--log-level=loud",),

@@ -39,9 +39,7 @@ _M_MMAP_THRESHOLD = -3
 _log = logging.getLogger(__name__)
 
 
-def run_controller(
-    cluster: ClusterOptions, flags: ControllerFlags, reloader: ReloaderFlags, *, log_format: str
-) -> int:
+def run_controller(cluster: ClusterOptions, flags: ControllerFlags, reloader: ReloaderFlags) -> int:
     """Run the controller until SIGINT or SIGTERM; returns the exit status.
 
     Raises:
@@ -54,7 +52,7 @@ def run_controller(
         if flags.leader_elect:
             raise SettingsError("--shadow writes nothing, so it cannot be used with --leader-elect")
         settings = _in_shadow(settings)
-    set_up_logging(log_format, level=compat.log_level)
+    set_up_logging(compat.log_format, level=compat.log_level)
     if reloader.shadow:
         _log.warning("shadow mode: nothing is written; the log shows the decisions")
     for warning in compat.warnings:

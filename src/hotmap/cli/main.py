@@ -106,15 +106,12 @@ def hotmap() -> None:
 @hotmap.command(cls=SectionedCommand)
 @add_options(ClusterOptions, "cluster")
 @add_options(ControllerFlags, "flags")
-@add_options(LogOptions, "log")
 @add_options(ReloaderFlags, "reloader")
-def controller(
-    cluster: ClusterOptions, flags: ControllerFlags, log: LogOptions, reloader: ReloaderFlags
-) -> int:
+def controller(cluster: ClusterOptions, flags: ControllerFlags, reloader: ReloaderFlags) -> int:
     """Run the controller until SIGINT or SIGTERM."""
     from hotmap.cli.controller import run_controller
 
-    return run_controller(cluster, flags, reloader, log_format=log.log_format)
+    return run_controller(cluster, flags, reloader)
 
 
 @hotmap.command()

@@ -56,6 +56,7 @@ def _annotation(field: str) -> Flag:
 class ReloaderFlags(NamedTuple):
     """The values of the flags; None or () where one is not set."""
 
+    log_format: Annotated[str | None, Flag("Log format.", "text|json", default="text")] = None
     log_level: Annotated[
         str | None,
         Flag(

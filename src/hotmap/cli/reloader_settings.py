@@ -22,10 +22,13 @@ from hotmap.core.errors import SettingsError
 from hotmap.core.policy.policy import OnChange
 from hotmap.core.reloader.annotations import DialectSettings, Names, Writing
 from hotmap.core.reloader.go_values import parse_bool, split_list, unquote
+from hotmap.core.text import quote_short
 
 __all__ = ["ReloaderSettings", "namespace_name", "read_reloader_flags"]
 
 T = TypeVar("T")
+
+_FORMATS = {"text": "text", "json": "json", "": "text"}
 
 _LEVELS = {
     "trace": logging.DEBUG,
@@ -56,6 +59,8 @@ class ReloaderSettings(NamedTuple):
     #: HOST:PORT for metrics and health; None for hotmap's default.
     listen: str | None = None
     log_level: int = logging.INFO
+    #: `text` or `json`.
+    log_format: str = "text"
     #: Whether replicas elect a leader; None: not set.
     leader_elect: bool | None = None
     #: Warnings to log once: what is accepted without effect.
@@ -93,7 +98,8 @@ def read_reloader_flags(flags: ReloaderFlags, environment: Mapping[str, str]) ->
         source_selector=values.selector("resource_label_selector"),
         webhooks=webhooks,
         listen=_COMPAT_LISTEN if compat else None,
-        log_level=values.choice("log_level", _LEVELS, logging.INFO),
+        log_level=values.word("log_level", _LEVELS, "info"),
+        log_format=values.word("log_format", _FORMATS, "text"),
         leader_elect=_read_leader_elect(values, environment),
         warnings=tuple(values.warnings),
     )
@@ -127,9 +133,7 @@ def _read_scope(values: _Values, environment: Mapping[str, str]) -> _Scope:
 def _read_dialect(values: _Values) -> DialectSettings:
     compat = values.flags.reloader_compat
     writings = {writing.value: writing for writing in Writing}
-    ignored_workloads = set(
-        values.choices("ignored_workload_types", {"jobs": "Job", "cronjobs": "CronJob"})
-    )
+    ignored_workloads = set(_read_ignored_workloads(values))
     rollouts = values.exactly_true("is_argo_rollouts")
     if rollouts is False or (compat and rollouts is None):
         ignored_workloads.add("Rollout")
@@ -144,6 +148,20 @@ def _read_dialect(values: _Values) -> DialectSettings:
         reload_on_create=not compat if created is None else created,
         reload_on_delete=bool(values.exactly_true("reload_on_delete")),
     )
+
+
+def _read_ignored_workloads(values: _Values) -> list[str]:
+    """Read kinds of workloads; with --reloader-compat an unknown one is a warning, as there."""
+    kinds = {"jobs": "Job", "cronjobs": "CronJob"}
+    if not values.flags.reloader_compat:
+        return values.choices("ignored_workload_types", kinds, fold=str.lower)
+    items = values.items("ignored_workload_types")
+    values.warnings.extend(
+        f"--ignored-workload-types: unknown value {quote_short(text)}; ignoring it"
+        for text in items
+        if text.lower() not in kinds
+    )
+    return [kinds[text.lower()] for text in items if text.lower() in kinds]
 
 
 def _read_names(values: _Values) -> Names:
@@ -305,6 +323,22 @@ class _Values:
         text = self.text(field)
         return default if text is None else self._choose(field, text, choices)
 
+    def word(self, field: str, choices: Mapping[str, T], default: str) -> T:
+        """Read one of some words in any case; with --reloader-compat an unknown one is a warning.
+
+        Reloader logs one, too, and uses its default (internal/pkg/cmd/reloader.go).
+        """
+        text = self.text(field)
+        if text is None:
+            return choices[default]
+        word = text.strip().lower()
+        if self.flags.reloader_compat and word not in choices:
+            self.warnings.append(
+                f"{self.flag(field)}: unknown value {quote_short(text)}; using {default}"
+            )
+            word = default
+        return self._choose(field, word, choices)
+
     def choices(
         self, field: str, choices: Mapping[str, T], *, fold: Callable[[str], str] = str
     ) -> list[T]:
@@ -313,7 +347,7 @@ class _Values:
 
     def _choose(self, field: str, text: str, choices: Mapping[str, T]) -> T:
         if text not in choices:
-            *others, last = choices
+            *others, last = filter(None, choices)
             expected = f"{', '.join(others)} or {last}"
             raise invalid_value(self.flag(field), "value", text, expected)
         return choices[text]
