@@ -172,6 +172,11 @@ ROWS: dict[str, list[Panel]] = {
             {"{{task}}": _rate("hotmap_task_restarts_total", by="task")},
             unit="ops",
         ),
+        Panel(
+            "Alerts of rollouts",
+            {"{{outcome}}": _rate("hotmap_alerts_total", by="outcome")},
+            unit="ops",
+        ),
     ],
 }
 

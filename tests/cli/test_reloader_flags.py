@@ -13,12 +13,9 @@ from hotmap.cli.main import hotmap
 from hotmap.cli.options import declared, flag_name
 from hotmap.cli.reloader_flags import ReloaderFlags
 from hotmap.cli.reloader_settings import ReloaderSettings, read_reloader_flags
-from hotmap.controller.settings import AlertSettings
 from hotmap.core.errors import SettingsError
 from hotmap.core.policy.policy import OnChange
 from hotmap.core.reloader.annotations import DialectSettings, Names, Writing
-
-ALERTS = {"ALERT_ON_RELOAD": "true", "ALERT_WEBHOOK_URL": "https://example.com/hook"}
 
 
 def parsed(*arguments: str) -> dict[str, Any]:
@@ -285,7 +282,7 @@ def test_annotation_flag_renames_its_annotation(flag: str, field: str) -> None:
     assert read(f'--{flag}="acme.com/x"').dialect.names == expected
 
 
-# -- webhooks and alerts ----------------------------------------------------------------------
+# -- webhooks ---------------------------------------------------------------------------------
 
 
 def test_webhook_url_disables_actions() -> None:
@@ -293,26 +290,6 @@ def test_webhook_url_disables_actions() -> None:
     settings = read("--webhook-url=https://example.com/hook")
     assert settings.webhooks.change_url == "https://example.com/hook"
     assert settings.muted == "--webhook-url is set"
-
-
-def test_alerts_require_true_and_url() -> None:
-    """The additional information is trimmed."""
-    proxy = {"ALERT_WEBHOOK_PROXY": "http://proxy:3128"}
-    settings = read(**ALERTS, **proxy, ALERT_ADDITIONAL_INFO=" one ")
-    assert settings.webhooks.alert == AlertSettings(
-        "https://example.com/hook", info="one", proxy="http://proxy:3128"
-    )
-    assert read(ALERT_ON_RELOAD="True").webhooks.alert is None
-
-
-@pytest.mark.parametrize(
-    ("sink", "sent", "notes"),
-    [("raw", True, 0), (" RAW ", True, 0), ("", True, 0), ("slack", False, 1), ("x", True, 1)],
-)
-def test_alert_sink_is_parsed(sink: str, sent: bool, notes: int) -> None:
-    """Plain text only; others give a warning."""
-    settings = read(**ALERTS, ALERT_SINK=sink)
-    assert (settings.webhooks.alert is not None, len(settings.warnings)) == (sent, notes)
 
 
 # -- the rest ---------------------------------------------------------------------------------
@@ -485,16 +462,6 @@ def test_every_flag_of_reloader_is_in_the_table() -> None:
             ("--webhook-url=http://[planted",),
             {},
             "--webhook-url: invalid URL (not shown): expected an http or https URL",
-        ),
-        (
-            (),
-            {"ALERT_ON_RELOAD": "true"},
-            "ALERT_ON_RELOAD=true requires ALERT_WEBHOOK_URL",
-        ),
-        (
-            (),
-            {"ALERT_ON_RELOAD": "true", "ALERT_WEBHOOK_URL": "planted"},
-            "ALERT_WEBHOOK_URL: invalid URL (not shown): expected an http or https URL",
         ),
         (
             ("--auto-annotation=a b",),

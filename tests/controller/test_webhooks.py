@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from aiohttp import web
 from tests.controller.world import FOLLOW, SETTLE, World, env
+from tests.support.http_receiver import Receiver, http_receiver
 from tests.support.objects import KEY, config_map, sources
 
 from hotmap.controller.report.webhooks import Webhooks
@@ -22,39 +21,10 @@ from hotmap.core.policy.policy import Defaults
 from hotmap.kube.supervisor import Supervisor
 
 
-class Receiver:
-    """An HTTP server that keeps what it gets, and answers as it is told."""
-
-    def __init__(self) -> None:
-        self.bodies: list[str] = []
-        self.content_types: list[str] = []
-        #: Statuses of the next answers; 200 after them.
-        self.answers: list[int] = []
-        #: While set, requests are not answered.
-        self.hangs = asyncio.Event()
-        self.url = ""
-
-    async def take(self, request: web.Request) -> web.Response:
-        self.bodies.append(await request.text())
-        self.content_types.append(request.content_type)
-        if self.hangs.is_set():
-            await asyncio.sleep(3600)
-        status = self.answers.pop(0) if self.answers else 200
-        return web.Response(status=status, headers={"Location": "/elsewhere"})
-
-
 @pytest.fixture
 async def receiver() -> AsyncIterator[Receiver]:
-    receiver = Receiver()
-    app = web.Application()
-    app.add_routes([web.post("/hook/{password}", receiver.take)])
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    receiver.url = f"http://127.0.0.1:{runner.addresses[0][1]}/hook/planted-password"
-    yield receiver
-    await runner.cleanup()
+    async with http_receiver() as receiver:
+        yield receiver
 
 
 def controller(world: World, webhooks: WebhookSettings, *, muted: str = "") -> Controller:

@@ -103,6 +103,7 @@ def exposed_metrics() -> set[str]:
             pod_checks=lambda: 0,
             pending_jobs=lambda: 0,
             task_restarts=dict,
+            alerts=dict,
         )
     )
     text = metrics.render().decode()

@@ -39,6 +39,7 @@ def controller_metrics() -> str:
             pod_checks=lambda: 0,
             pending_jobs=lambda: 0,
             task_restarts=lambda: Counter({"records": 1}),
+            alerts=lambda: {"sent": 1},
         )
     )
     metrics.observe_delay(0.5)

@@ -14,6 +14,7 @@ from contextlib import suppress
 import click
 
 from hotmap import __version__
+from hotmap.cli.alert_flags import AlertFlags
 from hotmap.cli.command_options import InjectOptions, LocalDirectory, LocalOptions, StatusOptions
 from hotmap.cli.controller_flags import ControllerFlags
 from hotmap.cli.extras import require_extra
@@ -106,12 +107,15 @@ def hotmap() -> None:
 @hotmap.command(cls=SectionedCommand)
 @add_options(ClusterOptions, "cluster")
 @add_options(ControllerFlags, "flags")
+@add_options(AlertFlags, "alerts")
 @add_options(ReloaderFlags, "reloader")
-def controller(cluster: ClusterOptions, flags: ControllerFlags, reloader: ReloaderFlags) -> int:
+def controller(
+    cluster: ClusterOptions, flags: ControllerFlags, alerts: AlertFlags, reloader: ReloaderFlags
+) -> int:
     """Run the controller until SIGINT or SIGTERM."""
     from hotmap.cli.controller import run_controller
 
-    return run_controller(cluster, flags, reloader)
+    return run_controller(cluster, flags, alerts, reloader)
 
 
 @hotmap.command()

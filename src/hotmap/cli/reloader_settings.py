@@ -12,12 +12,12 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
-from urllib.parse import urlsplit
 
+from hotmap.cli.alert_settings import read_url
 from hotmap.cli.controller_flags import ControllerFlags
 from hotmap.cli.options import declared, flag_name, invalid_value
 from hotmap.cli.reloader_flags import RENAMED_ANNOTATIONS, ReloaderFlags
-from hotmap.controller.settings import AlertSettings, WebhookSettings
+from hotmap.controller.settings import WebhookSettings
 from hotmap.core.errors import SettingsError
 from hotmap.core.policy.policy import OnChange
 from hotmap.core.reloader.annotations import DialectSettings, Names, Writing
@@ -81,10 +81,9 @@ def read_reloader_flags(flags: ReloaderFlags, environment: Mapping[str, str]) ->
     if sync and not dialect.reload_on_create:
         values.warnings.append("--sync-after-restart has no effect without --reload-on-create=true")
     webhooks = WebhookSettings(
-        change_url=_read_url("--webhook-url", flags.webhook_url),
+        change_url=read_url("--webhook-url", flags.webhook_url),
         on_create=dialect.reload_on_create,
         on_delete=dialect.reload_on_delete,
-        alert=_read_alert(environment, values.warnings),
     )
     _warn_of_ignored_settings(values, environment)
     return ReloaderSettings(
@@ -186,41 +185,6 @@ def _read_ignored_sources(values: _Values) -> frozenset[str]:
     if len(ignored) > 1:
         raise SettingsError("--resources-to-ignore: configmaps or secrets can be ignored, not both")
     return ignored
-
-
-def _read_url(name: str, text: str | None) -> str:
-    """Check a URL without ever showing it: its path is often a password."""
-    url = unquote(text or "").strip()
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if url and not good:
-        raise SettingsError(f"{name}: invalid URL (not shown): expected an http or https URL")
-    return url
-
-
-def _read_alert(environment: Mapping[str, str], warnings: list[str]) -> AlertSettings | None:
-    enabled = environment.get("ALERT_ON_RELOAD", "")
-    if enabled != "true":
-        if enabled not in ("", "false"):
-            warnings.append(f"ALERT_ON_RELOAD is {enabled!r}, not true; no alerts are sent")
-        return None
-    sink = environment.get("ALERT_SINK", "").strip().lower()
-    if sink in ("slack", "teams", "gchat"):
-        warnings.append(f"ALERT_SINK={sink} is not supported yet; no alerts are sent")
-        return None
-    if sink not in ("", "raw"):
-        warnings.append(f"ALERT_SINK={sink} is unknown; alerts are sent as plain text")
-    url = _read_url("ALERT_WEBHOOK_URL", environment.get("ALERT_WEBHOOK_URL"))
-    if not url:
-        raise SettingsError("ALERT_ON_RELOAD=true requires ALERT_WEBHOOK_URL")
-    return AlertSettings(
-        url,
-        info=environment.get("ALERT_ADDITIONAL_INFO", "").strip(),
-        proxy=_read_url("ALERT_WEBHOOK_PROXY", environment.get("ALERT_WEBHOOK_PROXY")),
-    )
 
 
 def _read_leader_elect(values: _Values, environment: Mapping[str, str]) -> bool | None:

@@ -25,6 +25,7 @@ from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.reconcile.reconcile import Reconciler
 from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.controller.report.agents import AgentClient
+from hotmap.controller.report.alerts import Alerts
 from hotmap.controller.report.annotation_warnings import AnnotationWarnings
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionLog
@@ -96,6 +97,7 @@ class Controller:
         # What a shadow would have applied ends with it.
         self.record_shards = None if self._shadow else self._make_record_shards()
         self._webhooks = Webhooks(settings.webhooks, followers=self.index.followers_of)
+        self._alerts = Alerts(settings.webhooks.alert)
         self._recorder = Recorder(
             None if self._shadow else EventWriter(client),
             component="hotmap",
@@ -202,6 +204,7 @@ class Controller:
         for sources in self.index.sources.values():
             sources.subscribe(self._enqueue_webhooks)
         self._webhooks.start(self.supervisor)
+        self._alerts.start(self.supervisor)
         lease = ObjectKey(LEASES.kind, self._settings.namespace, LEASE)
         if self._settings.identity:
             self._elector = LeaderElector(
@@ -321,6 +324,7 @@ class Controller:
                 pod_checks=lambda: self._term.pod_checker.checks if self._term else 0,
                 pending_jobs=lambda: len(self._recreations),
                 task_restarts=lambda: self.supervisor.restarts,
+                alerts=self._alerts.outcomes,
             )
         )
 
@@ -330,7 +334,7 @@ class Controller:
         reporter = EventReporter(
             self._recorder,
             decision_log=self.decision_log,
-            alert=self._shadow.record_own_rollout if self._shadow else self._webhooks.rolled,
+            alert=self._shadow.record_own_rollout if self._shadow else self._alerts.rolled,
             found_changed=self._webhooks.source_found_changed,
             observe_delay=self._metrics.observe_delay,
         )
@@ -496,7 +500,7 @@ class Controller:
         await self._background.stop()
         if self._shadow:
             self._shadow.close()
-        await self._webhooks.aclose()
+        await asyncio.gather(self._webhooks.aclose(), self._alerts.aclose())
         await self._recorder.aclose()
         await self._server.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from typing import NamedTuple
 
 from hotmap.core.decide.flap_breaker import LIMIT
@@ -10,6 +11,7 @@ from hotmap.core.policy.policy import DEFAULTS, Defaults
 __all__ = [
     "DEFAULT_NAMESPACE",
     "AlertSettings",
+    "AlertSink",
     "PodCheckSettings",
     "Settings",
     "WebhookSettings",
@@ -48,10 +50,21 @@ class PodCheckSettings(NamedTuple):
     agent_check_delay: float = 1.0
 
 
+class AlertSink(enum.Enum):
+    """What reads the alerts, which decides on their format."""
+
+    SLACK = "slack"
+    TEAMS = "teams"
+    GCHAT = "gchat"
+    #: Anything that takes a line of text.
+    RAW = "raw"
+
+
 class AlertSettings(NamedTuple):
     """Alert receivers."""
 
     url: str
+    sink: AlertSink = AlertSink.RAW
     #: Prefix of each text, such as the name of the cluster.
     info: str = ""
     #: The URL of an HTTP proxy, or "".

@@ -49,6 +49,8 @@ class MetricSources(NamedTuple):
     pod_checks: Callable[[], int]
     pending_jobs: Callable[[], int]
     task_restarts: Callable[[], Mapping[str, int]]
+    #: By what became of them.
+    alerts: Callable[[], Mapping[str, int]]
 
 
 class Metrics:
@@ -216,6 +218,14 @@ class _StatisticsCollector(Collector):
         for task, count in self._sources.task_restarts().items():
             restarts.add_metric([task], count)
         yield restarts
+        alerts = CounterMetricFamily(
+            "hotmap_alerts",
+            "Alerts of rollouts, by what became of them: sent, failed or dropped.",
+            labels=["outcome"],
+        )
+        for outcome, count in self._sources.alerts().items():
+            alerts.add_metric([outcome], count)
+        yield alerts
 
     def _requests(self) -> Iterator[Metric]:
         statistics = self._sources.client.statistics()
