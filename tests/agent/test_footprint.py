@@ -40,6 +40,7 @@ def test_agent_imports_nothing_large(imports: Path) -> None:
     assert loaded & set(TOO_LARGE) == set()
 
 
+@pytest.mark.slow
 def test_agent_memory_does_not_grow(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:

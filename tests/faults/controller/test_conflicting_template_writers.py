@@ -177,6 +177,7 @@ async def _settled(scenario: Scenario, processes: Collection[ControllerProcess])
     await scenario.until(quiet, "no controller has anything to do")
 
 
+@pytest.mark.slow
 async def test_second_hotmap_is_reported(shop: Scenario, second_home: str) -> None:
     """The second controller reports it: a Warning, a metric, and one rollout for each change.
 
@@ -214,6 +215,7 @@ async def test_second_hotmap_is_reported(shop: Scenario, second_home: str) -> No
         assert len(shop.rollouts.of("web")) == 3
 
 
+@pytest.mark.slow
 async def test_reloader_beside_is_reported_once(shop: Scenario) -> None:
     """It rolls whatever hotmap does: a Warning, a metric, and then hotmap leaves it to Reloader."""
     await shop.set_up(replicas=2)

@@ -85,6 +85,7 @@ async def test_next_controller_finds_pod_started_in_between(shop: Scenario, mome
         await shop.check_invariants({"web": 1})
 
 
+@pytest.mark.slow
 async def test_revert_without_new_pod_rolls_nothing(shop: Scenario) -> None:
     """The same without a suspect: a restart finds the window again, and nothing is done."""
     await shop.set_up(replicas=3)

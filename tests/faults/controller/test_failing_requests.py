@@ -80,6 +80,7 @@ async def test_every_request_fails_at_first(
     assert not any(item.left for item in begun)
 
 
+@pytest.mark.slow
 async def test_failing_pod_list_is_retried(plane: ControlPlane, shop: Scenario) -> None:
     """Their starts decide whether a rollout is needed, so the decision waits for them."""
     await shop.set_up(replicas=2)

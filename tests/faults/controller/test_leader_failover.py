@@ -97,6 +97,7 @@ async def test_leader_hands_over_on_sigterm(podless_scenario: Scenario) -> None:
         await podless_scenario.check_invariants({"web": 1})
 
 
+@pytest.mark.slow
 async def test_standby_with_stale_stores_lists_again(
     plane: ControlPlane, through: Through, podless_scenario: Scenario
 ) -> None:

@@ -451,6 +451,7 @@ def test_definition_of_etcd_is_read() -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", _PUBLISHED, ids=lambda folder: folder.split("/")[1])
 async def test_published_definitions_load(registry: Registry, folder: str) -> None:
     files = sorted((_MODULES / folder).glob("*.yaml"))
