@@ -11,7 +11,7 @@ from tests.simulation.disturbances import EDITS, Disturbance, draw, pause_after
 
 from hotmap.core.model.state import read_shard
 
-__all__ = ["HistoryResult", "run_history"]
+__all__ = ["HistoryResult", "broken_promise", "report", "run_history"]
 
 #: Seconds, more or less, by which time goes on at once.
 STEP = 0.25
@@ -33,7 +33,29 @@ class HistoryResult(NamedTuple):
     @property
     def is_false(self) -> bool:
         """Whether it is called up to date and is not."""
-        return self.state is State.CURRENT and bool(self.stale)
+        return self.state in (State.CURRENT, State.DELIVERED) and bool(self.stale)
+
+
+def broken_promise(result: HistoryResult) -> str:
+    """Return which promise a history breaks, "" for none.
+
+    Every change in it is seen by a controller, or leaves a difference to what was recorded. So the
+    pods have to hold the present content once it is quiet, unless new ones could not start, or
+    somebody took hotmap's rollouts back, or a source came into use while no controller ran, so that
+    there was nothing to compare it with: then it is enough that they are named.
+    """
+    if result.is_false:
+        return f"called {result.state.value} ({result.reason}), but {'; '.join(result.stale)}"
+    undone = any(" undo " in line for line in result.log)
+    came_into_use = any(" is used now" in line for line in result.log)
+    if result.stale and not (result.blocked or undone or came_into_use):
+        return f"left behind as {result.state.value} ({result.reason}): {'; '.join(result.stale)}"
+    return ""
+
+
+def report(seed: int, result: HistoryResult) -> str:
+    """Report a history that breaks a promise."""
+    return "\n  ".join([f"history {seed}: {broken_promise(result)}", *result.log])
 
 
 class _History:

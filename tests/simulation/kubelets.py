@@ -1,7 +1,7 @@
 """Kubelets of pods without processes, which remember what each pod has read.
 
-They serve the pods of one Node on any API server: mount, start, refresh files, end. The state of a
-pod is written as a kubelet writes it; what it read stays here, where no controller sees it.
+They serve the pods of one namespace on any API server: mount, start, refresh files, end. The state
+of a pod is written as a kubelet writes it; what it read stays here, where no controller sees it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,18 +19,21 @@ from tests.simulation.cluster import SOURCES, rfc3339
 from tests.simulation.disturbances import Content
 
 from hotmap.core.errors import HotmapError, NotFound
-from hotmap.core.model.objects import PodTemplate
+from hotmap.core.model.objects import ObjectKey, ObjectMeta, PodSpec, PodTemplate
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.template_uses import find_uses
 from hotmap.core.patch.nudge import TARGET
 from hotmap.kube.client import Client
+from hotmap.kube.reflector import Reflector, Selection
 from hotmap.kube.resources import CONFIGMAPS, LEASES, PODS, Resource
+from hotmap.kube.store import Store
+from hotmap.kube.store_writer import StoreWriter
 
-__all__ = ["NODE", "Kubelets", "ServedPod"]
+__all__ = ["Kubelets", "ServedPod", "join_node"]
 
 Object = dict[str, Any]
 
-NODE = "simulated"
+_NODE = "simulated"
 
 _NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 _STRATEGIC = "application/strategic-merge-patch+json"
@@ -39,21 +42,37 @@ _STRATEGIC = "application/strategic-merge-patch+json"
 _PASS = 0.2
 _ALIVE = 8.0
 
+#: Seconds after which what was listed is too old for a container that starts: hotmap takes a start
+#: two seconds after a change, in whole seconds, for a proof that it reads the changed content.
+_OLD = 0.7
+
+#: Requests of one pass at the same time.
+_REQUESTS = 16
+
+
+class _FoundPod(msgspec.Struct):
+    """What a kubelet reads of a pod."""
+
+    metadata: ObjectMeta
+    spec: PodSpec
+
+
+class _FoundConfigMap(msgspec.Struct):
+    metadata: ObjectMeta
+    data: Content | None = None
+
 
 class ServedPod:
     """One pod, and what it has read."""
 
-    def __init__(self, pod: Object) -> None:
-        metadata = pod["metadata"]
-        self.namespace, self.name = metadata["namespace"], metadata["name"]
-        template = msgspec.convert({"spec": pod["spec"]}, PodTemplate)
-        used = find_uses(template, self.namespace)
+    def __init__(self, pod: _FoundPod) -> None:
+        metadata = pod.metadata
+        self.namespace, self.name = metadata.namespace, metadata.name
+        used = find_uses(PodTemplate(spec=pod.spec), self.namespace)
         # Not the certificate of the API server, which every pod mounts.
-        self.uses = tuple(use for use in used if use.source.name in SOURCES)
-        self.containers = [container["name"] for container in pod["spec"]["containers"]]
-        self.init_containers = [
-            container["name"] for container in pod["spec"].get("initContainers") or ()
-        ]
+        self.uses = tuple(use for use in used if use.source.name.partition("-")[0] in SOURCES)
+        self.containers = [one.name for one in pod.spec.containers or ()]
+        self.init_containers = [one.name for one in pod.spec.init_containers or ()]
         self.mounted: str = ""
         self.started = False
         self.restarts = 0
@@ -73,6 +92,17 @@ class ServedPod:
             if held != present:
                 yield f"{self.name} holds {held} of {use.path}, which is {present}"
 
+    def lacks(self, data: dict[str, Content | None]) -> bool:
+        """Return whether something is not there that it cannot start without."""
+        return any(
+            not use.optional
+            and (
+                (there := data.get(use.source.name)) is None
+                or not (use.keys.names or frozenset()) <= there.keys()
+            )
+            for use in self.uses
+        )
+
 
 def selected(use: Use, data: Content | None) -> Content:
     """Select what a use brings of a source."""
@@ -80,163 +110,160 @@ def selected(use: Use, data: Content | None) -> Content:
 
 
 class Kubelets:
-    """Serves all pods of the node."""
+    """Serves the pods of a namespace."""
 
-    def __init__(self, client: Client, chance: random.Random) -> None:
+    def __init__(self, client: Client, namespace: str, chance: random.Random) -> None:
         self._client = client
+        self._namespace = namespace
         self._chance = chance
-        #: By uid.
-        self.pods: dict[str, ServedPod] = {}
+        self._found: Store[_FoundPod] = Store()
+        self._pods: dict[str, ServedPod] = {}  # by uid
+        self._by_workload: dict[str, dict[str, ServedPod]] = {}
+        self._data: dict[str, Content | None] = {}
+        self._listed_at = 0.0
+        self._limit = asyncio.Semaphore(_REQUESTS)
 
     async def run(self) -> None:
         """Serve for ever."""
-        await self._join()
-        alive_at = 0.0
-        while True:
-            if time.monotonic() - alive_at > _ALIVE:
-                alive_at = time.monotonic()
-                with suppress(HotmapError):
-                    await self._stay_alive()
-            with suppress(HotmapError):
-                await self._pass()
-            await asyncio.sleep(_PASS)
-
-    def of(self, namespace: str) -> list[ServedPod]:
-        """List the pods of a namespace."""
-        return [pod for pod in self.pods.values() if pod.namespace == namespace]
-
-    async def data(self, namespace: str, name: str) -> Content | None:
-        """Read a ConfigMap; None where there is none."""
+        self._found.subscribe(self._pod_changes)
+        reflector: Reflector[_FoundPod, _FoundPod] = Reflector(
+            self._client,
+            Selection(PODS, self._namespace),
+            type=_FoundPod,
+            writer=StoreWriter(self._found, lambda pod: pod),
+        )
+        watching = asyncio.create_task(reflector.run())
         try:
-            found = await self._client.get(CONFIGMAPS, namespace, name, type=Object)
+            while True:
+                with suppress(HotmapError):
+                    await self._pass()
+                await asyncio.sleep(_PASS)
+        finally:
+            watching.cancel()
+
+    def pods(self, workload: str) -> list[ServedPod]:
+        """List the pods of a Deployment."""
+        return list(self._by_workload.get(workload, {}).values())
+
+    @property
+    def listed_data(self) -> dict[str, Content | None]:
+        """What every ConfigMap of the namespace held in the last pass."""
+        return self._data
+
+    async def data(self, name: str) -> Content | None:
+        """Read a ConfigMap from the API server; None where there is none."""
+        try:
+            found = await self._client.get(CONFIGMAPS, self._namespace, name, type=_FoundConfigMap)
         except NotFound:
             return None
-        return dict(found.get("data") or {})
+        return dict(found.data or {})
 
     async def refresh(self, pod: ServedPod) -> None:
         """Update the files of a pod, as its kubelet does at each sync."""
-        found = await self._found(pod)
-        for use in pod.files:
-            if use.kind is UseKind.LIVE:
-                pod.files[use] = selected(use, found[use.source.name])
+        self._refresh(pod, await self._sources_of(pod))
 
     async def restart(self, pod: ServedPod) -> None:
         """Let the container end; it starts anew with what is there."""
-        if pod.started and pod.ends_at is None and await self._can_start(pod):
+        data = await self._sources_of(pod)
+        if pod.started and pod.ends_at is None and not pod.lacks(data):
             pod.restarts += 1
-            await self._start(pod)
+            await self._start(pod, data)
 
-    # -- the node ------------------------------------------------------------------------------
+    async def _sources_of(self, pod: ServedPod) -> dict[str, Content | None]:
+        names = sorted({use.source.name for use in pod.uses})
+        return {name: await self.data(name) for name in names}
 
-    async def _join(self) -> None:
-        now = rfc3339(time.time())
-        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
-        ready |= {"lastHeartbeatTime": now, "lastTransitionTime": now}
-        room = {"cpu": "1000", "memory": "1000Gi", "pods": "100000"}
-        status = {"conditions": [ready], "capacity": room, "allocatable": room}
-        labels = {"kubernetes.io/hostname": NODE}
-        node = {"metadata": {"name": NODE, "labels": labels}, "spec": {}}
-        with suppress(HotmapError):  # it is there
-            await self._client.create(_NODES, None, node, type=Object)
-        await self._client.patch(
-            _NODES,
-            None,
-            NODE,
-            {"status": status},
-            type=Object,
-            content_type=_STRATEGIC,
-            subresource="status",
+    # -- what is there -------------------------------------------------------------------------
+
+    def _pod_changes(self, key: ObjectKey, old: _FoundPod | None, new: _FoundPod | None) -> None:
+        if old is not None and (new is None or new.metadata.uid != old.metadata.uid):
+            self._pods.pop(old.metadata.uid, None)
+            self._by_workload[_workload(old)].pop(old.metadata.uid, None)
+        if new is None or not new.spec.node_name:
+            return
+        pod = self._pods.get(new.metadata.uid)
+        if pod is None:
+            pod = self._pods[new.metadata.uid] = ServedPod(new)
+            self._by_workload.setdefault(_workload(new), {})[new.metadata.uid] = pod
+        if new.metadata.deletion_timestamp and pod.ends_at is None:
+            pod.ends_at = time.monotonic() + self._chance.choice((0.0, 0.5, 3.0))
+
+    async def _list_sources(self) -> None:
+        """Read all ConfigMaps of the namespace, as of now."""
+        at = time.monotonic()
+        page = await self._client.list_page(
+            CONFIGMAPS, self._namespace, type=_FoundConfigMap, limit=0
         )
-
-    async def _stay_alive(self) -> None:
-        now = datetime.fromtimestamp(time.time(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        spec = {"holderIdentity": NODE, "leaseDurationSeconds": 40, "renewTime": now}
-        try:
-            await self._client.patch(
-                LEASES,
-                "kube-node-lease",
-                NODE,
-                {"spec": spec},
-                type=Object,
-                content_type="application/merge-patch+json",
-            )
-        except NotFound:
-            lease = {"metadata": {"name": NODE}, "spec": spec}
-            await self._client.create(LEASES, "kube-node-lease", lease, type=Object)
+        self._data = {one.metadata.name: one.data or {} for one in page.items}
+        self._listed_at = at
 
     # -- pods ----------------------------------------------------------------------------------
 
     async def _pass(self) -> None:
-        page = await self._client.list_page(
-            PODS, None, type=Object, resource_version="0", field_selector=f"spec.nodeName={NODE}"
-        )
-        there = {pod["metadata"]["uid"]: pod for pod in page.items}
-        for gone in self.pods.keys() - there.keys():
-            del self.pods[gone]
-        limit = asyncio.Semaphore(8)
+        if not self._pods:
+            return
+        await self._list_sources()
 
-        async def serve(uid: str, pod: Object) -> None:
-            async with limit:
+        async def serve(pod: _FoundPod, served: ServedPod) -> None:
+            async with self._limit:
                 with suppress(HotmapError):
-                    await self._serve(uid, pod)
+                    await self._serve(pod, served)
 
-        await asyncio.gather(*(serve(uid, pod) for uid, pod in there.items()))
+        found = {pod.metadata.uid: pod for pod in self._found.values()}
+        await asyncio.gather(
+            *(
+                serve(found[uid], pod)
+                for uid, pod in tuple(self._pods.items())
+                if uid in found and self._has_work(found[uid], pod)
+            )
+        )
 
-    async def _serve(self, uid: str, found: Object) -> None:
+    def _has_work(self, found: _FoundPod, pod: ServedPod) -> bool:
+        """Refresh the files of a pod where it is time; return whether there is more to do."""
+        if pod.ends_at is not None or not pod.started:
+            return True
+        nudged = (found.metadata.annotations or {}).get(TARGET, "")
+        if nudged != pod.nudged or self._chance.random() < 0.01:
+            pod.nudged = nudged
+            self._refresh(pod, self._data)
+        return False
+
+    async def _serve(self, found: _FoundPod, pod: ServedPod) -> None:
         """Do the next step for a pod: mount, start, or let it go."""
         chance = self._chance
-        pod = self.pods.get(uid)
-        if pod is None:
-            pod = self.pods[uid] = ServedPod(found)
-        if found["metadata"].get("deletionTimestamp"):
-            now = time.monotonic()
-            if pod.ends_at is None:
-                pod.ends_at = now + chance.choice((0.0, 0.5, 3.0))
-            if now >= pod.ends_at:
-                await self._client.delete(PODS, pod.namespace, pod.name, grace_period=0)
+        if pod.ends_at is not None:
+            if time.monotonic() >= pod.ends_at:
+                await self._client.delete(
+                    PODS, pod.namespace, pod.name, uid=found.metadata.uid, grace_period=0
+                )
             return
-        nudged = (found["metadata"].get("annotations") or {}).get(TARGET, "")
-        if pod.started:
-            if nudged != pod.nudged or chance.random() < 0.01:
-                pod.nudged = nudged
-                await self.refresh(pod)
-        elif chance.random() < 0.3 or not await self._can_start(pod):
+        if time.monotonic() - self._listed_at > _OLD:
+            return  # in the next pass, with what is there by then
+        if chance.random() < 0.3 or pod.lacks(self._data):
             return
-        elif not pod.mounted:
-            await self._mount(pod)
+        if not pod.mounted:
+            await self._mount(pod, self._data)
         elif chance.random() < 0.6:
-            await self._start(pod)
+            await self._start(pod, self._data)
 
-    async def _found(self, pod: ServedPod) -> dict[str, Content | None]:
-        names = sorted({use.source.name for use in pod.uses})
-        return {name: await self.data(pod.namespace, name) for name in names}
+    def _refresh(self, pod: ServedPod, data: dict[str, Content | None]) -> None:
+        for use in pod.files:
+            if use.kind is UseKind.LIVE:
+                pod.files[use] = selected(use, data.get(use.source.name))
 
-    async def _can_start(self, pod: ServedPod) -> bool:
-        """Return whether all is there that is not optional."""
-        found = await self._found(pod)
-        for use in pod.uses:
-            data = found[use.source.name]
-            if not use.optional and (
-                data is None or not (use.keys.names or frozenset()) <= data.keys()
-            ):
-                return False
-        return True
-
-    async def _mount(self, pod: ServedPod) -> None:
-        found = await self._found(pod)
-        pod.files = {use: selected(use, found[use.source.name]) for use in pod.uses}
+    async def _mount(self, pod: ServedPod, data: dict[str, Content | None]) -> None:
+        pod.files = {use: selected(use, data.get(use.source.name)) for use in pod.uses}
         pod.mounted = rfc3339(time.time())
         await self._report(pod, {"phase": "Pending", "startTime": pod.mounted})
 
-    async def _start(self, pod: ServedPod) -> None:
+    async def _start(self, pod: ServedPod, data: dict[str, Content | None]) -> None:
         first = not pod.started
-        found = await self._found(pod)
         for use in pod.uses:
             if use.kind is UseKind.LIVE or (use.init and first):
                 pod.read[use] = pod.files[use]
             elif not use.init:
                 by_path = "subPath" in use.path and first
-                now = selected(use, found[use.source.name])
+                now = selected(use, data.get(use.source.name))
                 pod.read[use] = pod.files[use] if by_path else now
         at = rfc3339(time.time())
         pod.started = True
@@ -265,11 +292,17 @@ class Kubelets:
             pod.namespace,
             pod.name,
             {"status": status},
-            type=Object,
+            type=msgspec.Raw,
             content_type=_STRATEGIC,
             field_manager="kubelet",
             subresource="status",
+            idempotent=True,
         )
+
+
+def _workload(pod: _FoundPod) -> str:
+    """Return the name of the Deployment that a pod's generated name begins with."""
+    return pod.metadata.name.rsplit("-", 2)[0]
 
 
 def _container(pod: ServedPod, name: str, state: Object) -> Object:
@@ -283,3 +316,51 @@ def _container(pod: ServedPod, name: str, state: Object) -> Object:
         "restartCount": pod.restarts,
         "state": state,
     }
+
+
+# -- the node ----------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def join_node(client: Client) -> AsyncIterator[None]:
+    """Let a Node be Ready that takes all pods, as long as the context lasts."""
+    now = rfc3339(time.time())
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
+    ready |= {"lastHeartbeatTime": now, "lastTransitionTime": now}
+    room = {"cpu": "1000", "memory": "1000Gi", "pods": "100000"}
+    status = {"conditions": [ready], "capacity": room, "allocatable": room}
+    labels = {"kubernetes.io/hostname": _NODE}
+    node = {"metadata": {"name": _NODE, "labels": labels}, "spec": {}}
+    with suppress(HotmapError):  # it is there
+        await client.create(_NODES, None, node, type=msgspec.Raw)
+    await client.patch(
+        _NODES,
+        None,
+        _NODE,
+        {"status": status},
+        type=msgspec.Raw,
+        content_type=_STRATEGIC,
+        subresource="status",
+    )
+
+    async def stay_alive() -> None:
+        while True:
+            with suppress(HotmapError):
+                await _renew_node_lease(client)
+            await asyncio.sleep(_ALIVE)
+
+    alive = asyncio.create_task(stay_alive())
+    try:
+        yield
+    finally:
+        alive.cancel()
+
+
+async def _renew_node_lease(client: Client) -> None:
+    now = datetime.fromtimestamp(time.time(), UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": _NODE, "leaseDurationSeconds": 40, "renewTime": now}
+    try:
+        await client.patch(LEASES, "kube-node-lease", _NODE, {"spec": spec}, type=msgspec.Raw)
+    except NotFound:
+        lease = {"metadata": {"name": _NODE}, "spec": spec}
+        await client.create(LEASES, "kube-node-lease", lease, type=msgspec.Raw)

@@ -14,34 +14,12 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from tests.simulation.histories import HistoryResult, run_history
+from tests.simulation.histories import broken_promise, report, run_history
 
 #: Histories of the quick tests, one for each test.
 _QUICK = 10
 
 _COUNT = int(os.environ.get("HOTMAP_HISTORIES", "300"))
-
-
-def broken_promise(result: HistoryResult) -> str:
-    """Return which promise a history breaks, "" for none.
-
-    Every change in it is seen by a controller, or leaves a difference to what was recorded. So the
-    pods have to hold the present content once it is quiet, unless new ones could not start, or
-    hotmap's rollouts were reverted, or a source came into use while no controller ran, so that
-    there was nothing to compare it with: then it is enough that they are named.
-    """
-    if result.is_false:
-        return f"called {result.state.value} ({result.reason}), but {'; '.join(result.stale)}"
-    undone = any(" undo " in line for line in result.log)
-    came_into_use = any(" is used now" in line for line in result.log)
-    if result.stale and not (result.blocked or undone or came_into_use):
-        return f"left behind as {result.state.value} ({result.reason}): {'; '.join(result.stale)}"
-    return ""
-
-
-def report(seed: int, result: HistoryResult) -> str:
-    """Report a history that breaks a promise."""
-    return "\n  ".join([f"history {seed}: {broken_promise(result)}", *result.log])
 
 
 @pytest.mark.parametrize("seed", range(_QUICK))
