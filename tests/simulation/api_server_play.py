@@ -12,6 +12,7 @@ import asyncio
 import logging
 import random
 import sys
+import time
 from collections import Counter
 from collections.abc import Awaitable, Iterable, Sequence
 from contextlib import AsyncExitStack
@@ -148,6 +149,7 @@ async def _play_namespace(
     logger.addHandler(log)
     logger.setLevel(logging.INFO)
     logger.propagate = False
+    logging.getLogger("hotmap.kube").setLevel(logging.CRITICAL)  # connections are cut on purpose
     states: Counter[str] = Counter()
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(config, user_agent="history"))
@@ -160,11 +162,15 @@ async def _play_namespace(
         stack.push_async_callback(shared.stop, crash=False)
         play = _Play(SharedCluster(client, namespace, kubelets, deployments), shared, log)
         for first in range(0, len(seeds), at_once):
+            began = time.monotonic()
             for one in await play.play(seeds[first : first + at_once]):
                 states[one.state or "not played"] += 1
                 sys.stdout.buffer.write(msgspec.json.encode(one) + b"\n")
             sys.stdout.flush()
-            sys.stderr.write(f"{namespace}: {states.total()} of {len(seeds)}, {dict(states)}\n")
+            sys.stderr.write(
+                f"{namespace}: {states.total()} of {len(seeds)}, {dict(states)}, the last"
+                f" {at_once} in {time.monotonic() - began:.0f} s\n"
+            )
 
 
 async def _create_namespace(client: Client, namespace: str) -> None:

@@ -39,12 +39,15 @@ _NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 _STRATEGIC = "application/strategic-merge-patch+json"
 
 #: Seconds between two passes over all pods, and between two signs of life of the node.
-_PASS = 0.2
+_PASS = 0.3
 _ALIVE = 8.0
 
 #: Seconds after which what was listed is too old for a container that starts: hotmap takes a start
 #: two seconds after a change, in whole seconds, for a proof that it reads the changed content.
 _OLD = 0.7
+
+#: Seconds after which the sources are listed also where no pod needs them.
+_LISTED = 2.0
 
 #: Requests of one pass at the same time.
 _REQUESTS = 16
@@ -200,33 +203,35 @@ class Kubelets:
     # -- pods ----------------------------------------------------------------------------------
 
     async def _pass(self) -> None:
-        if not self._pods:
-            return
-        await self._list_sources()
+        found = {pod.metadata.uid: pod for pod in self._found.values()}
+        busy = [
+            (found[uid], pod)
+            for uid, pod in self._pods.items()
+            if uid in found and (pod.ends_at is not None or not pod.started)
+        ]
+        synced = [pod for pod in found.values() if self._is_synced_now(pod)]
+        if busy or synced or time.monotonic() - self._listed_at > _LISTED:
+            await self._list_sources()
+        for pod in synced:
+            self._refresh(self._pods[pod.metadata.uid], self._data)
 
         async def serve(pod: _FoundPod, served: ServedPod) -> None:
             async with self._limit:
                 with suppress(HotmapError):
                     await self._serve(pod, served)
 
-        found = {pod.metadata.uid: pod for pod in self._found.values()}
-        await asyncio.gather(
-            *(
-                serve(found[uid], pod)
-                for uid, pod in tuple(self._pods.items())
-                if uid in found and self._has_work(found[uid], pod)
-            )
-        )
+        await asyncio.gather(*(serve(pod, served) for pod, served in busy))
 
-    def _has_work(self, found: _FoundPod, pod: ServedPod) -> bool:
-        """Refresh the files of a pod where it is time; return whether there is more to do."""
-        if pod.ends_at is not None or not pod.started:
-            return True
+    def _is_synced_now(self, found: _FoundPod) -> bool:
+        """Return whether the files of a running pod are updated in this pass."""
+        pod = self._pods.get(found.metadata.uid)
+        if pod is None or not pod.started or pod.ends_at is not None:
+            return False
         nudged = (found.metadata.annotations or {}).get(TARGET, "")
-        if nudged != pod.nudged or self._chance.random() < 0.01:
-            pod.nudged = nudged
-            self._refresh(pod, self._data)
-        return False
+        if nudged == pod.nudged:
+            return self._chance.random() < 0.002
+        pod.nudged = nudged
+        return True
 
     async def _serve(self, found: _FoundPod, pod: ServedPod) -> None:
         """Do the next step for a pod: mount, start, or let it go."""
