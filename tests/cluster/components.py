@@ -20,8 +20,9 @@ from tests.cluster.errors import TestBedError
 
 MARK = "HOTMAP_TESTBED_CLUSTER"
 PROC = Path("/proc")
-# What components inherit from the caller; a caller's HTTP proxy or Go settings are not theirs.
-INHERITED = ("PATH", "HOME", "LANG", "TMPDIR")
+# What components inherit from the caller, with how often Go collects garbage; its HTTP proxy or
+# other Go settings are not theirs.
+INHERITED = ("PATH", "HOME", "LANG", "TMPDIR", "GOGC")
 
 
 class State(enum.StrEnum):

@@ -34,7 +34,8 @@ __all__ = ["NOT_QUIET", "ApiServerHistory", "Deployments", "SharedCluster"]
 
 Object = dict[str, Any]
 
-#: Seconds within which a history is quiet: rollouts end, pods are checked and, if latent, replaced.
+#: Seconds from the end of its rollouts within which a history is quiet: pods are checked and, if
+#: latent, replaced.
 _QUIET = 150.0
 
 #: Seconds for which what it says has to stay as it is: that pods are up to date, and anything else,
@@ -42,8 +43,8 @@ _QUIET = 150.0
 _STEADY = 4.0
 _STEADY_OTHER = 20.0
 
-#: Seconds for a rollout on a busy machine.
-_ROLLED_OUT = 300.0
+#: Seconds for all rollouts on a busy machine.
+_ROLLED_OUT = 600.0
 
 #: Seconds between two looks.
 _LOOK = 1.0
@@ -311,9 +312,9 @@ class ApiServerHistory:
 
     async def judge(self) -> HistoryResult:
         """Wait until it is quiet, and compare what hotmap says with what the pods hold."""
-        deadline = time.monotonic() + _QUIET
         with suppress(TimeoutError):
-            await self._rolled_out(within=_QUIET / 2)
+            await self._rolled_out(within=_ROLLED_OUT)
+        deadline = time.monotonic() + _QUIET
         for pod in self._pods():
             await self._kubelets.refresh(pod)
         steady_since, last = time.monotonic(), ("", "")

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from tests.simulation.api_server_histories import ApiServerHistory, Deployments, SharedCluster
+from tests.simulation.controller import State
 from tests.simulation.histories import HistoryResult, broken_promise, report
 from tests.simulation.kubelets import Kubelets, join_node
 from tests.simulation.shared_controller import HistoryLog, SharedController
@@ -165,6 +166,8 @@ async def _play_namespace(
             began = time.monotonic()
             for one in await play.play(seeds[first : first + at_once]):
                 states[one.state or "not played"] += 1
+                if one.state != State.CURRENT.value:
+                    sys.stderr.write(f"{one.seed}: {one.state} {one.reason}{one.failure}\n")
                 sys.stdout.buffer.write(msgspec.json.encode(one) + b"\n")
             sys.stdout.flush()
             sys.stderr.write(

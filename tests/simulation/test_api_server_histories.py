@@ -39,7 +39,6 @@ async def test_histories_on_a_real_api_server_end_with_the_present_content(
     )
     states = Counter(one.state or "not played" for one in played)
     record_property("histories", dict(states))
-    record_property("reasons", Counter(one.reason for one in played if one.state != "current"))
     broken = [one.broken for one in played if one.broken]
     assert not broken, "\n".join(broken)
     failures = {one.seed: one.failure for one in played if one.failure}
