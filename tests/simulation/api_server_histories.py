@@ -264,8 +264,8 @@ class ApiServerHistory:
         )
         number = "deployment.kubernetes.io/revision"
         made = sorted(
-            (int(one["metadata"].get("annotations", {}).get(number, "0")), index)
-            for index, one in enumerate(page.items)
+            (int(found["metadata"].get("annotations", {}).get(number, "0")), index)
+            for index, found in enumerate(page.items)
         )
         if len(made) < 2:
             return
@@ -352,7 +352,7 @@ class ApiServerHistory:
         if not self._is_rolled_out(deployment) or controller._is_pending(consumer.key):
             return self._result(State.WAITING, NOT_QUIET, [], data)
         status = term.leader_view.consumer_states.get(consumer)
-        stale = [one for pod in self._pods() for one in pod.stale(data, rereads=self._rereads)]
+        stale = [text for pod in self._pods() for text in pod.stale(data, rereads=self._rereads)]
         return self._result(status.state, status.reason, stale, data)
 
     def _result(
@@ -406,10 +406,10 @@ def _steady(seen: HistoryResult) -> float:
 def _renamed(value: Any, names: dict[str, str]) -> Any:
     """Return a copy of a pod spec with other names of ConfigMaps."""
     if isinstance(value, list):
-        return [_renamed(one, names) for one in value]
+        return [_renamed(item, names) for item in value]
     if not isinstance(value, dict):
         return value
-    made = {key: _renamed(one, names) for key, one in value.items()}
+    made = {key: _renamed(item, names) for key, item in value.items()}
     for use in ("configMapKeyRef", "configMapRef", "configMap"):
         if use in made:
             made[use]["name"] = names[made[use]["name"]]

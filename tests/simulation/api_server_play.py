@@ -164,11 +164,13 @@ async def _play_namespace(
         play = _Play(SharedCluster(client, namespace, kubelets, deployments), shared, log)
         for first in range(0, len(seeds), at_once):
             began = time.monotonic()
-            for one in await play.play(seeds[first : first + at_once]):
-                states[one.state or "not played"] += 1
-                if one.state != State.CURRENT.value:
-                    sys.stderr.write(f"{one.seed}: {one.state} {one.reason}{one.failure}\n")
-                sys.stdout.buffer.write(msgspec.json.encode(one) + b"\n")
+            for history in await play.play(seeds[first : first + at_once]):
+                states[history.state or "not played"] += 1
+                if history.state != State.CURRENT.value:
+                    sys.stderr.write(
+                        f"{history.seed}: {history.state} {history.reason}{history.failure}\n"
+                    )
+                sys.stdout.buffer.write(msgspec.json.encode(history) + b"\n")
             sys.stdout.flush()
             sys.stderr.write(
                 f"{namespace}: {states.total()} of {len(seeds)}, {dict(states)}, the last"
@@ -200,7 +202,7 @@ async def play_histories(
                 for number, share in enumerate(shares)
             )
         )
-    return [one for share in played for one in share]
+    return [history for share in played for history in share]
 
 
 async def _play_share(

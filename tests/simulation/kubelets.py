@@ -74,8 +74,8 @@ class ServedPod:
         used = find_uses(PodTemplate(spec=pod.spec), self.namespace)
         # Not the certificate of the API server, which every pod mounts.
         self.uses = tuple(use for use in used if use.source.name.partition("-")[0] in SOURCES)
-        self.containers = [one.name for one in pod.spec.containers or ()]
-        self.init_containers = [one.name for one in pod.spec.init_containers or ()]
+        self.containers = [item.name for item in pod.spec.containers or ()]
+        self.init_containers = [item.name for item in pod.spec.init_containers or ()]
         self.mounted: str = ""
         self.started = False
         self.restarts = 0
@@ -197,7 +197,7 @@ class Kubelets:
         page = await self._client.list_page(
             CONFIGMAPS, self._namespace, type=_FoundConfigMap, limit=0
         )
-        self._data = {one.metadata.name: one.data or {} for one in page.items}
+        self._data = {item.metadata.name: item.data or {} for item in page.items}
         self._listed_at = at
 
     # -- pods ----------------------------------------------------------------------------------

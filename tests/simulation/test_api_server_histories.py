@@ -37,12 +37,12 @@ async def test_histories_on_a_real_api_server_end_with_the_present_content(
     played = await play_histories(
         real_control_plane.kubeconfig, seeds, at_once=_AT_ONCE, processes=_PROCESSES
     )
-    states = Counter(one.state or "not played" for one in played)
+    states = Counter(history.state or "not played" for history in played)
     record_property("histories", dict(states))
-    broken = [one.broken for one in played if one.broken]
+    broken = [history.broken for history in played if history.broken]
     assert not broken, "\n".join(broken)
-    failures = {one.seed: one.failure for one in played if one.failure}
+    failures = {history.seed: history.failure for history in played if history.failure}
     assert not failures, f"{failures}; the others: {states}"
-    assert sorted(one.seed for one in played) == list(seeds)
+    assert sorted(history.seed for history in played) == list(seeds)
     # A machine that is too busy for its rollouts proves nothing.
-    assert sum(one.reason == NOT_QUIET for one in played) <= len(played) / 50
+    assert sum(history.reason == NOT_QUIET for history in played) <= len(played) / 50
