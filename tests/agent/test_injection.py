@@ -154,7 +154,7 @@ def test_restart_all_containers_adds_the_rule() -> None:
         {"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [88]}}
     ]
     annotations = pod(text)["metadata"]["annotations"]
-    assert annotations["hotmap.dev/agent"] == "port=9533;restart=all-containers"
+    assert annotations["hotmap.dev/agent"] == "port=9533;container=nginx;restart=all-containers"
 
 
 def test_injection_keeps_list_indentation() -> None:

@@ -97,7 +97,7 @@ def test_native_sidecar_is_a_restarting_init_container() -> None:
     assert agent(spec)["livenessProbe"] == {"httpGet": {"path": "/healthz", "port": 9533}}
     assert "readinessProbe" not in agent(spec)
     assert "startupProbe" not in agent(spec)
-    assert spec["annotations"] == {"hotmap.dev/agent": "port=9533;restart=none"}
+    assert spec["annotations"] == {"hotmap.dev/agent": "port=9533;container=app;restart=none"}
 
 
 def test_sidecar_is_an_additional_container() -> None:
@@ -123,11 +123,11 @@ def test_init_mode_checks_once() -> None:
 def test_listen_flag_sets_the_port() -> None:
     """Probes, port and annotation follow --listen; with none there is none of them."""
     spec, _ = run(BASE, "--listen", ":7000")
-    assert spec["annotations"]["hotmap.dev/agent"] == "port=7000;restart=none"
+    assert spec["annotations"]["hotmap.dev/agent"] == "port=7000;container=app;restart=none"
     assert agent(spec)["ports"][0]["containerPort"] == 7000
     assert agent(spec)["livenessProbe"]["httpGet"]["port"] == 7000
     spec, _ = run(BASE, "--listen", "none")
-    assert spec["annotations"]["hotmap.dev/agent"] == "restart=none"
+    assert spec["annotations"]["hotmap.dev/agent"] == "container=app;restart=none"
     assert not {"ports", "livenessProbe"} & set(agent(spec))
 
 
@@ -377,7 +377,9 @@ def test_restart_on_frozen_needs_no_files() -> None:
     spec, _ = run(alone, *FROZEN)
     assert settings_of(agent(spec)["args"][1:]).watch.directories == ("/hotmap/pod",)
     assert agent(spec)["restartPolicyRules"][0]["action"] == "RestartAllContainers"
-    assert spec["annotations"]["hotmap.dev/agent"] == "port=9533;restart=all-containers"
+    assert (
+        spec["annotations"]["hotmap.dev/agent"] == "port=9533;container=app;restart=all-containers"
+    )
 
 
 @pytest.mark.parametrize(
@@ -397,7 +399,7 @@ def test_restart_way_adds_what_it_needs(
 ) -> None:
     """The annotation says what the agent does for frozen uses; the rule stands where it ends."""
     spec, _ = run(BASE, *flags, mode=mode)
-    assert spec["annotations"]["hotmap.dev/agent"] == f"port=9533;restart={way}"
+    assert spec["annotations"]["hotmap.dev/agent"] == f"port=9533;container=app;restart={way}"
     everyone = [*spec.get("initContainers", ()), *spec["containers"]]
     rules = [item["name"] for item in everyone if "restartPolicyRules" in item]
     assert rules == ([rules_of] if rules_of else [])

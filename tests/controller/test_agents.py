@@ -311,3 +311,40 @@ async def test_words_of_an_agent_are_never_shown(world: World, agents: FakeAgent
         shown = json.dumps(await status(controller, "?workload=default/web"))
         shown += json.dumps(await world.events()) + await metrics(controller)
     assert "hunter2" not in shown
+
+
+def two_containers() -> Object:
+    """Two containers of one volume, and the agent of the first."""
+    mount = [{"name": "config", "mountPath": "/etc/app"}]
+    spec = files()
+    spec["containers"].append({"name": "log", "image": "log:1", "volumeMounts": mount})
+    agent = {"name": "hotmap-agent", "image": "hotmap:1", "restartPolicy": "Always"}
+    return {**spec, "initContainers": [{**agent, "volumeMounts": mount}]}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "state", "words"),
+    [
+        ("port={port};container=main", "delivered", "container log has no agent"),
+        ("port={port}", "delivered", "has no agent"),
+        ("port={port};container=main;container=log", "current", "its agent has loaded"),
+    ],
+)
+async def test_container_without_agent_is_not_proven_by_that_of_another(
+    world: World, agents: FakeAgents, annotation: str, state: str, words: str
+) -> None:
+    """Both mount one volume; the agent has loaded the change, for its own container."""
+    about = {"hotmap.dev/agent": annotation.format(port=FakeAgents.PORT)}
+    spec = two_containers()
+    await world.config_map(**{"app.toml": "size = 1"})
+    await world.workload(spec=spec, template_annotations=about)
+    made = await world.pod("web-1", annotations=about, spec=spec)
+    agent = await agents.start(made["metadata"]["uid"])
+    await set_address(world, "web-1", agent.address)
+    async with world.controller(pod_checks=QUICK) as controller:
+        await world.quiet(controller)
+        await edit(world, "size = 2")
+        agent.tell(await wait_for_nudge(world))
+        await wait_for_state(world, controller, state)
+        body = await status(controller, "?workload=default/web")
+        assert words in body["workloads"][0]["pods"][0]["loaded"]["reason"]

@@ -28,6 +28,7 @@ from hotmap.controller.watch.observation import Observer, ObserverSettings
 from hotmap.core.decide.assessment import Assessment, Verdict
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.plan import Plan
+from hotmap.core.model.config_volumes import VolumeDigest
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source
@@ -52,7 +53,7 @@ REST = 0.1
 WEB = deployment(ENV)
 
 
-async def no_digests(_: Consumer) -> tuple[str, ...]:
+async def no_digests(_: Consumer) -> tuple[VolumeDigest, ...]:
     return ()
 
 

@@ -314,13 +314,14 @@ class World:
         started: float | None = None,
         phase: str = "Running",
         annotations: Mapping[str, str] | None = None,
+        spec: Object | None = None,
     ) -> Object:
         """Create a pod of a consumer that was made and started then, an hour ago by default."""
         begun = time.time() - 3600 if started is None else started
         at = rfc3339(begun)
         metadata = {"name": name, "labels": {"app": of}, "annotations": dict(annotations or {})}
-        spec = {"nodeName": "local", "containers": [{"name": "main", "image": "app:1"}]}
-        body = {"metadata": metadata, "spec": spec}
+        containers = {"containers": [{"name": "main", "image": "app:1"}]}
+        body = {"metadata": metadata, "spec": {"nodeName": "local", **(spec or containers)}}
         self.registry.ahead = begun - time.time()
         try:
             await self.registry.create("pods", NAMESPACE, body, manager="kube")

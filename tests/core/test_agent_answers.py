@@ -321,12 +321,14 @@ def test_broken_answer_is_no_answer(body: bytes) -> None:
 
 
 def test_answer_is_asked_for_again_until_it_is_final() -> None:
-    announcement = Announcement(WISH.target, WISH.target, -inf, NOW)
+    announcement = Announcement(WISH.target, WISH.target, (), NOW)
     assert is_final(answer(directory()), announcement)
     assert is_final(answer(directory("told")), announcement)
     for state in ("waiting", "settling", "checking", "loading", "failed", "refused"):
         assert not is_final(answer(directory(state)), announcement), state
     assert not is_final(answer(directory(), live=OLD), announcement)
+    assert not is_final(answer(directory(), frozen=OLD), announcement)
+    assert not is_final(answer(directory(payload="before")), announcement)
     assert not is_final(AgentReport(None, "no connection"), announcement)
 
 

@@ -105,13 +105,13 @@ OF_CONSUMERS = [
         "hotmap.dev/agent",
         "Deployment",
         "port=0",
-        ': invalid item "port=0": expected port=1…65535 or restart=',
+        ': invalid item "port=0": expected port=1…65535, container=NAME or restart=',
     ),
     (
         "hotmap.dev/agent",
         "Deployment",
         "restart=now",
-        ': invalid item "restart=now": expected port=1…65535 or restart=',
+        ': invalid item "restart=now": expected port=1…65535, container=NAME or restart=',
     ),
     (
         IGNORE,

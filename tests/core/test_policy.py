@@ -254,7 +254,7 @@ RESTARTS = "supervised|all-containers|term|none"
             "port=0",
             "agent",
             None,
-            f'invalid item "port=0": expected port=1…65535 or restart={RESTARTS}; '
+            f'invalid item "port=0": expected port=1…65535, container=NAME or restart={RESTARTS}; '
             "treating as no agent",
         ),
         (
@@ -262,8 +262,8 @@ RESTARTS = "supervised|all-containers|term|none"
             "restart=now",
             "agent",
             None,
-            f'invalid item "restart=now": expected port=1…65535 or restart={RESTARTS}; '
-            "treating as no agent",
+            'invalid item "restart=now": expected port=1…65535, container=NAME or '
+            f"restart={RESTARTS}; treating as no agent",
         ),
     ],
 )

@@ -426,9 +426,8 @@ class _TemplateEditor:
             metadata["annotations"] = {}
         port = f"port={settings.reports.listen.port};" if settings.reports.listen else ""
         others = metadata["annotations"].get(ANNOTATION) if self._names.number > 1 else ""
-        metadata["annotations"][ANNOTATION] = ",".join(
-            filter(None, (others, f"{port}restart={way}"))
-        )
+        entry = f"{port}container={self._application['name']};restart={way}"
+        metadata["annotations"][ANNOTATION] = ",".join(filter(None, (others, entry)))
 
     def _replace_mounts(self, stage: StagePlan | None, places: dict[str, str]) -> None:
         if stage is None:

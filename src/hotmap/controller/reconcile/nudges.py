@@ -135,7 +135,8 @@ class Nudges:
         key = consumer.key
         second = self._second.get(key, {}) if self._sent.get(key) == target else {}
         due = {uid for uid, at in second.items() if at <= now}
-        annotated = target._replace(payloads=await self._payloads.digests(consumer))
+        digests = await self._payloads.digests(consumer)
+        annotated = target._replace(payloads=tuple(each.digest for each in digests))
         new, held, results = await self._nudge_pods(snapshot, annotated, again=due)
         failures = {result.uid: result.failure for result in results if result.failure}
         refusals = {result.uid: result.refusal for result in results if result.refusal}

@@ -14,7 +14,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 
 from hotmap.core.errors import ApiError, Unreachable
-from hotmap.core.model.config_volumes import volume_digest
+from hotmap.core.model.config_volumes import VolumeDigest, volume_digest
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ConfigMap, ObjectKey
 from hotmap.core.model.source import Source
@@ -43,7 +43,7 @@ class PayloadDigests:
         self._read: OrderedDict[tuple[ObjectKey, str], FileDigests] = OrderedDict()
         self._reading = asyncio.Lock()
 
-    async def digests(self, consumer: Consumer) -> tuple[str, ...]:
+    async def digests(self, consumer: Consumer) -> tuple[VolumeDigest, ...]:
         """Digest the desired content of each ConfigMap volume of a consumer.
 
         A volume is left out if it could not be projected, or if a ConfigMap changed or could not be
@@ -57,7 +57,7 @@ class PayloadDigests:
                 _log.debug("%s: no payload digest: %s", consumer.key, error)
                 continue
             if (digest := volume_digest(volume, files)) is not None:
-                digests.append(digest)
+                digests.append(VolumeDigest(volume.name, digest))
         return tuple(digests)
 
     async def _files(self, key: ObjectKey) -> FileDigests | None:

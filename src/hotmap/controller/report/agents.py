@@ -13,10 +13,10 @@ import ipaddress
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from hotmap.core.model.objects import Pod
-from hotmap.core.patch.nudge import read_target
 from hotmap.core.status.agents import (
     AgentAddress,
     AgentAnnouncement,
@@ -28,7 +28,7 @@ from hotmap.core.status.agents import (
 )
 from hotmap.core.status.pods import DesiredContent
 
-__all__ = ["AgentClient"]
+__all__ = ["AgentClient", "AgentQuery"]
 
 #: Seconds for one request, connecting included.
 _TIMEOUT = 1.0
@@ -45,6 +45,21 @@ _MAX_REPORTS = 10_000
 _REQUEST = "GET /v1/pod HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
 
 
+class AgentQuery(NamedTuple):
+    """A pod whose agents are asked, and what their report is compared with."""
+
+    pod: Pod
+    announcement: AgentAnnouncement
+
+
+class _Final(NamedTuple):
+    """A report that would not change, and what it is about."""
+
+    desired: DesiredContent
+    change: int
+    report: AgentReport
+
+
 class AgentClient:
     """Queries agents; an agent that has reported a change as loaded is not queried again."""
 
@@ -53,38 +68,37 @@ class AgentClient:
         self._loopback = _is_loopback(urlsplit(server).hostname or "")
         self._timeout = timeout
         self._slots = asyncio.Semaphore(_MAX_REQUESTS)
-        #: By uid: the content of a final report, and the report.
-        self._final: OrderedDict[str, tuple[DesiredContent, int, AgentReport]] = OrderedDict()
+        #: By uid of the pod.
+        self._final: OrderedDict[str, _Final] = OrderedDict()
         #: Requests sent, by result.
         self.requests = {"answered": 0, "failed": 0}
 
     async def ask(
-        self, pods: Sequence[Pod], desired: DesiredContent, *, change: int, now: float
+        self, queries: Sequence[AgentQuery], desired: DesiredContent, *, change: int
     ) -> Mapping[str, AgentReport]:
         """Ask the agents of pods how far the desired content is; reports by the uid of the pod.
 
-        `change` differs after each nudge with other content, which may be reverted later. `now`
-        is POSIX seconds of the API server. Takes one time-out for each 64 pods that do not answer.
+        `change` differs after each nudge with other content, which may be reverted later. Takes one
+        time-out for each 64 pods that do not answer.
         """
-        reports = await asyncio.gather(*(self._ask_once(pod, desired, change, now) for pod in pods))
-        return {pod.metadata.uid: report for pod, report in zip(pods, reports, strict=True)}
+        reports = await asyncio.gather(*(self._ask_once(one, desired, change) for one in queries))
+        return {
+            query.pod.metadata.uid: report for query, report in zip(queries, reports, strict=True)
+        }
 
     async def _ask_once(
-        self, pod: Pod, desired: DesiredContent, change: int, now: float
+        self, query: AgentQuery, desired: DesiredContent, change: int
     ) -> AgentReport:
         """Return the final report of an agent about the same content, or query it."""
-        uid = pod.metadata.uid
+        uid = query.pod.metadata.uid
         known = self._final.get(uid)
-        if known is not None and known[:2] == (desired, change):
+        if known is not None and (known.desired, known.change) == (desired, change):
             self._final.move_to_end(uid)
-            return known[2]
-        report = await self._ask_pod(pod)
-        announcement = AgentAnnouncement(
-            desired.target, read_target(pod), desired.order_changed, now
-        )
+            return known.report
+        report = (await self._ask_pod(query.pod))._replace(at=query.announcement.now)
         self._final.pop(uid, None)
-        if is_final(report, announcement):
-            self._final[uid] = desired, change, report
+        if is_final(report, query.announcement):
+            self._final[uid] = _Final(desired, change, report)
             while len(self._final) > _MAX_REPORTS:
                 self._final.popitem(last=False)
         return report

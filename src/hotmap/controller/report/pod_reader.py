@@ -6,21 +6,25 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from hotmap.controller.report.agents import AgentClient
+from hotmap.controller.report.agents import AgentClient, AgentQuery
 from hotmap.controller.watch.pods import list_pods
 from hotmap.core.decide.restart_wave import RestartProgress
 from hotmap.core.decide.snapshot import Snapshot
+from hotmap.core.model.config_volumes import VolumeDigest
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.status.agents import AgentReport, restart_progress
 from hotmap.core.status.consumer import ConsumerStatus, status_from_pods
 from hotmap.core.status.pods import (
     DesiredContent,
+    ObservedPod,
     PodProof,
+    agent_announcement,
     desired_content,
     has_current_template,
     observe_pods,
     pod_proofs,
+    with_volume_digests,
 )
 from hotmap.kube.client import Client
 
@@ -53,7 +57,7 @@ def conclude_from_pods(
     desired = desired or desired_content(snapshot)
     proofs = pod_proofs(
         desired,
-        observe_pods(consumer, pods),
+        _observe(snapshot, pods),
         now=now,
         template_current=has_current_template(snapshot),
         windows=record.windows if record else (),
@@ -70,6 +74,18 @@ def conclude_from_pods(
     return PodCheckResult(desired, proofs, status)
 
 
+def _observe(snapshot: Snapshot, pods: Sequence[Pod]) -> tuple[ObservedPod, ...]:
+    """Reduce pods to facts, about their agents too if these reload anything."""
+    live = frozenset(source.source for source in snapshot.sources if source.live)
+    agents = live if _has_agents(snapshot) else frozenset[ObjectKey]()
+    return observe_pods(snapshot.consumer, pods, read_by_agents=agents)
+
+
+def _has_agents(snapshot: Snapshot) -> bool:
+    policy = snapshot.policy
+    return policy.agent is not None and (policy.takes_live_changes() or policy.agent_restarts)
+
+
 class PodReader:
     """Lists pods and queries their agents."""
 
@@ -77,9 +93,9 @@ class PodReader:
         self,
         client: Client,
         agents: AgentClient,
-        payload_digests: Callable[[Consumer], Awaitable[tuple[str, ...]]],
+        payload_digests: Callable[[Consumer], Awaitable[tuple[VolumeDigest, ...]]],
     ) -> None:
-        """`payload_digests` returns the desired digest of each ConfigMap volume of a consumer."""
+        """`payload_digests` digests the desired content of a consumer's ConfigMap volumes."""
         self._client = client
         self._agents = agents
         self._payload_digests = payload_digests
@@ -135,15 +151,20 @@ class PodReader:
 
         Pods that read the content at their start are not queried.
         """
-        policy, consumer = snapshot.policy, snapshot.consumer
-        if policy.agent is None or not (policy.takes_live_changes() or policy.agent_restarts):
+        consumer = snapshot.consumer
+        if not _has_agents(snapshot):
             return desired, None
-        digests = await self._payload_digests(consumer)
-        desired = desired._replace(target=desired.target._replace(payloads=digests))
+        desired = with_volume_digests(desired, consumer, await self._payload_digests(consumer))
         now = self._client.server_time()
-        proofs = pod_proofs(desired, observe_pods(consumer, pods), now=now, agents={})
-        unproven = {proof.pod.uid for proof in proofs if not proof.loaded.reached}
-        to_query = [pod for pod in pods if pod.metadata.uid in unproven]
-        return desired, await self._agents.ask(
-            to_query, desired, change=self._changes[consumer.key], now=now
-        )
+        proofs = pod_proofs(desired, _observe(snapshot, pods), now=now, agents={})
+        announcements = {
+            proof.pod.uid: agent_announcement(desired, proof.pod, now)
+            for proof in proofs
+            if not proof.loaded.reached
+        }
+        queries = [
+            AgentQuery(pod, announcements[pod.metadata.uid])
+            for pod in pods
+            if pod.metadata.uid in announcements
+        ]
+        return desired, await self._agents.ask(queries, desired, change=self._changes[consumer.key])

@@ -25,15 +25,16 @@ and partitions all keep old pods.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import floor, inf
 from typing import NamedTuple
 
 from hotmap.core.model.consumer import REVISION, Consumer
-from hotmap.core.model.objects import ContainerState, Pod
+from hotmap.core.model.objects import ContainerState, ObjectKey, Pod
 from hotmap.core.model.references import UseKind
 from hotmap.core.model.source import parse_time
 from hotmap.core.model.state import Window
+from hotmap.core.model.template_uses import find_users
 
 __all__ = [
     "MARGIN",
@@ -83,20 +84,29 @@ def pod_starts(consumer: Consumer, pods: Iterable[Pod]) -> tuple[PodStart, ...]:
 
     The start is the earliest among the containers that use a source, so that one restarted
     container is no evidence for the others; with a use in an init container it is the pod's
-    creation, since those do not run again.
+    creation, since those do not run again. Containers that an admission webhook added count too.
     """
     uses = [use for use in consumer.uses if use.kind in (UseKind.FROZEN, UseKind.LIVE)]
     init = any(use.init for use in uses)
     # A source that is followed by name may be read by any container.
     users = {use.container for use in uses} if all(use.container for use in uses) else set()
+    sources = {use.source for use in uses}
     return tuple(
-        _pod_start(pod, users, init=init)
+        _pod_start(pod, users, sources, init=init)
         for pod in pods
         if not pod.metadata.deletion_timestamp and pod.status.phase not in _FINISHED
     )
 
 
-def _pod_start(pod: Pod, users: set[str], *, init: bool) -> PodStart:
+def _pod_start(
+    pod: Pod, users: set[str], sources: Collection[ObjectKey], *, init: bool
+) -> PodStart:
+    if users and (added := find_users(pod.spec, pod.metadata.namespace, sources) - users):
+        users = users | added
+        init = init or any(
+            one.name in added and one.restart_policy != "Always"
+            for one in pod.spec.init_containers or ()
+        )
     spans = [_span(pod, at) for at in _container_starts(pod, users)]
     acknowledged = parse_time(pod.status.start_time)
     if init and acknowledged is not None:

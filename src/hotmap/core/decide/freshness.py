@@ -162,7 +162,7 @@ def _assess_older_pods(
         if not (record.proven_since and start.created >= floor(record.proven_since))
         and content_of(start.revision) != facts.revision
         and not all(
-            all_started_after((start,), f.current.changed_at, files=bool(f.current.live))
+            all_started_after((start,), f.current.changed_at, files=f.current.is_mounted)
             for f in affected
         )
     ]

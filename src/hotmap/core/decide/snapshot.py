@@ -83,6 +83,11 @@ class SourceSnapshot(NamedTuple):
     edited: bool = False
 
     @property
+    def is_mounted(self) -> bool:
+        """Whether any of it is read from files of a volume, by subPath too."""
+        return any(use.reads_files for use in self.uses)
+
+    @property
     def changed_since(self) -> float | None:
         """After when its last change certainly happened; None: unknown."""
         return self.changed_at if self.changed_after is None else self.changed_after

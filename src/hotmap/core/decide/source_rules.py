@@ -120,7 +120,7 @@ def _assess_new_use(
         return Verdict.ADOPT, "is used now: now tracking"
     if any_started_before(facts.starts, current.changed_since):
         return Verdict.FROZEN, "is used now, and changed after some pods had started"
-    files = bool(current.live)
+    files = current.is_mounted
     if current.edited and not all_started_after(facts.starts, current.changed_at, files=files):
         return Verdict.FROZEN, "is used now, and changed when some pods may have started already"
     return Verdict.ADOPT, "is used now: now tracking"
@@ -164,7 +164,7 @@ def _assess_creation(current: SourceSnapshot, facts: Facts) -> tuple[Verdict, st
             else (Verdict.FROZEN, "was created after some pods started")
         )
     if required_at_start or all_started_after(
-        facts.starts, current.changed_at, files=bool(current.live)
+        facts.starts, current.changed_at, files=current.is_mounted
     ):
         return Verdict.ADOPT, "was created; the containers that use it started with it"
     return None
@@ -180,7 +180,7 @@ def _assess_recreated_immutable(
     if consumer.key.kind in ("DaemonSet", "StatefulSet"):  # they delete a pod before its successor
         if facts.starts is None:
             return Verdict.CHECK_PODS, f"{what}: checking when its pods started"
-        if all_started_after(facts.starts, current.changed_at, files=bool(current.live)):
+        if all_started_after(facts.starts, current.changed_at, files=current.is_mounted):
             return Verdict.ADOPT, f"{what}; all pods started after that"
     return (
         Verdict.HOLD,
@@ -207,7 +207,7 @@ def _assess_unknown(
         return Verdict.WAIT, f"{what}, while a rollout is in progress"
     if facts.starts is None:
         return Verdict.CHECK_PODS, f"{what}: checking when its pods started"
-    if all_started_after(facts.starts, current.changed_at, files=bool(current.live)):
+    if all_started_after(facts.starts, current.changed_at, files=current.is_mounted):
         return Verdict.ADOPT, f"{what}, and all pods started after the last change"
     return (
         Verdict.FROZEN,
@@ -274,7 +274,7 @@ def _assess_frozen_change(
     after_template = current.source in facts.before_template and not consumer.rolling
     if after_template and all_created_since(facts.starts, facts.template_at):
         return Verdict.ADOPT, f"{what}, and all pods were created after that"
-    if all_started_after(facts.starts, current.changed_at, files=bool(current.live)):
+    if all_started_after(facts.starts, current.changed_at, files=current.is_mounted):
         return Verdict.ADOPT, f"{what}, and all pods started after that"
     return Verdict.FROZEN, f"{what}, and some pods may have started before that"
 

@@ -27,7 +27,7 @@ from hotmap.core.payload import (
 )
 from hotmap.core.payload_digest import payload_digest
 
-__all__ = ["ConfigVolume", "find_config_volumes", "volume_digest"]
+__all__ = ["ConfigVolume", "VolumeDigest", "find_config_volumes", "volume_digest"]
 
 
 class _Part(NamedTuple):
@@ -41,11 +41,19 @@ class _Part(NamedTuple):
 class ConfigVolume(NamedTuple):
     """A volume that consists of ConfigMaps only; for equal paths, the last part wins."""
 
+    name: str
     parts: tuple[_Part, ...]
 
     def sources(self) -> tuple[ObjectKey, ...]:
         """Return its ConfigMaps."""
         return tuple(part.source for part in self.parts)
+
+
+class VolumeDigest(NamedTuple):
+    """The digest of a volume's desired content."""
+
+    volume: str
+    digest: str
 
 
 def find_config_volumes(template: PodTemplate, namespace: str) -> tuple[ConfigVolume, ...]:
@@ -56,7 +64,7 @@ def find_config_volumes(template: PodTemplate, namespace: str) -> tuple[ConfigVo
 
 def _config_volume(volume: Volume, namespace: str) -> ConfigVolume | None:
     if volume.config_map:
-        return ConfigVolume((_part(volume.config_map, namespace),))
+        return ConfigVolume(volume.name, (_part(volume.config_map, namespace),))
     projections = (volume.projected.sources or ()) if volume.projected else ()
     parts = tuple(
         _part(projection.config_map, namespace)
@@ -64,7 +72,7 @@ def _config_volume(volume: Volume, namespace: str) -> ConfigVolume | None:
         if projection.config_map
     )
     # Any other projection is a Secret, a token, or a property of the pod.
-    return ConfigVolume(parts) if parts and len(parts) == len(projections) else None
+    return ConfigVolume(volume.name, parts) if parts and len(parts) == len(projections) else None
 
 
 def _part(volume: ConfigMapVolume | ConfigMapProjection, namespace: str) -> _Part:

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 
 from hotmap.core.model.limits import StepCounter
-from hotmap.core.model.objects import Container, EnvVar, EnvVarSource
+from hotmap.core.model.objects import Container, EnvVar, EnvVarSource, ObjectKey
 from hotmap.core.model.references import LONGEST_NAME, Keys, Use, UseKind, share_keys, source_key
 from hotmap.core.reloader.patch import is_reloader_variable
 from hotmap.core.text import printable
 
-__all__ = ["Environment", "environment_uses", "expansions"]
+__all__ = ["Environment", "environment_sources", "environment_uses", "expansions"]
 
 #: Maximum number of places of a variable that are named.
 _PLACES_SHOWN = 4
@@ -169,6 +169,21 @@ def _describe_expansion(places: _Places) -> str:
 
 def _shown(name: str) -> str:
     return printable(name, 64)
+
+
+def environment_sources(container: Container, namespace: str) -> Iterator[ObjectKey]:
+    """List the sources of a container's environment."""
+    for variable in container.env or ():
+        if value := variable.value_from:
+            if value.config_map_key_ref:
+                yield ObjectKey("ConfigMap", namespace, value.config_map_key_ref.name)
+            if value.secret_key_ref:
+                yield ObjectKey("Secret", namespace, value.secret_key_ref.name)
+    for imported in container.env_from or ():
+        if imported.config_map_ref:
+            yield ObjectKey("ConfigMap", namespace, imported.config_map_ref.name)
+        if imported.secret_ref:
+            yield ObjectKey("Secret", namespace, imported.secret_ref.name)
 
 
 def environment_uses(

@@ -88,6 +88,11 @@ class Use(NamedTuple):
     #: The container that reads it; "" where no container does.
     container: str = ""
 
+    @property
+    def reads_files(self) -> bool:
+        """Whether it reads files of a volume, which may be older than the container's start."""
+        return self.path.startswith("volumes[")
+
 
 #: Maximum data keys of a value that uses share; a larger one is rarely equal to another.
 _FEW = 16

@@ -17,9 +17,9 @@ pkg/api/v1/pod/util.go VisitPodConfigmapNames and VisitPodSecretNames):
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 
-from hotmap.core.model.environment_uses import Environment, environment_uses
+from hotmap.core.model.environment_uses import Environment, environment_sources, environment_uses
 from hotmap.core.model.limits import (
     MAX_USES,
     MAX_USES_SIZE,
@@ -27,7 +27,7 @@ from hotmap.core.model.limits import (
     StepCounter,
     check_pod_spec,
 )
-from hotmap.core.model.objects import Container, PodSpec, PodTemplate, Volume
+from hotmap.core.model.objects import Container, ObjectKey, PodSpec, PodTemplate, Volume
 from hotmap.core.model.references import (
     EVERY_KEY,
     LONGEST_NAME,
@@ -36,10 +36,15 @@ from hotmap.core.model.references import (
     UseKind,
     source_key,
 )
-from hotmap.core.model.volume_uses import MountableVolume, brings_source, mount_uses
+from hotmap.core.model.volume_uses import (
+    MountableVolume,
+    brings_source,
+    mount_uses,
+    volume_sources,
+)
 from hotmap.core.text import printable
 
-__all__ = ["find_uses"]
+__all__ = ["find_users", "find_uses"]
 
 
 def find_uses(template: PodTemplate, namespace: str) -> tuple[Use, ...]:
@@ -68,6 +73,21 @@ def find_uses(template: PodTemplate, namespace: str) -> tuple[Use, ...]:
             found.add_all(mount_uses(container, place, volumes, steps, init=init))
     found.add_all(_credential_uses(spec, namespace))
     return found.listed()
+
+
+def find_users(spec: PodSpec, namespace: str, sources: Collection[ObjectKey]) -> set[str]:
+    """Name the containers of a pod that use any of some sources, in whatever way."""
+    volumes = {
+        volume.name
+        for volume in spec.volumes or ()
+        if any(source in sources for source in volume_sources(volume, namespace))
+    }
+    return {
+        container.name
+        for container, _, _ in _containers(spec)
+        if any(mount.name in volumes for mount in container.volume_mounts or ())
+        or any(source in sources for source in environment_sources(container, namespace))
+    }
 
 
 def _containers(spec: PodSpec) -> Iterator[tuple[Container, str, bool]]:

@@ -21,7 +21,7 @@ from hotmap.core.model.references import (
 )
 from hotmap.core.text import printable
 
-__all__ = ["MountableVolume", "brings_source", "mount_uses"]
+__all__ = ["MountableVolume", "brings_source", "mount_uses", "volume_sources"]
 
 
 class _Projected(NamedTuple):
@@ -82,6 +82,19 @@ def _provider(volume: Volume, namespace: str) -> ObjectKey | None:
 def brings_source(volume: Volume) -> bool:
     """Return whether a volume has sources, unlike emptyDirs, claims and host paths."""
     return bool(volume.config_map or volume.secret or volume.projected or volume.csi)
+
+
+def volume_sources(volume: Volume, namespace: str) -> Iterator[ObjectKey]:
+    """List the ConfigMaps and Secrets whose files a volume has."""
+    if volume.config_map:
+        yield ObjectKey("ConfigMap", namespace, volume.config_map.name)
+    if volume.secret:
+        yield ObjectKey("Secret", namespace, volume.secret.secret_name)
+    for projection in (volume.projected.sources or ()) if volume.projected else ():
+        if projection.config_map:
+            yield ObjectKey("ConfigMap", namespace, projection.config_map.name)
+        if projection.secret:
+            yield ObjectKey("Secret", namespace, projection.secret.name)
 
 
 def _projected(volume: Volume, namespace: str) -> Iterator[_Projected]:

@@ -382,9 +382,11 @@ def _parse_agent_restart(text: str) -> str:
         port = parse_number(value) if name == "port" else None
         if name == "restart" and value in _RESTARTS:
             restart = value
+        elif name == "container" and value:
+            continue  # `status.agent_coverage` reads it
         elif port is None or not 0 < port < 65536:
             raise ValueError(
-                f"invalid item {quote_short(item)}: expected port=1…65535 or "
+                f"invalid item {quote_short(item)}: expected port=1…65535, container=NAME or "
                 f"restart={'|'.join(_RESTARTS)}"
             )
     return restart

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import enum
 import ipaddress
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Annotated, NamedTuple
@@ -37,8 +38,9 @@ import msgspec
 from hotmap.core.decide.evidence import MARGIN
 from hotmap.core.decide.restart_wave import RestartProgress
 from hotmap.core.model.annotations import AGENT
-from hotmap.core.model.objects import Container, Pod
+from hotmap.core.model.objects import Pod
 from hotmap.core.patch.nudge import Target
+from hotmap.core.status.agent_coverage import running_containers, runs_agent
 from hotmap.core.status.stage import Confidence, PodState, Stage
 from hotmap.core.text import parse_number
 
@@ -172,6 +174,9 @@ class AgentReport(NamedTuple):
     answer: AgentAnswer | None
     #: Why there is no answer; "" if there is one.
     problem: str = ""
+    #: When it was queried, POSIX seconds of the API server; None: just now. An answer may be kept,
+    #: and the ages in it are of that moment.
+    at: float | None = None
 
 
 class AgentAddress(NamedTuple):
@@ -186,14 +191,17 @@ class AgentAddress(NamedTuple):
 class AgentAnnouncement(NamedTuple):
     """The data that the answer of an agent is compared with."""
 
-    #: The desired target, and that of the pod's annotation.
+    #: The desired target, with the payload digests that the agents of this pod have to find: one
+    #: for each directory. And the target of the pod's annotation.
     desired: Target
     nudged: Target | None
-    #: The last change of the sources in live use that payload digests do not cover: POSIX seconds
-    #: of the API server, -inf if there are none, None if it is unknown.
-    order_changed: float | None
+    #: The last changes of the sources that payload digests do not cover, one for each directory:
+    #: POSIX seconds of the API server, None if unknown.
+    order_changes: tuple[float | None, ...]
     #: POSIX seconds of the API server.
     now: float
+    #: The number of directories that agents watch at least; 0: unknown.
+    directories: int = 0
 
 
 _answers = msgspec.json.Decoder(AgentAnswer)
@@ -220,9 +228,6 @@ def read_answer(body: bytes, uid: str) -> AgentReport:
 
 #: The addresses of cloud metadata services, which serve credentials.
 _METADATA_SERVICES = (ipaddress.ip_address("fd00:ec2::254"),)
-
-#: The agent's container and program, as injection names them.
-_AGENT_CONTAINER, _AGENT_PROGRAM = "hotmap-agent", "/hotmap/bin/agent.pyz"
 
 #: The maximum number of agents in one pod; the annotation could name any number.
 _MAX_AGENTS = 16
@@ -281,7 +286,8 @@ def merge_reports(reports: Sequence[AgentReport]) -> AgentReport:
             tuple(directory for each in answers for directory in each.directories),
             AgentRestart(restarts[-1].state, fingerprint),
             worst.exit_status,
-        )
+        ),
+        at=min((each.at for each in reports if each.at is not None), default=None),
     )
 
 
@@ -309,27 +315,9 @@ def _may_be_asked(
 
 def agent_log_command(pod: Pod) -> str:
     """Return the command that shows the log of a pod's agent with the output of its checks."""
-    containers = [
-        *(pod.spec.containers or ()),
-        *(
-            container
-            for container in pod.spec.init_containers or ()
-            if container.restart_policy == "Always"
-        ),
-    ]
-    found = [container.name for container in containers if _runs_agent(container)]
+    found = [each.name for each in running_containers(pod.spec) if runs_agent(each)]
     which = f"-c {found[0]}" if len(found) == 1 else "--all-containers"
     return f"kubectl logs -n {pod.metadata.namespace} {pod.metadata.name} {which}"
-
-
-def _runs_agent(container: Container) -> bool:
-    prefix, _, number = container.name.rpartition("-")
-    numbered = prefix == _AGENT_CONTAINER and number.isdecimal()
-    return (
-        container.name == _AGENT_CONTAINER
-        or numbered
-        or _AGENT_PROGRAM in (container.command or ())
-    )
 
 
 # -- what it proves ------------------------------------------------------------------------------
@@ -337,9 +325,13 @@ def _runs_agent(container: Container) -> bool:
 
 def is_final(report: AgentReport, announcement: AgentAnnouncement) -> bool:
     """Return whether another query about the same content would return nothing new."""
-    answer = report.answer
+    answer, nudged = report.answer, announcement.nudged
     if answer is None or answer.live != announcement.desired.live:
         return False
+    if nudged is not None and answer.frozen != nudged.frozen:
+        return False
+    if not agent_stage(report, announcement, synced=_NOT_SYNCED).reached:
+        return False  # what is missing may arrive
     best = (AgentState.NONE, AgentState.LOADED, AgentState.TOLD)
     return answer.worst in best and answer.restart.state in best
 
@@ -355,6 +347,8 @@ def agent_stage(report: AgentReport, announcement: AgentAnnouncement, *, synced:
     answer, desired = report.answer, announcement.desired
     if answer is None:
         return _unknown(report.problem)
+    if report.at is not None:
+        announcement = announcement._replace(now=report.at)
     announced = answer.live == desired.live
     nudged = announcement.nudged
     if not announced and nudged is not None and nudged.live == desired.live:
@@ -381,22 +375,20 @@ def projected_by_agent(
         return None
     if any(directory.state is AgentState.WAITING for directory in answer.directories):
         return _waiting("its files are not updated yet")
+    if report.at is not None:
+        announcement = announcement._replace(now=report.at)
     return _matched(answer, announcement, synced)
 
 
 def _matched(answer: AgentAnswer, announcement: AgentAnnouncement, synced: Stage) -> Stage:
     """Compare the files of a pod with the announcement."""
-    exact = {
-        directory.payload
-        for directory in answer.directories
-        if directory.evidence is Evidence.EXACT
-    }
-    if not exact.issuperset(announcement.desired.payloads):
+    if len(answer.directories) < announcement.directories:
+        return _waiting("its agent does not watch all directories that its container mounts")
+    exact = Counter(each.payload for each in answer.directories if each.evidence is Evidence.EXACT)
+    if Counter(announcement.desired.payloads) - exact:
         return _waiting("its agent does not find all announced files in the directories it watches")
-    others = [
-        directory for directory in answer.directories if directory.evidence is not Evidence.EXACT
-    ]
-    if not others or announcement.order_changed == -inf:
+    others = [each for each in answer.directories if each.evidence is not Evidence.EXACT]
+    if all(at == -inf for at in announcement.order_changes):
         return Stage(Confidence.PROVEN, "its agent has loaded the announced content")
     inferred = Stage(Confidence.INFERRED, "its agent has loaded the files of the announcement")
     ordered = all(other.evidence is Evidence.ORDER for other in others)
@@ -408,18 +400,24 @@ def _matched(answer: AgentAnswer, announcement: AgentAnnouncement, synced: Stage
 def _is_updated(
     directories: Sequence[AgentDirectory], announcement: AgentAnnouncement, *, ordered: bool
 ) -> bool:
-    """Return whether the last update of some directories belongs to the last change.
+    """Return whether the last updates of some directories belong to the last changes.
 
-    If announcements and updates arrived in order, the update must not be older than the change: if
+    If announcements and updates arrived in order, an update must not be older than its change: if
     an announcement was replaced before the agent read it, the update may belong to the change
-    before. Otherwise the update must be clearly younger than the change.
+    before. Otherwise the update must be clearly younger than the change. Which directory has which
+    source is not known, so the latest updates are compared with the latest changes: kubelets watch
+    each source separately, and one may arrive long after another.
     """
-    changed = announcement.order_changed
-    ages = [directory.age for directory in directories if directory.age is not None]
-    if changed is None or not ages:
-        return False
-    updated = announcement.now - min(ages)
-    return updated >= (changed - _CLOCKS if ordered else changed + MARGIN)
+    changes = sorted((inf if at is None else at for at in announcement.order_changes), reverse=True)
+    updates = sorted(
+        (-inf if each.age is None else announcement.now - each.age for each in directories),
+        reverse=True,
+    )
+    margin = -_CLOCKS if ordered else MARGIN
+    return len(updates) >= len(changes) and all(
+        changed == -inf or updated >= changed + margin
+        for updated, changed in zip(updates, changes, strict=False)
+    )
 
 
 def restart_stage(report: AgentReport, announcement: AgentAnnouncement) -> Stage | None:
@@ -448,6 +446,9 @@ def restart_progress(report: AgentReport, desired: Target) -> RestartProgress | 
             return RestartProgress(loaded=False, failure=f"did not restart: {_TROUBLE[state][1]}")
     best = (AgentState.NONE, AgentState.LOADED, AgentState.TOLD)
     return RestartProgress(loaded=answer.restart.state in best and answer.worst in best)
+
+
+_NOT_SYNCED = Stage(Confidence.UNKNOWN, "")
 
 
 def _trouble(worst: AgentState, answer: AgentAnswer) -> Stage:

@@ -23,7 +23,7 @@ init containers or is not ready proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import floor, inf
 from typing import NamedTuple
 
@@ -35,10 +35,13 @@ from hotmap.core.decide.evidence import (
 )
 from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot, content_of
 from hotmap.core.duration import format_age
+from hotmap.core.model.config_volumes import VolumeDigest
 from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.objects import ContainerState, ContainerStatus, Pod
+from hotmap.core.model.objects import ContainerState, ContainerStatus, ObjectKey, Pod
+from hotmap.core.model.references import UseKind
 from hotmap.core.model.state import Window
 from hotmap.core.patch.nudge import Target, nudge_time, read_target
+from hotmap.core.status.agent_coverage import AgentCoverage, Uncovered, agent_coverage
 from hotmap.core.status.agents import (
     AgentAnnouncement,
     AgentReport,
@@ -54,10 +57,12 @@ __all__ = [
     "DesiredContent",
     "ObservedPod",
     "PodProof",
+    "agent_announcement",
     "desired_content",
     "has_current_template",
     "observe_pods",
     "pod_proofs",
+    "with_volume_digests",
 ]
 
 #: Seconds after which every kubelet has synced its pods by itself: 60 to 90, one of its ticker's,
@@ -104,8 +109,14 @@ class DesiredContent(NamedTuple):
     edited: bool = False
     #: Pods that were created in or after this second have the content; 0: nothing is known.
     proven_since: float = 0.0
-    #: Last change of what is in live use and not covered by payload digests (Secrets).
+    #: Last change of each source in live use.
+    live_changes: tuple[tuple[ObjectKey, float | None], ...] = ()
+    #: Digests of the volumes of ConfigMaps, as far as known; and the last change of what is in live
+    #: use and in none of these volumes.
+    volume_digests: tuple[VolumeDigest, ...] = ()
     order_changed: float | None = -inf
+    #: Last change of what containers read at start from files of a volume (subPath).
+    pinned_changed: float | None = -inf
     #: Whether a pod has to be Ready to count.
     require_ready: bool = True
     #: Whether the application re-reads files, and within how many seconds; 0: that is not said.
@@ -132,6 +143,8 @@ class ObservedPod(NamedTuple):
     log_command: str = ""
     #: When it was last nudged, POSIX seconds of the API server; None: unknown.
     nudged_at: float | None = None
+    #: What its agents are about; None: it has no agent, or mounts no followed files.
+    coverage: AgentCoverage | None = None
 
     @property
     def is_down(self) -> bool:
@@ -177,7 +190,9 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         estimated=any(source.estimated for source in known),
         edited=any(source.edited for source in known),
         proven_since=_proven_since(snapshot),
-        order_changed=_last_change(_known_by_order(snapshot, known)),
+        live_changes=tuple((one.source, one.changed_at) for one in known if one.live),
+        order_changed=_last_change([source for source in known if source.live]),
+        pinned_changed=_last_change([source for source in known if _is_pinned(source)]),
         require_ready=snapshot.policy.require_ready,
         rereads=snapshot.policy.rereads,
         rereads_within=snapshot.policy.rereads_within,
@@ -192,17 +207,66 @@ def _proven_since(snapshot: Snapshot) -> float:
     return record.proven_since
 
 
-def _known_by_order(
-    snapshot: Snapshot, known: Sequence[SourceSnapshot]
-) -> Sequence[SourceSnapshot]:
-    """Select the sources in live use that no payload digest can be announced for."""
-    digested = {key for volume in snapshot.consumer.config_volumes for key in volume.sources()}
-    return [source for source in known if source.live and source.source not in digested]
+def _is_pinned(source: SourceSnapshot) -> bool:
+    return any(use.kind is UseKind.FROZEN and use.reads_files for use in source.uses)
+
+
+def with_volume_digests(
+    desired: DesiredContent, consumer: Consumer, digests: Sequence[VolumeDigest]
+) -> DesiredContent:
+    """Add the digests of volumes, by which agents compare exactly; others they know by order."""
+    names = {each.volume for each in digests}
+    digested = {
+        key
+        for volume in consumer.config_volumes
+        if volume.name in names
+        for key in volume.sources()
+    }
+    return desired._replace(
+        target=desired.target._replace(payloads=tuple(each.digest for each in digests)),
+        volume_digests=tuple(digests),
+        order_changed=_latest(at for key, at in desired.live_changes if key not in digested),
+    )
+
+
+def agent_announcement(desired: DesiredContent, pod: ObservedPod, now: float) -> AgentAnnouncement:
+    """Return what the report of a pod's agents is compared with."""
+    coverage = pod.coverage
+    if coverage is None:
+        return AgentAnnouncement(desired.target, pod.nudged, (desired.order_changed,), now)
+    digests = dict(desired.volume_digests)
+    payloads = tuple(digests[each.name] for each in coverage.watched if each.name in digests)
+    return AgentAnnouncement(
+        desired.target._replace(payloads=payloads),
+        pod.nudged,
+        tuple(
+            _changed_since_mounted(desired, each.sources, pod.mounted_at)
+            for each in coverage.watched
+            if each.name not in digests
+        ),
+        now,
+        coverage.directories,
+    )
+
+
+def _changed_since_mounted(
+    desired: DesiredContent, sources: Collection[ObjectKey], mounted: float | None
+) -> float | None:
+    """Return when files of some sources last changed; -inf: they were mounted after that."""
+    changed = _latest(at for key, at in desired.live_changes if key in sources)
+    if mounted is not None and stage_by_time(mounted, changed, edited=desired.edited).reached:
+        return -inf
+    return changed
 
 
 def _last_change(sources: Sequence[SourceSnapshot]) -> float | None:
-    times = [source.changed_at for source in sources]
-    return None if None in times else max((at for at in times if at is not None), default=-inf)
+    return _latest(source.changed_at for source in sources)
+
+
+def _latest(times: Iterable[float | None]) -> float | None:
+    """Return the latest time, -inf without any; None if one is unknown."""
+    found = list(times)
+    return None if None in found else max((at for at in found if at is not None), default=-inf)
 
 
 def has_current_template(snapshot: Snapshot) -> bool:
@@ -219,15 +283,21 @@ def has_current_template(snapshot: Snapshot) -> bool:
     return all(at is not None and written >= at for at in times)
 
 
-def observe_pods(consumer: Consumer, pods: Iterable[Pod]) -> tuple[ObservedPod, ...]:
-    """Reduce a consumer's pods to facts; terminating and finished ones do not count."""
+def observe_pods(
+    consumer: Consumer, pods: Iterable[Pod], *, read_by_agents: frozenset[ObjectKey] = frozenset()
+) -> tuple[ObservedPod, ...]:
+    """Reduce a consumer's pods to facts; terminating and finished ones do not count.
+
+    `read_by_agents` are the followed sources in live use, if agents may reload them.
+    """
     by_name = {pod.metadata.name: pod for pod in pods}
     return tuple(
-        _observe_pod(start, by_name[start.name]) for start in pod_starts(consumer, by_name.values())
+        _observe_pod(start, by_name[start.name], read_by_agents)
+        for start in pod_starts(consumer, by_name.values())
     )
 
 
-def _observe_pod(start: PodStart, pod: Pod) -> ObservedPod:
+def _observe_pod(start: PodStart, pod: Pod, read_by_agents: frozenset[ObjectKey]) -> ObservedPod:
     return ObservedPod(
         start,
         mounted_at=earliest_mount(pod),
@@ -238,6 +308,7 @@ def _observe_pod(start: PodStart, pod: Pod) -> ObservedPod:
         nudged_at=nudge_time(pod),
         uid=pod.metadata.uid,
         log_command=agent_log_command(pod),
+        coverage=agent_coverage(pod, read_by_agents) if read_by_agents else None,
     )
 
 
@@ -325,9 +396,7 @@ class _PodAssessment:
         self._desired, self._pod, self._now = desired, pod, now
         self._template_current, self._in_window = template_current, in_window
         self._agent = agent
-        self._announcement = AgentAnnouncement(
-            desired.target, pod.nudged, desired.order_changed, now
-        )
+        self._announcement = agent_announcement(desired, pod, now)
 
     def proof(self) -> PodProof:
         desired, pod = self._desired, self._pod
@@ -370,6 +439,8 @@ class _PodAssessment:
             if not stage.reached and self._agent is not None:
                 stage = restart_stage(self._agent, self._announcement) or stage
             stages.append(stage)
+        if desired.pinned_changed != -inf:
+            stages.append(self._or_by_template(self._pinned_files(started, mounted)))
         if desired.files_changed != -inf and desired.files_read_at_start:
             stages.append(self._or_by_template(self._files_at_start(started, mounted)))
         return stages
@@ -381,7 +452,21 @@ class _PodAssessment:
             return by_start
         if self._agent is None:
             return self._reread(files)
-        return agent_stage(self._agent, self._announcement, synced=self._synced(by_start))
+        stage = agent_stage(self._agent, self._announcement, synced=self._synced(by_start))
+        uncovered = self._pod.coverage.uncovered if self._pod.coverage else ()
+        return weakest([stage, *(self._without_agent(each, mounted) for each in uncovered)])
+
+    def _without_agent(self, container: Uncovered, mounted: float) -> Stage:
+        """Judge the files of a container that no agent reloads, as if the pod had none."""
+        changed = _latest(at for key, at in self._desired.live_changes if key in container.sources)
+        by_start = self._known_by_time(mounted, changed)
+        if by_start.reached:
+            return by_start
+        stage = self._reread(self._delivered(self._synced(by_start)))
+        if not stage.reached and stage.state is None:
+            stage = stage._replace(state=PodState.WAITING)
+        reason = f"container {container.container} has no agent, and {stage.reason}"
+        return stage._replace(reason=reason)
 
     def _reread(self, files: Stage) -> Stage:
         """Judge files that an application re-reads without telling anybody."""
@@ -421,6 +506,10 @@ class _PodAssessment:
             by_agent = projected_by_agent(self._agent, self._announcement, synced=synced)
             if by_agent is not None:
                 return by_agent
+        return self._delivered(synced)
+
+    def _delivered(self, synced: Stage) -> Stage:
+        """Judge whether the kubelet has updated files, by its sync period or a nudge."""
         nudged = self._pod.nudged
         if nudged is None or nudged.live != self._desired.target.live:
             return synced
@@ -454,6 +543,23 @@ class _PodAssessment:
         if self._template_current:
             why = "all pods have the template written for this content"
             return Stage(Confidence.INFERRED, why)
+        return by_time
+
+    def _pinned_files(self, started: float, mounted: float) -> Stage:
+        """Judge files that are bound when a container starts (subPath).
+
+        The container gets what its kubelet has written by then, and that may be older than its
+        start: only what the kubelet wrote after the change counts.
+        """
+        changed, pod = self._desired.pinned_changed, self._pod
+        by_time = self._known_by_time(mounted, changed)
+        if by_time.reached or changed is None:
+            return by_time
+        if started >= changed + _KUBELET_SYNC:
+            return Stage(Confidence.INFERRED, "restarted after the kubelet had updated its files")
+        told = pod.nudged is not None and pod.nudged.frozen == self._desired.target.frozen
+        if told and pod.nudged_at is not None and started >= max(pod.nudged_at, changed):
+            return Stage(Confidence.INFERRED, "restarted after the pod was nudged")
         return by_time
 
     def _files_at_start(self, started: float, mounted: float) -> Stage:

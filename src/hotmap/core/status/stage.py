@@ -66,10 +66,19 @@ class Stage(NamedTuple):
 
 
 def weakest(stages: Sequence[Stage]) -> Stage:
-    """Choose the stage with the least evidence; none at all need no evidence."""
+    """Choose the stage with the least evidence; none at all need no evidence.
+
+    Of two that are reached with the same confidence, the one that nothing confirms is weaker.
+    """
     if not stages:
         return Stage(Confidence.PROVEN, "uses no source")
-    return max(stages, key=lambda stage: _STRENGTH.index(stage.confidence))
+    return max(
+        stages,
+        key=lambda stage: (
+            _STRENGTH.index(stage.confidence),
+            stage.reached and stage.state is not None,
+        ),
+    )
 
 
 def stage_by_time(at: float, changed: float | None, *, edited: bool = False) -> Stage:
