@@ -139,7 +139,7 @@ class Controller:
                 # A standby has no queues.
                 waiting = [
                     *samples.get("hotmap_queue_depth", ()),
-                    *samples["hotmap_record_shards_dirty"],
+                    *samples.get("hotmap_record_shards_dirty", ()),
                 ]
                 calm = 0 if any(value for _, value in waiting) else calm + 1
                 await asyncio.sleep(0.1)

@@ -348,3 +348,16 @@ async def test_workload_without_pods_costs_no_list(bench: Bench) -> None:
     bench.decided(Verdict.ADOPT)
     assert await bench.checks_by(10.0) == 0
     assert bench.pods_checked() is PodCheck.CURRENT
+
+
+async def test_workload_deleted_before_its_agents_are_checked_ends_nothing(bench: Bench) -> None:
+    """The check was taken from the schedule and had not begun; those of others go on."""
+    checks = asyncio.create_task(bench.pod_checker.run_agent_checks())
+    await asyncio.sleep(0)
+    bench.pod_checker.schedule_agent_check(WEB.key)
+    bench.now = 60.0
+    await asyncio.sleep(0)  # it is taken now, and begins in the next round of the loop
+    bench.pod_checker.consumer_changed(WEB.key, WEB, None)
+    await asyncio.sleep(REST)
+    assert not checks.done()
+    checks.cancel()

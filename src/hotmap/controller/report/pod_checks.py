@@ -315,13 +315,14 @@ class PodChecker:
                     await self._agent_wake.wait()
 
     async def _check_agents_safely(self, key: ObjectKey) -> None:
-        _, checks = self._agent_checks[key]
+        scheduled = self._agent_checks.get(key)
+        if scheduled is None:
+            return  # it was dropped since it was taken
+        _, checks = scheduled
         try:
             if self._gate.is_pending(key):
-                self._agent_checks[key] = (
-                    inf,
-                    checks,
-                )  # until a decision was made: see `schedule_check`
+                # Until a decision was made: see `schedule_check`.
+                self._agent_checks[key] = inf, checks
             elif not await self._check_agents(key, checks):
                 self._schedule_agent_check(
                     key, _AGENT_CHECK_PAUSES[min(checks, len(_AGENT_CHECK_PAUSES) - 1)], checks + 1
