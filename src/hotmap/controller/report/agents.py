@@ -81,7 +81,9 @@ class AgentClient:
         `change` differs after each nudge with other content, which may be reverted later. Takes one
         time-out for each 64 pods that do not answer.
         """
-        reports = await asyncio.gather(*(self._ask_once(one, desired, change) for one in queries))
+        reports = await asyncio.gather(
+            *(self._ask_once(query, desired, change) for query in queries)
+        )
         return {
             query.pod.metadata.uid: report for query, report in zip(queries, reports, strict=True)
         }

@@ -104,8 +104,8 @@ def _pod_start(
     if users and (added := find_users(pod.spec, pod.metadata.namespace, sources) - users):
         users = users | added
         init = init or any(
-            one.name in added and one.restart_policy != "Always"
-            for one in pod.spec.init_containers or ()
+            each.name in added and each.restart_policy != "Always"
+            for each in pod.spec.init_containers or ()
         )
     spans = [_span(pod, at) for at in _container_starts(pod, users)]
     acknowledged = parse_time(pod.status.start_time)

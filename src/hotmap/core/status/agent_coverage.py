@@ -60,7 +60,9 @@ def agent_coverage(pod: Pod, followed: frozenset[ObjectKey]) -> AgentCoverage | 
     """
     volumes = _followed_volumes(pod.spec, pod.metadata.namespace, followed)
     containers = list(running_containers(pod.spec))
-    mounts = {container.name: found for container in containers if (found := _mounts(container, volumes))}
+    mounts = {
+        container.name: found for container in containers if (found := _mounts(container, volumes))
+    }
     if not mounts:
         return None
     agents = [container for container in containers if runs_agent(container)]
@@ -98,7 +100,9 @@ def _covered(pod: Pod, agents: list[Container], mounts: Mapping[str, list[str]])
         covered.update(names)
         unnamed = unnamed or not names
     others = mounts.keys() - covered
-    elsewhere = any("--" in _words(container) or "--stage" in _words(container) for container in agents)
+    elsewhere = any(
+        "--" in _words(container) or "--stage" in _words(container) for container in agents
+    )
     if unnamed and len(others) == 1 and not elsewhere:
         covered |= others
     return frozenset(covered)
@@ -129,7 +133,11 @@ def _mounts(container: Container, volumes: Mapping[str, frozenset[ObjectKey]]) -
 def running_containers(spec: PodSpec) -> Iterable[Container]:
     """List the containers that run as long as the pod does."""
     yield from spec.containers or ()
-    yield from (container for container in spec.init_containers or () if container.restart_policy == "Always")
+    yield from (
+        container
+        for container in spec.init_containers or ()
+        if container.restart_policy == "Always"
+    )
 
 
 def runs_agent(container: Container) -> bool:

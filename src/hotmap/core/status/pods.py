@@ -190,7 +190,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         estimated=any(source.estimated for source in known),
         edited=any(source.edited for source in known),
         proven_since=_proven_since(snapshot),
-        live_changes=tuple((one.source, one.changed_at) for one in known if one.live),
+        live_changes=tuple((each.source, each.changed_at) for each in known if each.live),
         order_changed=_last_change([source for source in known if source.live]),
         pinned_changed=_last_change([source for source in known if _is_pinned(source)]),
         require_ready=snapshot.policy.require_ready,
