@@ -75,7 +75,7 @@ def pod(manifest: str, annotation: str, *, nudged: Target | None = None) -> Pod:
     found = pod_spec(manifest)
     running = {"running": {"startedAt": timestamp(CREATED)}}
     statuses, init_statuses = (
-        [{"name": one["name"], "ready": True, "state": running} for one in found.get(part) or ()]
+        [{"name": each["name"], "ready": True, "state": running} for each in found.get(part) or ()]
         for part in ("containers", "initContainers")
     )
     metadata = {
@@ -280,7 +280,7 @@ def test_every_mounted_directory_has_to_be_loaded(
         "config": CONFIG, "part": ONE_KEY, "secret": SECRET, "mixed": MIXED,
     }  # fmt: skip
     agent = mounting("hotmap-agent", *volumes, restartPolicy="Always")
-    manifest = spec([mounting("web", *volumes)], [known[one] for one in set(volumes)], [agent])
+    manifest = spec([mounting("web", *volumes)], [known[name] for name in set(volumes)], [agent])
     assert prove(manifest, *directories, digests=digests).state.value == state
 
 
