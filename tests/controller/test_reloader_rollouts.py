@@ -99,6 +99,20 @@ async def test_env_vars(world: World, kind: str, sent: list[Any]) -> None:
     assert set(patch["metadata"]) == {"uid", "resourceVersion"}
 
 
+async def test_workload_without_pods_is_marked_once(world: World, sent: list[Any]) -> None:
+    """Reloader marks it too; scaling it up afterwards needs nothing more."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations=AUTO, replicas=0)
+    async with controller(world) as running:
+        await world.quiet(running)
+        await world.edit(LEVEL="debug")
+        await until_variable(world, VARIABLE, DEBUG)
+        await world.merge("Deployment", "web", {"spec": {"replicas": 1}})
+        await world.rolled_out()
+        await world.quiet(running)
+    assert len([patch for patch in sent if "template" in patch["spec"]]) == 1
+
+
 async def test_annotations(world: World, sent: list[Any]) -> None:
     """One annotation that names the source, its SHA-1, the container and the time."""
     await world.config_map(LEVEL="info")

@@ -176,7 +176,10 @@ def _new_marks(old: Traces | None, new: Traces | None) -> set[str]:
     """Return the variables of the sources that a template was newly marked with."""
     if old is None or new is None:
         return set()
-    marks = {variable.name for variable in set(new.variables) ^ set(old.variables)}
+    before, after = (
+        {(one.container, one.name, one.value) for one in traces.variables} for traces in (old, new)
+    )
+    marks = {name for _, name, _ in before ^ after}
     if new.last is not None and new.last != old.last:
         kind, name, _ = new.last
         marks.add(variable_name(ObjectKey(kind, "", name)))

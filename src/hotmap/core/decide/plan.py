@@ -168,7 +168,7 @@ def _choose(
         return (Action(ActionType.NOTIFY),), f"reported only, since {why}"
     if consumer.key.kind not in ROLLABLE:
         return _choose_without_rollout(consumer, policy, frozen=frozen)
-    if consumer.has_no_pods:
+    if consumer.has_no_pods and not (frozen and _marks_without_pods(policy)):
         return (), "no pods are running; new pods read the new content"
     if not frozen:
         return (Action(ActionType.NUDGE),), f"refreshing mounted files{_describe_reload(policy)}"
@@ -183,9 +183,18 @@ def _choose(
     why = _why_new_pods(policy, assessment, changed)
     if policy.restarts and consumer.argo:
         return (Action(ActionType.RESTART_PODS),), f"replacing pods (restartAt){why}"
-    outcome = _rollout_outcome(consumer) + why
+    outcome = _rollout_outcome(consumer) + ("" if consumer.has_no_pods else why)
     stamps = () if policy.writing is Writing.REVISION else _stamps(assessment)
     return (Action(ActionType.ROLLOUT, distinct=assessment.distinct, stamps=stamps),), outcome
+
+
+def _marks_without_pods(policy: Policy) -> bool:
+    """Return whether the template of a workload without pods is written too.
+
+    Reloader does, and tools wait for its mark; hotmap's own revision would say nothing there.
+    """
+    in_place = policy.strategy is Strategy.NUDGE or policy.agent_restarts or policy.restarts
+    return policy.writing is not Writing.REVISION and not in_place
 
 
 def _stamps(assessment: Assessment) -> tuple[Stamp, ...]:
@@ -205,6 +214,8 @@ def _describe_reload(policy: Policy) -> str:
 
 
 def _rollout_outcome(consumer: Consumer) -> str:
+    if consumer.has_no_pods:
+        return "marking the pod template; no pods are running"
     if consumer.paused:
         return "rolling out when the Deployment is resumed"
     if consumer.update_strategy == "OnDelete":

@@ -13,18 +13,19 @@ from typing import Any, NamedTuple
 from hotmap.core.model.consumer import FIELD_MANAGER, REVISION, Consumer
 from hotmap.core.reloader import patch as reloader_patch
 from hotmap.core.reloader.annotations import Writing
-from hotmap.core.reloader.patch import Stamp, stamp_patch
+from hotmap.core.reloader.patch import Stamp, stamp_patch, variable_operations
 
 __all__ = ["TemplatePatch", "restart_time", "template_patch"]
 
 _MERGE = "application/merge-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
+_OPERATIONS = "application/json-patch+json"
 
 
 class TemplatePatch(NamedTuple):
     """A patch of a consumer, ready to be sent."""
 
-    body: dict[str, Any]
+    body: dict[str, Any] | list[dict[str, Any]]
     content_type: str
     field_manager: str
     #: The revision in the template after the patch.
@@ -49,8 +50,19 @@ def template_patch(
     If Reloader's mark would change nothing, the revision is written too: Reloader then does
     nothing, and its users keep pods with the old content. A custom resource (Rollout) takes no
     strategic merge patch, and a plain one would replace the other variables of a container; so its
-    variables are left alone and the revision is written instead.
+    variables are written by position, which the resourceVersion makes certain.
     """
+    if (
+        writing is Writing.ENV_VARS
+        and consumer.key.kind == "Rollout"
+        and (operations := _rollout_operations(consumer, revision, stamps, distinct=distinct))
+    ):
+        return TemplatePatch(
+            operations,
+            _OPERATIONS,
+            reloader_patch.FIELD_MANAGER,
+            revision if distinct else consumer.revision,
+        )
     precondition = {"uid": consumer.uid, "resourceVersion": consumer.resource_version}
     stamped: dict[str, Any] = {}
     if writing is Writing.ANNOTATIONS or (
@@ -72,6 +84,28 @@ def template_patch(
         reloader_patch.FIELD_MANAGER if stamped else FIELD_MANAGER,
         carried,
     )
+
+
+def _rollout_operations(
+    consumer: Consumer, revision: str, stamps: Sequence[Stamp], *, distinct: bool
+) -> list[dict[str, Any]]:
+    """Build the JSON patch that marks a Rollout with variables; [] if none changes."""
+    assert consumer.traces is not None, "the strategy is read at decode"
+    operations = variable_operations(consumer.traces, stamps)
+    if not operations:
+        return []
+    if distinct:
+        path, value = "/spec/template/metadata/annotations", {REVISION: revision}
+        operations.append(
+            {"op": "add", "path": f"{path}/{REVISION.replace('/', '~1')}", "value": revision}
+            if consumer.traces.annotated
+            else {"op": "add", "path": path, "value": value}
+        )
+    return [
+        {"op": "test", "path": "/metadata/uid", "value": consumer.uid},
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": consumer.resource_version},
+        *operations,
+    ]
 
 
 def restart_time(changed_at: Iterable[float | None], *, now: float) -> int:

@@ -41,6 +41,7 @@ __all__ = [
     "is_reloader_variable",
     "stamp_patch",
     "variable_name",
+    "variable_operations",
 ]
 
 #: The field manager of Reloader's writes.
@@ -69,6 +70,15 @@ class Variable(NamedTuple):
     container: str
     name: str
     value: str
+    #: Its index in the container's `env`.
+    position: int = 0
+
+
+class _Place(NamedTuple):
+    """A container of a pod template, in the template's order."""
+
+    name: str
+    has_env: bool
 
 
 class Traces(NamedTuple):
@@ -81,6 +91,10 @@ class Traces(NamedTuple):
     variables: tuple[Variable, ...] = ()
     #: (kind, name, digest) of the last source by annotation, or None.
     last: tuple[str, str, str] | None = None
+    #: All containers, for patches by position.
+    places: tuple[_Place, ...] = ()
+    #: Whether the template has annotations.
+    annotated: bool = False
 
     def container_of(self, source: ObjectKey) -> str:
         """Return the container that is marked for a source."""
@@ -130,12 +144,14 @@ def find_traces(template: PodTemplate, namespace: str) -> Traces | None:
         first=spec.containers[0].name,
         containers=tuple(_marked_containers(spec, namespace)),
         variables=tuple(
-            Variable(container.name, entry.name, entry.value or "")
+            Variable(container.name, entry.name, entry.value or "", position)
             for container in spec.containers
-            for entry in container.env or ()
+            for position, entry in enumerate(container.env or ())
             if is_reloader_variable(entry)
         ),
         last=_last_reloaded_from(template),
+        places=tuple(_Place(one.name, bool(one.env)) for one in spec.containers),
+        annotated=template.metadata.annotations is not None,
     )
 
 
@@ -235,7 +251,7 @@ def carries(traces: Traces | None, stamp: Stamp, writing: Writing) -> bool:
     if writing is Writing.ANNOTATIONS:
         return traces.last == (stamp.source.kind, stamp.source.name, stamp.digest)
     mark = traces.container_of(stamp.source), variable_name(stamp.source), stamp.digest
-    return mark in traces.variables
+    return any(mark == (one.container, one.name, one.value) for one in traces.variables)
 
 
 # -- patches ---------------------------------------------------------------------------
@@ -271,19 +287,75 @@ def _annotation_patch(traces: Traces, stamp: Stamp, namespace: str, now: float) 
 
 
 def _variables_patch(traces: Traces, stamps: Sequence[Stamp]) -> dict[str, Any]:
-    # Container → variable → entry: two sources may share a variable, and a patch names it once.
-    entries: dict[str, dict[str, dict[str, str]]] = {}
+    changed = _changed_variables(traces, stamps)
+    if not changed:
+        return {}
+    containers = [
+        {
+            "name": container,
+            "env": [
+                {"name": name, "$patch": "delete"}
+                if value is None
+                else {"name": name, "value": value}
+                for name, value in variables.items()
+            ],
+        }
+        for container, variables in changed.items()
+    ]
+    return {"spec": {"template": {"spec": {"containers": containers}}}}
+
+
+def _changed_variables(traces: Traces, stamps: Sequence[Stamp]) -> dict[str, dict[str, str | None]]:
+    """Return the new values of variables by container and name; None: it is removed.
+
+    Two sources may share a variable, and a patch names it once.
+    """
+    changed: dict[str, dict[str, str | None]] = {}
     for stamp in stamps:
         name = variable_name(stamp.source)
         if not stamp.digest:
             for variable in traces.variables:
                 if variable.name == name:
-                    gone = {"name": name, "$patch": "delete"}
-                    entries.setdefault(variable.container, {})[name] = gone
+                    changed.setdefault(variable.container, {})[name] = None
         elif not carries(traces, stamp, Writing.ENV_VARS):
-            entry = {"name": name, "value": stamp.digest}
-            entries.setdefault(traces.container_of(stamp.source), {})[name] = entry
-    if not entries:
-        return {}
-    containers = [{"name": name, "env": list(env.values())} for name, env in entries.items()]
-    return {"spec": {"template": {"spec": {"containers": containers}}}}
+            changed.setdefault(traces.container_of(stamp.source), {})[name] = stamp.digest
+    return changed
+
+
+def variable_operations(traces: Traces, stamps: Sequence[Stamp]) -> list[dict[str, Any]]:
+    """Build the JSON patch operations that mark a template with variables; [] if none changes.
+
+    For custom resources, which take no strategic merge patch. Positions are those of the version of
+    the object that `traces` were read from, so the patch needs its resourceVersion as precondition.
+    """
+    operations: list[dict[str, Any]] = []
+    for container, variables in _changed_variables(traces, stamps).items():
+        index = next(i for i, one in enumerate(traces.places) if one.name == container)
+        env = f"/spec/template/spec/containers/{index}/env"
+        has_env = traces.places[index].has_env
+        gone: list[int] = []
+        for name, value in variables.items():
+            there = [
+                one.position
+                for one in traces.variables
+                if (one.container, one.name) == (container, name)
+            ]
+            if value is None:
+                gone += there
+            elif there:
+                operations += [
+                    {"op": "replace", "path": f"{env}/{at}", "value": _entry(name, value)}
+                    for at in there
+                ]
+            else:
+                entry: Any = _entry(name, value)
+                path, added = (f"{env}/-", entry) if has_env else (env, [entry])
+                operations.append({"op": "add", "path": path, "value": added})
+                has_env = True
+        # From the end, so that the other positions stay as they are.
+        operations += [{"op": "remove", "path": f"{env}/{at}"} for at in sorted(gone)[::-1]]
+    return operations
+
+
+def _entry(name: str, value: str) -> dict[str, str]:
+    return {"name": name, "value": value}
