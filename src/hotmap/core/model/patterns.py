@@ -14,12 +14,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import NamedTuple
-
-import re2
+from typing import TYPE_CHECKING, NamedTuple
 
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.text import printable
+
+# Imported when the first pattern is read: 1.7 MB that a controller without patterns does not need.
+if TYPE_CHECKING:
+    import re2
 
 __all__ = [
     "LONGEST_VALUE",
@@ -271,6 +273,8 @@ def check_expression(text: str) -> CheckedExpression:
 
     By itself, so that `a)|(b` is refused and not completed by the expressions around it.
     """
+    import re2
+
     try:
         size = _compile(text, _CHECK_MEMORY).programsize
     except re2.error as error:
@@ -286,6 +290,8 @@ def check_expression(text: str) -> CheckedExpression:
 @lru_cache(maxsize=128)
 def _matcher(expressions: tuple[str, ...]) -> Callable[[str], bool]:
     """Compile expressions, each of which is right by itself, into one that matches whole names."""
+    import re2
+
     # `\Q` quotes up to the end of its item, and would go on into the next one.
     if not any(r"\Q" in text for text in expressions):
         try:
@@ -299,6 +305,8 @@ def _matcher(expressions: tuple[str, ...]) -> Callable[[str], bool]:
 
 
 def _compile(text: str, memory: int) -> re2._Regexp:
+    import re2
+
     options = re2.Options()
     options.encoding = re2.Options.Encoding.LATIN1
     options.log_errors = False
