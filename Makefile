@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage test-slow check audit bench bench-cluster agent.pyz release image cluster-up cluster-down test-cluster conformance constraints docs clean
+.PHONY: help demo test coverage test-slow check audit bench bench-cluster agent.pyz release image image-pins cluster-up cluster-down test-cluster conformance constraints docs clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z.-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,8 +59,11 @@ release: $(VENV)/.development ## Write all files of VERSION=… to dist/
 	@[ -n "$(VERSION)" ] || { echo "name the version: make release VERSION=0.2.0" >&2; exit 1; }
 	@$(BIN)/python -m tools.release $(VERSION)
 
-image: $(VENV)/.development ## Write hotmap's image to build/hotmap.tar (Debian)
-	@$(BIN)/python -m tests.cluster image
+image: $(VENV)/.development ## Write both images to build/images (Debian)
+	@$(BIN)/python -m tools.image
+
+image-pins: $(VENV)/.development ## Pin the present Debian packages and wheels of the images
+	@$(BIN)/python -m tools.image.refresh
 
 cluster-up: $(VENV)/.development ## Build and start a real Kubernetes (root, Go)
 	@$(BIN)/python -m tests.cluster up

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.cluster.cluster import Cluster
-from tests.cluster.fixtures import require_hotmap_image
 
-__all__ = ["SECONDS", "Pods", "own_namespace"]
+__all__ = ["SECONDS", "Pods", "agent_status_command", "own_namespace"]
 
 #: Seconds that anything may take; the kubelet's back-off takes 10 of them.
 SECONDS = 60.0
@@ -51,10 +50,15 @@ class Pods:
         return found["metadata"]["uid"], found["status"]["podIP"]
 
 
+def agent_status_command(*agent: str) -> list[str]:
+    """Return a command that prints the status and succeeds; the agent's image has no shell."""
+    status = (*agent, "status", "--json", "--socket", "/hotmap/run/agent.sock")
+    return ["python3", "-c", "import subprocess, sys; subprocess.run(sys.argv[1:])", *status]
+
+
 @contextlib.contextmanager
 def own_namespace(cluster: Cluster, name: str) -> Iterator[str]:
     """Have a namespace while a block lasts; afterwards its pods end by themselves."""
-    require_hotmap_image()
     cluster.kubectl("create", "namespace", name)
     yield name
     cluster.kubectl("delete", "namespace", name, "--wait=false")

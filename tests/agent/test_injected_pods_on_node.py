@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.agent.agents import eventually
-from tests.agent.real_node import Pods, own_namespace
+from tests.agent.real_node import Pods, agent_status_command, own_namespace
 from tests.cluster import images
 from tests.cluster.cluster import Cluster
 from tests.cluster.errors import TestBedError
@@ -164,7 +164,7 @@ def test_stage_shows_only_checked_content(pods: Pods, mode: str) -> None:
         text = text.replace(images.reference("busybox"), images.reference("python"))
     pods.settings(name, text="bad zero")
     pods.settings(f"{name}-parts", a="part one")
-    check = "grep -q good {dir}/text"
+    check = "python3 -c 'import sys; sys.exit(\"good\" not in open(sys.argv[1]).read())' {dir}/text"
     flags = ("--check", check, "--touch", "/hotmap/run/loaded")
     pods.apply(injected(text, *flags, mode=mode, stage=True))
     holder = "app" if mode == "supervisor" else "hotmap-agent"
@@ -173,9 +173,11 @@ def test_stage_shows_only_checked_content(pods: Pods, mode: str) -> None:
         return pods("exec", name, "--container=app", "--", "cat", path)
 
     def status() -> dict[str, Any]:
-        python = "/hotmap/bin/agent.pyz" if mode == "supervisor" else "-m hotmap agent"
-        words = f"python3 {python} status --json --socket /hotmap/run/agent.sock || true"
-        found = pods("exec", name, f"--container={holder}", "--", "sh", "-c", words)
+        agent = (
+            ["python3", "/hotmap/bin/agent.pyz"] if mode == "supervisor" else ["hotmap", "agent"]
+        )
+        words = agent_status_command(*agent)
+        found = pods("exec", name, f"--container={holder}", "--", *words)
         state: dict[str, Any] = json.loads(found) if found.startswith("{") else {}
         return state
 

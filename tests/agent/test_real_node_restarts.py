@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from tests.agent.real_node import SECONDS, Pods, own_namespace
+from tests.agent.real_node import SECONDS, Pods, agent_status_command, own_namespace
 from tests.cluster import images
 from tests.cluster.cluster import Cluster
 from tests.cluster.errors import TestBedError
@@ -126,11 +126,11 @@ class Node(Pods):
 
     def knows(self, name: str, sequence: int) -> None:
         """Wait until the agent has seen an announcement, and there is nothing left to do."""
-        status = "hotmap agent status --json --socket /hotmap/run/agent.sock || true"
+        status = agent_status_command("hotmap", "agent")
 
         def check() -> bool:
             try:
-                said = self("exec", name, "--container=hotmap-agent", "--", "sh", "-c", status)
+                said = self("exec", name, "--container=hotmap-agent", "--", *status)
             except TestBedError:
                 return False  # the container is about to start
             found = json.loads(said) if said.startswith("{") else {}

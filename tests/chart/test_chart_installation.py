@@ -18,7 +18,7 @@ from tests.chart.helm import CHART, helm
 from tests.cluster import images
 from tests.cluster.cluster import Cluster
 from tests.cluster.errors import TestBedError
-from tests.cluster.fixtures import real_cluster, require_hotmap_image
+from tests.cluster.fixtures import real_cluster
 
 __all__ = ["real_cluster"]
 
@@ -117,7 +117,6 @@ def _namespace(cluster: Cluster, *, restricted: bool) -> Iterator[str]:
 
 @pytest.fixture
 def release(real_cluster: Cluster) -> Iterator[Release]:
-    require_hotmap_image()
     with _namespace(real_cluster, restricted=True) as name:
         release = Release(real_cluster, name)
         try:
@@ -233,6 +232,8 @@ def test_release_lives_from_install_to_uninstall(
     assert after["metadata"]["generation"] == untouched["metadata"]["generation"]
 
     release.helm("uninstall", "--wait")
+    # Helm waits for the Deployment and not for its pods, which end within their grace period.
+    _wait(lambda: not release.objects("pods"), "the pods have ended")
     left = release.objects("all,secrets,configmaps,roles,rolebindings,serviceaccounts,leases")
     left += release.objects("networkpolicies,poddisruptionbudgets")
     names = {
@@ -259,7 +260,6 @@ def test_namespace_administrator_installs_for_one_namespace(
     real_cluster: Cluster, tmp_path: Path
 ) -> None:
     """Without any permission outside of it: install, test, uninstall."""
-    require_hotmap_image()
     with _namespace(real_cluster, restricted=True) as name:
         real_cluster.kubectl(
             *("create", "rolebinding", "team", "--clusterrole=admin", "--user=team"),

@@ -17,11 +17,10 @@ the tests that run on it.
 
 import argparse
 import os
-import shutil
 import sys
 from pathlib import Path
 
-from tests.cluster import compare, components, images, layout, pin, versions
+from tests.cluster import compare, components, layout, pin, versions
 from tests.cluster.build import Programs
 from tests.cluster.cluster import Cluster
 from tests.cluster.components import State
@@ -119,21 +118,6 @@ def _logs(options: argparse.Namespace) -> int:
     return 0
 
 
-def _image(options: argparse.Namespace) -> int:
-    if not images.can_make_hotmap():
-        wanted = ".".join(map(str, images.PYTHON_VERSION))
-        raise TestBedError(
-            f"The image has Debian 12's Python {wanted} and the libraries that are installed here:"
-            f" make the virtual environment with that version (make PYTHON=python{wanted})."
-        )
-    made = images.tar("hotmap")
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(made, options.output)
-    print(f"{options.output}: {options.output.stat().st_size / 2**20:.0f} MiB, named")
-    print("\n".join(images.aliases("hotmap")))
-    return 0
-
-
 def _compare(options: argparse.Namespace) -> int:
     script = compare.read_script(options.script.read_text())
     left, right = (
@@ -210,9 +194,6 @@ def _parser() -> argparse.ArgumentParser:
     logs.add_argument("component", nargs="?", help="without it, the logs there are")
     logs.add_argument("--lines", type=int, default=50)
     logs.set_defaults(run=_logs)
-    image = commands.add_parser("image", help="write hotmap's image, for containerd to import")
-    image.add_argument("--output", type=Path, default=Path("build/hotmap.tar"))
-    image.set_defaults(run=_image)
     compared = commands.add_parser("compare", help="run kubectl commands on two clusters")
     compared.add_argument("--kubectl", type=Path, required=True)
     compared.add_argument("left", type=Path, help="kubeconfig")

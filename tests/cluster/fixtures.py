@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.cluster import images, layout, machine
+from tests.cluster import layout, machine
 from tests.cluster.cluster import Cluster, running
 from tests.cluster.errors import TestBedError
 from tests.cluster.layout import Settings
@@ -61,12 +61,6 @@ def require(cluster: Cluster) -> None:
         cluster.require_machine()
     except TestBedError as error:
         requires("cluster", available=False, reason=str(error))
-
-
-def require_hotmap_image() -> None:
-    """Skip the test where the hotmap image cannot be made; fail where HOTMAP_REQUIRE says so."""
-    reason = "the image has Debian 12's Python 3.11, for which its libraries have to be"
-    requires("python-3.11", available=images.can_make_hotmap(), reason=reason)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cluster import images, layout, machine
+from tests.cluster import layout, machine
 from tests.cluster.__main__ import main
 from tests.cluster.cluster import Cluster
 from tests.cluster.components import Component, Processes
@@ -117,26 +117,3 @@ def test_down_can_wait_for_the_end_of_another_process(tmp_path: Path) -> None:
             owner.kill()
             assert guard.wait(timeout=30) == 0
     assert Cluster.present(folder) is None
-
-
-def test_image_is_written_to_named_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """With the names by which manifests ask for it."""
-    (tmp_path / "made").write_text("an image")
-    monkeypatch.setattr(images, "can_make_hotmap", lambda: True)
-    monkeypatch.setattr(images, "tar", lambda name: tmp_path / "made")
-    output = tmp_path / "build" / "hotmap.tar"
-    assert main(["image", "--output", str(output)]) == 0
-    assert output.read_text() == "an image"
-    assert capsys.readouterr().out.splitlines()[1:] == images.aliases("hotmap")
-
-
-def test_image_of_another_python_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its compiled libraries would not load; the remedy is named."""
-    monkeypatch.setattr(images, "can_make_hotmap", lambda: False)
-    assert main(["image", "--output", str(tmp_path / "hotmap.tar")]) == 1
-    assert "make PYTHON=python3.11" in capsys.readouterr().err
-    assert list(tmp_path.iterdir()) == []

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 from tests.cluster import images
-from tests.cluster.images import Image, Layer
+from tools.image.layer import Layer
+from tools.image.oci import Image, plain, write_archive
 
+from hotmap import __version__
 from hotmap.cli.inject import default_image
 
 CONTAINERD_NAME = "io.containerd.image.name"
@@ -19,10 +21,10 @@ NAMES = ["hotmap.test/try:1", "docker.io/library/try:0.1.0"]
 
 @pytest.fixture
 def layout(tmp_path: Path) -> dict[str, bytes]:
-    layer = Layer().root()
+    layer = images.add_root(Layer())
     layer.file("etc/motd", b"hello")
     path = tmp_path / "image.tar"
-    images.write(Image([layer.content()], {"Cmd": ["sh"]}), NAMES, path)
+    write_archive(path, NAMES, [Image("amd64", [plain(layer.content())], {"Cmd": ["sh"]})])
     with tarfile.open(path) as archive:
         return {member.name: read(archive, member) for member in archive}
 
@@ -74,7 +76,7 @@ def test_first_added_path_is_kept() -> None:
 
 def test_bin_and_lib_are_links_into_usr() -> None:
     """Files of packages that still say /bin must not turn the link into a folder."""
-    layer = Layer().root()
+    layer = images.add_root(Layer())
     layer.file("bin/tool", b"", 0o755)
     found = members(layer.content())
     assert found["bin"].issym()
@@ -103,9 +105,11 @@ def test_tree_keeps_modes_and_links_and_leaves_out_manuals(tmp_path: Path) -> No
     assert found["usr/lib/walk"].linkname == "run"
 
 
-def test_hotmap_image_matches_injected_manifests() -> None:
-    """So that manifests run as `hotmap inject` prints them."""
-    assert f"docker.io/library/{default_image()}" in images.aliases("hotmap")
+def test_images_have_the_names_in_manifests() -> None:
+    """So that manifests run as the chart and `hotmap inject` write them."""
+    assert f"docker.io/library/{default_image()}" in images.aliases("hotmap-agent")
+    assert f"docker.io/library/hotmap:{__version__}" in images.aliases("hotmap")
+    assert images.aliases("busybox") == [images.reference("busybox")]
 
 
 def test_hotmap_image_is_made_again_when_its_source_changes(
@@ -121,3 +125,4 @@ def test_hotmap_image_is_made_again_when_its_source_changes(
     (tmp_path / "__pycache__" / "a.pyc").touch()
     assert first != second
     assert images._recipe("hotmap") == second
+    assert images._recipe("busybox") == images._recipe("nginx")

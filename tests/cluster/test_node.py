@@ -10,7 +10,6 @@ from tests.cluster import footprint, images, layout, network
 from tests.cluster.cluster import Cluster
 from tests.cluster.components import State
 from tests.cluster.errors import TestBedError
-from tests.cluster.fixtures import require_hotmap_image
 
 pytestmark = pytest.mark.cluster
 
@@ -207,7 +206,6 @@ def test_pause_process_of_unprivileged_pod_costs_nothing(cluster: Cluster) -> No
 
 def test_hotmap_image_holds_hotmap_and_what_it_needs(cluster: Cluster) -> None:
     """Compiled dependencies of this Python load in the image's."""
-    require_hotmap_image()
     modules = "aiohttp, click, hotmap, msgspec, prometheus_client, rich, yaml"
     run(cluster, "imports", "hotmap", ["python3", "-c", f"import {modules}; print('ok')"])
     assert wait_done(cluster, "imports") == "ok\n"

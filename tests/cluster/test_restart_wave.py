@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from tests.cluster import images
 from tests.cluster.cluster import Cluster
-from tests.cluster.fixtures import require_hotmap_image
 from tests.walkthroughs.backend import controller_process
 from tests.walkthroughs.cluster import ClusterBackend
 
@@ -109,7 +108,6 @@ class Namespace:
 
 @pytest.fixture
 def namespace(real_cluster: Cluster) -> Iterator[Namespace]:
-    require_hotmap_image()
     real_cluster.kubectl("create", "namespace", _NAMESPACE)
     yield Namespace(real_cluster)
     real_cluster.kubectl("delete", "namespace", _NAMESPACE, "--wait=false")

@@ -15,7 +15,6 @@ from typing import Any
 
 from tests.cluster import images
 from tests.cluster.cluster import Cluster
-from tests.cluster.fixtures import require_hotmap_image
 
 __all__ = ["ROOT", "Installation", "installed", "refusals"]
 
@@ -95,7 +94,6 @@ def installed(
     `manifest` replaces base.yaml, `removal` counts the blocks of the section Uninstall. The
     controller's log is shown by pytest when something fails.
     """
-    require_hotmap_image()
     installation = Installation(cluster, namespace)
 
     def run(commands: str) -> None:

@@ -177,11 +177,13 @@ class Application:
         """Wait until `hotmap agent status` tells of a state, also by its exit status."""
 
         async def check() -> dict[str, Any] | None:
-            script = f"hotmap agent status --json --socket {_SOCKET}; code=$?; echo; echo $code"
-            output = await self._backend.exec(self._pod, "sh", "-c", script, container=_AGENT)
+            words = ("hotmap", "agent", "status", "--json", "--socket", _SOCKET)
+            script = "import subprocess, sys; print('\\n', subprocess.run(sys.argv[1:]).returncode)"
+            command = ("python3", "-c", script, *words)
+            output = await self._backend.exec(self._pod, *command, container=_AGENT)
             said, _, code = output.strip().rpartition("\n")
             status: dict[str, Any] = json.loads(said)
-            assert (code == "0") == (status["state"] == "loaded"), output
+            assert (code.strip() == "0") == (status["state"] == "loaded"), output
             return status if status["state"] == state else None
 
         return await until(check, f"the agent is {state}")

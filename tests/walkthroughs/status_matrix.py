@@ -50,6 +50,12 @@ _PATIENCE = 240.0
 #: What each trouble makes of the edit; anything else becomes "two".
 _EDITS = {"agent refuses": "broken two", "load fails": "fails two"}
 
+#: Refuses a directory with a file that is broken; the agent's image has Python and no shell.
+_CHECK = (
+    "import pathlib, sys; "
+    'sys.exit(any("broken" in one.read_text() for one in pathlib.Path(sys.argv[1]).rglob("text")))'
+)
+
 _SERVER = """
 import http.server, os, pathlib, sys
 
@@ -154,7 +160,7 @@ class _Workload:
 
     def _deployment(self) -> str:
         cell = self.cell
-        check = "sh -c '! grep -rq broken {dir}'"
+        check = f"python3 -c '{_CHECK}' {{dir}}"
         flags = [
             *("--listen", f":{self.agent_port}", "--retry-max", "1s", "--work-dir", "/hotmap/run"),
             *("--check", "no-such-checker {dir}" if cell.trouble == "checker missing" else check),

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from tests.cluster.fixtures import require_hotmap_image
 from tests.walkthroughs.backend import Backend
 from tests.walkthroughs.cluster import ClusterBackend
 from tests.walkthroughs.local import LocalBackend
@@ -38,7 +37,6 @@ def seen(
     """Observe the matrix once for all its cells."""
     namespace = f"matrix-{uuid.uuid4().hex[:8]}"
     if request.param == "cluster":
-        require_hotmap_image()
         backend: Backend = ClusterBackend(request.getfixturevalue("real_cluster"), namespace)
     else:
         plane = request.getfixturevalue("plane")

@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Callable
 
 from tests.agent.agents import free_port
-from tests.cluster.fixtures import require_hotmap_image
 from tests.support.requires import requires
 from tests.walkthroughs.applications import (
     NGINX,
@@ -37,12 +36,6 @@ def needs(backend: Backend, name: str, *, on_the_node: bool = False) -> None:
             available=shutil.which(name, path="/usr/sbin:/usr/bin") is not None,
             reason=f"{name} is not installed (tests/agent/install_programs.sh)",
         )
-
-
-def needs_image(backend: Backend) -> None:
-    """Skip where the image that injection names by default cannot be made."""
-    if not isinstance(backend, LocalBackend):
-        require_hotmap_image()
 
 
 async def test_nginx_is_signalled(backend: Backend, record_property: Note) -> None:
@@ -91,7 +84,6 @@ async def test_broken_nginx_conf_is_not_loaded(backend: Backend) -> None:
 
 async def test_application_with_webhook_is_called(backend: Backend, record_property: Note) -> None:
     """`POST /-/reload` makes it read its file again."""
-    needs_image(backend)
     port = free_port()
     web = Application(backend, port)
     hook = ("--", f"--url=http://127.0.0.1:{port}/-/reload")
@@ -107,7 +99,6 @@ async def test_application_with_webhook_is_called(backend: Backend, record_prope
 async def test_prometheus_is_called(backend: Backend, record_property: Note) -> None:
     """What it refuses is not hidden: it answers 500, keeps what it has, and is asked again."""
     needs(backend, "prometheus", on_the_node=True)
-    needs_image(backend)
     port = free_port()
     web = Application(backend, port)
 

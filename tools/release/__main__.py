@@ -15,13 +15,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import yaml
-from tests.cluster import images
-from tests.cluster.errors import TestBedError
+from tools.image.__main__ import WrittenImage, write_images
+from tools.image.errors import ImageError
 from tools.release.archive import chart_package, repack
-from tools.release.image import agent_image, controller_image
 from tools.release.sbom import (
     Component,
     bill_of_materials,
@@ -103,7 +103,10 @@ def make_release(version: str, folder: Path, *, with_image: bool) -> list[Path]:
         text = bill_of_materials(subject, components)
         (folder / f"hotmap{name}-{version}.cdx.json").write_text(text)
     if with_image:
-        _write_images(folder, version)
+        try:
+            notes += image_notes(write_images(folder, version))
+        except ImageError as error:
+            raise ReleaseError(str(error)) from error
     (folder / "NOTES.md").write_text(notes)
     _write_checksums(folder)
     return sorted(folder.iterdir())
@@ -135,22 +138,14 @@ def _build_distributions(folder: Path, at: int) -> None:
         repack(sdist, at=at)
 
 
-def _write_images(folder: Path, version: str) -> None:
-    if not images.can_make_hotmap():
-        raise ReleaseError("the images need Debian 12's Python 3.11: make PYTHON=python3.11")
-    labels = {
-        "org.opencontainers.image.title": "hotmap",
-        "org.opencontainers.image.version": version,
-        "org.opencontainers.image.licenses": "Apache-2.0",
-        "org.opencontainers.image.revision": _git("rev-parse", "HEAD"),
-    }
-    architecture = images.architecture()
-    for name, make in (("hotmap", controller_image), ("hotmap-agent", agent_image)):
-        try:
-            content = make(version, labels)
-        except TestBedError as error:
-            raise ReleaseError(f"the image {name} could not be made: {error}") from error
-        (folder / f"{name}-image-{version}-{architecture}.tar").write_bytes(content)
+def image_notes(images: Iterable[WrittenImage]) -> str:
+    """Return the section of the notes with the digest of each image, for who pins them."""
+    rows = [
+        f"| `{image.name}` | {image.architecture or 'all'} | `{image.digest}` |" for image in images
+    ]
+    return (
+        "\n## Images\n\n| image | architecture | digest |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+    )
 
 
 def _write_checksums(folder: Path) -> None:

@@ -10,7 +10,13 @@ from email.message import Message
 from importlib import metadata
 from typing import Any, NamedTuple, cast
 
-__all__ = ["Component", "bill_of_materials", "python_components", "runtime_distributions"]
+__all__ = [
+    "Component",
+    "bill_of_materials",
+    "declared_license",
+    "python_components",
+    "runtime_distributions",
+]
 
 
 class Component(NamedTuple):
@@ -22,6 +28,10 @@ class Component(NamedTuple):
     url: str
     #: an SPDX expression or the license's own name; "" where nothing is declared
     license: str = ""
+    #: SHA-256 of its archive, in hexadecimal, where it is known
+    digest: str = ""
+    #: CycloneDX's type; "" for a library, or for the application that consists of them
+    kind: str = ""
 
 
 def runtime_distributions(name: str, extras: frozenset[str] = frozenset()) -> list[str]:
@@ -49,12 +59,12 @@ def python_components(distributions: Iterable[str]) -> list[Component]:
     """Describe installed distributions."""
     return [
         Component(name, metadata.version(name), f"pkg:pypi/{name}@{metadata.version(name)}",
-                  _license(cast(Message, metadata.metadata(name))))
+                  declared_license(cast(Message, metadata.metadata(name))))
         for name in distributions
     ]  # fmt: skip
 
 
-def _license(described: Message) -> str:
+def declared_license(described: Message) -> str:
     """Read the license of a distribution: the expression, else the field, else the classifiers."""
     if expression := described.get("License-Expression"):
         return str(expression)
@@ -94,12 +104,14 @@ def bill_of_materials(subject: Component, components: Iterable[Component]) -> st
 
 def _component(component: Component, kind: str) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "type": kind,
+        "type": component.kind or kind,
         "bom-ref": component.url,
         "name": component.name,
         "version": component.version,
         "purl": component.url,
     }
+    if component.digest:
+        found["hashes"] = [{"alg": "SHA-256", "content": component.digest}]
     if component.license:
         found["licenses"] = [{"license": {"name": component.license}}]
     return found

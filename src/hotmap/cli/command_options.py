@@ -12,7 +12,7 @@ from hotmap.cli.options import Flag, QuotedChoice
 __all__ = ["DEFAULT_IMAGE", "InjectOptions", "LocalOptions", "StatusOptions"]
 
 #: The image of this version, for the agent's container.
-DEFAULT_IMAGE = f"hotmap:{__version__}"
+DEFAULT_IMAGE = f"hotmap-agent:{__version__}"
 
 
 class StatusOptions(NamedTuple):

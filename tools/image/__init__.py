@@ -1,0 +1,1 @@
+"""Makes the images of the controller and the agent for both architectures: `make image`."""
