@@ -40,11 +40,12 @@ def test_no_flags_give_the_defaults() -> None:
 
 
 def test_compat_gives_reloaders_defaults() -> None:
-    """Its strategy, its address, its handling of Jobs; creations and Rollouts only on request."""
+    """Its strategy, address, pauses and Jobs; creations and Rollouts only on request."""
     assert read("--reloader-compat") == ReloaderSettings(
         dialect=DialectSettings(
             writing=Writing.ENV_VARS,
             ignored_workloads=frozenset(("Rollout",)),
+            pauses=True,
             reload_on_create=False,
         ),
         on_change=frozenset((OnChange.RUN_NOW, OnChange.RECREATE)),

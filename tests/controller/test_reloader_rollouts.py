@@ -399,7 +399,14 @@ async def test_deployment_paused_by_reloader_is_resumed(
         "deployment.reloader.stakater.com/pause-period": period,
         PAUSED_AT: rfc3339(time.time() - 60),
     }
-    await world.workload(annotations=said, paused=True)
+    await world.workload(annotations=said)
+    await world.registry.modify(
+        "deployments",
+        "default",
+        "web",
+        lambda obj: {**obj, "spec": {**obj["spec"], "paused": True}},
+        manager="Reloader",
+    )
     async with controller(world) as running:
         if resumed:
             await world.event("Resumed")

@@ -82,8 +82,13 @@ def test_thirteenth_month_does_not_stop_controller() -> None:
     """A paused Deployment with such a time is read as paused since ever."""
     said = {NAMES.paused_at: "2026-13-01T00:00:00Z", NAMES.pause_period: "5m"}
     policy = read_policy(deployment(ENV, paused=True, annotations=said))
-    assert policy.left_paused is not None
-    assert policy.left_paused.until == 300.0
+    assert policy.pause is not None
+    assert (policy.pause.paused_at, policy.pause.period) == (0.0, 300.0)
+    (problem,) = policy.problems
+    assert problem.message == (
+        f'annotation {NAMES.paused_at}: invalid time "2026-13-01T00:00:00Z": expected a time such '
+        "as 2026-11-21T20:00:00Z; resuming the Deployment"
+    )
 
 
 # -- annotations -------------------------------------------------------------------------------

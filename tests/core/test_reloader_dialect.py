@@ -12,7 +12,6 @@ from hotmap.core.policy.annotations import read_policy, source_ignored, source_o
 from hotmap.core.policy.policy import (
     DEFAULTS,
     Defaults,
-    LeftPaused,
     OnChange,
     Policy,
     Strategy,
@@ -373,29 +372,3 @@ def test_kinds_without_rollout_are_acted_on_by_flag_or_annotation(
     )
     assert read_policy(who, defaults=defaults).on_change is expected
     assert read_policy(who).on_change is OnChange.REPORT
-
-
-PAUSED_AT = "deployment.reloader.stakater.com/paused-at"
-
-
-@pytest.mark.parametrize(
-    ("kind", "paused", "said", "until"),
-    [
-        pytest.param(
-            "Deployment", True, {PAUSED_AT: "1970-01-01T00:10:00Z", PAUSE: "5m"}, 900.0, id="due"
-        ),
-        pytest.param(
-            "Deployment", True, {PAUSED_AT: "1970-01-01T00:10:00Z"}, 600.0, id="no period"
-        ),
-        pytest.param("Deployment", True, {PAUSED_AT: "?", PAUSE: "5m"}, 300.0, id="unreadable"),
-        pytest.param("Deployment", True, {PAUSE: "5m"}, None, id="paused by a user"),
-        pytest.param("Deployment", False, {PAUSED_AT: "1970-01-01T00:10:00Z"}, None, id="running"),
-        pytest.param("StatefulSet", True, {PAUSED_AT: "1970-01-01T00:10:00Z"}, None, id="kind"),
-    ],
-)
-def test_deployment_paused_by_reloader_is_resumed(
-    kind: str, paused: bool, said: dict[str, str], until: float | None
-) -> None:
-    """A Deployment that Reloader paused may be resumed when its period is over."""
-    expected = None if until is None else LeftPaused(PAUSED_AT, until)
-    assert read_policy(consumer(kind, paused=paused, annotations=said)).left_paused == expected

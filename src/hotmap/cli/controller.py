@@ -149,7 +149,9 @@ def _in_shadow(settings: Settings) -> Settings:
 
     What Reloader wrote must not count as applied by us, nor is a missed change caught up with.
     """
-    dialect = settings.defaults.dialect._replace(writing=Writing.REVISION, compares=True)
+    dialect = settings.defaults.dialect._replace(
+        writing=Writing.REVISION, compares=True, pauses=False
+    )
     return settings._replace(
         defaults=settings.defaults._replace(dialect=dialect, catch_up=False),
         webhooks=WebhookSettings(),

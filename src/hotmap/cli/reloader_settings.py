@@ -146,6 +146,7 @@ def _read_dialect(values: _Values) -> DialectSettings:
         writing=values.choice("reload_strategy", writings, default),
         reload_on_create=not compat if created is None else created,
         reload_on_delete=bool(values.exactly_true("reload_on_delete")),
+        pauses=compat,
     )
 
 

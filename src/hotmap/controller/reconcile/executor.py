@@ -19,7 +19,13 @@ from hotmap.core.errors import AlreadyExists, Conflict
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, ObjectMeta
 from hotmap.core.patch.jobs import job_again, job_of_cron_job, run_name
-from hotmap.core.patch.rollout import TemplatePatch, restart_time, template_patch
+from hotmap.core.patch.rollout import (
+    TemplatePatch,
+    end_pause_patch,
+    pause_in,
+    restart_time,
+    template_patch,
+)
 from hotmap.core.reloader.patch import FIELD_MANAGER
 from hotmap.kube.client import Client
 from hotmap.kube.resources import BY_KIND, CRONJOBS, JOBS, PODS, ROLLOUTS
@@ -108,8 +114,9 @@ class ClusterExecutor:
                     await self._recreate(consumer, decision.plan.reason)
                 case ActionType.EVICT:
                     await self._evict(consumer)
-                case ActionType.RESUME:
-                    await self._resume(decision)
+                case ActionType.RESUME | ActionType.END_PAUSE:
+                    resumes = action.type is ActionType.RESUME
+                    generation = await self._end_pause(decision, resumes=resumes)
                 case ActionType.NOTIFY:
                     pass  # the report of the decision does that
         if not decision.plan.actions and decision.corrects_nudge:
@@ -153,23 +160,23 @@ class ClusterExecutor:
         )
         return answer.metadata.generation
 
-    async def _resume(self, decision: Decision) -> None:
-        """Resume a Deployment that Reloader paused, and remove Reloader's pause annotation."""
-        consumer, left_paused = decision.snapshot.consumer, decision.snapshot.policy.left_paused
-        assert left_paused is not None, "a plan resumes only what was left paused"
+    async def _end_pause(self, decision: Decision, *, resumes: bool) -> int:
+        """Remove the annotation of a pause, and resume the Deployment if that is still paused.
+
+        Returns the consumer's generation after that.
+        """
+        consumer, pause = decision.snapshot.consumer, decision.snapshot.policy.pause
+        assert pause is not None, "a plan ends only the pause of a policy"
         self._check()
-        precondition = {"uid": consumer.uid, "resourceVersion": consumer.resource_version}
-        await self._client.patch(
+        answer = await self._client.patch(
             BY_KIND[consumer.key.kind],
             consumer.key.namespace,
             consumer.key.name,
-            {
-                "metadata": {**precondition, "annotations": {left_paused.annotation: None}},
-                "spec": {"paused": False},
-            },
+            end_pause_patch(consumer, pause.annotation, resumes=resumes),
             type=_Written,
             field_manager=FIELD_MANAGER,
         )
+        return answer.metadata.generation
 
     async def _restart_pods(self, consumer: Consumer, at: int) -> int:
         """Make an Argo Rollout replace the pods that were created before a time.
@@ -280,7 +287,7 @@ def rollout_patch(decision: Decision, action: Action) -> TemplatePatch:
     if action.distinct:
         previous = decision.previous_revision
         revision = distinct_revision(revision, snapshot.record, previous=previous)
-    return template_patch(
+    patch = template_patch(
         snapshot.consumer,
         revision,
         writing=snapshot.policy.writing,
@@ -288,6 +295,9 @@ def rollout_patch(decision: Decision, action: Action) -> TemplatePatch:
         distinct=action.distinct,
         now=snapshot.now,
     )
+    if action.pauses and snapshot.policy.pause is not None:
+        return pause_in(patch, snapshot.policy.pause.annotation, now=snapshot.now)
+    return patch
 
 
 def restart_at(decision: Decision) -> int:

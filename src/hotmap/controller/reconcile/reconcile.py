@@ -112,9 +112,9 @@ class Reconciler:
             if snapshot is None:
                 return self._retry_or_forget(key)
             self._reporter.annotation_problems(snapshot)
-            if not snapshot.policy.opted_in:
-                return None
             decision = await self._decide(snapshot)
+            if not snapshot.policy.opted_in and not decision.plan.actions:
+                return decision.resume_in
             if decision.settle_in:
                 self._keep_windows(decision)
                 return decision.settle_in

@@ -30,6 +30,7 @@ from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import NEW_PODS, Action, ActionType, Plan, make_plan
 from hotmap.core.decide.snapshot import Snapshot, name_content
 from hotmap.core.decide.source_rules import is_already_applied
+from hotmap.core.duration import format_age
 from hotmap.core.model.annotations import RELEASE
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import RolloutTimes, Window
@@ -41,6 +42,9 @@ __all__ = ["Decision", "decide"]
 #: Seconds until the next decision on a resumed Deployment: the store is mostly up to date then.
 _RESUMED_PAUSE = 0.05
 
+
+#: Seconds by which the clock of another writer may be ahead of the API server's.
+_CLOCK_SKEW = 60.0
 
 #: Seconds that a settle time may end early: the queue's clock and the API server's differ a bit.
 _SETTLED = 0.05
@@ -59,7 +63,7 @@ class Decision(NamedTuple):
     conflict: WriterConflict | None = None
     #: Whether the pods' starts were known.
     used_starts: bool = False
-    #: Seconds until a Deployment that Reloader left paused is to be resumed; None: it is not.
+    #: Seconds until a paused Deployment is to be resumed; None: it is not.
     resume_in: float | None = None
 
     @property
@@ -112,6 +116,8 @@ class Decision(NamedTuple):
         if not self.starts_new_pods:
             return None
         snapshot = self.snapshot
+        if snapshot.policy.is_paused:
+            return self._settle_left()  # it replaces no pods yet
         spacing = remaining_spacing(self.rollouts, snapshot.now, limit=snapshot.flap_limit)
         return max(spacing, self._settle_left() or 0.0) or None
 
@@ -168,14 +174,14 @@ def decide(snapshot: Snapshot, starts: Sequence[PodStart] | None = None) -> Deci
     """
     consumer, policy, record = snapshot.consumer, snapshot.policy, snapshot.record
     resume_in = _resume_in(policy, now=snapshot.now)
-    if resume_in == 0.0:
-        return _resume(snapshot)
+    if (first := _pause_decision(snapshot, resume_in)) is not None:
+        return first
     facts = _facts(snapshot, starts)
     assessment = assess(consumer, record, snapshot.sources, facts)
     if any(change.unobserved_by is not None for change in snapshot.changes):
         assessment = assessment._replace(windows=facts.windows)
     plan = make_plan(consumer, policy, assessment, changed=snapshot.changed_keys)
-    if record is not None:
+    if record is not None and not policy.is_paused:
         plan = limit_flapping(
             plan,
             _rollouts(snapshot),
@@ -261,14 +267,40 @@ def _find_conflict(snapshot: Snapshot) -> WriterConflict | None:
 
 
 def _resume_in(policy: Policy, *, now: float) -> float | None:
-    """Seconds until a Deployment that Reloader left paused is resumed; None: it is not."""
-    if policy.left_paused is None or policy.strategy is Strategy.NOTIFY:
+    """Seconds until a paused Deployment is resumed; None: it is not.
+
+    A time in the future was not written by us or Reloader, so its pause counts as over. What
+    Reloader has paused is left to it for a moment, since it may still run.
+    """
+    pause = policy.pause
+    if pause is None or pause.paused_at is None:
         return None
-    return max(0.0, policy.left_paused.until + MARGIN - now)
+    if not pause.own and not policy.opted_in:
+        return None
+    if policy.strategy is Strategy.NOTIFY and (policy.muted or not pause.own):
+        return None
+    if pause.paused_at > now + _CLOCK_SKEW:
+        return 0.0
+    margin = 0.0 if pause.own else MARGIN
+    return max(0.0, pause.paused_at + pause.period + margin - now)
 
 
-def _resume(snapshot: Snapshot) -> Decision:
-    """Resume a paused Deployment; everything else is decided after that."""
-    reason = "resuming: the pause period that Reloader set is over"
-    plan = Plan(Verdict.WAIT, (Action(ActionType.RESUME),), reason, requeue_after=_RESUMED_PAUSE)
-    return Decision(snapshot, Assessment(Verdict.WAIT, reason, ()), plan)
+def _pause_decision(snapshot: Snapshot, resume_in: float | None) -> Decision | None:
+    """Resume a Deployment, or remove what is left of its pause; None: neither is due.
+
+    Everything else is decided after that. One that is not followed any more is still resumed.
+    """
+    pause = snapshot.policy.pause
+    actions: tuple[Action, ...] = ()
+    if pause is not None and resume_in == 0.0:
+        reason = f"resuming: its pause period of {format_age(pause.period)} is over"
+        actions = (Action(ActionType.RESUME),)
+    elif not snapshot.policy.opted_in:
+        reason = "not followed"
+    elif pause is not None and pause.ended_early and not snapshot.policy.muted:
+        reason = f"resumed by somebody else: removing {pause.annotation}"
+        actions = (Action(ActionType.END_PAUSE),)
+    else:
+        return None
+    plan = Plan(Verdict.WAIT, actions, reason, requeue_after=_RESUMED_PAUSE if actions else None)
+    return Decision(snapshot, Assessment(Verdict.WAIT, reason, ()), plan, resume_in=resume_in)

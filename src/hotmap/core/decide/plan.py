@@ -30,6 +30,7 @@ from typing import NamedTuple
 
 from hotmap.core.decide.assessment import Assessment, Finding, Verdict
 from hotmap.core.decide.source_rules import listed
+from hotmap.core.duration import format_age
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import Use, UseKind
@@ -64,8 +65,10 @@ class ActionType(enum.Enum):
     RECREATE = "recreate"
     #: Evict a bare Pod.
     EVICT = "evict"
-    #: Resume a Deployment that Reloader left paused.
+    #: Resume a Deployment whose pause period is over.
     RESUME = "resume"
+    #: Remove the annotation of a pause that somebody else has ended.
+    END_PAUSE = "end pause"
 
 
 #: Actions that start new pods, which the flap breaker limits.
@@ -88,6 +91,8 @@ class Action(NamedTuple):
     distinct: bool = False
     #: For a nudge: frozen data keys changed too, and an agent is to restart its application.
     announces_frozen: bool = False
+    #: For a rollout: pause the Deployment with it, so that its pods are replaced later.
+    pauses: bool = False
     #: For a rollout: the sources that need it, if it is written with a strategy of Reloader's.
     stamps: tuple[Stamp, ...] = ()
 
@@ -183,9 +188,13 @@ def _choose(
     why = _why_new_pods(policy, assessment, changed)
     if policy.restarts and consumer.argo:
         return (Action(ActionType.RESTART_PODS),), f"replacing pods (restartAt){why}"
-    outcome = _rollout_outcome(consumer) + ("" if consumer.has_no_pods else why)
-    stamps = () if policy.writing is Writing.REVISION else _stamps(assessment)
-    return (Action(ActionType.ROLLOUT, distinct=assessment.distinct, stamps=stamps),), outcome
+    rollout = Action(
+        ActionType.ROLLOUT,
+        distinct=assessment.distinct,
+        pauses=policy.pauses and not consumer.paused,
+        stamps=() if policy.writing is Writing.REVISION else _stamps(assessment),
+    )
+    return (rollout,), _rollout_outcome(consumer, policy) + ("" if consumer.has_no_pods else why)
 
 
 def _marks_without_pods(policy: Policy) -> bool:
@@ -213,9 +222,13 @@ def _describe_reload(policy: Policy) -> str:
     return "; the application re-reads them" if policy.rereads else f" {_ONLY_NUDGED}"
 
 
-def _rollout_outcome(consumer: Consumer) -> str:
+def _rollout_outcome(consumer: Consumer, policy: Policy) -> str:
     if consumer.has_no_pods:
         return "marking the pod template; no pods are running"
+    if policy.pause is not None and policy.is_paused:
+        return f"rolling out when the pause period of {format_age(policy.pause.period)} is over"
+    if policy.pause is not None and policy.pauses and not consumer.paused:
+        return f"pausing the Deployment for {format_age(policy.pause.period)}, then rolling out"
     if consumer.paused:
         return "rolling out when the Deployment is resumed"
     if consumer.update_strategy == "OnDelete":

@@ -80,7 +80,7 @@ def next_record(decision: Decision, outcome: Outcome) -> Record | None:
     record and none is needed.
     """
     record = _record_settled(decision, outcome) if decision.plan.settles else None
-    record = record or _with_release(decision)
+    record = record or _with_resumed_generation(decision, outcome) or _with_release(decision)
     held = any(f.verdict is Verdict.HOLD for f in decision.assessment.findings)
     if record is not None and not decision.starts_new_pods and (held or not decision.plan.settles):
         return with_windows(record, decision)
@@ -116,6 +116,8 @@ def _record_settled(decision: Decision, outcome: Outcome) -> Record:
         record = msgspec.structs.replace(record, revision=outcome.revision)
         if snapshot.policy.writing is not Writing.REVISION:
             record = record_reloader_write(record, now=outcome.at)
+    if decision.starts_new_pods and snapshot.policy.is_paused:
+        return record  # replaces no pods: that follows with the rollout that was counted
     if decision.starts_new_pods:
         rollouts = add_rollout(
             record.rollouts,
@@ -165,6 +167,15 @@ def _with_release(decision: Decision) -> Record | None:
     if record is None or record.rollouts == decision.rollouts:
         return record
     return msgspec.structs.replace(record, rollouts=decision.rollouts)
+
+
+def _with_resumed_generation(decision: Decision, outcome: Outcome) -> Record | None:
+    """Vouch for the generation after a Deployment was resumed, which changes no template."""
+    record, consumer = decision.snapshot.record, decision.snapshot.consumer
+    resumed = any(action.type is ActionType.RESUME for action in decision.plan.actions)
+    if record is None or not resumed or record.generation != consumer.generation:
+        return None
+    return msgspec.structs.replace(record, generation=outcome.generation)
 
 
 def _request(snapshot: Snapshot) -> str | None:

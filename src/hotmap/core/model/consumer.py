@@ -117,6 +117,8 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     #: The number of existing pods according to its own controller; more than `wanted` while it
     #: scales down.
     pods: int = 0
+    #: Deployment: it is paused, and a field manager beside ours and Reloader's has done that.
+    paused_by_other: bool = False
     #: The number of pods that may be unavailable during an update, at least 1.
     max_unavailable: int = 1
 

@@ -23,7 +23,7 @@ from hotmap.core.model.objects import (
 )
 from hotmap.core.model.source import parse_time
 from hotmap.core.model.template_uses import find_uses
-from hotmap.core.model.template_writers import find_writers
+from hotmap.core.model.template_writers import find_writers, is_paused_by_other
 from hotmap.core.model.uses import NO_USES, Uses, pack_uses
 from hotmap.core.reloader.annotations import DEFAULT_SETTINGS, DialectSettings, Writing
 from hotmap.core.reloader.patch import Traces, find_traces
@@ -74,6 +74,9 @@ def consumer_from_workload(
             selector=selector_text(spec.selector),
             replicas=None if kind == "DaemonSet" else wanted,
             paused=spec.paused,
+            paused_by_other=kind == "Deployment"
+            and spec.paused
+            and is_paused_by_other(item.metadata),
             suspended=bool(spec.suspend),
             update_strategy=update.type if update else "",
             partition=(update.rolling_update.partition or 0)
@@ -247,6 +250,7 @@ class _WorkloadState(NamedTuple):
     selector: str = ""
     replicas: int | None = None
     paused: bool = False
+    paused_by_other: bool = False
     suspended: bool = False
     update_strategy: str = ""
     partition: int = 0

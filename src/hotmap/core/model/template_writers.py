@@ -1,9 +1,11 @@
-"""Who wrote a pod template, by managedFields."""
+"""Who wrote a pod template, and who paused its Deployment, by managedFields."""
 
 from __future__ import annotations
 
 import sys
 from typing import NamedTuple
+
+import msgspec
 
 from hotmap.core.model.consumer import FIELD_MANAGER, REVISION
 from hotmap.core.model.objects import ObjectMeta
@@ -11,12 +13,26 @@ from hotmap.core.model.source import LONGEST_MANAGER, parse_time
 from hotmap.core.reloader.patch import FIELD_MANAGER as RELOADER
 from hotmap.core.text import printable
 
-__all__ = ["TemplateWriters", "find_writers"]
+__all__ = ["TemplateWriters", "find_writers", "is_paused_by_other"]
 
 #: The entry in a manager's field set as long as the template has what it wrote. Reloader writes
 #: nothing there but its marks: an annotation, or a variable.
 _REVISION_FIELD = f'"f:{REVISION}"'.encode()
 _TEMPLATE_FIELD = b'"f:template"'
+
+
+_PAUSED_FIELD = b'"f:paused"'
+
+
+class _SpecFields(msgspec.Struct):
+    paused: msgspec.Raw = msgspec.field(name="f:paused", default=msgspec.Raw())
+
+
+class _Fields(msgspec.Struct):
+    spec: _SpecFields = msgspec.field(name="f:spec", default_factory=_SpecFields)
+
+
+_decoder = msgspec.json.Decoder(_Fields)
 
 
 class TemplateWriters(NamedTuple):
@@ -57,3 +73,26 @@ def find_writers(metadata: ObjectMeta) -> TemplateWriters:
         if manager != FIELD_MANAGER and _TEMPLATE_FIELD in fields and at >= found.last_at:
             found = found._replace(last=manager, last_at=at)
     return found
+
+
+def is_paused_by_other(metadata: ObjectMeta) -> bool:
+    """Return whether another manager than ours and Reloader owns `spec.paused`.
+
+    A manager that writes the value that a field has already becomes one of its owners (kubernetes:
+    server-side apply), so this also finds who wants it paused beside us.
+    """
+    return any(
+        not entry.subresource
+        and entry.manager not in (FIELD_MANAGER, RELOADER)
+        and _owns_paused(bytes(entry.fields_v1))
+        for entry in metadata.managed_fields or ()
+    )
+
+
+def _owns_paused(fields: bytes) -> bool:
+    if _PAUSED_FIELD not in fields:
+        return False
+    try:
+        return bool(bytes(_decoder.decode(fields).spec.paused))
+    except msgspec.DecodeError:
+        return False

@@ -6,6 +6,7 @@ has the uid and the resourceVersion that the decision was based on.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from math import floor
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from hotmap.core.reloader import patch as reloader_patch
 from hotmap.core.reloader.annotations import Writing
 from hotmap.core.reloader.patch import Stamp, stamp_patch, variable_operations
 
-__all__ = ["TemplatePatch", "restart_time", "template_patch"]
+__all__ = ["TemplatePatch", "end_pause_patch", "pause_in", "restart_time", "template_patch"]
 
 _MERGE = "application/merge-patch+json"
 _STRATEGIC = "application/strategic-merge-patch+json"
@@ -106,6 +107,25 @@ def _rollout_operations(
         {"op": "replace", "path": "/metadata/resourceVersion", "value": consumer.resource_version},
         *operations,
     ]
+
+
+def pause_in(patch: TemplatePatch, annotation: str, *, now: float) -> TemplatePatch:
+    """Pause the Deployment in the patch that changes its template.
+
+    Both are one write, so no controller can end between them, and no pod is replaced. `now` is
+    POSIX seconds of the API server; the annotation has whole ones, as Reloader writes it.
+    """
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    metadata = {**patch.body["metadata"], "annotations": {annotation: at}}
+    spec = {**patch.body["spec"], "paused": True}
+    return patch._replace(body={**patch.body, "metadata": metadata, "spec": spec})
+
+
+def end_pause_patch(consumer: Consumer, annotation: str, *, resumes: bool) -> dict[str, Any]:
+    """Build the merge patch that removes the annotation of a pause, and resumes the Deployment."""
+    precondition = {"uid": consumer.uid, "resourceVersion": consumer.resource_version}
+    body: dict[str, Any] = {"metadata": {**precondition, "annotations": {annotation: None}}}
+    return {**body, "spec": {"paused": False}} if resumes else body
 
 
 def restart_time(changed_at: Iterable[float | None], *, now: float) -> int:

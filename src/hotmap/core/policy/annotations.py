@@ -36,14 +36,13 @@ from hotmap.core.model.patterns import (
     glob_patterns,
     merge_patterns,
 )
-from hotmap.core.model.source import parse_time
 from hotmap.core.policy.lint import Problem, misplaced_annotations
+from hotmap.core.policy.pause import pause_problems, read_pause
 from hotmap.core.policy.policy import (
     DEFAULTS,
     MAX_FLAP_LIMIT,
     Agent,
     Defaults,
-    LeftPaused,
     OnChange,
     Policy,
     Strategy,
@@ -92,7 +91,10 @@ def read_policy(
     elif consumer.over_budget and follow != _NOTHING:
         origin = too_large_message(consumer.key, consumer.over_budget)
     strategy = reader.read(STRATEGY, _one_of(Strategy), "notify", Strategy.NOTIFY)
-    settle, settle_max = _read_settle(reader, dialect, defaults)
+    pause = read_pause(consumer, dialect, settings)
+    # A change that pauses the Deployment waits there, and is written at once.
+    waits = None if pause is not None and pause.own else dialect.pause
+    settle, settle_max = _read_settle(reader, waits, defaults)
     rereads = reader.read(REREADS, _parse_rereads, "false", None)
     catch_up = reader.read(CATCH_UP, _parse_bool, "false", False)
     return Policy(
@@ -117,13 +119,14 @@ def read_policy(
         on_change=_on_change(reader, consumer.key.kind, defaults),
         agent=reader.read(AGENT, _parse_agent, "no agent", None),
         restarts=dialect.restarts,
-        left_paused=_left_paused(consumer, dialect, settings.names.paused_at),
+        pause=pause,
         writing=settings.writing,
         reload_on_create=settings.reload_on_create,
         reload_on_delete=settings.reload_on_delete,
         origin=origin or Policy().origin,
         problems=(
             *reader.problems,
+            *pause_problems(consumer, pause),
             *_find_misplaced(consumer, settings),
             *_foreign_template(consumer, follow),
         ),
@@ -136,14 +139,17 @@ def _read_require_ready(reader: _Reader) -> bool:
     return found is None or found
 
 
-def _read_settle(reader: _Reader, dialect: Dialect, defaults: Defaults) -> tuple[float, float]:
-    """Read the settle time and its bound, which is never shorter, in seconds."""
+def _read_settle(reader: _Reader, pause: float | None, defaults: Defaults) -> tuple[float, float]:
+    """Read the settle time and its bound, which is never shorter, in seconds.
+
+    `pause` is the pause period that is waited for.
+    """
     settle = reader.read(SETTLE, parse_duration, f"{defaults.settle:g}s", defaults.settle)
     most = reader.read(SETTLE_MAX, parse_duration, f"{defaults.settle_max:g}s", defaults.settle_max)
     settle, most = reader.bounded(SETTLE, settle), reader.bounded(SETTLE_MAX, most)
-    if settle is None and dialect.pause is not None:
+    if settle is None and pause is not None:
         # A fixed time from the first change on, as Reloader pauses a Deployment.
-        settle = most = dialect.pause
+        settle = most = pause
     quiet = defaults.settle if settle is None else settle
     if most is not None and most < quiet:
         reader.complain(
@@ -390,18 +396,6 @@ def _parse_agent_restart(text: str) -> str:
                 f"restart={'|'.join(_RESTARTS)}"
             )
     return restart
-
-
-def _left_paused(consumer: Consumer, dialect: Dialect, paused_at: str) -> LeftPaused | None:
-    """Return how long a Deployment that Reloader paused was to be paused.
-
-    Reloader keeps the time in memory only, so it does not resume the Deployment after a restart.
-    """
-    if consumer.key.kind != "Deployment" or consumer.argo or not consumer.paused:
-        return None
-    if (text := consumer.annotations.get(paused_at)) is None:
-        return None
-    return LeftPaused(paused_at, (parse_time(text) or 0.0) + (dialect.pause or 0.0))
 
 
 _ON_CHANGE_KINDS = {OnChange.RUN_NOW: "CronJob", OnChange.RECREATE: "Job", OnChange.EVICT: "Pod"}

@@ -23,8 +23,8 @@ __all__ = [
     "ROLLABLE",
     "Agent",
     "Defaults",
-    "LeftPaused",
     "OnChange",
+    "Pause",
     "Policy",
     "Strategy",
     "followed_uses",
@@ -74,13 +74,19 @@ class Agent(NamedTuple):
     supervises: bool = False
 
 
-class LeftPaused(NamedTuple):
-    """A Deployment that Reloader paused."""
+class Pause(NamedTuple):
+    """How a Deployment is paused as Reloader pauses one."""
 
-    #: The annotation with the pause.
+    #: The annotation with the time.
     annotation: str
-    #: POSIX seconds.
-    until: float
+    #: Seconds from the first change on.
+    period: float = 0.0
+    #: Whether changes pause it; otherwise only what Reloader has paused is resumed.
+    own: bool = False
+    #: When it was paused, POSIX seconds; None: it is not, or by somebody else.
+    paused_at: float | None = None
+    #: Whether somebody has resumed it: only the annotation is left.
+    ended_early: bool = False
 
 
 class Policy(NamedTuple):
@@ -113,8 +119,8 @@ class Policy(NamedTuple):
     agent: Agent | None = None
     #: Argo Rollout: its pods are restarted instead of its template being changed.
     restarts: bool = False
-    #: Set if Reloader paused it, and may not be running any more to resume it.
-    left_paused: LeftPaused | None = None
+    #: Set if changes pause it, or if it is paused and has to be resumed.
+    pause: Pause | None = None
     #: How its rollouts are written.
     writing: Writing = Writing.REVISION
     #: Whether the creation and the deletion of a source count as changes.
@@ -136,6 +142,16 @@ class Policy(NamedTuple):
         if referenced and (source.kind in self.auto or (offered and self.searches)):
             return True
         return self.named.covers(source)
+
+    @property
+    def pauses(self) -> bool:
+        """Whether a change pauses it."""
+        return self.pause is not None and self.pause.own and self.pause.period > 0
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it is paused until the end of its pause period."""
+        return self.pause is not None and self.pause.paused_at is not None
 
     @property
     def agent_restarts(self) -> bool:

@@ -117,6 +117,8 @@ class DialectSettings(NamedTuple):
     ignored_sources: frozenset[str] = frozenset()
     ignored_workloads: frozenset[str] = frozenset()
     writing: Writing = Writing.REVISION
+    #: Pause a Deployment for its pause period on a change, instead of waiting that long.
+    pauses: bool = False
     #: Read Reloader's marks although hotmap writes its own, to compare the two.
     compares: bool = False
     #: Whether the creation and the deletion of a source cause a rollout. For hotmap, the creation

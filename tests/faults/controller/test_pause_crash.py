@@ -1,0 +1,85 @@
+"""A Deployment that was paused for a change is resumed, also when the controller is killed."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from tests.support.scenario import Scenario
+
+PERIOD = "deployment.reloader.stakater.com/pause-period"
+PAUSED_AT = "deployment.reloader.stakater.com/paused-at"
+COMPAT = ("--reloader-compat", "--reload-strategy=revision")
+
+
+async def is_paused(scenario: Scenario) -> bool:
+    obj = await scenario.get("Deployment", "web")
+    assert (PAUSED_AT in obj["metadata"]["annotations"]) is obj["spec"].get("paused", False)
+    return PAUSED_AT in obj["metadata"]["annotations"]
+
+
+async def set_up(scenario: Scenario, period: str) -> None:
+    annotations = {"reloader.stakater.com/auto": "true", PERIOD: period}
+    await scenario.set_up(annotations=annotations)
+
+
+async def wait_until_resumed(scenario: Scenario) -> None:
+    async def is_resumed() -> bool:
+        return not await is_paused(scenario)
+
+    await scenario.until(is_resumed, "web is resumed")
+
+
+@pytest.mark.parametrize("period", ["1s", "4s"], ids=["over", "not over"])
+async def test_killed_controller_leaves_nothing_paused(
+    podless_scenario: Scenario, period: str
+) -> None:
+    """The next one finds a pause that is over, or waits for its end, counted from the change."""
+    await set_up(podless_scenario, period)
+    async with podless_scenario.controller(*COMPAT) as controller:
+        await controller.ready()
+        await podless_scenario.wait_until_handled()
+        await podless_scenario.edit(LEVEL="debug")
+
+        async def paused() -> bool:
+            return await is_paused(podless_scenario)
+
+        await podless_scenario.until(paused, "web is paused")
+        at = time.time()
+        await controller.kill()
+    revision = await podless_scenario.revision()
+    assert revision, "the template changes in the write that pauses"
+    if period == "1s":
+        await podless_scenario.until(lambda: _passed(at + 2), "the period passes")
+    assert await is_paused(podless_scenario)
+    async with podless_scenario.controller(*COMPAT) as controller:
+        await wait_until_resumed(podless_scenario)
+        assert time.time() >= at + float(period[:-1]) - 1
+        await podless_scenario.check_invariants({"web": 1})
+        assert await controller.stop() == 0
+    assert await podless_scenario.revision() == revision
+
+
+async def _passed(at: float) -> bool:
+    return time.time() >= at
+
+
+@pytest.mark.slow
+async def test_next_leader_resumes(podless_scenario: Scenario) -> None:
+    """A standby takes over from a killed leader with its pauses."""
+    await set_up(podless_scenario, "3s")
+    flags = (*COMPAT, "--leader-elect")
+    async with podless_scenario.controller(*flags) as leader:
+        await leader.ready()
+        await podless_scenario.wait_until_handled()
+        async with podless_scenario.controller(*flags) as standby:
+            await standby.ready()
+            await podless_scenario.edit(LEVEL="debug")
+
+            async def paused() -> bool:
+                return await is_paused(podless_scenario)
+
+            await podless_scenario.until(paused, "web is paused")
+            await leader.kill()
+            await wait_until_resumed(podless_scenario)
+            await podless_scenario.check_invariants({"web": 1})
