@@ -341,11 +341,13 @@ def test_resumed_generation_is_vouched_for() -> None:
 
 @pytest.mark.parametrize("writing", [Writing.REVISION, Writing.ENV_VARS, Writing.ANNOTATIONS])
 def test_pause_and_template_are_one_patch(writing: Writing) -> None:
-    """Nobody can end between the two; both have one precondition."""
+    """No controller can end between the two; both have one precondition."""
     who = consumer_from_workload("Deployment", workload(ENV), DialectSettings(writing=writing))
     stamps = (Stamp(ObjectKey("ConfigMap", "shop", "app"), "0123"),)
     patch = template_patch(who, "r", writing=writing, stamps=stamps, distinct=True, now=600.9)
     paused = pause_in(patch, PAUSED_AT, now=600.9)
+    assert isinstance(patch.body, dict)
+    assert isinstance(paused.body, dict)
     assert paused.body["metadata"]["resourceVersion"] == who.resource_version
     assert paused.body["metadata"]["annotations"] == {PAUSED_AT: AT}
     assert paused.body["spec"] == {**patch.body["spec"], "paused": True}
@@ -353,7 +355,7 @@ def test_pause_and_template_are_one_patch(writing: Writing) -> None:
 
 
 def test_end_of_a_pause_is_one_patch() -> None:
-    """The annotation goes with it, so that a later pause of somebody else is theirs."""
+    """The annotation goes with it, so that a later pause by a user is theirs."""
     who = deployment(ENV)
     metadata = {
         "uid": who.uid,

@@ -11,12 +11,20 @@ from binascii import Error as Base64Error
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from hotmap.core.errors import AlreadyExists, Conflict, NotFound
-from hotmap.core.model.objects import Secret
+from hotmap.core.model.objects import ObjectMeta, Secret
 from hotmap.kube.client import Client
 from hotmap.kube.resources import SECRETS
 
 __all__ = ["OwnedSecret"]
+
+
+class _Written(msgspec.Struct):
+    """The fields that are read from the response to a write, whose data is our own."""
+
+    metadata: ObjectMeta
 
 
 class OwnedSecret:
@@ -67,7 +75,7 @@ class OwnedSecret:
             ApiError, Unreachable: as the client raises them.
         """
         try:
-            secret = await self._client.get(SECRETS, self._namespace, self._name, type=Secret)
+            secret = await self._client.get(SECRETS, self._namespace, self._name, type=_Written)
         except NotFound:
             return self.version is not None
         return secret.metadata.resource_version != self.version
@@ -99,7 +107,7 @@ class OwnedSecret:
         """
         body = self._body(content)
         secret = await self._client.create(
-            SECRETS, self._namespace, body, type=Secret, idempotent=True
+            SECRETS, self._namespace, body, type=_Written, idempotent=True
         )
         self.version = secret.metadata.resource_version
 
@@ -109,7 +117,9 @@ class OwnedSecret:
             return
         body = self._body(content)
         body["metadata"]["resourceVersion"] = self.version
-        secret = await self._client.replace(SECRETS, self._namespace, self._name, body, type=Secret)
+        secret = await self._client.replace(
+            SECRETS, self._namespace, self._name, body, type=_Written
+        )
         self.version = secret.metadata.resource_version
 
     def _body(self, content: bytes) -> dict[str, Any]:

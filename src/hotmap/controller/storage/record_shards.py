@@ -29,14 +29,14 @@ from hotmap.core.model.state import (
     SHARDS,
     Record,
     SourceChanges,
-    changes_size,
+    changes_line,
+    join_lines,
     read_changes,
     read_shard,
     read_watched_until,
-    record_size,
+    record_line,
     shard_of,
     shards_for,
-    write_shard,
 )
 from hotmap.kube.client import Client
 from hotmap.kube.log_throttle import LogThrottle
@@ -400,30 +400,31 @@ class RecordShards:
             _ShardTooLarge: with records that have not moved yet it would not fit into a Secret.
         """
         own, changes = self._in({shard})
-        sizes = {record.uid: record_size(record) for record in own}
-        for record in [record for record in own if sizes[record.uid] > _RECORD_AT_MOST]:
-            own.remove(record)
-            self._exclude(record, sizes.pop(record.uid))
-        total = sum(sizes.values()) + sum(map(changes_size, changes))
+        lines = {record.uid: record_line(record) for record in own}
+        for record in own:
+            if len(lines[record.uid]) >= _RECORD_AT_MOST:
+                self._exclude(record, len(lines.pop(record.uid)) + 1)
+        seen = {each.source: changes_line(each) for each in changes}
+        total = sum(map(len, (*lines.values(), *seen.values()))) + len(lines) + len(seen)
         if total > _SHARD_SPLIT and self._shards < SHARDS:
             raise _ShardCrowded
-        own.sort(key=lambda record: (-sizes[record.uid], record.uid))
-        while own and total > _SHARD_AT_MOST:
-            total -= sizes[own[0].uid]
-            self._exclude(own[0], sizes[own.pop(0).uid])
-        for record in own:
-            self._left_out.pop(record.uid, None)
+        if total > _SHARD_AT_MOST:
+            self._exclude_largest(lines, total - _SHARD_AT_MOST)
+        for uid in lines:
+            self._left_out.pop(uid, None)
         coming = {new for new in self._new if new % self._settled_shards == shard != new}
         if coming:
             records, more = self._in(coming)
-            own += [record for record in records if record_size(record) <= _RECORD_AT_MOST]
-            changes += more
+            encoded = {record.uid: record_line(record) for record in records}
+            lines |= {uid: line for uid, line in encoded.items() if len(line) < _RECORD_AT_MOST}
+            seen |= {each.source: changes_line(each) for each in more}
         until = None
         if shard == _WATCHED_SHARD:
             if not self._failed - {shard}:  # nor what another shard should have of it
                 self._written_until = self.records.watched_until
             until = self._written_until
-        content = write_shard(own, changes, watched_until=until).encode()
+        ordered = [*(lines[uid] for uid in sorted(lines)), *(seen[key] for key in sorted(seen))]
+        content = join_lines(ordered, watched_until=until)
         if len(content) > _SHARD_AT_MOST + _EXTRA:
             raise _ShardTooLarge("it would exceed 768 KiB while others cannot be written")
         return content
@@ -431,9 +432,20 @@ class RecordShards:
     def _in(self, shards: Collection[int]) -> tuple[list[Record], list[SourceChanges]]:
         """Return the entries of some shards."""
         return (
-            [r for r in self.records.values() if shard_of(r.uid, self._shards) in shards],
+            self.records.in_shards(shards, self._shards),
             [s for s in self.records.changes() if shard_of(str(s.source), self._shards) in shards],
         )
+
+    def _exclude_largest(self, lines: dict[str, bytes], excess: int) -> None:
+        """Remove the largest records from the lines of a shard that is too large by some bytes."""
+        for uid in sorted(lines, key=lambda uid: (-len(lines[uid]), uid)):
+            if excess <= 0:
+                return
+            size = len(lines.pop(uid)) + 1
+            excess -= size
+            record = self.records.get(uid)
+            assert record is not None, "the lines are of its records"
+            self._exclude(record, size)
 
     def _exclude(self, record: Record, size: int) -> None:
         is_logged = record.uid in self._left_out

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 import msgspec
 
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.state import Record, SourceChanges
+from hotmap.core.model.state import SHARDS, Record, SourceChanges, shard_of
 
 __all__ = ["Records", "last_changed_at"]
 
@@ -29,7 +29,8 @@ class Records:
     """The records of what was last applied to each consumer, by uid."""
 
     def __init__(self) -> None:
-        self._records: dict[str, Record] = {}
+        #: By their shard of the most that there may be; with fewer, a shard has several of these.
+        self._records: tuple[dict[str, Record], ...] = tuple({} for _ in range(SHARDS))
         #: Those that changed last are last.
         self._changes: dict[ObjectKey, SourceChanges] = {}
         #: Records that were changed in memory and are not to be written yet.
@@ -50,30 +51,40 @@ class Records:
     @property
     def size(self) -> int:
         """How many entries there are to write."""
-        return len(self._records) + len(self._changes)
+        return len(self) + len(self._changes)
 
     def __len__(self) -> int:
         """Count the consumers with a record."""
-        return len(self._records)
+        return sum(map(len, self._records))
 
-    def values(self) -> Collection[Record]:
-        """Return all records."""
-        return self._records.values()
+    def values(self) -> list[Record]:
+        """List all records."""
+        return self.in_shards((0,), 1)
+
+    def in_shards(self, shards: Collection[int], number: int) -> list[Record]:
+        """List the records that are in some of `number` shards."""
+        return [
+            record
+            for shard, records in enumerate(self._records)
+            if shard % number in shards  # see `shard_of`
+            for record in records.values()
+        ]
 
     def get(self, uid: str) -> Record | None:
         """Return the record of a consumer."""
-        return self._records.get(uid)
+        return self._records[shard_of(uid)].get(uid)
 
     def put(self, record: Record) -> None:
         """Store a record and schedule it to be written."""
-        if self._records.get(record.uid) != record:
-            self._records[record.uid] = record
+        records = self._records[shard_of(record.uid)]
+        if records.get(record.uid) != record:
+            records[record.uid] = record
             self._unwritten.discard(record.uid)
             self._on_change(record.uid)
 
     def put_in_memory(self, record: Record) -> None:
         """Store a record in memory only; it is written with the next change."""
-        self._records[record.uid] = record
+        self._records[shard_of(record.uid)][record.uid] = record
         self._unwritten.add(record.uid)
 
     def set_watched_until(self, until: float | None) -> None:
@@ -83,7 +94,7 @@ class Records:
         """
         if until is not None:
             self.watched_until = until
-        if self._records:
+        if len(self):
             self._on_watched()
             self.write(tuple(self._unwritten))
 
@@ -91,21 +102,21 @@ class Records:
         """Schedule records to be written that were only stored in memory so far."""
         for uid in uids:
             self._unwritten.discard(uid)
-            if uid in self._records:
+            if self.get(uid) is not None:
                 self._on_change(uid)
 
     def forget(self, uid: str) -> None:
         """Drop the record of a deleted consumer."""
         self._unwritten.discard(uid)
-        if self._records.pop(uid, None) is not None:
+        if self._records[shard_of(uid)].pop(uid, None) is not None:
             self._on_change(uid)
 
     def retain(self, uids: Collection[str], *, is_visible: Callable[[str], bool]) -> None:
         """Drop the records of all other consumers in the visible namespaces."""
         gone = [
-            uid
-            for uid, record in self._records.items()
-            if uid not in uids and is_visible(record.namespace)
+            record.uid
+            for record in self.values()
+            if record.uid not in uids and is_visible(record.namespace)
         ]
         for uid in gone:
             self.forget(uid)
@@ -135,14 +146,16 @@ class Records:
 
     def clear(self) -> None:
         """Drop everything."""
-        self._records.clear()
+        for records in self._records:
+            records.clear()
         self._changes.clear()
         self._unwritten.clear()
         self.watched_until = None
 
     def restore(self, records: Iterable[Record], changes: Iterable[SourceChanges]) -> None:
         """Add records and changes that were read from the Secrets."""
-        self._records.update((record.uid, record) for record in records)
+        for record in records:
+            self._records[shard_of(record.uid)][record.uid] = record
         self._changes.update((source.source, source) for source in changes)
 
     def _oldest_changes(self) -> SourceChanges:

@@ -47,11 +47,12 @@ __all__ = [
     "SourceChanges",
     "SourceRecord",
     "Window",
-    "changes_size",
+    "changes_line",
+    "join_lines",
     "read_changes",
     "read_shard",
     "read_watched_until",
-    "record_size",
+    "record_line",
     "records_by_source",
     "shard_of",
     "shards_for",
@@ -255,21 +256,25 @@ def write_shard(
 
     The changes of sources in `changes` follow, sorted by name, and `watched_until`.
     """
-    lines = [_encoder.encode(record).decode() for record in sorted(records, key=_uid)]
-    lines += [_encoder.encode(change).decode() for change in sorted(changes, key=_source)]
-    if watched_until is not None:
-        lines.append(_encoder.encode(_Watched(watched_until)).decode())
-    return "\n".join([HEADER, *lines]) + "\n"
+    lines = [record_line(record) for record in sorted(records, key=_uid)]
+    lines += [changes_line(change) for change in sorted(changes, key=_source)]
+    return join_lines(lines, watched_until=watched_until).decode()
 
 
-def record_size(record: Record) -> int:
-    """Measure a record's line in a shard, in bytes."""
-    return len(_encoder.encode(record)) + 1
+def join_lines(lines: Iterable[bytes], *, watched_until: float | None = None) -> bytes:
+    """Write a shard of the lines of its records and of observed changes, in this order."""
+    last = [] if watched_until is None else [_encoder.encode(_Watched(watched_until))]
+    return b"\n".join([HEADER.encode(), *lines, *last, b""])
 
 
-def changes_size(changes: SourceChanges) -> int:
-    """Measure the line of a source's observed changes, in bytes."""
-    return len(_encoder.encode(changes)) + 1
+def record_line(record: Record) -> bytes:
+    """Encode a record as its line in a shard, without the line feed."""
+    return _encoder.encode(record)
+
+
+def changes_line(changes: SourceChanges) -> bytes:
+    """Encode the observed changes of a source as their line in a shard, without the line feed."""
+    return _encoder.encode(changes)
 
 
 def _uid(record: Record) -> str:

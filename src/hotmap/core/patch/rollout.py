@@ -115,6 +115,7 @@ def pause_in(patch: TemplatePatch, annotation: str, *, now: float) -> TemplatePa
     Both are one write, so no controller can end between them, and no pod is replaced. `now` is
     POSIX seconds of the API server; the annotation has whole ones, as Reloader writes it.
     """
+    assert isinstance(patch.body, dict), "only Deployments are paused, by merge patches"
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
     metadata = {**patch.body["metadata"], "annotations": {annotation: at}}
     spec = {**patch.body["spec"], "paused": True}
