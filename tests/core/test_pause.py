@@ -46,7 +46,7 @@ AFTER = config_map("app", {"LEVEL": "debug"}, version=2, changed_at=990)
         pytest.param(
             "Deployment", True, {PAUSED_AT: "1970-01-01T02:10:00+02:00"}, 600.0, id="offset"
         ),
-        pytest.param("Deployment", True, {PERIOD: "5m"}, None, id="paused by somebody else"),
+        pytest.param("Deployment", True, {PERIOD: "5m"}, None, id="paused by a user"),
         pytest.param("Deployment", False, {PAUSED_AT: AT}, None, id="running"),
         pytest.param("StatefulSet", True, {PAUSED_AT: AT}, None, id="kind"),
     ],
@@ -239,7 +239,7 @@ def actions(decision: Decision) -> list[str]:
             id="paused by a person after our pause",
         ),
         pytest.param(
-            {"at": AT}, ["end pause"], None, "resumed by somebody else", id="resumed by a person"
+            {"at": AT}, ["end pause"], None, "resumed by another writer", id="resumed by a person"
         ),
         pytest.param(
             {"paused": True, "at": AT, "annotations": {PERIOD: "nonsense"}},

@@ -253,7 +253,7 @@ LEFT_ALONE = "no pods are running; new pods read the new content"
 def test_workload_without_pods_is_marked_as_reloader_does(
     dialect: DialectSettings, said: dict[str, str], outcome: str
 ) -> None:
-    """It disturbs nobody, and tools wait for the mark; hotmap's own revision says nothing there."""
+    """No pods are affected, and tools wait for the mark; hotmap's own revision is not written."""
     who = msgspec.structs.replace(marked("1", annotations=said, replicas=0), pods=0)
     new = read(NEW, version=2)
     assessment = decide(who, new, applied_record(who, read(OLD)))

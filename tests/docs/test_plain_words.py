@@ -56,7 +56,7 @@ PLAIN = {
     r"(?:nobody|somebody) (?:else )?(?:has|is|may|reads?|writes?|wrote|asks?|knows?|watche[ds])": (
         "name the process, user or client"
     ),
-    r"for one in|as one:|lambda one:": "name the variable after what it holds",
+    r"as one:|lambda one:|for one in": "name the variable after what it holds",
     r"stor(?:y|ies) (?:about|on|with|plays?)": "scenario",
 }
 

@@ -72,7 +72,7 @@ class Archive:
         found: dict[str, tuple[tarfile.TarInfo, bytes]] = {}
         for layer in manifest["layers"]:
             with tarfile.open(fileobj=io.BytesIO(self.blob(layer))) as files:
-                found |= {one.name: (one, _read(files, one)) for one in files}
+                found |= {file.name: (file, _read(files, file)) for file in files}
         return found
 
 
@@ -130,12 +130,12 @@ def test_archive_of_all_architectures_has_the_same_images(
     assert entry["annotations"]["io.containerd.image.name"] == f"docker.io/library/{name}:7"
     index = json.loads(archive.blob(entry))
     assert index["mediaType"] == "application/vnd.oci.image.index.v1+json"
-    assert [one["platform"]["architecture"] for one in index["manifests"]] == [*ARCHITECTURES]
-    assert [one["digest"] for one in index["manifests"]] == [
+    assert [item["platform"]["architecture"] for item in index["manifests"]] == [*ARCHITECTURES]
+    assert [manifest["digest"] for manifest in index["manifests"]] == [
         written[name, architecture].digest for architecture in ARCHITECTURES
     ]
-    for one in index["manifests"]:
-        for layer in json.loads(archive.blob(one))["layers"]:
+    for manifest in index["manifests"]:
+        for layer in json.loads(archive.blob(manifest))["layers"]:
             digest = hashlib.sha256(archive.blob(layer)).hexdigest()
             assert layer["digest"] == f"sha256:{digest}"
 
@@ -149,8 +149,10 @@ def test_bill_of_materials_lists_what_is_in_the_image(
     bill = json.loads(image.path.with_suffix(".cdx.json").read_text())
     assert image.digest in bill["metadata"]["component"]["purl"]
     assert bill["metadata"]["component"]["type"] == "container"
-    components = {one["purl"]: one for one in bill["components"]}
-    debian = {one["name"] for url, one in components.items() if url.startswith("pkg:deb/")}
+    components = {component["purl"]: component for component in bill["components"]}
+    debian = {
+        component["name"] for url, component in components.items() if url.startswith("pkg:deb/")
+    }
     archive = Archive(image.path)
     (entry,) = archive.json("index.json")["manifests"]
     members = archive.members(json.loads(archive.blob(entry)))
@@ -159,12 +161,14 @@ def test_bill_of_materials_lists_what_is_in_the_image(
     assert debian == seen
     wheels = {member.split("/")[4].split("-")[0].replace("_", "-").lower() for member in members
               if member.endswith(".dist-info/METADATA")}  # fmt: skip
-    listed = {one["name"] for url, one in components.items() if url.startswith("pkg:pypi/")}
+    listed = {
+        component["name"] for url, component in components.items() if url.startswith("pkg:pypi/")
+    }
     assert listed == {*wheels, name}
     assert bool(wheels) == (name == "hotmap")
-    for url, one in components.items():
-        assert one["licenses"], url
-        assert not url.startswith("pkg:deb/") or one["hashes"][0]["alg"] == "SHA-256"
+    for url, component in components.items():
+        assert component["licenses"], url
+        assert not url.startswith("pkg:deb/") or component["hashes"][0]["alg"] == "SHA-256"
 
 
 @pytest.mark.parametrize("name", _MEGABYTES)

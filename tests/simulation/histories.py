@@ -41,7 +41,7 @@ def broken_promise(result: HistoryResult) -> str:
 
     Every change in it is seen by a controller, or leaves a difference to what was recorded. So the
     pods have to hold the present content once it is quiet, unless new ones could not start, or
-    somebody took hotmap's rollouts back, or a source came into use while no controller ran, so that
+    hotmap's rollouts were reverted, or a source came into use while no controller ran, so that
     there was nothing to compare it with: then it is enough that they are named.
     """
     if result.is_false:

@@ -53,7 +53,7 @@ _EDITS = {"agent refuses": "broken two", "load fails": "fails two"}
 #: Refuses a directory with a file that is broken; the agent's image has Python and no shell.
 _CHECK = (
     "import pathlib, sys; "
-    'sys.exit(any("broken" in one.read_text() for one in pathlib.Path(sys.argv[1]).rglob("text")))'
+    'sys.exit(any("broken" in path.read_text() for path in pathlib.Path(sys.argv[1]).rglob("text")))'
 )
 
 _SERVER = """

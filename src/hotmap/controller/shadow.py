@@ -177,7 +177,8 @@ def _new_marks(old: Traces | None, new: Traces | None) -> set[str]:
     if old is None or new is None:
         return set()
     before, after = (
-        {(one.container, one.name, one.value) for one in traces.variables} for traces in (old, new)
+        {(variable.container, variable.name, variable.value) for variable in traces.variables}
+        for traces in (old, new)
     )
     marks = {name for _, name, _ in before ^ after}
     if new.last is not None and new.last != old.last:

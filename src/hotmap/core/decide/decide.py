@@ -298,7 +298,7 @@ def _pause_decision(snapshot: Snapshot, resume_in: float | None) -> Decision | N
     elif not snapshot.policy.opted_in:
         reason = "not followed"
     elif pause is not None and pause.ended_early and not snapshot.policy.muted:
-        reason = f"resumed by somebody else: removing {pause.annotation}"
+        reason = f"resumed by another writer: removing {pause.annotation}"
         actions = (Action(ActionType.END_PAUSE),)
     else:
         return None

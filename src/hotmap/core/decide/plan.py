@@ -67,7 +67,7 @@ class ActionType(enum.Enum):
     EVICT = "evict"
     #: Resume a Deployment whose pause period is over.
     RESUME = "resume"
-    #: Remove the annotation of a pause that somebody else has ended.
+    #: Remove the annotation of a pause that another writer has ended.
     END_PAUSE = "end pause"
 
 

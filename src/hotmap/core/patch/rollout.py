@@ -6,8 +6,8 @@ has the uid and the resourceVersion that the decision was based on.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from math import floor
 from typing import Any, NamedTuple
 
@@ -116,7 +116,7 @@ def pause_in(patch: TemplatePatch, annotation: str, *, now: float) -> TemplatePa
     POSIX seconds of the API server; the annotation has whole ones, as Reloader writes it.
     """
     assert isinstance(patch.body, dict), "only Deployments are paused, by merge patches"
-    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
+    at = datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     metadata = {**patch.body["metadata"], "annotations": {annotation: at}}
     spec = {**patch.body["spec"], "paused": True}
     return patch._replace(body={**patch.body, "metadata": metadata, "spec": spec})

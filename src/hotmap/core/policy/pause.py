@@ -26,7 +26,7 @@ _LONGEST_TIME = 40
 def read_pause(consumer: Consumer, dialect: Dialect, settings: DialectSettings) -> Pause | None:
     """Return how a Deployment is paused; None where changes do not pause it, and none is paused.
 
-    One that somebody else has paused is nobody's to resume: it has no annotation, or another field
+    One that another writer has paused is never resumed: it has no annotation, or another field
     manager owns `spec.paused`. In shadow mode Reloader resumes its own.
     """
     if consumer.key.kind != "Deployment" or consumer.argo or settings.compares:

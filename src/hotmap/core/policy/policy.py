@@ -83,9 +83,9 @@ class Pause(NamedTuple):
     period: float = 0.0
     #: Whether changes pause it; otherwise only what Reloader has paused is resumed.
     own: bool = False
-    #: When it was paused, POSIX seconds; None: it is not, or by somebody else.
+    #: When it was paused, POSIX seconds; None: it is not, or by another writer.
     paused_at: float | None = None
-    #: Whether somebody has resumed it: only the annotation is left.
+    #: Whether another writer has resumed it: only the annotation is left.
     ended_early: bool = False
 
 

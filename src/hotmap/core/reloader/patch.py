@@ -150,7 +150,7 @@ def find_traces(template: PodTemplate, namespace: str) -> Traces | None:
             if is_reloader_variable(entry)
         ),
         last=_last_reloaded_from(template),
-        places=tuple(_Place(one.name, bool(one.env)) for one in spec.containers),
+        places=tuple(_Place(item.name, bool(item.env)) for item in spec.containers),
         annotated=template.metadata.annotations is not None,
     )
 
@@ -251,7 +251,7 @@ def carries(traces: Traces | None, stamp: Stamp, writing: Writing) -> bool:
     if writing is Writing.ANNOTATIONS:
         return traces.last == (stamp.source.kind, stamp.source.name, stamp.digest)
     mark = traces.container_of(stamp.source), variable_name(stamp.source), stamp.digest
-    return any(mark == (one.container, one.name, one.value) for one in traces.variables)
+    return any(mark == (known.container, known.name, known.value) for known in traces.variables)
 
 
 # -- patches ---------------------------------------------------------------------------
@@ -330,15 +330,15 @@ def variable_operations(traces: Traces, stamps: Sequence[Stamp]) -> list[dict[st
     """
     operations: list[dict[str, Any]] = []
     for container, variables in _changed_variables(traces, stamps).items():
-        index = next(i for i, one in enumerate(traces.places) if one.name == container)
+        index = next(i for i, place in enumerate(traces.places) if place.name == container)
         env = f"/spec/template/spec/containers/{index}/env"
         has_env = traces.places[index].has_env
         gone: list[int] = []
         for name, value in variables.items():
             there = [
-                one.position
-                for one in traces.variables
-                if (one.container, one.name) == (container, name)
+                variable.position
+                for variable in traces.variables
+                if (variable.container, variable.name) == (container, name)
             ]
             if value is None:
                 gone += there
