@@ -333,6 +333,17 @@ def test_two_releases_do_not_share_cluster_wide_names() -> None:
         ("replicas=two", "replicas"),
         ("settle=soon", "settle"),
         ("reloader.reloadStrategy=restart", "reloadStrategy"),
+        ("permissions.job=true", "'/permissions': additional properties 'job' not allowed"),
+        ("deployment.resorces.limits.memory=1Gi", "additional properties 'resorces' not allowed"),
+        ("image=hotmap:1", "/image"),
+        ("extraArgs=--x", "/extraArgs"),
+        ("enableHA=true,replicas=1", "enableHA is true and replicas is 1: set replicas to 2"),
+        ("watchGlobally=false,namespaces={a,Team B}", 'invalid name "Team B" in namespaces'),
+        ("watchGlobally=false,namespaces=a;b", 'invalid name "a;b" in namespaces'),
+        ("fullnameOverride=My_Name", 'invalid fullnameOverride "My_Name"'),
+        ("logLevel=loud", 'invalid logLevel "loud"'),
+        ("image.digest=abc", "/image/digest"),
+        ("settle=5", "/settle"),
     ],
 )
 def test_invalid_value_is_refused(values: str, message: str) -> None:
@@ -340,6 +351,34 @@ def test_invalid_value_is_refused(values: str, message: str) -> None:
     done = helm("template", "hotmap", str(CHART), f"--set={values}", check=False)
     assert done.returncode != 0
     assert message in done.stderr
+    # Lint logs what a template refuses, with its quotes escaped, and goes on.
+    done = helm("lint", str(CHART), f"--set={values}", check=False)
+    assert message in (done.stdout + done.stderr).replace('\\"', '"')
+
+
+@pytest.mark.parametrize("name", ["deployment", "deployment.env", "podMonitor", "image"])
+def test_null_in_place_of_a_map_is_refused(name: str) -> None:
+    """Helm leaves the defaults out then; lint does not."""
+    done = helm("template", "hotmap", str(CHART), f"--set={name}=null", check=False)
+    assert done.returncode != 0
+    assert f"{name} is null: leave it out" in done.stderr
+
+
+def test_empty_lists_and_repeated_names_are_allowed() -> None:
+    """An empty list of namespaces is the release's own; a name twice is one role."""
+    own = render_objects("--set-json=namespaces=[]", "--set=watchGlobally=false")
+    assert own == render_objects("--set=watchGlobally=false")
+    twice = render("--set=watchGlobally=false", "--set=namespaces={b,a,b}")
+    assert twice == render("--set=watchGlobally=false", "--set=namespaces=a\\,b")
+    empty = ("volumes", "extraArgs", "deployment.tolerations", "netpol.from", "agents.namespaces")
+    assert render_objects(*(f"--set-json={name}=[]" for name in empty)) == render_objects()
+
+
+def test_reloaders_high_availability_with_one_replica_is_named() -> None:
+    """Reloader accepts it, and so does its values file here."""
+    assert ignored("--set=reloader.enableHA=true,reloader.deployment.replicas=1") == [
+        "reloader.enableHA: replicas is 1"
+    ]
 
 
 def test_what_has_no_effect_is_named() -> None:

@@ -3,6 +3,7 @@ The values as they apply: a value below `reloader`, where Reloader's chart has i
 the same name at the top level. Output: JSON.
 */}}
 {{- define "hotmap.settings" -}}
+{{- include "hotmap.checkMaps" . -}}
 {{- include "hotmap.overlay" (list (omit .Values "reloader") (.Values.reloader | default dict)) -}}
 {{- end -}}
 
@@ -277,6 +278,13 @@ pauseTime: pause-deployment-time-annotation
     "enableMetricsByNamespace" "no metric has a label per namespace" -}}
 {{- range $name, $reason := $reasons -}}
 {{- if get $settings $name -}}{{- $ignored = append $ignored (printf "reloader.%s: %s" $name $reason) -}}{{- end -}}
+{{- end -}}
+{{- if and $given.enableHA (lt (include "hotmap.replicas" . | int) 2) -}}
+{{- $ignored = append $ignored (printf "reloader.enableHA: replicas is %s" (include "hotmap.replicas" .)) -}}
+{{- end -}}
+{{- $budget := $settings.podDisruptionBudget -}}
+{{- if not (or (kindIs "invalid" $budget.minAvailable) (kindIs "invalid" $budget.maxUnavailable)) -}}
+{{- $ignored = append $ignored "podDisruptionBudget.maxUnavailable: minAvailable is set" -}}
 {{- end -}}
 {{- if ($settings.legacy | default dict).rbac -}}
 {{- $ignored = append $ignored "reloader.legacy.rbac: rbac.authorization.k8s.io/v1 is used" -}}
