@@ -52,8 +52,8 @@ _EDITS = {"agent refuses": "broken two", "load fails": "fails two"}
 
 #: Refuses a directory with a file that is broken; the agent's image has Python and no shell.
 _CHECK = (
-    "import pathlib, sys; "
-    'sys.exit(any("broken" in path.read_text() for path in pathlib.Path(sys.argv[1]).rglob("text")))'
+    'import pathlib, sys; found = pathlib.Path(sys.argv[1]).rglob("text"); '
+    'sys.exit(any("broken" in path.read_text() for path in found))'
 )
 
 _SERVER = """
