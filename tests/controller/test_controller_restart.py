@@ -16,7 +16,7 @@ from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
 from hotmap.controller.storage import keyring
 from hotmap.core.errors import SettingsError, Unauthorized, Unreachable
-from hotmap.core.model.state import read_shard
+from hotmap.core.model.state import read_shard, read_watched_until
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.config import BearerToken
 
@@ -68,6 +68,23 @@ async def test_edit_during_downtime_is_rolled(world: World) -> None:
     async with world.controller():
         await world.rollout()
     assert len(await world.messages("RolledOut")) == 1
+
+
+async def test_watched_time_is_written_with_the_first_records(world: World) -> None:
+    """Without it nothing would be known of what moves between a crash and the next start."""
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.config_map(LEVEL="info")
+        await world.workload()
+        await world.quiet(controller)
+
+        async def watched_until() -> float | None:
+            texts = (await world.records()).values()
+            times = (read_watched_until(b64decode(text).decode()) for text in texts)
+            return next(filter(None, times), None)
+
+        # Sooner than it is written by the clock, in virtual time.
+        assert await world.until(watched_until, "the watched time is written", within=20)
 
 
 @pytest.mark.parametrize(("age", "rolled"), [(3600, True), (-60, False)])

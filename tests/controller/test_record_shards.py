@@ -15,7 +15,14 @@ from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
 from hotmap.core.errors import ApiError, api_error
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.state import ObservedChange, Record, SourceChanges, SourceRecord, read_shard
+from hotmap.core.model.state import (
+    ObservedChange,
+    Record,
+    SourceChanges,
+    SourceRecord,
+    read_shard,
+    shard_of,
+)
 
 
 def record(number: int, revision: str = "") -> Record:
@@ -248,6 +255,41 @@ async def test_shards_are_split_by_bytes(world: World) -> None:
     found = await loaded(world)
     assert all(found.records.get(f"uid-{number}") == wide(number, 240) for number in range(60))
     assert shards.statistics().unpersisted == 0
+
+
+async def test_watched_time_is_not_written_before_what_was_observed_by_then(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record that changes while shards are written is on its way still: so is the time."""
+    shards = await loaded(world)
+    for number in range(1000):
+        shards.records.put(record(number))
+    shards.records.set_watched_until(100.0)
+    await shards.flush()
+    first, second, *_ = (f"uid-{n}" for n in range(60) if shard_of(f"uid-{n}", 4) == 3)
+    update = world.registry.update
+
+    async def write(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.undo()
+        written = await update(*arguments, **options)
+        shards.records.put(Record(second, "kH3x", 1, revision="late"))
+        shards.records.set_watched_until(300.0)
+        return written
+
+    monkeypatch.setattr(world.registry, "update", write)
+    shards.records.put(Record(first, "kH3x", 1, revision="new"))
+    shards.records.set_watched_until(200.0)
+    await shards.flush()
+    found = (await loaded(world)).records
+    kept = found.get(second)
+    assert kept is not None
+    assert (kept.revision, found.watched_until) in (("", 200.0), ("late", 300.0))
+    await shards.flush()
+    found = (await loaded(world)).records
+    kept = found.get(second)
+    assert kept is not None
+    assert (kept.revision, found.watched_until) == ("late", 300.0)
+    assert not shards.statistics().dirty
 
 
 async def test_shard_that_cannot_be_written_does_not_stop_the_others(

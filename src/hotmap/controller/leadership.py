@@ -206,10 +206,12 @@ class LeaderTerm:
 
     def _after_reconcile(self, key: ObjectKey) -> None:
         self._after_work(key)
+        is_first = self._records.watched_until is None
         if self._undecided:
             self._undecided.discard(key)
-            if not self._undecided:
-                self._write_progress(self._watched_until())
+            is_first |= not self._undecided
+        if is_first and not self._undecided:
+            self._write_progress(self._watched_until())
 
     def _write_progress(self, watched_until: float) -> None:
         """Write until when every change was observed, and what was only noted.

@@ -123,7 +123,9 @@ class RecordShards:
         """`on_too_large` is called once for a record that is not written, with its bytes."""
         self.records = records
         records.subscribe(self._mark_record_changed, self._mark_watched_changed)
+        #: The time until which sources were watched, as it is written, and as of the last flush.
         self._written_until: float | None = None
+        self._flushed_until: float | None = None
         self._on_too_large = on_too_large
         self._secrets = [
             OwnedSecret(client, namespace, _name(shard), type="hotmap.dev/state", data_key="state")
@@ -297,6 +299,8 @@ class RecordShards:
     async def flush(self) -> bool:
         """Write all dirty shards now; return False if some could not be written and stay dirty."""
         async with self._writing:
+            # What is observed from here on may stay unwritten, so the time must not include it.
+            self._flushed_until = self.records.watched_until
             failed: set[int] = set()
             done: set[int] = set()
             while left := self._dirty.keys() - failed - done:
@@ -306,6 +310,8 @@ class RecordShards:
                 if self._shards != shards:
                     done.clear()
                     failed.clear()
+            if self.records.watched_until != self._flushed_until:
+                self._mark_watched_changed()
             return not failed
 
     async def _write_dirty(self, shard: int) -> bool:
@@ -421,7 +427,7 @@ class RecordShards:
         until = None
         if shard == _WATCHED_SHARD:
             if not self._failed - {shard}:  # nor what another shard should have of it
-                self._written_until = self.records.watched_until
+                self._written_until = self._flushed_until
             until = self._written_until
         ordered = [*(lines[uid] for uid in sorted(lines)), *(seen[key] for key in sorted(seen))]
         content = join_lines(ordered, watched_until=until)
