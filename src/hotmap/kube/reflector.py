@@ -248,7 +248,7 @@ class Reflector(Generic[T, S]):
             elif isinstance(event, Failure):
                 raise event.error
             else:
-                seen.add(self._apply_object(event))
+                seen.add(self._apply_object(event, listed=True))
 
         params = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
         try:
@@ -306,7 +306,7 @@ class Reflector(Generic[T, S]):
         except Exception as error:  # any error concerns this object only
             metadata = decode(_bare_decoder, raw).metadata
             return self._writer.skip(self._key(metadata), decoding_problem(error), uid=metadata.uid)
-        return self._writer.put(self._key(item.metadata), item, uid=item.metadata.uid)
+        return self._writer.put(self._key(item.metadata), item, uid=item.metadata.uid, listed=True)
 
     async def _follow(self) -> None:
         """Apply changes after the position until the stream ends."""
@@ -484,7 +484,7 @@ class Reflector(Generic[T, S]):
         if self._last_error:
             self._clear_error()
 
-    def _apply_object(self, event: ObjectEvent[T]) -> ObjectKey:
+    def _apply_object(self, event: ObjectEvent[T], *, listed: bool = False) -> ObjectKey:
         self._events += 1
         match event:
             case Unreadable(metadata, problem, deleted=False):
@@ -492,7 +492,9 @@ class Reflector(Generic[T, S]):
             case Deleted() | Unreadable():
                 return self._writer.remove(self._key(event.metadata))
             case Added(item) | Modified(item):
-                return self._writer.put(self._key(item.metadata), item, uid=item.metadata.uid)
+                return self._writer.put(
+                    self._key(item.metadata), item, uid=item.metadata.uid, listed=listed
+                )
 
     def _key(self, metadata: ObjectMeta) -> ObjectKey:
         return ObjectKey(

@@ -23,7 +23,8 @@ class StoreWriter(Generic[T, S]):
 
     `transform` may return None: such an object is not kept. `key_of` reads the object key from
     values that contain it, so that it is stored once. `transform_known` is `transform` for an
-    object with a stored value, which it gets too, so that it can reuse unchanged parts.
+    object with a stored value of the same watch, which it gets too, so that it can reuse unchanged
+    parts.
     """
 
     def __init__(
@@ -44,11 +45,15 @@ class StoreWriter(Generic[T, S]):
         """How many objects cannot be read."""
         return len(self.store.unreadable)
 
-    def put(self, key: ObjectKey, item: T, *, uid: str = "") -> ObjectKey:
-        """Store an object, or leave it out; returns the key as it is stored."""
+    def put(self, key: ObjectKey, item: T, *, uid: str = "", listed: bool = False) -> ObjectKey:
+        """Store an object, or leave it out; returns the key as it is stored.
+
+        `listed` means that changes between the stored value and this one may be missing, as after
+        an etcd was restored: nothing of the value is reused.
+        """
         # One bad object must not stop the watch of all others.
         try:
-            value = self._transformed(key, item)
+            value = self._transform(item) if listed else self._transformed(key, item)
             if value is None:
                 self.store.remove(key)
             else:

@@ -169,7 +169,7 @@ class Reflectors:
             field_selector=f"metadata.name={key.name}",
         )
         for item in page.items:
-            value = watched.transform(item, store.get(key))
+            value = watched.transform(item)
             if value is not None:
                 store.put(key, value)
         if not page.items:

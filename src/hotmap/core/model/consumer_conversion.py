@@ -51,21 +51,18 @@ def consumer_from_workload(
 ) -> Consumer:
     """Reduce a Deployment, StatefulSet, DaemonSet, or ReplicaSet.
 
-    `known` is the earlier value. Its template is not read again while the generation is the same:
-    that increases with every change of the spec (kubernetes: pkg/registry/ apps, PrepareForUpdate),
-    and nearly all updates of a watch change the status.
+    `known` is the value before, in the same watch. Its spec is not read again while the generation
+    is the same: that increases with every change of the spec (kubernetes: pkg/registry/apps,
+    PrepareForUpdate), and nearly all updates of a watch change the status.
     """
-    spec, status = item.spec, item.status
+    if known is not None and _has_same_spec(known, item.metadata):
+        updated = _with_new_status(kind, item, dialect, known)
+        if updated is not None:
+            return updated
+    spec = item.spec
     update = spec.update_strategy
-    wanted = 1 if spec.replicas is None else spec.replicas
-    behind, pods = 0, status.replicas
-    if kind in ("Deployment", "StatefulSet"):
-        behind = max(wanted, status.replicas) - status.updated_replicas
-    elif kind == "DaemonSet":
-        wanted = status.desired_number_scheduled
-        behind = wanted - status.updated_number_scheduled
-        pods = status.current_number_scheduled + status.number_misscheduled
-    unseen = status.observed_generation < item.metadata.generation
+    progress = _progress(kind, item, 1 if spec.replicas is None else spec.replicas)
+    wanted = progress.wanted
     return _consumer(
         kind,
         item.metadata,
@@ -83,16 +80,69 @@ def consumer_from_workload(
             if update and update.rolling_update
             else 0,
             template_version=_template_version(kind, item),
-            rolling=unseen or behind > 0,
+            rolling=progress.rolling,
             wanted=wanted,
-            behind=wanted if unseen else max(0, behind),
-            pods=pods,
+            behind=progress.behind,
+            pods=progress.pods,
             ordered=kind == "StatefulSet" and spec.pod_management_policy != "Parallel",
             max_unavailable=_max_unavailable(kind, spec, wanted),
         ),
         dialect=dialect,
         known=known,
     )
+
+
+def _has_same_spec(known: Consumer, metadata: ObjectMeta) -> bool:
+    return known.uid == metadata.uid and 0 < known.generation == metadata.generation
+
+
+def _with_new_status(
+    kind: str, item: Workload, dialect: DialectSettings, known: Consumer
+) -> Consumer | None:
+    """Return a consumer whose spec is unchanged; None: more than its status has changed."""
+    metadata = item.metadata
+    progress = _progress(kind, item, known.wanted)
+    annotations = known_annotations(metadata.annotations, dialect.names)
+    # An agent may be named here instead of in the template, and bounds may be percentages.
+    if annotations != known.annotations or progress.wanted != known.wanted:
+        return None
+    writers = find_writers(metadata)
+    return msgspec.structs.replace(
+        known,
+        resource_version=metadata.resource_version,
+        template_version=_template_version(kind, item),
+        rolling=progress.rolling,
+        behind=progress.behind,
+        pods=progress.pods,
+        owned=is_owned(metadata),
+        written_at=writers.written_at(stamped=dialect.writing is not Writing.REVISION),
+        revision_owner=writers.revision_owner,
+        template_writer=writers.last,
+        reloaded_at=writers.reloaded_at,
+    )
+
+
+class _Progress(NamedTuple):
+    """How far a workload's own controller is; see `Consumer`."""
+
+    rolling: bool
+    wanted: int
+    behind: int
+    pods: int
+
+
+def _progress(kind: str, item: Workload, replicas: int) -> _Progress:
+    """Read the progress from a status; `replicas` are those of the spec."""
+    status = item.status
+    wanted, behind, pods = replicas, 0, status.replicas
+    if kind in ("Deployment", "StatefulSet"):
+        behind = max(wanted, status.replicas) - status.updated_replicas
+    elif kind == "DaemonSet":
+        wanted = status.desired_number_scheduled
+        behind = wanted - status.updated_number_scheduled
+        pods = status.current_number_scheduled + status.number_misscheduled
+    unseen = status.observed_generation < item.metadata.generation
+    return _Progress(unseen or behind > 0, wanted, wanted if unseen else max(0, behind), pods)
 
 
 def _max_unavailable(kind: str, spec: WorkloadSpec, wanted: int) -> int:
@@ -312,7 +362,7 @@ def _read_template(
 ) -> _TemplateFacts:
     """Read a pod template; of one that is too large, keep only that it is."""
     namespace = metadata.namespace
-    same_spec = known is not None and 0 < known.generation == metadata.generation
+    same_spec = known is not None and _has_same_spec(known, metadata)
     if known and same_spec and known.over_budget:
         return _TemplateFacts(over_budget=known.over_budget)
     try:

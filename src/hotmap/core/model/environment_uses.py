@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from hotmap.core.model.limits import StepCounter
 from hotmap.core.model.objects import Container, EnvVar, EnvVarSource, ObjectKey
@@ -30,16 +30,20 @@ class Environment:
         self._steps = steps
         self._hidden: dict[str, Keys] = {}
         self._through: dict[str, str] = {}
+        # Computed at most once each; not cached properties, which take a lock before Python 3.12.
         self._found_places: Mapping[str, _Places] | None = None
+        self._found_replaced: list[str] | None = None
+        self._found_literals: Mapping[str, str] | None = None
 
     def imported_keys(self, prefix: str) -> Keys:
         """Select the data keys that an envFrom with a prefix brings in."""
         keys = self._hidden.get(prefix)
         if keys is None:
-            self._steps.add(len(self._replaced_names))
+            replaced = self._replaced_names
+            self._steps.add(len(replaced))
             hidden = {
                 printable(name[len(prefix) :], LONGEST_NAME)
-                for name in self._replaced_names
+                for name in replaced
                 if name.startswith(prefix) and len(name) > len(prefix)
             }
             keys = self._hidden[prefix] = share_keys(Keys(hidden=frozenset(hidden), binary=False))
@@ -49,10 +53,12 @@ class Environment:
         """Return the places where imported variables are used by `$(NAME)`."""
         words = self._through.get(prefix)
         if words is None:
-            self._steps.add(len(self._places))
+            everywhere = self._places
+            self._steps.add(len(everywhere))
+            own = {entry.name for entry in self.entries} if everywhere else ()
             places: _Places = ()
-            for name, found in self._places.items():
-                if name.startswith(prefix) and name not in self._names:
+            for name, found in everywhere.items():
+                if name.startswith(prefix) and name not in own:
                     places = _merged(places, found)
             words = self._through[prefix] = _describe_expansion(places)
         return words
@@ -61,11 +67,7 @@ class Environment:
         """Return the places where a variable is used by `$(NAME)`."""
         return _describe_expansion(self._places.get(name, ()))
 
-    @cached_property
-    def _names(self) -> frozenset[str]:
-        return frozenset(entry.name for entry in self.entries)
-
-    @cached_property
+    @property
     def _replaced_names(self) -> list[str]:
         """Return the variables that hide an imported value of the same name.
 
@@ -76,6 +78,11 @@ class Environment:
         A variable that a rollout in Reloader's format wrote hides nothing: rollouts add and remove
         it, and writing a rollout must not change what a template uses.
         """
+        if self._found_replaced is None:
+            self._found_replaced = self._find_replaced_names()
+        return self._found_replaced
+
+    def _find_replaced_names(self) -> list[str]:
         names: dict[str, None] = {}
         read: set[str] = set()
         for entry in self.entries:
@@ -89,7 +96,6 @@ class Environment:
     @property
     def _places(self) -> Mapping[str, _Places]:
         """Map each variable to the places where it is used by `$(NAME)`, also through others."""
-        # Not a cached_property, which takes a lock at each access before Python 3.12.
         if self._found_places is None:
             self._found_places = self._find_places()
         return self._found_places
@@ -133,8 +139,13 @@ class Environment:
             lambda match: "$" if match[1] is None else literals[match[1]], expression
         )
 
-    @cached_property
+    @property
     def _literals(self) -> Mapping[str, str]:
+        if self._found_literals is None:
+            self._found_literals = self._find_literals()
+        return self._found_literals
+
+    def _find_literals(self) -> Mapping[str, str]:
         literals: dict[str, str] = {}
         if not self.container.env_from:
             for entry in self.entries:
@@ -145,7 +156,10 @@ class Environment:
         return literals
 
     def _expansions(self, text: str) -> Sequence[str]:
-        self._steps.add(text.count("$("))
+        count = text.count("$(")
+        if not count:
+            return ()
+        self._steps.add(count)
         return expansions(text)
 
 

@@ -119,11 +119,10 @@ class _Uses:
             LimitExceeded: there are too many, or their data keys are.
         """
         for use in uses:
-            anywhere = (use.source, use.kind, use.keys, use.optional, use.init, use.container)
-            if anywhere in self._uses:
+            anywhere = use[:3] + use[4:]  # all but the path
+            if self._uses.setdefault(anywhere, use) is not use:
                 self._more[anywhere] = self._more.get(anywhere, 0) + 1
                 continue
-            self._uses[anywhere] = use
             self._size += len(use.path) + _size(use.keys)
             if len(self._uses) > MAX_USES:
                 raise LimitExceeded("uses of ConfigMaps and Secrets", MAX_USES)
@@ -132,6 +131,8 @@ class _Uses:
 
     def listed(self) -> tuple[Use, ...]:
         """List the uses in the order in which they were added."""
+        if not self._more:
+            return tuple(self._uses.values())
         return tuple(
             use._replace(path=f"{use.path} (and {more} more)")
             if (more := self._more.get(anywhere))
@@ -141,9 +142,11 @@ class _Uses:
 
 
 def _size(keys: Keys) -> int:
-    if not keys.names and not keys.hidden:
-        return 0
-    return sum(len(name) + 1 for names in (keys.names or (), keys.hidden) for name in names)
+    size = 0
+    for names in (keys.names, keys.hidden):
+        if names:
+            size += sum(map(len, names)) + len(names)
+    return size
 
 
 # -- credentials -----------------------------------------------------------------------------

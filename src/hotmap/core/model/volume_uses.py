@@ -68,7 +68,7 @@ class MountableVolume:
     def __init__(self, volume: Volume, namespace: str) -> None:
         self.name = printable(volume.name, LONGEST_NAME)
         #: The files of its sources, each once.
-        self.projected: Sequence[_Projected] = list(dict.fromkeys(_projected(volume, namespace)))
+        self.projected: Collection[_Projected] = dict.fromkeys(_projected(volume, namespace))
         #: The SecretProviderClass that fills it, if any.
         self.provider = _provider(volume, namespace)
 
@@ -98,23 +98,31 @@ def volume_sources(volume: Volume, namespace: str) -> Iterator[ObjectKey]:
 
 
 def _projected(volume: Volume, namespace: str) -> Iterator[_Projected]:
-    parts: list[tuple[str, str, Sequence[KeyToPath] | None, bool | None]] = []
-    if config_map := volume.config_map:
-        parts.append(("ConfigMap", config_map.name, config_map.items, config_map.optional))
+    if part := volume.config_map:
+        source = source_key("ConfigMap", namespace, part.name)
+        yield _with_items(source, part.items, part.optional)
     if secret := volume.secret:
-        parts.append(("Secret", secret.secret_name, secret.items, secret.optional))
+        source = source_key("Secret", namespace, secret.secret_name)
+        yield _with_items(source, secret.items, secret.optional)
     for projection in (volume.projected.sources or ()) if volume.projected else ():
-        for kind, source in (("ConfigMap", projection.config_map), ("Secret", projection.secret)):
-            if source is not None:
-                parts.append((kind, source.name, source.items, source.optional))
-    for kind, name, items, optional in parts:
-        named = [(item.path, printable(item.key, LONGEST_NAME)) for item in items or ()]
-        yield _Projected(
-            source_key(kind, namespace, name),
-            share_keys(Keys(frozenset(key for _, key in named))) if named else EVERY_KEY,
-            tuple((posixpath.normpath(path) + "/", key) for path, key in named) or None,
-            bool(optional),
-        )
+        for kind, each in (("ConfigMap", projection.config_map), ("Secret", projection.secret)):
+            if each is not None:
+                source = source_key(kind, namespace, each.name)
+                yield _with_items(source, each.items, each.optional)
+
+
+def _with_items(
+    source: ObjectKey, items: Sequence[KeyToPath] | None, optional: bool | None
+) -> _Projected:
+    if not items:
+        return _Projected(source, EVERY_KEY, None, bool(optional))
+    named = [(item.path, printable(item.key, LONGEST_NAME)) for item in items]
+    return _Projected(
+        source,
+        share_keys(Keys(frozenset([key for _, key in named]))),
+        tuple([(posixpath.normpath(path) + "/", key) for path, key in named]),
+        bool(optional),
+    )
 
 
 def mount_uses(
