@@ -96,11 +96,13 @@ def known_annotations(
         for name, value in annotations.items()
         if name in known
     }
+    if len(kept) == len(annotations):
+        return kept
     misspelled = [
         name
         for name in annotations
-        if name not in known
-        and (name.startswith("hotmap.dev/") or "reloader.stakater.com/" in name)
+        if (name.startswith("hotmap.dev/") or "reloader.stakater.com/" in name)
+        and name not in known
     ]
     return kept | dict.fromkeys(sorted(misspelled)[:_MISSPELLED], "") if misspelled else kept
 

@@ -370,7 +370,9 @@ def _read_template(
     except LimitExceeded as error:
         return _TemplateFacts(over_budget=str(error))
     keeps_traces = dialect.writing is not Writing.REVISION or dialect.compares
-    has_agent = any(AGENT in (item.annotations or {}) for item in (template.metadata, metadata))
+    has_agent = AGENT in (template.metadata.annotations or ()) or AGENT in (
+        metadata.annotations or ()
+    )
     return _TemplateFacts(
         uses=uses,
         traces=find_traces(template, namespace) if keeps_traces else None,

@@ -82,17 +82,20 @@ def check_pod_spec(spec: PodSpec) -> None:
         variables += len(container.env or ()) + len(container.env_from or ())
         mounts += len(container.volume_mounts or ())
     for volume in volumes:
-        projections += _projections(volume)
-    for what, found, limit in (
-        ("containers", len(containers), MAX_CONTAINERS),
-        ("environment variables", variables, MAX_VARIABLES),
-        ("volumes", len(volumes), MAX_VOLUMES),
-        ("volume mounts", mounts, MAX_MOUNTS),
-        ("projected sources and items", projections, MAX_PROJECTIONS),
-        ("imagePullSecrets", len(spec.image_pull_secrets or ()), MAX_USES),
-    ):
-        if found > limit:
-            raise LimitExceeded(what, limit, found)
+        if volume.config_map or volume.secret or volume.projected:
+            projections += _projections(volume)
+    secrets = len(spec.image_pull_secrets or ())
+    _check("containers", len(containers), MAX_CONTAINERS)
+    _check("environment variables", variables, MAX_VARIABLES)
+    _check("volumes", len(volumes), MAX_VOLUMES)
+    _check("volume mounts", mounts, MAX_MOUNTS)
+    _check("projected sources and items", projections, MAX_PROJECTIONS)
+    _check("imagePullSecrets", secrets, MAX_USES)
+
+
+def _check(what: str, count: int, limit: int) -> None:
+    if count > limit:
+        raise LimitExceeded(what, limit, count)
 
 
 def _projections(volume: Volume) -> int:

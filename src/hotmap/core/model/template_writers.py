@@ -59,18 +59,20 @@ def find_writers(metadata: ObjectMeta) -> TemplateWriters:
     """
     found = TemplateWriters()
     for entry in metadata.managed_fields or ():
-        at = parse_time(entry.time)
-        if entry.subresource or at is None:
+        if entry.subresource:
             continue
         fields = bytes(entry.fields_v1)
+        has_revision, has_template = _REVISION_FIELD in fields, _TEMPLATE_FIELD in fields
+        if not (has_revision or has_template) or (at := parse_time(entry.time)) is None:
+            continue
         manager = sys.intern(printable(entry.manager, LONGEST_MANAGER))
-        if _REVISION_FIELD in fields:
+        if has_revision:
             found = found._replace(revision_owner=manager)
             if manager == FIELD_MANAGER:
                 found = found._replace(revision_at=max(at, found.revision_at or 0.0))
-        if manager == RELOADER and _TEMPLATE_FIELD in fields:
+        if manager == RELOADER and has_template:
             found = found._replace(reloaded_at=max(at, found.reloaded_at or 0.0))
-        if manager != FIELD_MANAGER and _TEMPLATE_FIELD in fields and at >= found.last_at:
+        if manager != FIELD_MANAGER and has_template and at >= found.last_at:
             found = found._replace(last=manager, last_at=at)
     return found
 
