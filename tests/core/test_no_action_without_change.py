@@ -71,7 +71,8 @@ def consumer_of(template: PodTemplate, generation: int = 1) -> Consumer:
     """Make a Deployment of a drawn template."""
     item = workload(generation=generation)
     spec = msgspec.structs.replace(item.spec, template=template)
-    return consumer_from_workload("Deployment", msgspec.structs.replace(item, spec=spec))
+    encoded = msgspec.Raw(msgspec.json.encode(spec))
+    return consumer_from_workload("Deployment", msgspec.structs.replace(item, encoded_spec=encoded))
 
 
 def decided(

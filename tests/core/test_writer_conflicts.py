@@ -47,7 +47,9 @@ def web(
         msgspec.structs.replace(
             item,
             metadata=msgspec.structs.replace(item.metadata, managed_fields=managed),
-            spec=msgspec.structs.replace(item.spec, template=template),
+            encoded_spec=msgspec.Raw(
+                msgspec.json.encode(msgspec.structs.replace(item.spec, template=template))
+            ),
         ),
     )
 
