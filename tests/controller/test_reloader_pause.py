@@ -186,7 +186,7 @@ async def test_person_may_resume_before_the_end(world: World) -> None:
     assert await world.messages("Resumed") == []
 
 
-async def test_person_may_resume_and_pause_while_nobody_leads(world: World) -> None:
+async def test_person_may_resume_and_pause_without_a_leader(world: World) -> None:
     """The owner of the field tells whose pause it is, although the annotation is still there."""
     await set_up(world)
     async with controller(world) as running:

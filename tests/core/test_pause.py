@@ -195,7 +195,7 @@ def actions(decision: Decision) -> list[str]:
         ),
         pytest.param({"changed": False}, [], None, "unchanged", id="no change"),
         pytest.param(
-            {"paused": True}, ["rollout"], None, "Deployment is resumed", id="paused by a person"
+            {"paused": True}, ["rollout"], None, "Deployment is resumed", id="paused by a user"
         ),
         pytest.param(
             {"paused": True, "at": "1970-01-01T00:15:00Z"},
@@ -236,7 +236,7 @@ def actions(decision: Decision) -> list[str]:
             ["rollout"],
             None,
             "Deployment is resumed",
-            id="paused by a person after our pause",
+            id="paused by a user after our pause",
         ),
         pytest.param(
             {"at": AT}, ["end pause"], None, "resumed by another writer", id="resumed by a person"
@@ -313,6 +313,16 @@ def test_pause_is_decided(
     assert reason in decision.plan.reason
 
 
+def test_deployment_without_pods_is_not_paused() -> None:
+    """Its template is marked, which replaces nothing; a pause would only delay later rollouts."""
+    dialect = DialectSettings(pauses=True, writing=Writing.ENV_VARS)
+    item = workload(ENV, annotations={**AUTO, PERIOD: "5m"}, replicas=0)
+    who = msgspec.structs.replace(consumer_from_workload("Deployment", item, dialect), pods=0)
+    policy = read_policy(who, defaults=Defaults(dialect=dialect))
+    assert policy.pauses
+    assert actions(decide(snapshot(who, AFTER, record=recorded(who), policy=policy))) == ["rollout"]
+
+
 def test_further_changes_while_paused_are_not_limited() -> None:
     """They replace no pods, so they neither count as rollouts nor wait for one."""
     first = decide(decided().snapshot._replace(flap_limit=1))
@@ -346,8 +356,7 @@ def test_pause_and_template_are_one_patch(writing: Writing) -> None:
     stamps = (Stamp(ObjectKey("ConfigMap", "shop", "app"), "0123"),)
     patch = template_patch(who, "r", writing=writing, stamps=stamps, distinct=True, now=600.9)
     paused = pause_in(patch, PAUSED_AT, now=600.9)
-    assert isinstance(patch.body, dict)
-    assert isinstance(paused.body, dict)
+    assert isinstance(paused.body, dict) and isinstance(patch.body, dict)
     assert paused.body["metadata"]["resourceVersion"] == who.resource_version
     assert paused.body["metadata"]["annotations"] == {PAUSED_AT: AT}
     assert paused.body["spec"] == {**patch.body["spec"], "paused": True}
@@ -355,7 +364,7 @@ def test_pause_and_template_are_one_patch(writing: Writing) -> None:
 
 
 def test_end_of_a_pause_is_one_patch() -> None:
-    """The annotation goes with it, so that a later pause by a user is theirs."""
+    """The annotation goes with it, so that a later pause of a user is theirs."""
     who = deployment(ENV)
     metadata = {
         "uid": who.uid,

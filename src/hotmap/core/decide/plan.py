@@ -191,7 +191,7 @@ def _choose(
     rollout = Action(
         ActionType.ROLLOUT,
         distinct=assessment.distinct,
-        pauses=policy.pauses and not consumer.paused,
+        pauses=policy.pauses and not consumer.paused and not consumer.has_no_pods,
         stamps=() if policy.writing is Writing.REVISION else _stamps(assessment),
     )
     return (rollout,), _rollout_outcome(consumer, policy) + ("" if consumer.has_no_pods else why)
