@@ -147,6 +147,47 @@ def test_values_of_reloader_set_their_flags() -> None:
     ]
 
 
+def variables(*values: str) -> dict[str, Any]:
+    """Return the environment of the controller: values, or where they are from."""
+    entries = container(render_objects(*values))["env"]
+    return {entry["name"]: entry.get("value") or entry["valueFrom"] for entry in entries}
+
+
+def test_metrics_by_namespace_are_enabled_by_their_variable() -> None:
+    """With Reloader's defaults alone, which is said where they do not hold."""
+    name = "METRICS_COUNT_BY_NAMESPACE"
+    assert variables("--set=reloader.enableMetricsByNamespace=true")[name] == "enabled"
+    assert name not in variables("--set=reloader.enableMetricsByNamespace=false")
+    assert name not in variables("--set=enableMetricsByNamespace=true")
+    assert ignored("--set=enableMetricsByNamespace=true") == [
+        "enableMetricsByNamespace: Reloader's metrics exist with reloaderCompat"
+    ]
+
+
+def test_alerts_are_set_by_the_variables_of_reloader(tmp_path: Path) -> None:
+    """As its values file has them: in the open, in a Secret of the release, in an existing one."""
+    values = {
+        "reloader": {
+            "deployment": {
+                "env": {
+                    "open": {"ALERT_ON_RELOAD": True, "ALERT_SINK": "slack"},
+                    "secret": {"ALERT_ADDITIONAL_INFO": "one"},
+                    "existing": {"chat": {"ALERT_WEBHOOK_URL": "url"}},
+                }
+            }
+        }
+    }
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump(values))
+    found = variables(f"--values={path}")
+    assert (found["ALERT_ON_RELOAD"], found["ALERT_SINK"]) == ("true", "slack")
+    assert found["ALERT_WEBHOOK_URL"] == {"secretKeyRef": {"name": "chat", "key": "url"}}
+    assert found["ALERT_ADDITIONAL_INFO"] == {
+        "secretKeyRef": {"name": "hotmap-env", "key": "ALERT_ADDITIONAL_INFO"}
+    }
+    assert ignored(f"--values={path}") == []
+
+
 def test_values_of_hotmap_set_their_flags() -> None:
     """Numbers, durations and further arguments."""
     assert arguments(
@@ -385,7 +426,7 @@ def test_what_has_no_effect_is_named() -> None:
     """Each value of Reloader that hotmap does not have, and each unknown one."""
     assert ignored(
         "--set=reloader.enablePProf=true,reloader.isOpenshift=true,reloader.frobnicate=1",
-        "--set=reloader.enableMetricsByNamespace=true,reloader.enableCSIIntegration=true",
+        "--set=reloader.enableCSIIntegration=true",
         "--set=reloader.deployment.gomaxprocsOverride=1,reloader.deployment.other=1",
         "--set=reloader.deployment.image.tag=v1,reloader.legacy.rbac=true,image.tag=v1.0.0",
         "--set=kubernetes.host=https://a,reloader.custom_annotations.other=a/b",
@@ -399,7 +440,6 @@ def test_what_has_no_effect_is_named() -> None:
         "reloader.deployment.image: set image.repository and image.tag to hotmap's",
         "reloader.deployment.other: unknown",
         "reloader.enableCSIIntegration: SecretProviderClasses are not followed yet",
-        "reloader.enableMetricsByNamespace: no metric has a label per namespace",
         "reloader.enablePProf: there are no debug endpoints",
         "reloader.frobnicate: unknown",
         "reloader.isOpenshift: DeploymentConfigs are not served",

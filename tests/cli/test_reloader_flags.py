@@ -13,6 +13,7 @@ from hotmap.cli.main import hotmap
 from hotmap.cli.options import declared, flag_name
 from hotmap.cli.reloader_flags import ReloaderFlags
 from hotmap.cli.reloader_settings import ReloaderSettings, read_reloader_flags
+from hotmap.controller.settings import ReloaderSurface
 from hotmap.core.errors import SettingsError
 from hotmap.core.policy.policy import OnChange
 from hotmap.core.reloader.annotations import DialectSettings, Names, Writing
@@ -52,7 +53,22 @@ def test_compat_gives_reloaders_defaults() -> None:
         webhooks=ReloaderSettings().webhooks._replace(on_create=False, on_delete=False),
         listen=":9090",
         leader_elect=False,
+        surface=ReloaderSurface(),
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "counts", "warnings"),
+    [("enabled", True, 0), ("disabled", False, 0), ("", False, 0), ("true", False, 1)],
+)
+def test_metrics_are_counted_by_namespace_on_request(
+    text: str, counts: bool, warnings: int
+) -> None:
+    """Only `enabled` counts, as for Reloader; another word is a warning."""
+    settings = read("--reloader-compat", METRICS_COUNT_BY_NAMESPACE=text)
+    assert settings.surface is not None
+    assert settings.surface.counts_by_namespace is counts
+    assert len(settings.warnings) == warnings
 
 
 def test_webhook_reports_deletions_only_on_request() -> None:
@@ -304,6 +320,7 @@ def test_webhook_url_disables_actions() -> None:
         (("--enable-csi-integration=true",), {}),
         ((), {"RELOADER_NAMESPACE": "reloader"}),
         ((), {"METRICS_COUNT_BY_NAMESPACE": "enabled"}),
+        ((), {"METRICS_COUNT_BY_NAMESPACE": "true"}),
     ],
 )
 def test_flag_without_effect_gives_one_warning(

@@ -7,7 +7,9 @@ from collections import Counter
 from hotmap.controller.report.consumer_states import ConsumerStateStatistics
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.metrics import Metrics, MetricSources
+from hotmap.controller.settings import ReloaderSurface
 from hotmap.controller.storage.records import Records
+from hotmap.core.model.objects import ObjectKey
 from hotmap.core.status.consumer import State
 from hotmap.core.status.stage import PodState
 from hotmap.kube.client import Client
@@ -18,8 +20,11 @@ from hotmap.kube.workqueue import WorkQueueStatistics
 __all__ = ["controller_metrics"]
 
 
-def controller_metrics() -> str:
-    """Render the metrics of a leader that has done something of everything."""
+def controller_metrics(reloader: ReloaderSurface | None = None) -> str:
+    """Render the metrics of a leader that has done something of everything.
+
+    `reloader`: under Reloader's names, too.
+    """
     client = Client(ClusterConfig("https://localhost", "a test", BearerToken()))
     client._transport.answers["GET", "200"] += 1
     log = DecisionLog(wall_clock=lambda: 0.0)
@@ -40,9 +45,11 @@ def controller_metrics() -> str:
             pending_jobs=lambda: 0,
             task_restarts=lambda: Counter({"records": 1}),
             alerts=lambda: {"sent": 1},
-        )
+        ),
+        reloader,
     )
-    metrics.observe_delay(0.5)
+    for succeeded in (True, False):
+        metrics.record_rollout(ObjectKey("Deployment", "shop", "web"), succeeded, 0.5)
     metrics.observe_loop_lag(0.001)
     return metrics.render().decode()
 

@@ -12,11 +12,15 @@ from pathlib import Path
 import click
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 from tests.monitoring.exposition import controller_metrics
 from tests.support.requires import requires
 from tools.generate_dashboard import DASHBOARD, ROWS, rendered_dashboard
 
 from hotmap.cli.main import hotmap
+from hotmap.controller.report.reloader_metrics import OTHER_NAMESPACES, ReloaderMetrics
+from hotmap.controller.settings import ReloaderSurface
+from hotmap.core.model.objects import ObjectKey
 
 ROOT = Path(__file__).parents[2]
 ALERTS = ROOT / "charts" / "hotmap" / "files" / "monitoring" / "alerts.yaml"
@@ -49,10 +53,69 @@ def exposed() -> tuple[set[str], dict[str, set[str]]]:
     return {*labels, *types}, labels
 
 
-def test_promtool_finds_nothing_in_the_metrics() -> None:
+@pytest.mark.parametrize(
+    "reloader", [None, ReloaderSurface(counts_by_namespace=True)], ids=["", "compat"]
+)
+def test_promtool_finds_nothing_in_the_metrics(reloader: ReloaderSurface | None) -> None:
     """Units, suffixes, help texts."""
-    page = "\n".join(line for line in controller_metrics().splitlines() if "_created" not in line)
+    text = controller_metrics(reloader)
+    page = "\n".join(line for line in text.splitlines() if "_created" not in line)
     assert promtool("check", "metrics", stdin=page + "\n") == ""
+
+
+@pytest.mark.parametrize("by_namespace", [False, True])
+def test_metrics_of_reloader_are_beside_hotmaps(by_namespace: bool) -> None:
+    """With its names and labels; the count by namespace on request."""
+    text = controller_metrics(ReloaderSurface(counts_by_namespace=by_namespace))
+    grouped = "reloader_reload_executed_total_by_namespace"
+    assert [line for line in text.splitlines() if line.startswith("reloader_reload")] == [
+        'reloader_reload_executed_total{success="true"} 1.0',
+        'reloader_reload_executed_total{success="false"} 1.0',
+        *(
+            f'{grouped}{{namespace="shop",success="{success}"}} 1.0'
+            for success in ("true", "false")
+            if by_namespace
+        ),
+    ]
+    types = dict(re.findall(r"^# TYPE ((?:reloader|rest_client)_\w+) (\w+)$", text, re.MULTILINE))
+    types = {name: kind for name, kind in types.items() if not name.endswith("_created")}
+    assert types == {
+        "reloader_reload_executed_total": "counter",
+        **({grouped: "untyped"} if by_namespace else {}),
+        "reloader_action_total": "counter",
+        "reloader_action_latency_seconds": "histogram",
+        "reloader_reconcile_total": "counter",
+        "reloader_workqueue_depth": "gauge",
+        "reloader_workqueue_adds_total": "counter",
+        "reloader_retries_total": "counter",
+        "rest_client_requests_total": "counter",
+    }
+    assert "hotmap_change_to_rollout_seconds_count 1.0" in text
+    assert 'rest_client_requests_total{code="200",host="localhost",method="GET"}' in text
+
+
+def test_metrics_of_reloader_are_off_by_default() -> None:
+    """hotmap has its own."""
+    assert not re.search(r"^(reloader|rest_client)_", controller_metrics(), re.MULTILINE)
+
+
+def test_namespaces_in_metrics_are_bounded() -> None:
+    """Beyond 1,000 they share a series, so that a cluster cannot grow the page without end."""
+    registry = CollectorRegistry()
+    metrics = ReloaderMetrics(registry, by_namespace=True, host="", answers=dict, queues=dict)
+    for number in range(1500):
+        metrics.record_rollout(ObjectKey("Deployment", f"n{number}", "web"), succeeded=True)
+    metrics.record_rollout(ObjectKey("Deployment", "n7", "web"), succeeded=True)
+    name = "reloader_reload_executed_total_by_namespace"
+    counts = {
+        sample.labels["namespace"]: sample.value
+        for family in registry.collect()
+        for sample in family.samples
+        if sample.name == name
+    }
+    assert len(counts) == 1001
+    assert counts["n7"] == 2
+    assert counts[OTHER_NAMESPACES] == 500
 
 
 def test_no_label_is_unbounded() -> None:

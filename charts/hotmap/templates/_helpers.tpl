@@ -234,7 +234,12 @@ pauseTime: pause-deployment-time-annotation
   valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
 - name: POD_NAME
   valueFrom: {fieldRef: {fieldPath: metadata.name}}
-{{- $env := (fromJson (include "hotmap.settings" .)).deployment.env | default dict }}
+{{- $settings := fromJson (include "hotmap.settings" .) }}
+{{- $env := $settings.deployment.env | default dict }}
+{{- if and $settings.enableMetricsByNamespace (include "hotmap.compat" .) }}
+- name: METRICS_COUNT_BY_NAMESPACE
+  value: enabled
+{{- end }}
 {{- range $name, $value := $env.open }}
 - name: {{ $name }}
   value: {{ $value | toString | quote }}
@@ -274,8 +279,7 @@ pauseTime: pause-deployment-time-annotation
 {{- $reasons := dict
     "isOpenshift" "DeploymentConfigs are not served"
     "enablePProf" "there are no debug endpoints"
-    "enableCSIIntegration" "SecretProviderClasses are not followed yet"
-    "enableMetricsByNamespace" "no metric has a label per namespace" -}}
+    "enableCSIIntegration" "SecretProviderClasses are not followed yet" -}}
 {{- range $name, $reason := $reasons -}}
 {{- if get $settings $name -}}{{- $ignored = append $ignored (printf "reloader.%s: %s" $name $reason) -}}{{- end -}}
 {{- end -}}
@@ -285,6 +289,9 @@ pauseTime: pause-deployment-time-annotation
 {{- $budget := $settings.podDisruptionBudget -}}
 {{- if not (or (kindIs "invalid" $budget.minAvailable) (kindIs "invalid" $budget.maxUnavailable)) -}}
 {{- $ignored = append $ignored "podDisruptionBudget.maxUnavailable: minAvailable is set" -}}
+{{- end -}}
+{{- if and $settings.enableMetricsByNamespace (not (include "hotmap.compat" .)) -}}
+{{- $ignored = append $ignored "enableMetricsByNamespace: Reloader's metrics exist with reloaderCompat" -}}
 {{- end -}}
 {{- if ($settings.legacy | default dict).rbac -}}
 {{- $ignored = append $ignored "reloader.legacy.rbac: rbac.authorization.k8s.io/v1 is used" -}}

@@ -98,6 +98,7 @@ def _controller_settings(flags: ControllerFlags, compat: ReloaderSettings) -> Se
         workers=default.workers if flags.workers is None else flags.workers,
         flap_limit=default.flap_limit if flags.flap_limit is None else flags.flap_limit,
         pod_checks=default.pod_checks._replace(rate=rate),
+        reloader=compat.surface,
         identity=_identity(elect),
         warns_of_leader=elect is False,
         patient=_POD_NAMESPACE.exists(),
@@ -155,6 +156,7 @@ def _in_shadow(settings: Settings) -> Settings:
     return settings._replace(
         defaults=settings.defaults._replace(dialect=dialect, catch_up=False),
         webhooks=WebhookSettings(),
+        reloader=None,
         identity="",
         warns_of_leader=False,
         shadow=True,

@@ -17,7 +17,7 @@ from hotmap.cli.alert_settings import read_url
 from hotmap.cli.controller_flags import ControllerFlags
 from hotmap.cli.options import declared, flag_name, invalid_value
 from hotmap.cli.reloader_flags import RENAMED_ANNOTATIONS, ReloaderFlags
-from hotmap.controller.settings import WebhookSettings
+from hotmap.controller.settings import ReloaderSurface, WebhookSettings
 from hotmap.core.errors import SettingsError
 from hotmap.core.policy.policy import OnChange
 from hotmap.core.reloader.annotations import DialectSettings, Names, Writing
@@ -61,6 +61,8 @@ class ReloaderSettings(NamedTuple):
     log_level: int = logging.INFO
     #: `text` or `json`.
     log_format: str = "text"
+    #: None without --reloader-compat.
+    surface: ReloaderSurface | None = None
     #: Whether replicas elect a leader; None: not set.
     leader_elect: bool | None = None
     #: Warnings to log once: what is accepted without effect.
@@ -100,7 +102,14 @@ def read_reloader_flags(flags: ReloaderFlags, environment: Mapping[str, str]) ->
         log_level=values.word("log_level", _LEVELS, "info"),
         log_format=values.word("log_format", _FORMATS, "text"),
         leader_elect=_read_leader_elect(values, environment),
+        surface=_read_surface(environment) if compat else None,
         warnings=tuple(values.warnings),
+    )
+
+
+def _read_surface(environment: Mapping[str, str]) -> ReloaderSurface:
+    return ReloaderSurface(
+        counts_by_namespace=environment.get("METRICS_COUNT_BY_NAMESPACE") == "enabled"
     )
 
 
@@ -209,8 +218,14 @@ def _warn_of_ignored_settings(values: _Values, environment: Mapping[str, str]) -
         values.warnings.append(
             "RELOADER_NAMESPACE has no effect: the meta-info ConfigMap is not written yet"
         )
-    if environment.get("METRICS_COUNT_BY_NAMESPACE") == "enabled":
-        values.warnings.append("METRICS_COUNT_BY_NAMESPACE has no effect: not supported yet")
+    counts = environment.get("METRICS_COUNT_BY_NAMESPACE", "")
+    if counts == "enabled" and not values.flags.reloader_compat:
+        values.warnings.append("METRICS_COUNT_BY_NAMESPACE has no effect without --reloader-compat")
+    elif counts not in ("", "enabled", "disabled"):
+        values.warnings.append(
+            f"METRICS_COUNT_BY_NAMESPACE is {quote_short(counts)}, not enabled; not counting by "
+            "namespace"
+        )
 
 
 # -- values -----------------------------------------------------------------------------------

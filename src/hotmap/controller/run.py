@@ -325,7 +325,8 @@ class Controller:
                 pending_jobs=lambda: len(self._recreations),
                 task_restarts=lambda: self.supervisor.restarts,
                 alerts=self._alerts.outcomes,
-            )
+            ),
+            self._settings.reloader,
         )
 
     def _make_term(self) -> LeaderTerm:
@@ -336,7 +337,7 @@ class Controller:
             decision_log=self.decision_log,
             alert=self._shadow.record_own_rollout if self._shadow else self._alerts.rolled,
             found_changed=self._webhooks.source_found_changed,
-            observe_delay=self._metrics.observe_delay,
+            record_rollout=self._metrics.record_rollout,
         )
 
         def on_agents_notified(key: ObjectKey) -> None:

@@ -13,6 +13,7 @@ __all__ = [
     "AlertSettings",
     "AlertSink",
     "PodCheckSettings",
+    "ReloaderSurface",
     "Settings",
     "WebhookSettings",
 ]
@@ -85,6 +86,13 @@ class WebhookSettings(NamedTuple):
     alert: AlertSettings | None = None
 
 
+class ReloaderSurface(NamedTuple):
+    """What tools for Reloader read of it, besides the workloads."""
+
+    #: Count rollouts by namespace in the metrics with Reloader's names.
+    counts_by_namespace: bool = False
+
+
 class Settings(NamedTuple):
     """Settings of one controller process."""
 
@@ -112,6 +120,8 @@ class Settings(NamedTuple):
     identity: str = ""
     #: Without a name: whether a leader that exists is worth a warning.
     warns_of_leader: bool = False
+    #: None: metrics have hotmap's names only.
+    reloader: ReloaderSurface | None = None
     #: Decide and compare with a running Reloader, and write nothing.
     shadow: bool = False
     #: Wait for an unavailable API server at the start instead of failing at once.

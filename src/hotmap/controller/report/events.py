@@ -49,17 +49,18 @@ class EventReporter:
         decision_log: DecisionLog,
         alert: Callable[[Consumer, Sequence[ObjectKey], str], None],
         found_changed: Callable[[SourceSnapshot], None],
-        observe_delay: Callable[[float], None],
+        record_rollout: Callable[[ObjectKey, bool, float | None], None],
     ) -> None:
         """`alert` gets each rollout, with its sources and the reason.
 
-        `observe_delay` gets the seconds from a change to the write that starts new pods.
+        `record_rollout` gets each attempt to start new pods: the workload, whether it succeeded,
+        and the seconds since the change, None where that was not observed.
         """
         self._event = partial(write_consumer_event, recorder)
         self._decision_log = decision_log
         self._alert = alert
         self._found_changed = found_changed
-        self._observe_delay = observe_delay
+        self._record_rollout = record_rollout
 
     def forget(self, key: ObjectKey) -> None:
         """Drop the state of a deleted consumer."""
@@ -75,8 +76,10 @@ class EventReporter:
         """Report a decision that was carried out: log, Event, alert, conflicts."""
         consumer = decision.snapshot.consumer
         snapshot = decision.snapshot
-        if decision.starts_new_pods and (first := snapshot.first_observed) is not None:
-            self._observe_delay(snapshot.now - first)
+        if decision.starts_new_pods:
+            first = snapshot.first_observed
+            delay = None if first is None else snapshot.now - first
+            self._record_rollout(consumer.key, True, delay)
         self._decision_log.add(decision)
         self._write_event(decision)
         self._report_missing_sources(decision)
@@ -109,6 +112,8 @@ class EventReporter:
 
     def report_failure(self, decision: Decision, error: HotmapError) -> None:
         """Report a failed action once; it is retried with back-off."""
+        if decision.starts_new_pods:
+            self._record_rollout(decision.snapshot.consumer.key, False, None)
         outcome = f"failed; retrying: {error}"
         if self._decision_log.add(decision, outcome=outcome):
             message = f"{decision.plan.reason}; {outcome}"

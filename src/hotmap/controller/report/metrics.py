@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -15,9 +16,12 @@ from prometheus_client.registry import Collector
 
 from hotmap.controller.report.consumer_states import ConsumerStateStatistics
 from hotmap.controller.report.decision_log import DecisionLog
+from hotmap.controller.report.reloader_metrics import ReloaderMetrics
+from hotmap.controller.settings import ReloaderSurface
 from hotmap.controller.storage.record_shards import RecordShards, RecordShardsStatistics
 from hotmap.controller.storage.records import Records
 from hotmap.core.decide.conflicts import Kind
+from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
 from hotmap.kube.reflector import ReflectorStatistics
 from hotmap.kube.workqueue import WorkQueueStatistics
@@ -56,7 +60,8 @@ class MetricSources(NamedTuple):
 class Metrics:
     """All metrics of the controller."""
 
-    def __init__(self, sources: MetricSources) -> None:
+    def __init__(self, sources: MetricSources, reloader: ReloaderSurface | None = None) -> None:
+        """`reloader`: show metrics under Reloader's names, too."""
         self._registry = CollectorRegistry()
         self._delay = Histogram(
             "hotmap_change_to_rollout_seconds",
@@ -71,10 +76,17 @@ class Metrics:
             registry=self._registry,
         )
         self._registry.register(_StatisticsCollector(sources))
+        self._reloader = _reloader_metrics(sources, reloader, self._registry) if reloader else None
 
-    def observe_delay(self, seconds: float) -> None:
-        """Count one rollout that followed a change after some seconds."""
-        self._delay.observe(seconds)
+    def record_rollout(self, workload: ObjectKey, succeeded: bool, delay: float | None) -> None:
+        """Count an attempt to replace a workload's pods.
+
+        `delay` is the seconds since its change was observed; None: it was not.
+        """
+        if succeeded and delay is not None:
+            self._delay.observe(delay)
+        if self._reloader is not None:
+            self._reloader.record_rollout(workload, succeeded=succeeded, delay=delay)
 
     def observe_loop_lag(self, seconds: float) -> None:
         """Count one measurement of how late the event loop is."""
@@ -236,6 +248,18 @@ class _StatisticsCollector(Collector):
             answers.add_metric(list(labels), count)
         yield answers
         yield _counter("hotmap_api_retries", "Requests retried.", statistics.retries)
+
+
+def _reloader_metrics(
+    sources: MetricSources, settings: ReloaderSurface, registry: CollectorRegistry
+) -> ReloaderMetrics:
+    return ReloaderMetrics(
+        registry,
+        by_namespace=settings.counts_by_namespace,
+        host=urlsplit(sources.client.server).netloc,
+        answers=lambda: sources.client.statistics().answers,
+        queues=sources.queues,
+    )
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:
