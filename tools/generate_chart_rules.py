@@ -23,7 +23,7 @@ _ROLES = {
     "own": "controller/role.yaml",
 }
 #: The rules that a component adds.
-_COMPONENTS = ("argo-rollouts", "evict", "jobs")
+_COMPONENTS = ("argo-rollouts", "evict", "jobs", "reloader")
 
 
 def rendered_rules() -> dict[str, str]:
@@ -47,7 +47,8 @@ def _role_rules(path: str) -> list[Any]:
 
 
 def _component_rules(path: str) -> list[Any]:
-    (patch,) = yaml.safe_load((ROOT / "deploy" / path).read_text())["patches"]
+    patches = yaml.safe_load((ROOT / "deploy" / path).read_text())["patches"]
+    (patch,) = (patch for patch in patches if patch["target"]["kind"].endswith("Role"))
     return [operation["value"] for operation in yaml.safe_load(patch["patch"])]
 
 

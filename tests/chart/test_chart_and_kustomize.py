@@ -116,6 +116,21 @@ def test_permission_adds_the_rules_of_its_component(component: str, value: str, 
     assert found == plain
 
 
+@pytest.mark.parametrize("scope", ["true", "false"])
+def test_reloaders_defaults_add_what_its_component_adds(scope: str) -> None:
+    """The rules of the meta-info ConfigMap and the variables that ask for it."""
+    plain = render_objects(f"--set=watchGlobally={scope}")
+    found = render_objects(f"--set=watchGlobally={scope},reloaderCompat=true")
+    role = ("Role", "hotmap-own")
+    added = yaml.safe_load((CHART / "files" / "rules" / "reloader.yaml").read_text())
+    assert found[role]["rules"] == plain[role]["rules"] + added
+    path = ROOT / "deploy" / "components" / "reloader" / "kustomization.yaml"
+    _, deployment = yaml.safe_load(path.read_text())["patches"]
+    operations = yaml.safe_load(deployment["patch"])
+    (container,) = found["Deployment", "hotmap"]["spec"]["template"]["spec"]["containers"]
+    assert container["env"][2:] == [operation["value"] for operation in operations]
+
+
 def test_namespaced_rollouts_add_the_rule_of_their_component() -> None:
     """An administrator of a namespace cannot always grant it, so it is not there by default."""
     role = ("Role", "hotmap")

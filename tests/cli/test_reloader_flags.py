@@ -318,7 +318,6 @@ def test_webhook_url_disables_actions() -> None:
         (("--enable-pprof",), {}),
         (("--pprof-addr=:6060",), {}),
         (("--enable-csi-integration=true",), {}),
-        ((), {"RELOADER_NAMESPACE": "reloader"}),
         ((), {"METRICS_COUNT_BY_NAMESPACE": "enabled"}),
         ((), {"METRICS_COUNT_BY_NAMESPACE": "true"}),
     ],

@@ -14,7 +14,10 @@ import hotmap
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 VARIANTS = ["base", "ha", "namespaced"]
-COMPONENTS = sorted(path.name for path in (DEPLOY / "components").iterdir())
+#: Those that add rules to the role for everybody's objects.
+COMPONENTS = sorted(
+    path.name for path in (DEPLOY / "components").iterdir() if path.name != "reloader"
+)
 
 
 def objects(variant: str) -> dict[tuple[str, str], dict[str, Any]]:
@@ -50,6 +53,33 @@ def test_component_adds_its_rules_to_role_and_to_nothing_else(
     before = plain[kind, "hotmap"].pop("rules")
     assert rules[: len(before)] == before
     assert len(rules) > len(before)
+    assert found == plain
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_component_for_tools_of_reloader_changes_its_own_role_and_variables(
+    real_cluster: Cluster, tmp_path: Path, variant: str
+) -> None:
+    """The meta-info ConfigMap is an object of the controller's own."""
+    parts = os.path.relpath(DEPLOY, tmp_path)
+    (tmp_path / "kustomization.yaml").write_text(
+        f"resources: [{parts}/{variant}]\ncomponents: [{parts}/components/reloader]\n"
+    )
+    text = real_cluster.kubectl("kustomize", str(tmp_path))
+    found = {(item["kind"], item["metadata"]["name"]): item for item in yaml.safe_load_all(text)}
+    plain = objects(variant)
+    rules = found["Role", "hotmap-own"].pop("rules")
+    before = plain["Role", "hotmap-own"].pop("rules")
+    assert rules[: len(before)] == before
+    assert [rule["verbs"] for rule in rules[len(before) :]] == [["get", "update"], ["create"]]
+    pods = [item["Deployment", "hotmap"]["spec"]["template"]["spec"] for item in (found, plain)]
+    (variables, existing) = (pod["containers"][0].pop("env") for pod in pods)
+    assert variables[: len(existing)] == existing
+    assert [entry["name"] for entry in variables[len(existing) :]] == [
+        "RELOADER_NAMESPACE",
+        "RELOADER_DEPLOYMENT_NAME",
+    ]
     assert found == plain
 
 

@@ -14,6 +14,7 @@ from hotmap.controller.reconcile.job_recreation import PENDING_SECRET
 from hotmap.controller.run import LEASE
 from hotmap.controller.storage.keyring import KEY_SECRET
 from hotmap.core.model.state import SHARDS
+from hotmap.core.reloader.meta_info import META_INFO
 from hotmap.kube.resources import BY_KIND
 
 ROOT = Path(__file__).parents[2]
@@ -153,7 +154,10 @@ def listed_for(component: str) -> set[Right]:
     }
 
 
-COMPONENTS = sorted(path.name for path in (ROOT / "deploy" / "components").iterdir())
+#: Those that add rules to the role for everybody's objects.
+COMPONENTS = sorted(
+    path.name for path in (ROOT / "deploy" / "components").iterdir() if path.name != "reloader"
+)
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
@@ -164,6 +168,26 @@ def test_component_adds_its_documented_permissions(component: str) -> None:
     without = "namespaced.yaml" if component == "argo-rollouts" else "base.yaml"
     kind = "Role" if component == "argo-rollouts" else "ClusterRole"
     assert found.isdisjoint(granted(without, kind=kind, name="hotmap"))
+
+
+def test_component_reloader_grants_one_config_map_of_its_own() -> None:
+    """By its name, in the role for the controller's own objects; create cannot have one."""
+    path = ROOT / "deploy" / "components" / "reloader" / "kustomization.yaml"
+    role, _ = yaml.safe_load(path.read_text())["patches"]
+    assert role["target"]["name"] == "hotmap-own"
+    rules = [operation["value"] for operation in yaml.safe_load(role["patch"])]
+    assert rules == [
+        {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": [META_INFO],
+            "verbs": ["get", "update"],
+        },
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
+    ]
+    listed = {right._replace(name="") for right in listed_for("reloader")}
+    assert {right.verb for right in listed} == {"get", "update", "create"}
+    assert {right.resource for right in listed} == {"configmaps"}
 
 
 def test_default_roles_delete_and_create_no_user_objects() -> None:

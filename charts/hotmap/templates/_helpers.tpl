@@ -236,6 +236,12 @@ pauseTime: pause-deployment-time-annotation
   valueFrom: {fieldRef: {fieldPath: metadata.name}}
 {{- $settings := fromJson (include "hotmap.settings" .) }}
 {{- $env := $settings.deployment.env | default dict }}
+{{- if include "hotmap.compat" . }}
+- name: RELOADER_NAMESPACE
+  valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+- name: RELOADER_DEPLOYMENT_NAME
+  value: {{ include "hotmap.fullname" . }}
+{{- end }}
 {{- if and $settings.enableMetricsByNamespace (include "hotmap.compat" .) }}
 - name: METRICS_COUNT_BY_NAMESPACE
   value: enabled

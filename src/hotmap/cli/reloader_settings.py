@@ -214,10 +214,6 @@ def _warn_of_ignored_settings(values: _Values, environment: Mapping[str, str]) -
         )
     if values.boolean("enable_csi_integration"):
         values.warnings.append("--enable-csi-integration has no effect: not supported yet")
-    if environment.get("RELOADER_NAMESPACE"):
-        values.warnings.append(
-            "RELOADER_NAMESPACE has no effect: the meta-info ConfigMap is not written yet"
-        )
     counts = environment.get("METRICS_COUNT_BY_NAMESPACE", "")
     if counts == "enabled" and not values.flags.reloader_compat:
         values.warnings.append("METRICS_COUNT_BY_NAMESPACE has no effect without --reloader-compat")

@@ -44,6 +44,7 @@ from hotmap.controller.settings import Settings
 from hotmap.controller.shadow import Shadow, ShadowExecutor
 from hotmap.controller.startup import StartupRetry, wait_for_apiserver
 from hotmap.controller.storage.keyring import KeyringFollower, load_keyring, passing_keyring
+from hotmap.controller.storage.meta_info import write_meta_info
 from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.consistent_reads import ConsistentReader
@@ -289,11 +290,22 @@ class Controller:
                 async with term:
                     self._term = term
                     self._acting.set()
+                    self._start_meta_info()
                     await self._keys_changed.wait()
             finally:
                 self._acting.clear()
                 self._term = None
             await watching.renew()
+
+    def _start_meta_info(self) -> None:
+        """Write Reloader's ConfigMap about itself, in the background."""
+        surface = self._settings.reloader
+        if surface is not None and (wanted := surface.meta_info) is not None:
+            self._background.start(
+                "write meta-info",
+                lambda: write_meta_info(self._client, wanted, check_leading=self._check_leading),
+                may_return=True,
+            )
 
     def _use_keys(self, keys: tuple[FingerprintKey, ...]) -> None:
         self._keys = keys

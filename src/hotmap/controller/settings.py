@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from hotmap.core.decide.flap_breaker import LIMIT
@@ -12,6 +13,7 @@ __all__ = [
     "DEFAULT_NAMESPACE",
     "AlertSettings",
     "AlertSink",
+    "MetaInfo",
     "PodCheckSettings",
     "ReloaderSurface",
     "Settings",
@@ -86,11 +88,20 @@ class WebhookSettings(NamedTuple):
     alert: AlertSettings | None = None
 
 
+class MetaInfo(NamedTuple):
+    """Reloader's ConfigMap about itself."""
+
+    namespace: str
+    data: Mapping[str, str]
+
+
 class ReloaderSurface(NamedTuple):
     """What tools for Reloader read of it, besides the workloads."""
 
     #: Count rollouts by namespace in the metrics with Reloader's names.
     counts_by_namespace: bool = False
+    #: None: it is not written.
+    meta_info: MetaInfo | None = None
 
 
 class Settings(NamedTuple):
@@ -120,7 +131,7 @@ class Settings(NamedTuple):
     identity: str = ""
     #: Without a name: whether a leader that exists is worth a warning.
     warns_of_leader: bool = False
-    #: None: metrics have hotmap's names only.
+    #: None: nothing of it; metrics have hotmap's names only.
     reloader: ReloaderSurface | None = None
     #: Decide and compare with a running Reloader, and write nothing.
     shadow: bool = False
