@@ -126,4 +126,6 @@ async def test_stuck_stateful_set_names_pod_to_delete(backend: Backend, base: In
     assert [event["message"] for event in events["items"]] == [stuck["reason"]]
 
     base.cluster.kubectl(f"--namespace={backend.namespace}", "delete", "pod", "db-1")
+    # To wait ends at once while the state is stuck, which it is until the new pod is ready.
+    await reason(base, backend, "^(?!.*delete pod db-1)")
     await pods_started(base, backend)
