@@ -415,6 +415,31 @@ def test_empty_lists_and_repeated_names_are_allowed() -> None:
     assert render_objects(*(f"--set-json={name}=[]" for name in empty)) == render_objects()
 
 
+def test_labels_of_the_chart_cannot_be_replaced() -> None:
+    """Selectors and `hotmap status` find the pods by them."""
+    labels = {"app.kubernetes.io/name": "mine", "team": "a"}
+    values = f"--set-json={json.dumps({'deployment': {'labels': labels}, 'matchLabels': labels})}"
+    text = render("--set=enableHA=true", values)
+    assert "mine" not in text
+    deployment = render_objects(values)["Deployment", "hotmap"]
+    found = deployment["spec"]["template"]["metadata"]["labels"]
+    assert (found["app.kubernetes.io/name"], found["team"]) == ("hotmap", "a")
+    assert deployment["spec"]["selector"]["matchLabels"].items() <= found.items()
+    assert ignored(values) == [
+        "deployment.labels.app.kubernetes.io/name: the chart sets it",
+        "matchLabels.app.kubernetes.io/name: the chart sets it",
+    ]
+
+
+def test_label_at_two_places_is_written_once() -> None:
+    """A selector's label that is one of the Deployment's, too."""
+    values = "--set=deployment.labels.team=a,matchLabels.team=b"
+    text = render(values)
+    assert text.count("team: a") == 1
+    found = render_objects(values)["Deployment", "hotmap"]["spec"]["template"]["metadata"]["labels"]
+    assert found["team"] == "b"
+
+
 def test_reloaders_high_availability_with_one_replica_is_named() -> None:
     """Reloader accepts it, and so does its values file here."""
     assert ignored("--set=reloader.enableHA=true,reloader.deployment.replicas=1") == [

@@ -4,7 +4,15 @@ the same name at the top level. Output: JSON.
 */}}
 {{- define "hotmap.settings" -}}
 {{- include "hotmap.checkMaps" . -}}
-{{- include "hotmap.overlay" (list (omit .Values "reloader") (.Values.reloader | default dict)) -}}
+{{- $settings := fromJson (include "hotmap.overlay" (list (omit .Values "reloader") (.Values.reloader | default dict))) -}}
+{{- $_ := set $settings.deployment "labels" (include "hotmap.ownLabelsOmitted" $settings.deployment.labels | fromJson) -}}
+{{- $_ := set $settings "matchLabels" (include "hotmap.ownLabelsOmitted" $settings.matchLabels | fromJson) -}}
+{{- toJson $settings -}}
+{{- end -}}
+
+{{/* Labels without those that the chart sets: selectors, and `hotmap status`, find pods by them. */}}
+{{- define "hotmap.ownLabelsOmitted" -}}
+{{- omit (. | default dict) "app.kubernetes.io/name" "app.kubernetes.io/component" "app.kubernetes.io/instance" "app.kubernetes.io/version" "app.kubernetes.io/managed-by" "helm.sh/chart" | toJson -}}
 {{- end -}}
 
 {{/*
@@ -291,6 +299,14 @@ pauseTime: pause-deployment-time-annotation
 {{- end -}}
 {{- if and $given.enableHA (lt (include "hotmap.replicas" . | int) 2) -}}
 {{- $ignored = append $ignored (printf "reloader.enableHA: replicas is %s" (include "hotmap.replicas" .)) -}}
+{{- end -}}
+{{- $podLabels := mergeOverwrite (dict) (.Values.deployment.labels | default dict) (($given.deployment | default dict).labels | default dict) -}}
+{{- $matchLabels := mergeOverwrite (dict) (.Values.matchLabels | default dict) ($given.matchLabels | default dict) -}}
+{{- range $place, $labels := dict "deployment.labels" $podLabels "matchLabels" $matchLabels -}}
+{{- $effective := include "hotmap.ownLabelsOmitted" $labels | fromJson -}}
+{{- range $label, $_ := $labels -}}
+{{- if not (hasKey $effective $label) -}}{{- $ignored = append $ignored (printf "%s.%s: the chart sets it" $place $label) -}}{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- $budget := $settings.podDisruptionBudget -}}
 {{- if not (or (kindIs "invalid" $budget.minAvailable) (kindIs "invalid" $budget.maxUnavailable)) -}}
