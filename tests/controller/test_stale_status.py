@@ -133,6 +133,53 @@ async def test_consistent_query_costs_one_small_list_for_each_object(
     assert world.answers()["GET"] == before + pods + workload + source
 
 
+@pytest.fixture
+async def many_sources(world: World) -> AsyncIterator[Controller]:
+    """A controller that decides on no change, of a workload that imports 30 ConfigMaps."""
+    names = [f"part-{number}" for number in range(30)]
+    for name in names:
+        await world.config_map(name, LEVEL="info")
+    imported = [{"configMapRef": {"name": name, "optional": True}} for name in names]
+    main = {"name": "main", "image": "app:1", "envFrom": imported}
+    await world.workload(spec={"containers": [main]})
+    await world.pod("web-1", started=time.time() + 5)
+    controller = world.controller(settle=60, settle_max=60, pod_checks=SOON)
+    async with controller:
+        await world.quiet(controller)
+        yield controller
+
+
+async def test_consistent_query_reads_many_sources_by_one_list(
+    world: World, http: aiohttp.ClientSession, many_sources: Controller
+) -> None:
+    await until_current(world, http, many_sources, "workload=default/web")
+    before = world.answers()["GET"]
+    await get_states(http, many_sources, "workload=default/web&consistent=true")
+    pods, workload, sources = 1, 1, 1
+    assert world.answers()["GET"] == before + pods + workload + sources
+
+
+@pytest.mark.parametrize("change", ["edit", "delete"])
+async def test_one_of_many_sources_that_no_watch_has_delivered_is_seen(
+    world: World, http: aiohttp.ClientSession, many_sources: Controller, change: str
+) -> None:
+    await until_current(world, http, many_sources, "workload=default/web")
+    assert many_sources._reflectors is not None
+    await many_sources._reflectors.stop()
+    await world.config_map("unrelated", LEVEL="info")
+    if change == "edit":
+        await world.edit("part-7", LEVEL="debug")
+    else:
+        await world.delete("ConfigMap", "part-7")
+    url = f"http://127.0.0.1:{many_sources.port}/v1/status?workload=default/web&consistent=true"
+    async with http.get(url) as response:
+        (workload,) = (await response.json())["workloads"]
+    (source,) = (each for each in workload["sources"] if each["name"] == "part-7")
+    assert source["exists"] is (change == "edit")
+    if change == "edit":
+        assert workload["state"] == "waiting"
+
+
 async def test_overview_of_a_settling_change_is_not_current(
     world: World, http: aiohttp.ClientSession, settling: Controller
 ) -> None:

@@ -8,8 +8,8 @@ So versions are compared, which costs metadata alone, and what differs is read.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
-from collections.abc import Iterable
+from collections import OrderedDict, defaultdict
+from collections.abc import Awaitable, Iterable
 
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.reflectors import Reflectors
@@ -23,6 +23,11 @@ __all__ = ["ConsistentReader"]
 
 #: Requests at once, over all queries.
 _MAX_REQUESTS = 8
+
+#: The number of objects of one kind and namespace that are read one by one; and the number of
+#: objects of a namespace for which one LIST costs about as much as one such read.
+_MAX_SINGLE_READS = 8
+_OBJECTS_PER_READ = 50
 
 #: Objects that may differ in one namespace; with more of them the watch is broken.
 _MAX_DIFFERENT = 200
@@ -43,12 +48,25 @@ class ConsistentReader:
         self._left_out: OrderedDict[ObjectKey, str] = OrderedDict()
 
     async def read_objects(self, keys: Iterable[ObjectKey]) -> None:
-        """Bring some sources and consumers up to date; one small LIST for each.
+        """Bring some sources and consumers up to date.
+
+        One small LIST for each; many of one kind in a namespace by one LIST of that, if it is not
+        much larger.
 
         Raises:
             ApiError, Unreachable: as the client raises them.
         """
-        await asyncio.gather(*(self._read(key.kind, key.namespace, key.name) for key in keys))
+        names: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+        for key in keys:
+            names[key.kind, key.namespace].add(key.name)
+        reads: list[Awaitable[None]] = []
+        for (kind, namespace), wanted in names.items():
+            objects = len(self._known(kind, namespace))
+            if len(wanted) > _MAX_SINGLE_READS and objects <= _OBJECTS_PER_READ * len(wanted):
+                reads.append(self._read(kind, namespace, frozenset(wanted)))
+            else:
+                reads += (self._read(kind, namespace, frozenset((name,))) for name in wanted)
+        await asyncio.gather(*reads)
 
     async def read_sources(self, namespace: str) -> None:
         """Bring all sources of a namespace up to date.
@@ -72,11 +90,16 @@ class ConsistentReader:
             scopes = (namespace,) if scopes == (None,) or namespace in scopes else ()
         await asyncio.gather(*(self._read(kind, scope) for kind in kinds for scope in scopes))
 
-    async def _read(self, kind: str, namespace: str | None, name: str = "") -> None:
+    async def _read(
+        self, kind: str, namespace: str | None, names: frozenset[str] = frozenset()
+    ) -> None:
+        """Bring objects of a kind up to date: those of some names, or all."""
         selection = self._reflectors.selection(kind, namespace)
         if selection is None:
             return
-        fields = [selection.field_selector, f"metadata.name={name}" if name else ""]
+        fields = [selection.field_selector]
+        if len(names) == 1:
+            fields += (f"metadata.name={name}" for name in names)
         async with self._slots:
             versions = await list_versions(
                 self._client,
@@ -85,8 +108,12 @@ class ConsistentReader:
                 label_selector=selection.label_selector,
                 field_selector=",".join(filter(None, fields)),
             )
-        there = {ObjectKey(kind, version.namespace, version.name): version for version in versions}
-        known = self._known(kind, namespace, name)
+        there = {
+            ObjectKey(kind, version.namespace, version.name): version
+            for version in versions
+            if not names or version.name in names
+        }
+        known = self._known(kind, namespace, names)
         different = [key for key, item in there.items() if self._differs(key, item)]
         different += [key for key in known if key not in there]
         if len(different) > _MAX_DIFFERENT:
@@ -100,12 +127,14 @@ class ConsistentReader:
         while len(self._left_out) > _MAX_LEFT_OUT:
             self._left_out.popitem(last=False)
 
-    def _known(self, kind: str, namespace: str | None, name: str) -> list[ObjectKey]:
+    def _known(
+        self, kind: str, namespace: str | None, names: frozenset[str] = frozenset()
+    ) -> list[ObjectKey]:
         """List what the store has of what was asked for."""
         store = self._index.store(kind)
-        if name:
-            key = ObjectKey(kind, namespace or "", name)
-            return [key] if key in store else []
+        if names:
+            keys = (ObjectKey(kind, namespace or "", name) for name in sorted(names))
+            return [key for key in keys if key in store]
         if namespace is None:
             return store.keys()
         return store.keys_by_index("namespace", namespace)
