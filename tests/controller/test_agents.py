@@ -348,3 +348,22 @@ async def test_container_without_agent_is_not_proven_by_that_of_another(
         await wait_for_state(world, controller, state)
         body = await status(controller, "?workload=default/web")
         assert words in body["workloads"][0]["pods"][0]["loaded"]["reason"]
+
+
+async def test_proven_pod_is_not_nudged_again(world: World, agents: FakeAgents) -> None:
+    """Its kubelet has delivered the files; a pod that says nothing yet gets its second nudge."""
+    await followed(world, count=2)
+    proven, silent = [await a_pod(world, agents, f"web-{number}") for number in range(2)]
+    async with world.controller(pod_checks=QUICK) as controller:
+        await world.quiet(controller)
+        await edit(world, "size = 2")
+        proven.tell(await wait_for_nudge(world, "web-0"))
+        silent.tell(await wait_for_nudge(world, "web-1"), state="loading")
+
+        async def repeated() -> bool:
+            return (await world.target("web-1")).startswith("2/")
+
+        await world.until(repeated, "the other pod is nudged again")
+        silent.tell(await world.target("web-1"))
+        await wait_for_state(world, controller, "current")
+        assert (await world.target("web-0")).startswith("1/")

@@ -385,7 +385,7 @@ class Controller:
             records=self.records,
             is_behind=lambda key: is_behind(observer.snapshot(key)),
         )
-        pod_checker = self._make_pod_checker(observer, consumer_states)
+        pod_checker = self._make_pod_checker(observer, consumer_states, nudges)
         parts = TermParts(
             reconciler=Reconciler(
                 observer=observer,
@@ -420,7 +420,9 @@ class Controller:
             supervisor=self.supervisor,
         )
 
-    def _make_pod_checker(self, observer: Observer, consumer_states: ConsumerStates) -> PodChecker:
+    def _make_pod_checker(
+        self, observer: Observer, consumer_states: ConsumerStates, nudges: Nudges
+    ) -> PodChecker:
         return PodChecker(
             self._pod_reader,
             observer=observer,
@@ -431,6 +433,7 @@ class Controller:
                 is_busy=self._has_due_reconciles,
                 is_pending=self._is_pending,
                 reconcile=self._reconcile,
+                confirm_nudges=nudges.confirm,
             ),
         )
 

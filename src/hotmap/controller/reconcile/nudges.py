@@ -1,13 +1,14 @@
 """Nudges pods, and tracks which pods got which nudge and need another one.
 
 Whether a pod needs a nudge depends on its last one; each is sent twice: a pod sync that outruns the
-kubelet's own watch would leave the old files until the next periodic sync.
+kubelet's own watch would leave the old files until the next periodic sync. A pod whose agent has
+proven the content meanwhile needs no second one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -53,6 +54,10 @@ _STALLED_INTERVAL = 10.0
 _NUDGES_AT_ONCE = 32
 
 
+#: Lists of pods at once, over all consumers: each may take megabytes.
+_LISTS_AT_ONCE = 2
+
+
 class _Result(NamedTuple):
     """The result of nudging one pod."""
 
@@ -61,6 +66,15 @@ class _Result(NamedTuple):
     refusal: str = ""
     #: why it could not be nudged now
     failure: HotmapError | None = None
+
+
+class _Nudge(NamedTuple):
+    """The nudge of one pod."""
+
+    name: str
+    uid: str
+    #: The annotation's value.
+    value: str
 
 
 class Nudges:
@@ -87,6 +101,7 @@ class Nudges:
         self._on_agents_notified = on_agents_notified
         self._waves = waves
         self._slots = asyncio.Semaphore(_NUDGES_AT_ONCE)
+        self._lists = asyncio.Semaphore(_LISTS_AT_ONCE)
         #: The last nudge of a consumer's pods, and by uid the time of the second one.
         self._sent: dict[ObjectKey, Target] = {}
         self._second: dict[ObjectKey, dict[str, float]] = {}
@@ -113,6 +128,13 @@ class Nudges:
             return None
         self._second[key] = later
         return max(min(later.values()) - loop_time(), _AT_ONCE)
+
+    def confirm(self, key: ObjectKey, target: Target, uids: Iterable[str]) -> None:
+        """Cancel the second nudge of pods whose agents have proven the content of the first."""
+        sent = self._sent.get(key)
+        if sent is not None and sent.names_same_content(target):
+            for uid in uids:
+                self._second.get(key, {}).pop(uid, None)
 
     def waiting_restarts(self, key: ObjectKey) -> str:
         """Return why pods of a consumer wait to restart in place; "" when none does."""
@@ -145,7 +167,7 @@ class Nudges:
         self._waves.record_requests(key, target, sorted(told))
         left = {uid: at for uid, at in second.items() if uid not in due or uid in failures}
         wait = _STALLED_INTERVAL if self._waves.is_stalled(key) else _WAVE_INTERVAL
-        left |= dict.fromkeys(told, now + SECOND_NUDGE) | dict.fromkeys(held, now + wait)
+        left |= dict.fromkeys(told, loop_time() + SECOND_NUDGE) | dict.fromkeys(held, now + wait)
         self._second[key] = left
         for refusal in list(refusals.values())[:1]:
             self._report_refusal(consumer, refusal)
@@ -165,33 +187,40 @@ class Nudges:
         restarted, and the result of each request.
         """
         consumer, recorded = snapshot.consumer, snapshot.recorded_target
-        pods = [pod for pod in await list_pods(self._client, consumer) if can_be_nudged(pod)]
+        async with self._lists:
+            pods = [pod for pod in await list_pods(self._client, consumer) if can_be_nudged(pod)]
         new = {pod.metadata.uid for pod in pods if _holds_other(pod, target, recorded)}
         held = await self._waves.held_back(snapshot, target, pods, new)
         new -= held
         chosen = new | (set(again) - held)
         needing = [pod for pod in pods if pod.metadata.uid in chosen]
         before = recorded if snapshot.policy.agent is not None else None
-        nudges = (
-            self._nudge_pod(consumer, pod, target, before) for pod in _interleave_nodes(needing)
-        )
-        return new, held, await asyncio.gather(*nudges)
+        nudges = [_nudge(pod, target, before) for pod in _interleave_nodes(needing)]
+        del pods, needing  # they are large, and patching takes a while
+        return new, held, await self._send_all(consumer.key.namespace, nudges)
 
-    async def _nudge_pod(
-        self, consumer: Consumer, pod: Pod, target: Target, before: Target | None
-    ) -> _Result:
-        uid = pod.metadata.uid
-        told = read_target(pod)
-        value = _with_content_before(target, told, before)
-        value = value._replace(sequence=(told.sequence if told else 0) + 1)
-        body = {"metadata": {"uid": uid, "annotations": {TARGET: str(value)}}}
+    async def _send_all(self, namespace: str, nudges: Sequence[_Nudge]) -> list[_Result]:
+        """Send nudges by a few tasks, since there may be thousands of pods."""
+        results: list[_Result] = []
+        queue = iter(nudges)
+
+        async def send() -> None:
+            for nudge in queue:
+                results.append(await self._send_one(namespace, nudge))  # noqa: PERF401
+
+        await asyncio.gather(*(send() for _ in range(min(len(nudges), _NUDGES_AT_ONCE))))
+        return results
+
+    async def _send_one(self, namespace: str, nudge: _Nudge) -> _Result:
+        uid = nudge.uid
+        body = {"metadata": {"uid": uid, "annotations": {TARGET: nudge.value}}}
         async with self._slots:
             try:
                 self._check_leading()
                 await self._client.patch(
                     PODS,
-                    consumer.key.namespace,
-                    pod.metadata.name,
+                    namespace,
+                    nudge.name,
                     body,
                     type=msgspec.Raw,
                     attempts=1,  # the consumer is retried; others need not wait for it
@@ -201,7 +230,7 @@ class Nudges:
             except (Throttled, Unavailable, Unauthorized) as error:
                 return _Result(uid, failure=error)
             except ApiError as error:
-                named = f"Pod {consumer.key.namespace}/{pod.metadata.name}"
+                named = f"Pod {namespace}/{nudge.name}"
                 return _Result(uid, refusal=f"{named} refuses the nudge: {error}")
             except HotmapError as error:
                 return _Result(uid, failure=error)
@@ -211,6 +240,13 @@ class Nudges:
 def _holds_other(pod: Pod, target: Target, recorded: Target | None) -> bool:
     told = read_target(pod) or recorded
     return told is None or not told.names_same_content(target)
+
+
+def _nudge(pod: Pod, target: Target, before: Target | None) -> _Nudge:
+    told = read_target(pod)
+    value = _with_content_before(target, told, before)
+    value = value._replace(sequence=(told.sequence if told else 0) + 1)
+    return _Nudge(pod.metadata.name, pod.metadata.uid, str(value))
 
 
 def _with_content_before(target: Target, told: Target | None, before: Target | None) -> Target:

@@ -48,7 +48,9 @@ _REQUEST = "GET /v1/pod HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
 class AgentQuery(NamedTuple):
     """A pod whose agents are asked, and what their report is compared with."""
 
-    pod: Pod
+    uid: str
+    #: Or why they cannot be asked.
+    addresses: tuple[AgentAddress, ...] | str
     announcement: AgentAnnouncement
 
 
@@ -81,23 +83,26 @@ class AgentClient:
         `change` differs after each nudge with other content, which may be reverted later. Takes one
         time-out for each 64 pods that do not answer.
         """
-        reports = await asyncio.gather(
-            *(self._ask_once(query, desired, change) for query in queries)
-        )
-        return {
-            query.pod.metadata.uid: report for query, report in zip(queries, reports, strict=True)
-        }
+        reports: dict[str, AgentReport] = {}
+        queue = iter(queries)
+
+        async def ask() -> None:
+            for query in queue:
+                reports[query.uid] = await self._ask_once(query, desired, change)
+
+        await asyncio.gather(*(ask() for _ in range(min(len(queries), _MAX_REQUESTS))))
+        return reports
 
     async def _ask_once(
         self, query: AgentQuery, desired: DesiredContent, change: int
     ) -> AgentReport:
         """Return the final report of an agent about the same content, or query it."""
-        uid = query.pod.metadata.uid
+        uid = query.uid
         known = self._final.get(uid)
         if known is not None and (known.desired, known.change) == (desired, change):
             self._final.move_to_end(uid)
             return known.report
-        report = (await self._ask_pod(query.pod))._replace(at=query.announcement.now)
+        report = (await self._ask_pod(query.addresses))._replace(at=query.announcement.now)
         self._final.pop(uid, None)
         if is_final(report, query.announcement):
             self._final[uid] = _Final(desired, change, report)
@@ -105,9 +110,12 @@ class AgentClient:
                 self._final.popitem(last=False)
         return report
 
-    async def _ask_pod(self, pod: Pod) -> AgentReport:
+    def addresses(self, pod: Pod) -> tuple[AgentAddress, ...] | str:
+        """Find where the agents of a pod are asked, or say why they cannot be."""
+        return agent_addresses(pod, loopback=self._loopback)
+
+    async def _ask_pod(self, addresses: tuple[AgentAddress, ...] | str) -> AgentReport:
         """Ask all agents of a pod."""
-        addresses = agent_addresses(pod, loopback=self._loopback)
         if isinstance(addresses, str):
             return AgentReport(None, addresses)
         return merge_reports(await asyncio.gather(*map(self._ask_agent, addresses)))

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from heapq import heappop, heappush
 from math import inf
@@ -43,8 +43,9 @@ from hotmap.core.errors import ApiError, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck, Record
+from hotmap.core.patch.nudge import Target
 from hotmap.core.status.consumer import NO_PODS, ConsumerStatus, State, describe_agents
-from hotmap.core.status.stage import PodState
+from hotmap.core.status.stage import Confidence, PodState
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.recorder import Recorder
 
@@ -108,6 +109,8 @@ class PodCheckGate(NamedTuple):
     is_pending: Callable[[ObjectKey], bool]
     #: Schedules a reconcile of a consumer whose pods may have to be replaced.
     reconcile: Callable[[ObjectKey], None]
+    #: Gets the pods whose agents have proven the content that they were nudged with, by uid.
+    confirm_nudges: Callable[[ObjectKey, Target, Sequence[str]], None] = lambda *_: None
 
 
 class _Schedule:
@@ -323,6 +326,7 @@ class PodChecker:
             if self._gate.is_pending(key):
                 # Until a decision was made: see `schedule_check`.
                 self._agent_checks[key] = inf, checks
+                await self._confirm_nudges(key)
             elif not await self._check_agents(key, checks):
                 self._schedule_agent_check(
                     key, _AGENT_CHECK_PAUSES[min(checks, len(_AGENT_CHECK_PAUSES) - 1)], checks + 1
@@ -330,6 +334,19 @@ class PodChecker:
         except Exception:
             _log.exception("internal error checking pods", extra={"workload": str(key)})
             self._schedule_agent_check(key, _AGENT_CHECK_PAUSES[-1], checks)
+
+    async def _confirm_nudges(self, key: ObjectKey) -> None:
+        """Cancel second nudges that are not needed, while a decision on a consumer is to come.
+
+        The reports of agents are kept, so the check after the decision requests them no more.
+        """
+        snapshot = self._observer.snapshot(key)
+        if snapshot is None:
+            return
+        self.checks += 1
+        with suppress(ApiError, Unreachable):
+            result = await self._reader.check(snapshot)
+            self._gate.confirm_nudges(key, result.desired.target, _confirmed(result))
 
     async def _check_agents(self, key: ObjectKey, checks: int) -> bool:
         """Check one consumer; False: that failed, or a decision was made meanwhile."""
@@ -503,6 +520,7 @@ class PodChecker:
             key, Counter(proof.state for proof in result.pods) if result else {}
         )
         if result is not None:
+            self._gate.confirm_nudges(key, result.desired.target, _confirmed(result))
             self._report_agents(consumer, result)
         if status.is_reached:
             self._record_result(record, _RESULTS[state])
@@ -559,3 +577,16 @@ class PodChecker:
         level = logging.WARNING if type_ == "Warning" else logging.INFO
         _log.log(level, message, extra={"workload": str(consumer.key)})
         write_consumer_event(self._recorder, consumer, reason, message, type_=type_)
+
+
+def _confirmed(result: PodCheckResult) -> list[str]:
+    """List the pods that were nudged with the desired content, and have proven it."""
+    target = result.desired.target
+    return [
+        proof.pod.uid
+        for proof in result.pods
+        if proof.state is PodState.CURRENT
+        and proof.loaded.confidence is Confidence.PROVEN
+        and proof.pod.nudged is not None
+        and proof.pod.nudged.names_same_content(target)
+    ]

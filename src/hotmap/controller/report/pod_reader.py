@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hotmap.controller.report.agents import AgentClient, AgentQuery
@@ -31,6 +32,10 @@ from hotmap.kube.client import Client
 __all__ = ["PodCheckResult", "PodReader", "conclude_from_pods"]
 
 
+#: Lists of pods at once: each may take megabytes.
+_LISTS_AT_ONCE = 4
+
+
 class PodCheckResult(NamedTuple):
     """The result of one check of a consumer's pods."""
 
@@ -44,20 +49,31 @@ def conclude_from_pods(
     pods: Sequence[Pod],
     *,
     now: float,
-    desired: DesiredContent | None = None,
-    agents: Mapping[str, AgentReport] | None = None,
     stalled: bool = False,
     retried: bool = False,
 ) -> PodCheckResult:
-    """Determine which content the pods of a consumer have; see `PodReader.check`.
+    """Determine which content the pods of a consumer without agents have."""
+    reports = _Reports(desired_content(snapshot), observe_pods(snapshot.consumer, pods))
+    return _conclude(snapshot, reports, now=now, stalled=stalled, retried=retried)
 
-    `agents` has the reports of their agents about the `desired` content, by uid.
-    """
+
+class _Reports(NamedTuple):
+    """What is known of a consumer's pods: facts, and the reports of their agents."""
+
+    desired: DesiredContent
+    pods: tuple[ObservedPod, ...]
+    #: By uid; None: they have no agents.
+    agents: Mapping[str, AgentReport] | None = None
+
+
+def _conclude(
+    snapshot: Snapshot, reports: _Reports, *, now: float, stalled: bool, retried: bool
+) -> PodCheckResult:
     consumer, record = snapshot.consumer, snapshot.record
-    desired = desired or desired_content(snapshot)
+    desired, pods, agents = reports
     proofs = pod_proofs(
         desired,
-        _observe(snapshot, pods),
+        pods,
         now=now,
         template_current=has_current_template(snapshot),
         windows=record.windows if record else (),
@@ -99,6 +115,7 @@ class PodReader:
         self._client = client
         self._agents = agents
         self._payload_digests = payload_digests
+        self._lists = asyncio.Semaphore(_LISTS_AT_ONCE)
         #: How often the agents of a consumer were nudged with other content.
         self._changes: Counter[ObjectKey] = Counter()
 
@@ -111,10 +128,10 @@ class PodReader:
         self._changes.pop(key, None)
 
     async def read_restarts(
-        self, snapshot: Snapshot, pods: Sequence[Pod]
+        self, snapshot: Snapshot, pods: Iterable[Pod]
     ) -> Mapping[str, RestartProgress]:
         """Query the agents of pods for their restarts; by uid, without unknown ones."""
-        desired, reports = await self._ask_agents(snapshot, desired_content(snapshot), pods)
+        desired, _, reports = await self._ask_agents(snapshot, list(pods))
         progress_by_uid = {
             uid: restart_progress(each, desired.target) for uid, each in (reports or {}).items()
         }
@@ -132,39 +149,38 @@ class PodReader:
         Raises:
             ApiError, Unreachable: as the client raises them.
         """
-        pods = await list_pods(self._client, snapshot.consumer)
-        desired, agents = await self._ask_agents(snapshot, desired_content(snapshot), pods)
-        return conclude_from_pods(
-            snapshot,
-            pods,
-            desired=desired,
-            agents=agents,
-            now=self._client.server_time(),
-            stalled=stalled,
-            retried=retried,
-        )
+        async with self._lists:
+            pods = await list_pods(self._client, snapshot.consumer)
+        reports = await self._ask_agents(snapshot, pods)
+        now = self._client.server_time()
+        return _conclude(snapshot, reports, now=now, stalled=stalled, retried=retried)
 
-    async def _ask_agents(
-        self, snapshot: Snapshot, desired: DesiredContent, pods: Sequence[Pod]
-    ) -> tuple[DesiredContent, Mapping[str, AgentReport] | None]:
-        """Query the agents of pods, if there are any; return the queried content and the reports.
+    async def _ask_agents(self, snapshot: Snapshot, pods: list[Pod]) -> _Reports:
+        """Reduce pods to facts, and query their agents, if there are any.
 
-        Pods that read the content at their start are not queried.
+        Pods that read the content at their start are not queried. `pods` is emptied, since they are
+        large and queries take a while.
         """
-        consumer = snapshot.consumer
+        consumer, desired = snapshot.consumer, desired_content(snapshot)
+        observed = _observe(snapshot, pods)
         if not _has_agents(snapshot):
-            return desired, None
+            return _Reports(desired, observed)
         desired = with_volume_digests(desired, consumer, await self._payload_digests(consumer))
         now = self._client.server_time()
-        proofs = pod_proofs(desired, _observe(snapshot, pods), now=now, agents={})
-        announcements = {
-            proof.pod.uid: agent_announcement(desired, proof.pod, now)
-            for proof in proofs
+        unproven = {
+            proof.pod.uid: proof.pod
+            for proof in pod_proofs(desired, observed, now=now, agents={})
             if not proof.loaded.reached
         }
         queries = [
-            AgentQuery(pod, announcements[pod.metadata.uid])
+            AgentQuery(
+                pod.metadata.uid,
+                self._agents.addresses(pod),
+                agent_announcement(desired, unproven[pod.metadata.uid], now),
+            )
             for pod in pods
-            if pod.metadata.uid in announcements
+            if pod.metadata.uid in unproven
         ]
-        return desired, await self._agents.ask(queries, desired, change=self._changes[consumer.key])
+        pods.clear()
+        agents = await self._agents.ask(queries, desired, change=self._changes[consumer.key])
+        return _Reports(desired, observed, agents)
