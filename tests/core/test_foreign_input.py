@@ -218,7 +218,7 @@ def test_pod_templates_are_read(spec: dict[str, Any], writing: Writing) -> None:
             "template": {"metadata": {"annotations": {"hotmap.dev/agent": "port=1"}}, "spec": spec}
         },
     }
-    item = msgspec.convert(body, Workload)
+    item = msgspec.json.decode(msgspec.json.encode(body), type=Workload)
     who = consumer_from_workload("Deployment", item, DialectSettings(writing=writing))
     for use in who.uses:
         shown = (str(use.source), use.path, use.container, *(use.keys.names or ()))
