@@ -198,6 +198,21 @@ async def test_longer_silence_holds_once_everything_is_there(
     assert reflection.statistics().errors == 0
 
 
+async def test_page_that_is_much_too_large_is_not_read(
+    server: FaultServer, reflect: Reflect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked for again with a quarter of the objects, and none is missed."""
+    monkeypatch.setattr(reflector, "PAGE", 8)
+    monkeypatch.setattr(reflector, "LARGEST_RESPONSE", 1000)
+    for name in "abcdefgh":
+        server.truth.put(name, "x" * 100)
+    server.can_stream = False
+    async with reflect() as reflection:
+        await reflection.converged()
+    limits = [request.params["limit"] for request in server.requests if request.script == "list"]
+    assert limits[:2] == ["8", "2"]
+
+
 async def test_page_that_is_too_large_halves_the_next_ones(
     server: FaultServer, reflect: Reflect, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from hotmap.core.model.objects import ConfigMap
-from hotmap.kube.decoding import decode, without_deep_values
+from hotmap.kube.decoding import MOST_TOKENS, decode, without_deep_values
 from hotmap.kube.status import read_status
-from hotmap.kube.watch import Added, WatchDecoder
+from hotmap.kube.watch import Added, Unreadable, WatchDecoder
 
 LEVELS = 3000
 
@@ -37,6 +37,30 @@ def test_watch_decoder_reads_an_object_that_nests_deeply() -> None:
     line = b'{"type":"ADDED","object":%b}\n'
     events = decoder.feed(line % config_map() + line % config_map(1))
     assert [type(event) for event in events] == [Added, Added]
+
+
+@pytest.mark.parametrize("event", ["ADDED", "DELETED"])
+def test_object_that_nests_deeply_with_very_many_values_is_unreadable(event: str) -> None:
+    """It would hold up everything else for a quarter of a second; the next line is read."""
+    many = b'{%s"d":%s}' % (b'"":{},' * MOST_TOKENS, nested(LEVELS))
+    item = config_map().replace(nested(LEVELS), many)
+    decoder = WatchDecoder(ConfigMap)
+    line = b'{"type":"%b","object":%b}\n'
+    [large, other] = decoder.feed(line % (event.encode(), item) + line % (b"ADDED", config_map(1)))
+    assert isinstance(large, Unreadable)
+    assert (large.metadata.name, large.metadata.resource_version) == ("app", "7")
+    assert large.deleted is (event == "DELETED")
+    assert large.problem == "values nested too deeply, and more than 50,000 of them"
+    assert isinstance(other, Added)
+
+
+def test_forged_managed_fields_do_not_end_the_watch() -> None:
+    """A name of a field within a string is no field."""
+    forged = config_map().replace(b'"name":"app"', b'"name":"app\\"managedFields\\":"')
+    item = forged.replace(nested(LEVELS), b"[%s%s]" % (b"[]," * MOST_TOKENS, nested(LEVELS)))
+    [event] = WatchDecoder(ConfigMap).feed(b'{"type":"ADDED","object":%b}\n' % item)
+    assert isinstance(event, Unreadable)
+    assert event.metadata.name == 'app"managedFields":'
 
 
 def test_status_that_nests_deeply_is_read() -> None:

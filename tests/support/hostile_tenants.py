@@ -142,6 +142,26 @@ def foreign_content() -> list[Object]:
     ]
 
 
+def large_pods() -> list[Object]:
+    """70 Pods of 1.2 MB that a workload selects, which are listed to see when they started."""
+    spec = pod_spec(env=[variable("LEVEL", "app"), {"name": "X", "value": "x" * 1_200_000}])
+    pods = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"evil-{n}", "labels": {"app": "evil"}},
+            "spec": spec,
+        }
+        for n in range(70)
+    ]
+    small = pod_spec(env=[variable("LEVEL", "app")])
+    return [
+        config_map("app", {"LEVEL": "0"}),
+        *pods,
+        deployment("evil", small, replicas=1),
+    ]
+
+
 def forged_lines() -> list[Object]:
     """Paths that begin a line of their own, and speak to the terminal."""
     path = "/etc\n2026-01-01T00:00:00Z ERROR forged\x1b[31m\u202e"
@@ -175,6 +195,7 @@ ATTACKS: dict[str, Callable[[], list[Object]]] = {
         large_records,
         large_annotations,
         foreign_content,
+        large_pods,
         forged_lines,
         many_events,
         short_lived,

@@ -16,6 +16,7 @@
     │   └── Unavailable      5xx, and 504 time-outs: wait, then retry
     ├── NotLeading           another replica leads now, and does the work
     ├── Unreachable          no response at all (refused, reset, DNS, TLS, silence); retry
+    ├── ResponseTooLarge     more bytes than the caller takes; ask for fewer objects
     └── VolumeError          a mounted directory is not what was expected
         ├── InvalidPayload   a path that may not be projected
         ├── NotProjected     no `..data` here, and there never will be one
@@ -41,6 +42,7 @@ __all__ = [
     "NotFound",
     "NotLeading",
     "NotProjected",
+    "ResponseTooLarge",
     "SettingsError",
     "Throttled",
     "TornRead",
@@ -164,6 +166,10 @@ class Unavailable(ApiError):
 
 class Unreachable(HotmapError):
     """Raised when there is no response: refused, reset, unresolved, untrusted or silent."""
+
+
+class ResponseTooLarge(HotmapError):
+    """Raised when a response has more bytes than the caller takes; the rest is not read."""
 
 
 class VolumeError(HotmapError):

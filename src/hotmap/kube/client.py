@@ -21,7 +21,7 @@ from hotmap.core.errors import (
     Unreachable,
 )
 from hotmap.kube.config import ClusterConfig
-from hotmap.kube.decoding import decode
+from hotmap.kube.decoding import decode, without_deep_values
 from hotmap.kube.log_throttle import LogThrottle
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.resources import Resource
@@ -180,12 +180,15 @@ class Client:
         resource_version: str | None = None,
         resource_version_match: str | None = None,
         attempts: int | None = None,
+        at_most: int | None = None,
     ) -> Page[T]:
         """Read one page of a list; `namespace` None lists all, `limit` 0 gives one big page.
 
         `msgspec.Raw` as type leaves the items undecoded. `attempts` None is the client's own.
+        `at_most` is the largest response in bytes; None takes any.
 
         Raises:
+            ResponseTooLarge: there are more bytes; ask for fewer objects.
             Expired: the continue token is too old; start a new list.
             ApiError, Unreachable: see `request`.
         """
@@ -203,8 +206,13 @@ class Client:
             path,
             params={name: value for name, value in params.items() if value},
             attempts=self._limits.attempts if attempts is None else attempts,
+            at_most=at_most,
         )
-        page: _List[T] = self._decode(body, _List[type], path)  # type: ignore[valid-type]
+        page: _List[T] = await self._decode_list(
+            body,
+            _List[type],  # type: ignore[valid-type]
+            path,
+        )
         metadata = page.metadata
         return Page(page.items or [], metadata.resource_version, metadata.continue_token, len(body))
 
@@ -371,14 +379,17 @@ class Client:
         headers: Mapping[str, str] | None = None,
         attempts: int = 1,
         idempotent: bool | None = None,
+        at_most: int | None = None,
     ) -> bytes:
         """Make one call and return the body of its response.
 
         Up to `attempts` tries with growing pauses, not shorter than the server's Retry-After: after
         429 always, since the server has not begun such a call (kubernetes: apiserver/pkg/server/
-        filters), after 5xx or no response only if `idempotent` (None: for GET and HEAD).
+        filters), after 5xx or no response only if `idempotent` (None: for GET and HEAD). `at_most`
+        is the largest body in bytes; None takes any.
 
         Raises:
+            ResponseTooLarge: the body is larger.
             Unauthorized: the credentials were refused, even after they were read again.
             ApiError: the server returned another failure.
             Unreachable: no response, or not the expected server.
@@ -390,7 +401,9 @@ class Client:
         backoff = Backoff(self._limits.pause_first, self._limits.pause_last)
         for attempt in range(attempts):
             try:
-                return await self._transport.read(request, timeout=self._limits.attempt)
+                return await self._transport.read(
+                    request, timeout=self._limits.attempt, at_most=at_most
+                )
             except HotmapError as error:
                 last = attempt + 1 >= attempts
                 if last or not self._may_repeat(error, idempotent=idempotent):
@@ -433,6 +446,18 @@ class Client:
                 yield stream
             finally:
                 self._open_watches -= 1
+
+    async def _decode_list(self, body: bytes, type: type[T], path: str) -> T:
+        """Decode a list; where one object nests too deeply, the others do not wait for it."""
+        try:
+            decoded: T = _decoder(type).decode(body)
+        except RecursionError:
+            body = await asyncio.to_thread(without_deep_values, body)
+        except msgspec.DecodeError:
+            pass  # again, for its message
+        else:
+            return decoded
+        return self._decode(body, type, path)
 
     def _decode(self, body: bytes, type: type[T], path: str) -> T:
         try:

@@ -11,20 +11,31 @@ from typing import Final, TypeVar
 
 import msgspec
 
-__all__ = ["LARGEST_OBJECT", "check_size", "decode", "decoding_problem", "without_deep_values"]
+__all__ = [
+    "LARGEST_OBJECT",
+    "ObjectTooLarge",
+    "check_size",
+    "decode",
+    "decoding_problem",
+    "without_deep_values",
+]
 
 T = TypeVar("T")
 
 #: Levels that are read; the deepest field of any type of ours is at 14 in a list.
 DEEPEST: Final = 64
 
+#: Strings and brackets of an object that nests more deeply: 10 ms, while everything else waits. Its
+#: managedFields may have a million; real objects nest less deeply and are never counted.
+MOST_TOKENS: Final = 50_000
+
 #: Bytes of one object's JSON. etcd takes 1.5 MiB of an object, which is as much in JSON, a third
 #: more with binary content, and six times as much only where all of it has to be escaped.
 LARGEST_OBJECT: Final = 4 << 20
 
 
-class _ObjectTooLarge(Exception):
-    """Raised when an object's JSON exceeds LARGEST_OBJECT; its text names the bound."""
+class ObjectTooLarge(Exception):
+    """Raised when an object's JSON exceeds a bound; its text names the bound."""
 
 
 #: A string, or one bracket. Strings have to be recognized, since they may contain brackets.
@@ -36,11 +47,12 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
 
     Raises:
         msgspec.DecodeError: it is not JSON, or does not match the type.
+        Exception: it nests too deeply and has too many values; see `decoding_problem`.
     """
     try:
         return decoder.decode(data)
     except RecursionError:
-        return decoder.decode(without_deep_values(bytes(data)))
+        return decoder.decode(without_deep_values(bytes(data), tokens=MOST_TOKENS))
 
 
 def check_size(data: bytes | msgspec.Raw) -> None:
@@ -51,7 +63,7 @@ def check_size(data: bytes | msgspec.Raw) -> None:
     """
     size = len(memoryview(data))
     if size > LARGEST_OBJECT:
-        raise _ObjectTooLarge(f"{size:,} bytes of JSON (limit {LARGEST_OBJECT:,})")
+        raise ObjectTooLarge(f"{size:,} bytes of JSON (limit {LARGEST_OBJECT:,})")
 
 
 def decoding_problem(error: Exception) -> str:
@@ -60,19 +72,25 @@ def decoding_problem(error: Exception) -> str:
     msgspec names the place and the expected type; the text of other exceptions may contain the
     data.
     """
-    if isinstance(error, (msgspec.DecodeError, _ObjectTooLarge)):
+    if isinstance(error, (msgspec.DecodeError, ObjectTooLarge)):
         return str(error)
     return f"{type(error).__name__} while decoding it"
 
 
-def without_deep_values(data: bytes, *, deepest: int = DEEPEST) -> bytes:
+def without_deep_values(data: bytes, *, deepest: int = DEEPEST, tokens: int | None = None) -> bytes:
     """Replace every object or array that lies deeper than `deepest` levels by null.
 
-    Without recursion; the decoder rejects brackets that do not match.
+    Without recursion; the decoder rejects brackets that do not match. `tokens` is how many strings
+    and brackets there may be; None allows any number.
+
+    Raises:
+        Exception: there are more; see `decoding_problem`.
     """
     kept = []
     depth = copied = 0
-    for token in _TOKEN.finditer(data):
+    for number, token in enumerate(_TOKEN.finditer(data)):
+        if number == tokens:
+            raise ObjectTooLarge(f"values nested too deeply, and more than {tokens:,} of them")
         match token.group()[:1]:
             case b"{" | b"[":
                 depth += 1

@@ -23,6 +23,7 @@ from hotmap.core.errors import (
     HotmapError,
     Invalid,
     NotFound,
+    ResponseTooLarge,
     Unreachable,
 )
 from hotmap.core.model.objects import ObjectKey, ObjectMeta
@@ -56,8 +57,10 @@ S = TypeVar("S")
 #: Objects per page of a list (client-go: tools/pager, defaultPageSize).
 PAGE: Final = 500
 
-#: Bytes of one page after which the next ones get half the objects.
+#: Bytes of one page after which the next ones get half the objects, and from which on it is not
+#: read: it is asked for again with a quarter of them.
 LARGEST_PAGE: Final = 8 << 20
+LARGEST_RESPONSE: Final = 4 * LARGEST_PAGE
 
 #: Seconds without data, or before a bookmark that does not move the position, after which a watch
 #: that was resumed has delivered what it had missed.
@@ -279,7 +282,11 @@ class Reflector(Generic[T, S]):
                     label_selector=self._selection.label_selector,
                     field_selector=self._selection.field_selector,
                     attempts=1,
+                    at_most=None if self._page == 1 else LARGEST_RESPONSE,
                 )
+            except ResponseTooLarge:
+                self._page = self._most_listed = max(1, (self._page or PAGE) // 4)
+                continue
             except Expired:
                 if token:
                     self._page = 0

@@ -18,7 +18,14 @@ from typing import Final, NamedTuple, NoReturn, Self
 import aiohttp
 from yarl import URL
 
-from hotmap.core.errors import ApiError, SettingsError, Unauthorized, Unreachable, api_error
+from hotmap.core.errors import (
+    ApiError,
+    ResponseTooLarge,
+    SettingsError,
+    Unauthorized,
+    Unreachable,
+    api_error,
+)
 from hotmap.kube.config import ClusterConfig
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.proxy import describe_proxy, is_socks
@@ -133,16 +140,21 @@ class Transport:
             await self._session.close()
             self._session = None
 
-    async def read(self, request: Request, *, timeout: float) -> bytes:
+    async def read(self, request: Request, *, timeout: float, at_most: int | None = None) -> bytes:
         """Send a request and return the body of its response, within `timeout` seconds.
 
+        `at_most` is the largest body in bytes, uncompressed; None takes any.
+
         Raises:
+            ResponseTooLarge: the body is larger.
             ApiError, Unreachable, SettingsError: as `Client.request`.
         """
         response = await self._send(request, timeout)
         try:
             async with response:
-                return await response.read()
+                if at_most is None:
+                    return await response.read()
+                return await _read_at_most(response, at_most)
         except (aiohttp.ClientError, OSError) as error:
             self._unreachable(request, error)
 
@@ -286,6 +298,20 @@ class Transport:
                 f"{_describe(error)}"
             )
         raise Unreachable(text) from error
+
+
+async def _read_at_most(response: aiohttp.ClientResponse, at_most: int) -> bytes:
+    chunks, size = [], 0
+    async for chunk in response.content.iter_any():
+        size += len(chunk)
+        if size > at_most:
+            response.close()
+            raise ResponseTooLarge(
+                f"the response to {response.method} {response.url.path} has more than"
+                f" {at_most:,} bytes"
+            )
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 def is_certificate_error(error: Exception) -> bool:

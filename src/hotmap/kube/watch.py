@@ -12,7 +12,13 @@ import msgspec
 
 from hotmap.core.errors import ApiError, Unavailable
 from hotmap.core.model.objects import ObjectMeta
-from hotmap.kube.decoding import check_size, decode, decoding_problem
+from hotmap.kube.decoding import (
+    ObjectTooLarge,
+    check_size,
+    decode,
+    decoding_problem,
+    without_deep_values,
+)
 from hotmap.kube.status import status_error
 
 __all__ = [
@@ -119,6 +125,9 @@ class _Bare(msgspec.Struct):
 
 _head_decoder = msgspec.json.Decoder(_Head)
 _bare_decoder = msgspec.json.Decoder(_Bare)
+_begun_decoder = msgspec.json.Decoder(_Line[_Bare])
+
+_MANAGED_FIELDS: Final = b'"managedFields":'
 
 
 class WatchDecoder(Generic[T]):
@@ -183,7 +192,9 @@ class WatchDecoder(Generic[T]):
 def _decode_other(line: bytes, error: Exception | None) -> WatchEvent[T]:
     """Decode everything else: ERROR, a bookmark, an invalid object."""
     try:
-        head = decode(_head_decoder, line)
+        if isinstance(error, ObjectTooLarge) and (begun := _decode_begin(line)) is not None:
+            return Unreadable(begun.object.metadata, str(error), begun.type == "DELETED")
+        head = _decode_head(line)
         if head.type == "ERROR":
             return Failure(status_error(head.object))
         metadata = decode(_bare_decoder, head.object).metadata
@@ -195,6 +206,26 @@ def _decode_other(line: bytes, error: Exception | None) -> WatchEvent[T]:
     if error is None:
         return Unreadable(metadata, f"unknown event type {head.type!r}")
     return Unreadable(metadata, decoding_problem(error), deleted=head.type == "DELETED")
+
+
+def _decode_head(line: bytes) -> _Head:
+    try:
+        return decode(_head_decoder, line)
+    except ObjectTooLarge:  # it is deep elsewhere than in managedFields, which no API server sends
+        return _head_decoder.decode(without_deep_values(line))
+
+
+def _decode_begin(line: bytes) -> _Line[_Bare] | None:
+    """Decode the metadata of an object up to its managedFields.
+
+    They are the last of its metadata (kubernetes: ObjectMeta, in the order of its fields), and a
+    quotation mark within a string is escaped, so the first match is the field.
+    """
+    begin, found, _ = line.partition(_MANAGED_FIELDS)
+    try:
+        return _begun_decoder.decode(begin.rstrip(b",") + b"}}}") if found else None
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 def _bookmark(metadata: ObjectMeta) -> Bookmark:

@@ -39,7 +39,7 @@ from hotmap.controller.watch.observation import Observer
 from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.snapshot import Snapshot
-from hotmap.core.errors import ApiError, Unreachable
+from hotmap.core.errors import ApiError, ResponseTooLarge, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck, Record
@@ -498,7 +498,7 @@ class PodChecker:
                 stalled=quiet >= settings.stalled_after,
                 retried=quiet >= settings.retried_after,
             )
-        except (ApiError, Unreachable) as error:
+        except (ApiError, ResponseTooLarge, Unreachable) as error:
             _log.info("pods not checked, retrying later: %s", error, extra={"workload": str(key)})
             return None
         if self._records.get(consumer.uid) != record or self._gate.is_pending(key):

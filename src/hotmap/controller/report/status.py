@@ -25,7 +25,7 @@ from hotmap.controller.watch.observation import Observer
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.document import decision_document, snapshot_document
 from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot
-from hotmap.core.errors import ApiError, BadRequest, HotmapError, Unreachable
+from hotmap.core.errors import ApiError, BadRequest, HotmapError, ResponseTooLarge, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.status.consumer import ConsumerStatus, State
@@ -267,7 +267,7 @@ class StatusPage:
         try:
             async with self._list_limit:
                 result = await leader.pod_checker.check_now(snapshot)
-        except (ApiError, Unreachable) as error:
+        except (ApiError, ResponseTooLarge, Unreachable) as error:
             result = error
         status = leader.consumer_states.get(consumer)
         if not isinstance(result, HotmapError) and result.status.state is status.state:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from hotmap.core.errors import Forbidden, NotFound
 from hotmap.core.model.objects import PodDisruptionBudget
 from hotmap.kube.client import Client
+from hotmap.kube.paging import list_items
 from hotmap.kube.resources import POD_DISRUPTION_BUDGETS
 
 __all__ = ["DisruptionBudgets"]
@@ -28,28 +29,20 @@ class DisruptionBudgets:
         A consistent read: of two waves, the second one needs what the first one caused.
 
         Raises:
+            ResponseTooLarge: they have more bytes than a list may have.
             ApiError, Unreachable: as the client raises them, but for a missing permission.
         """
-        found: list[PodDisruptionBudget] = []
-        token = ""
-        while True:
-            try:
-                page = await self._client.list_page(
-                    POD_DISRUPTION_BUDGETS,
-                    namespace,
-                    type=PodDisruptionBudget,
-                    continue_token=token,
+        items = list_items(
+            self._client, POD_DISRUPTION_BUDGETS, namespace, type=PodDisruptionBudget
+        )
+        try:
+            return [item async for item in items]
+        except (Forbidden, NotFound) as error:
+            if not self._refused:
+                _log.warning(
+                    "cannot list PodDisruptionBudgets: pods restart in place by "
+                    "maxUnavailable only: %s",
+                    error,
                 )
-            except (Forbidden, NotFound) as error:
-                if not self._refused:
-                    _log.warning(
-                        "cannot list PodDisruptionBudgets: pods restart in place by "
-                        "maxUnavailable only: %s",
-                        error,
-                    )
-                self._refused = True
-                return ()
-            found += page.items
-            token = page.continue_token
-            if not token:
-                return found
+            self._refused = True
+            return ()

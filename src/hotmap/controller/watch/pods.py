@@ -1,6 +1,6 @@
 """Lists a consumer's pods when a rule needs them; pods are not watched.
 
-One LIST by the consumer's selector, served from the API server's cache.
+One LIST by the consumer's selector, served from the API server's cache; several if it is large.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from hotmap.core.model.consumer import Consumer, owns_pod
 from hotmap.core.model.objects import Pod
 from hotmap.kube.client import Client
+from hotmap.kube.paging import list_items
 from hotmap.kube.resources import PODS
 
 __all__ = ["list_pods"]
@@ -21,25 +22,19 @@ async def list_pods(client: Client, consumer: Consumer) -> list[Pod]:
     any other consumer without a selector (CronJob) has none.
 
     Raises:
+        ResponseTooLarge: they have more bytes than a list may have.
         ApiError, Unreachable: as the client raises them.
     """
     is_pod = consumer.key.kind == "Pod"
     if not consumer.selector and not is_pod:
         return []
-    namespace = consumer.key.namespace
-    pods: list[Pod] = []
-    token = ""
-    while True:
-        page = await client.list_page(
-            PODS,
-            namespace,
-            type=Pod,
-            label_selector=consumer.selector,
-            field_selector=f"metadata.name={consumer.key.name}" if is_pod else "",
-            resource_version=None if token else "0",
-            continue_token=token,
-        )
-        pods += (pod for pod in page.items if owns_pod(consumer, pod))
-        token = page.continue_token
-        if not token:
-            return pods
+    items = list_items(
+        client,
+        PODS,
+        consumer.key.namespace,
+        type=Pod,
+        label_selector=consumer.selector,
+        field_selector=f"metadata.name={consumer.key.name}" if is_pod else "",
+        cached=True,
+    )
+    return [pod async for pod in items if owns_pod(consumer, pod)]

@@ -1,0 +1,122 @@
+"""A list takes a bounded amount of memory, however many and large the objects are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.fault_server import Exchange, FaultServer
+
+from hotmap.core.errors import ResponseTooLarge
+from hotmap.core.model.objects import Pod
+from hotmap.kube import paging
+from hotmap.kube.client import Client, Page
+from hotmap.kube.config import TLS, BearerToken, ClusterConfig
+from hotmap.kube.decoding import MOST_TOKENS
+from hotmap.kube.paging import list_items
+from hotmap.kube.resources import PODS
+
+
+class Lists:
+    """A client of a server that has some Pods; from its cache all come in one page."""
+
+    def __init__(self, count: int, size: int) -> None:
+        self._count, self._size = count, size
+        #: The limit of each request, None from the cache.
+        self.limits: list[int | None] = []
+        self.most = 0
+
+    async def list_page(
+        self, resource: object, namespace: str | None, **options: Any
+    ) -> Page[msgspec.Raw]:
+        cached = options["resource_version"] == "0"
+        first = int(options["continue_token"] or 0)
+        self.limits.append(None if cached else options["limit"])
+        last = self._count if cached else min(self._count, first + options["limit"])
+        size = (last - first) * self._size
+        if size > options["at_most"]:
+            raise ResponseTooLarge("too large")
+        self.most = max(self.most, size)
+        items = [msgspec.Raw(b"%d" % number) for number in range(first, last)]
+        return Page(items, "1", str(last) if last < self._count else "", size)
+
+
+async def listed(lists: Lists, *, cached: bool = True) -> list[int]:
+    items = list_items(lists, PODS, "shop", type=msgspec.Raw, cached=cached)  # type: ignore[arg-type]
+    return [int(bytes(item)) async for item in items]
+
+
+async def test_list_of_usual_pods_is_one_request() -> None:
+    """From the cache of the API server."""
+    lists = Lists(300, 10_000)
+    assert await listed(lists) == list(range(300))
+    assert lists.limits == [None]
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "limits"),
+    [(2_000, 10_000, [None, 500]), (300, 100_000, [None, 500, 125, 31]), (40, 1_500_000, None)],
+)
+async def test_pages_are_made_smaller_until_they_fit(
+    count: int, size: int, limits: list[int | None] | None
+) -> None:
+    """A tenant's Pods of 1.5 MB each come a few at a time, and none is missed."""
+    lists = Lists(count, size)
+    assert await listed(lists) == list(range(count))
+    assert lists.most <= 8 << 20
+    if limits is not None:
+        assert list(dict.fromkeys(lists.limits)) == limits
+
+
+async def test_list_without_end_is_given_up() -> None:
+    """What all Pods have in bytes is bounded, too."""
+    lists = Lists(10_000, 1_500_000)
+    with pytest.raises(ResponseTooLarge, match=r"^the pods of namespace shop that match have"):
+        await listed(lists)
+
+
+async def test_response_beyond_the_bound_is_not_read(
+    server: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection is closed instead; the server has sent a small part by then."""
+    monkeypatch.setattr(paging, "_LARGEST_PAGE", 1 << 20)
+    sent = 0
+
+    async def endless(exchange: Exchange) -> None:
+        nonlocal sent
+        await exchange.begin_stream()
+        while sent < 1 << 28:
+            await exchange.chunk(b"x" * (1 << 16))
+            sent += 1 << 16
+
+    async def empty(exchange: Exchange) -> None:
+        await exchange.answer(200, {"metadata": {}, "items": []})
+
+    server.script("other", endless, empty)
+    config = ClusterConfig(server.url, "the test", BearerToken(), TLS())
+    async with Client(config) as client:
+        items = list_items(client, PODS, "shop", type=Pod, cached=True)
+        assert [item async for item in items] == []
+    assert sent < 1 << 26
+    versions = [request.params.get("resourceVersion") for request in server.requests]
+    assert versions == ["0", None]
+
+
+async def test_page_is_read_although_an_object_nests_deeply(server: FaultServer) -> None:
+    """With more values than a watch takes: the others of the page belong to other users."""
+    deep = b'{"f:a":' * 3000 + b"{}" + b"}" * 3000
+    fields = b'{%s"d":%s}' % (b'"":{},' * MOST_TOKENS, deep)
+    pods = [
+        b'{"metadata":{"name":"%b","managedFields":[{"fieldsV1":%b}]}}' % item
+        for item in ((b"a", b"{}"), (b"b", fields), (b"c", b"{}"))
+    ]
+
+    async def page(exchange: Exchange) -> None:
+        await exchange.answer(200, b'{"metadata":{},"items":[%b]}' % b",".join(pods))
+
+    server.script("other", page)
+    config = ClusterConfig(server.url, "the test", BearerToken(), TLS())
+    async with Client(config) as client:
+        items = list_items(client, PODS, "shop", type=Pod)
+        assert [item.metadata.name async for item in items] == ["a", "b", "c"]
