@@ -1,11 +1,13 @@
 """Checks the licenses and known vulnerabilities of what hotmap depends on: `make audit`.
 
 Licenses are read from the installed distributions. Vulnerabilities come from pip-audit; where its
-advisory service cannot be reached, or does not know a package, that is said and fails nothing.
+advisory service cannot be reached, or does not know a package, that is said, and fails with
+--strict, as for a release.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import subprocess
@@ -72,7 +74,7 @@ def _check_licenses() -> bool:
     return not wrong
 
 
-def _check_advisories(program: str) -> bool:
+def _check_advisories(program: str, *, strict: bool) -> bool:
     command = [program, "--no-deps", "--disable-pip", "--progress-spinner=off", "--format=json"]
     try:
         done = subprocess.run(
@@ -85,7 +87,7 @@ def _check_advisories(program: str) -> bool:
         vulnerable, unchecked = advisory_report(done.stdout)
     except (OSError, subprocess.TimeoutExpired, ValueError, KeyError):
         print("vulnerabilities: NOT CHECKED; pip-audit is missing, or has no advisory service")
-        return True
+        return not strict
     for line in vulnerable:
         print(f"vulnerable: {line}")
     if unchecked:
@@ -94,13 +96,16 @@ def _check_advisories(program: str) -> bool:
               f"service does not have: {names}")  # fmt: skip
     elif not vulnerable:
         print("vulnerabilities: none known")
-    return not vulnerable
+    return not vulnerable and not (strict and unchecked)
 
 
 def main() -> int:
-    """Run both checks; the argument is pip-audit's program. Returns the exit status."""
-    program = sys.argv[1] if len(sys.argv) > 1 else "pip-audit"
-    results = [_check_licenses(), _check_advisories(program)]
+    """Run both checks; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tools.audit", description=__doc__)
+    parser.add_argument("program", nargs="?", default="pip-audit")
+    parser.add_argument("--strict", action="store_true", help="fail for what was not checked")
+    options = parser.parse_args()
+    results = [_check_licenses(), _check_advisories(options.program, strict=options.strict)]
     return 0 if all(results) else 1
 
 

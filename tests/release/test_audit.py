@@ -74,10 +74,12 @@ def test_exit_status_follows_vulnerabilities_only(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Without an advisory service the check says so and passes."""
+    """Without an advisory service the check says so and passes, but not for a release."""
     program = tmp_path / "pip-audit"
     program.write_text(f"#!/bin/sh\ncat <<'END'\n{answer}\nEND\n")
     program.chmod(0o755)
     monkeypatch.setattr("sys.argv", ["audit", str(program)])
     assert main() == status
     assert text in capsys.readouterr().out
+    monkeypatch.setattr("sys.argv", ["audit", str(program), "--strict"])
+    assert main() == (0 if text == "none known" else 1)

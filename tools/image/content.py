@@ -250,7 +250,7 @@ def _add_certificates(layer: Layer, files: Path) -> None:
     """
     found = sorted((files / "usr/share/ca-certificates/mozilla").glob("*.crt"))
     layer.folders("etc/ssl/certs")
-    layer.file("etc/ssl/certs/ca-certificates.crt", b"".join(item.read_bytes() for item in found))
+    layer.file("etc/ssl/certs/ca-certificates.crt", b"".join(path.read_bytes() for path in found))
     layer.folders("usr/lib/ssl")
     layer.link("usr/lib/ssl/cert.pem", "/etc/ssl/certs/ca-certificates.crt")
 

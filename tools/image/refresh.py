@@ -94,7 +94,7 @@ def present_wheels() -> str:
                 digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
                 digests.setdefault(requirement, set()).add(digest)
     lines = [
-        " \\\n    ".join([requirement, *(f"--hash=sha256:{item}" for item in sorted(found))])
+        " \\\n    ".join([requirement, *(f"--hash=sha256:{digest}" for digest in sorted(found))])
         for requirement, found in sorted(digests.items())
     ]
     header = "# The wheels in the controller's image.\n# Written by `make image-pins`.\n"
