@@ -38,7 +38,10 @@ INVALID = [
     (f"--namespace={'a' * 64}", _namespace("--namespace", "a" * 64)),
     ("--watch-namespace=Bad_Name", _namespace("--watch-namespace", "Bad_Name")),
     ("--watch-namespace=", _namespace("--watch-namespace", "")),
-    ("--follow=auto,cm/x", '--follow: invalid item "auto": expected configmap/NAME or secret/NAME'),
+    (
+        "--follow=auto,cm/x",
+        '--follow: invalid item "auto": expected configmap/NAME, secret/NAME or spc/NAME',
+    ),
     ("--settle=5", _duration("--settle", "5")),
     ("--settle=-1s", '--settle: invalid duration "-1s": must not be negative'),
     ("--settle=", _duration("--settle", "")),

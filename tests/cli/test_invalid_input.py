@@ -112,7 +112,7 @@ def test_invalid_argument_is_named(typed: str, sentence: str, tmp_path: Path) ->
 
 def test_invalid_follow_is_an_error(tmp_path: Path) -> None:
     """The flag's value is named, and how one is written."""
-    problem = '--follow: invalid item "pod/x": expected configmap/NAME or secret/NAME'
+    problem = '--follow: invalid item "pod/x": expected configmap/NAME, secret/NAME or spc/NAME'
     call = ("controller", "--follow", "pod/x")
     assert hotmap(*call, home=tmp_path) == (WRONG, f"hotmap: {problem}")
 

@@ -260,8 +260,11 @@ def test_invalid_selector_is_an_error(flag: str, text: str, named: str) -> None:
     ],
 )
 def test_resources_to_ignore_is_parsed(text: str, kinds: set[str]) -> None:
-    """One kind, in any case."""
-    assert read("--resources-to-ignore", text).dialect.ignored_sources == kinds
+    """One kind, in any case; SecretProviderClasses are followed on demand."""
+    ignored = read("--resources-to-ignore", text).dialect.ignored_sources
+    assert ignored == kinds | {"SecretProviderClass"}
+    also = read("--resources-to-ignore", text, "--enable-csi-integration").dialect.ignored_sources
+    assert also == kinds
 
 
 def test_ignored_workload_types_are_parsed() -> None:
@@ -287,8 +290,9 @@ RENAMED = {
 
 
 def test_every_annotation_name_has_a_flag() -> None:
-    """All names that can be changed."""
-    assert set(RENAMED.values()) == set(Names._fields)
+    """All names that can be changed; Reloader has no flags for those of SecretProviderClasses."""
+    fixed = {"provider_class", "provider_class_auto"}
+    assert set(RENAMED.values()) == set(Names._fields) - fixed
 
 
 @pytest.mark.parametrize(("flag", "field"), list(RENAMED.items()))
@@ -317,7 +321,6 @@ def test_webhook_url_disables_actions() -> None:
     [
         (("--enable-pprof",), {}),
         (("--pprof-addr=:6060",), {}),
-        (("--enable-csi-integration=true",), {}),
         ((), {"METRICS_COUNT_BY_NAMESPACE": "enabled"}),
         ((), {"METRICS_COUNT_BY_NAMESPACE": "true"}),
     ],
@@ -404,7 +407,13 @@ EVERY_FLAG: list[tuple[str, str, str, object, int]] = [
     ("log-format", "JSON", "log_format", "json", 0),
     ("log-format", "xml", "log_format", "text", 1),
     ("webhook-url", "https://a/b", "webhooks.change_url", "https://a/b", 0),
-    ("resources-to-ignore", "ConfigMaps", "dialect.ignored_sources", {"ConfigMap"}, 0),
+    (
+        "resources-to-ignore",
+        "ConfigMaps",
+        "dialect.ignored_sources",
+        {"ConfigMap", "SecretProviderClass"},
+        0,
+    ),
     ("ignored-workload-types", "Jobs", "dialect.ignored_workloads", {"Job", "Rollout"}, 0),
     ("ignored-workload-types", "pods", "dialect.ignored_workloads", {"Rollout"}, 1),
     ("namespaces", "a,b", "watch_namespaces", ("a", "b"), 0),

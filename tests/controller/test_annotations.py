@@ -320,9 +320,13 @@ async def test_reloaders_ignore_on_a_source(world: World) -> None:
         (
             "hotmap.dev/follow",
             "yes",
-            'invalid item "yes": expected configmap/NAME or secret/NAME; treating as off',
+            'invalid item "yes": expected configmap/NAME, secret/NAME or spc/NAME; treating as off',
         ),
-        ("hotmap.dev/exclude", "app", 'invalid item "app": expected configmap/NAME or secret/NAME'),
+        (
+            "hotmap.dev/exclude",
+            "app",
+            'invalid item "app": expected configmap/NAME, secret/NAME or spc/NAME',
+        ),
         (
             "hotmap.dev/rereads",
             "maybe",

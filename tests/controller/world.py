@@ -507,9 +507,9 @@ def _with_data(data: Object, secret: Object) -> Object:
 
 
 def _stores(controller: Controller) -> Iterable[tuple[str, Any]]:
-    yield from controller.index.sources.items()
-    for kind, store in controller.index.consumers.items():
-        if kind != "Rollout":  # the plane has no custom resources
+    index = controller.index
+    for kind, store in {**index.sources, **index.consumers}.items():
+        if kind in PLURALS:  # the plane has no custom resources
             yield kind, store
 
 

@@ -25,7 +25,7 @@ OF_CONSUMERS = [
         "hotmap.dev/follow",
         "Deployment",
         "yes",
-        ': invalid item "yes": expected configmap/NAME or secret/NAME; treating as off',
+        ': invalid item "yes": expected configmap/NAME, secret/NAME or spc/NAME; treating as off',
     ),
     (
         "hotmap.dev/follow",
@@ -37,13 +37,14 @@ OF_CONSUMERS = [
         "hotmap.dev/follow",
         "Deployment",
         "pod/x",
-        ': invalid item "pod/x": expected configmap/NAME or secret/NAME',
+        ': invalid item "pod/x": expected configmap/NAME, secret/NAME or spc/NAME',
     ),
     (
         "hotmap.dev/exclude",
         "Deployment",
         "app",
-        ': invalid item "app": expected configmap/NAME or secret/NAME; treating as every source',
+        ': invalid item "app": expected configmap/NAME, secret/NAME or spc/NAME; '
+        "treating as every source",
     ),
     (
         "hotmap.dev/rereads",
@@ -224,6 +225,18 @@ OF_CONSUMERS = [
         "vault",
         " has no effect: SecretProviderClass",
     ),
+    (
+        "secretproviderclass.reloader.stakater.com/auto",
+        "Deployment",
+        "true",
+        " has no effect: SecretProviderClass",
+    ),
+    (
+        "secretproviderclasses.exclude.reloader.stakater.com/reload",
+        "Deployment",
+        "vault",
+        " has no effect: SecretProviderClass",
+    ),
 ]
 
 #: (annotation, value, words that follow it)
@@ -242,7 +255,7 @@ OF_NAMESPACES = [
     (
         FOLLOW,
         "yes",
-        ': invalid item "yes": expected configmap/NAME or secret/NAME; treating as off',
+        ': invalid item "yes": expected configmap/NAME, secret/NAME or spc/NAME; treating as off',
     ),
     ("hotmap.dev/strategy", "notify", " has no effect on a Namespace; it belongs on the workload"),
     (IGNORE, "true", " has no effect on a Namespace; it belongs on a ConfigMap or Secret"),

@@ -9,6 +9,7 @@ from tests.support.objects import ENV, consumer, cron_job, deployment
 
 from hotmap.core.model.annotations import ANNOTATIONS, IGNORE
 from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.patterns import SourcePatterns
 from hotmap.core.model.references import EVERY_KEY, Use, UseKind
 from hotmap.core.policy.annotations import namespace_problems, read_policy, source_ignored
 from hotmap.core.policy.policy import (
@@ -160,6 +161,7 @@ def test_defaults() -> None:
     """Silence means: not opted in, the least disruptive action, half a second of quiet."""
     assert policy() == Policy(
         opted_in=False,
+        excluded=SourcePatterns(kinds=frozenset(("SecretProviderClass",))),
         strategy=Strategy.AUTO,
         rereads=False,
         settle=0.5,
@@ -189,7 +191,8 @@ RESTARTS = "supervised|all-containers|term|none"
             "cofnigmap/app",
             "opted_in",
             False,
-            'invalid item "cofnigmap/app": expected configmap/NAME or secret/NAME; treating as off',
+            'invalid item "cofnigmap/app": expected configmap/NAME, secret/NAME or spc/NAME; '
+            "treating as off",
         ),
         (
             "follow",
@@ -282,8 +285,8 @@ def test_exclude_that_cannot_be_read_excludes_everything() -> None:
     """The workload opted out; a mistake in the list does not change that."""
     read = policy({"follow": "auto", "exclude": "secret/db, app"})
     assert [problem.message for problem in read.problems] == [
-        'annotation hotmap.dev/exclude: invalid item "app": expected configmap/NAME or '
-        "secret/NAME; treating as every source"
+        'annotation hotmap.dev/exclude: invalid item "app": expected configmap/NAME, '
+        "secret/NAME or spc/NAME; treating as every source"
     ]
     assert not read.follows(source("configmap/app"), referenced=True)
     assert not read.follows(source("secret/db"), referenced=True)

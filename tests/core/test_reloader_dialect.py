@@ -19,12 +19,13 @@ from hotmap.core.policy.policy import (
 )
 from hotmap.core.reloader.annotations import DialectSettings, Names
 
-BOTH = frozenset(("ConfigMap", "Secret"))
+EVERY = "ConfigMap Secret SecretProviderClass"
 AUTO = "reloader.stakater.com/auto"
 CONFIG_MAPS = "configmap.reloader.stakater.com/reload"
 SECRETS = "secret.reloader.stakater.com/reload"
 CONFIG_MAP_AUTO = "configmap.reloader.stakater.com/auto"
 SECRET_AUTO = "secret.reloader.stakater.com/auto"
+CLASS_AUTO = "secretproviderclass.reloader.stakater.com/auto"
 SEARCH = "reloader.stakater.com/search"
 EXCLUDED_CONFIG_MAPS = "configmaps.exclude.reloader.stakater.com/reload"
 EXCLUDED_SECRETS = "secrets.exclude.reloader.stakater.com/reload"
@@ -32,6 +33,7 @@ PAUSE = "deployment.reloader.stakater.com/pause-period"
 
 APP = ObjectKey("ConfigMap", "shop", "app")
 DB = ObjectKey("Secret", "shop", "db")
+VAULT = ObjectKey("SecretProviderClass", "shop", "vault")
 EVERYTHING = Defaults(dialect=DialectSettings(auto_reload_all=True))
 
 
@@ -44,7 +46,7 @@ def follows(policy: Policy, name: str, kind: str = "ConfigMap") -> bool:
 def test_auto_selects_sources(place: str) -> None:
     """`auto` follows what is referenced, on the consumer or its pod template."""
     policy = read_policy(deployment(ENV, **{place: {AUTO: "true"}}))
-    assert (policy.opted_in, policy.auto, policy.problems) == (True, BOTH, ())
+    assert (policy.opted_in, policy.auto, policy.problems) == (True, frozenset(EVERY.split()), ())
     suffix = " on the pod template" if place == "template_annotations" else ""
     assert policy.origin == f"{AUTO}: true{suffix}"
 
@@ -142,21 +144,24 @@ def test_plain_name_is_known_before_it_exists() -> None:
 @pytest.mark.parametrize(
     ("said", "plainly", "with_flag"),
     [
-        pytest.param({}, "", "ConfigMap Secret", id="nothing"),
-        pytest.param({AUTO: "true"}, "ConfigMap Secret", "ConfigMap Secret", id="auto"),
+        pytest.param({}, "", EVERY, id="nothing"),
+        pytest.param({AUTO: "true"}, EVERY, EVERY, id="auto"),
         pytest.param({AUTO: "false"}, "", "", id="not auto"),
-        pytest.param({AUTO: ""}, "", "ConfigMap Secret", id="empty is not said"),
+        pytest.param({AUTO: ""}, "", EVERY, id="empty is not said"),
         pytest.param({AUTO: "yes"}, "", "", id="no boolean is false"),
-        pytest.param({CONFIG_MAP_AUTO: "true"}, "ConfigMap", "ConfigMap Secret", id="one kind"),
-        pytest.param({CONFIG_MAP_AUTO: "false"}, "", "Secret", id="not one kind"),
+        pytest.param({CONFIG_MAP_AUTO: "true"}, "ConfigMap", EVERY, id="one kind"),
+        pytest.param(
+            {CONFIG_MAP_AUTO: "false"}, "", "Secret SecretProviderClass", id="not one kind"
+        ),
         pytest.param({AUTO: "false", SECRET_AUTO: "true"}, "Secret", "Secret", id="typed wins"),
+        pytest.param({CLASS_AUTO: "true"}, "SecretProviderClass", EVERY, id="classes"),
         pytest.param(
             {AUTO: "true", SECRET_AUTO: "false"},
-            "ConfigMap Secret",
-            "ConfigMap Secret",
+            EVERY,
+            EVERY,
             id="either says yes",
         ),
-        pytest.param({SEARCH: "true"}, "", "ConfigMap Secret", id="search"),
+        pytest.param({SEARCH: "true"}, "", EVERY, id="search"),
     ],
 )
 def test_which_kinds_are_auto(
@@ -168,6 +173,7 @@ def test_which_kinds_are_auto(
     assert sorted(policy.auto) == (with_flag if everything else plainly).split()
     assert policy.follows(APP, referenced=True) is ("ConfigMap" in policy.auto)
     assert policy.follows(DB, referenced=True) is ("Secret" in policy.auto)
+    assert not policy.follows(VAULT, referenced=True)
     assert not policy.follows(APP, referenced=False)
 
 

@@ -175,5 +175,6 @@ class ReloaderFlags(NamedTuple):
         str | None, _flag("Accepted without effect; there are no debug endpoints.", "ADDRESS")
     ] = None
     enable_csi_integration: Annotated[
-        str | None, _boolean("Accepted without effect in this version.")
+        str | None,
+        _boolean("Follow SecretProviderClasses of the Secrets Store CSI driver.", "false"),
     ] = None

@@ -19,6 +19,7 @@ from hotmap.cli.options import declared, flag_name, invalid_value
 from hotmap.cli.reloader_flags import RENAMED_ANNOTATIONS, ReloaderFlags
 from hotmap.controller.settings import ReloaderSurface, WebhookSettings
 from hotmap.core.errors import SettingsError
+from hotmap.core.model.provider_class import PROVIDER_CLASS
 from hotmap.core.policy.policy import OnChange
 from hotmap.core.reloader.annotations import DialectSettings, Names, Writing
 from hotmap.core.reloader.go_values import parse_bool, split_list, unquote
@@ -194,7 +195,7 @@ def _read_ignored_sources(values: _Values) -> frozenset[str]:
     ignored = frozenset(values.choices("resources_to_ignore", kinds, fold=str.lower))
     if len(ignored) > 1:
         raise SettingsError("--resources-to-ignore: configmaps or secrets can be ignored, not both")
-    return ignored
+    return ignored if values.boolean("enable_csi_integration") else ignored | {PROVIDER_CLASS}
 
 
 def _read_leader_elect(values: _Values, environment: Mapping[str, str]) -> bool | None:
@@ -212,8 +213,6 @@ def _warn_of_ignored_settings(values: _Values, environment: Mapping[str, str]) -
         values.warnings.append(
             "--enable-pprof and --pprof-addr have no effect: there are no debug endpoints"
         )
-    if values.boolean("enable_csi_integration"):
-        values.warnings.append("--enable-csi-integration has no effect: not supported yet")
     counts = environment.get("METRICS_COUNT_BY_NAMESPACE", "")
     if counts == "enabled" and not values.flags.reloader_compat:
         values.warnings.append("METRICS_COUNT_BY_NAMESPACE has no effect without --reloader-compat")

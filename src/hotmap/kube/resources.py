@@ -20,6 +20,8 @@ __all__ = [
     "NAMESPACES",
     "PODS",
     "POD_DISRUPTION_BUDGETS",
+    "PROVIDER_CLASSES",
+    "PROVIDER_CLASS_POD_STATUSES",
     "REPLICASETS",
     "ROLLOUTS",
     "SECRETS",
@@ -74,6 +76,12 @@ POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDi
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 #: Argo Rollouts; absent on most clusters.
 ROLLOUTS = Resource("argoproj.io", "v1alpha1", "rollouts", "Rollout")
+#: The Secrets Store CSI driver; absent on most clusters.
+_CSI = "secrets-store.csi.x-k8s.io", "v1"
+PROVIDER_CLASSES = Resource(*_CSI, "secretproviderclasses", "SecretProviderClass")
+PROVIDER_CLASS_POD_STATUSES = Resource(
+    *_CSI, "secretproviderclasspodstatuses", "SecretProviderClassPodStatus"
+)
 
 #: Every resource above by the kind of its objects, as object keys name it.
 BY_KIND: dict[str, Resource] = {
@@ -93,5 +101,7 @@ BY_KIND: dict[str, Resource] = {
         CRONJOBS,
         LEASES,
         ROLLOUTS,
+        PROVIDER_CLASSES,
+        PROVIDER_CLASS_POD_STATUSES,
     )
 }

@@ -86,6 +86,7 @@ class Store(Generic[S]):
         self._parts = parts
         self._filed_alike = filed_alike
         self._listeners: list[Listener[S]] = []
+        self._list_listeners: list[Callable[[str | None], None]] = []
         self._changes = 0
 
     # -- for readers ---------------------------------------------------------------------------
@@ -133,6 +134,10 @@ class Store(Generic[S]):
                 self._listeners.remove(callback)
 
         return unsubscribe
+
+    def subscribe_lists(self, callback: Callable[[str | None], None]) -> None:
+        """Call `callback(namespace)` each time a list is complete; None: of all namespaces."""
+        self._list_listeners.append(callback)
 
     def is_complete(self, namespace: str) -> bool:
         """Return whether everything in a namespace has been listed once."""
@@ -188,6 +193,8 @@ class Store(Generic[S]):
         self._complete.add(namespace)
         if len(self._complete) >= self._parts:
             self.synced.set()
+        for listener in self._list_listeners:
+            listener(namespace)
 
     def replace_all(self, objects: Mapping[ObjectKey, S], *, resource_version: str) -> None:
         """Make the content equal to a complete list; listeners get each difference."""

@@ -19,6 +19,7 @@ from hotmap.core.policy.lint import Problem, source_problems
 from hotmap.core.reloader.annotations import Names
 from hotmap.core.text import printable
 from hotmap.kube.recorder import Recorder
+from hotmap.kube.resources import BY_KIND
 
 __all__ = ["AnnotationWarnings"]
 
@@ -76,7 +77,7 @@ class AnnotationWarnings:
         for problem in problems:
             if self._recorder.event(
                 regarding,
-                api_version="v1",
+                api_version=BY_KIND[regarding.kind].api_version,
                 uid=uid,
                 type="Warning",
                 reason=Reason.INVALID_ANNOTATION,

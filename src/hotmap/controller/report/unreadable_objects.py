@@ -7,7 +7,7 @@ Event informs their owners. Only the leader reports.
 from __future__ import annotations
 
 import asyncio
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.watch.index import Index
@@ -15,7 +15,7 @@ from hotmap.core.model.objects import ObjectKey
 from hotmap.core.text import printable
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.resources import BY_KIND
-from hotmap.kube.store import UnreadableObject
+from hotmap.kube.store import Store, UnreadableObject
 
 __all__ = ["UnreadableObjects"]
 
@@ -39,14 +39,14 @@ class UnreadableObjects:
 
     def report(self) -> None:
         """Report what has become unreadable since the last call."""
-        found = {
-            **{k: error for s in self._index.sources.values() for k, error in s.unreadable.items()},
-            **{
-                k: error
-                for s in self._index.consumers.values()
-                for k, error in s.unreadable.items()
-            },
-        }
+        classes = self._index.provider_classes
+        stores: tuple[Store[Any], ...] = (
+            *self._index.sources.values(),
+            *self._index.consumers.values(),
+            classes.classes,
+            classes.statuses,
+        )
+        found = {key: problem for store in stores for key, problem in store.unreadable.items()}
         for key, item in found.items():
             if self._reported.get(key) != item:
                 self._recorder.event(

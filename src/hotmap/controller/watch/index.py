@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 from hotmap.controller.watch.history import History
 from hotmap.controller.watch.pattern_matches import PatternMatches
 from hotmap.controller.watch.policies import NamespaceAnnotations, Policies, is_relevant
+from hotmap.controller.watch.provider_classes import ProviderClasses
 from hotmap.controller.watch.templates import TemplateChanges
 from hotmap.core.model.annotations import FOLLOW
 from hotmap.core.model.consumer import Consumer, rolled_by
 from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.provider_class import PROVIDER_CLASS
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import Source
 from hotmap.core.policy.annotations import names_sources, source_ignored, source_offered
@@ -26,7 +28,7 @@ from hotmap.kube.store import Store
 
 __all__ = ["CONSUMER_KINDS", "SOURCE_KINDS", "Index", "Queues"]
 
-SOURCE_KINDS = ("ConfigMap", "Secret")
+SOURCE_KINDS = ("ConfigMap", "Secret", "SecretProviderClass")
 
 #: ReplicaSets and Pods are those without an owning workload; Argo Rollouts are included if their
 #: kind exists; see `reflectors`.
@@ -69,7 +71,7 @@ class Index:
         `clock` returns POSIX seconds of the API server.
         """
         names = defaults.dialect.names
-        naming = frozenset((names.config_map, names.secret))
+        naming = frozenset((names.config_map, names.secret, names.provider_class))
         self.sources: dict[str, Store[Source]] = {
             kind: Store(
                 {"namespace": _namespace_of_source},
@@ -78,6 +80,10 @@ class Index:
             )
             for kind in SOURCE_KINDS
         }
+        #: Fills the store of SecretProviderClasses.
+        self.provider_classes = ProviderClasses(
+            self.sources[PROVIDER_CLASS], defaults.dialect, parts=namespaces
+        )
         indexes = {
             "uses": _used_sources,
             "names": _names_by(naming),
@@ -135,10 +141,14 @@ class Index:
 
     def knows(self, kind: str, namespace: str) -> bool:
         """Return whether all sources of a kind in a namespace are known."""
+        if kind == PROVIDER_CLASS:
+            return self.provider_classes.is_complete(namespace)
         return kind in self.sources and self.sources[kind].is_complete(namespace)
 
     def is_unreadable(self, key: ObjectKey) -> bool:
         """Return whether an object exists and cannot be read, so that nothing is known of it."""
+        if key.kind == PROVIDER_CLASS:
+            return key in self.provider_classes.classes.unreadable
         store = self.sources.get(key.kind) or self.consumers.get(key.kind)
         return store is not None and key in store.unreadable
 
@@ -230,8 +240,8 @@ class Index:
 
     def _source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         # Sources of the first list have not changed, but they are known now.
-        first = not self.knows(key.kind, key.namespace)
-        if first:
+        first = not self.sources[key.kind].is_complete(key.namespace)
+        if first and key.kind != PROVIDER_CLASS:  # an optional kind may be listed at any time
             self.history.record_list()
         since, listed = self._missed(key)
         noted = not first and self.history.record_change(key, old, new, since=since, listed=listed)

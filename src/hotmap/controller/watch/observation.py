@@ -17,6 +17,7 @@ from hotmap.core.decide.source_changes import bound_change, summarize_changes
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.provider_class import PROVIDER_CLASS
 from hotmap.core.model.state import Record, RolloutTimes, records_by_source
 from hotmap.core.policy.policy import Policy, followed_uses
 from hotmap.kube.loop_clock import loop_time
@@ -156,8 +157,14 @@ class Observer:
         summaries, sources = [], []
         for source in snapshot.sources:
             recorded = known.get(source.source.kind_and_name)
+            changes = history.of(source.source)
+            if source.exists and source.source.kind == PROVIDER_CLASS:
+                mounts = self._index.provider_classes.mounts(source.source)
+                source = source._replace(mounts=mounts)
+                # What was updated while no controller ran is seen from the statuses of pods.
+                changes = changes._replace(gap=None)
             summary = summarize_changes(
-                source, recorded, history.of(source.source), is_known=snapshot.record is not None
+                source, recorded, changes, is_known=snapshot.record is not None
             )
             summaries.append(summary)
             bounded = bound_change(source, recorded, summary)

@@ -72,6 +72,11 @@ class OptionalKind:
         #: Set once it is known whether the kind exists.
         self.answered = asyncio.Event()
 
+    @property
+    def plural(self) -> str:
+        """The name of the resource."""
+        return self._resource.plural
+
     async def run(self) -> NoReturn:
         """Watch the kind while it exists, until cancelled; the store is left unchanged then."""
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -28,14 +28,23 @@ from hotmap.core.model.objects import (
     Namespace,
     ObjectKey,
     Pod,
+    ProviderClass,
+    ProviderClassPodStatus,
     Rollout,
     Secret,
     Workload,
 )
+from hotmap.core.model.provider_class import (
+    MOUNTS,
+    PROVIDER_CLASS,
+    ClassObject,
+    MountedVersions,
+    read_mounted_versions,
+)
 from hotmap.core.model.source import Source, source_from_config_map, source_from_secret
 from hotmap.kube.client import Client
 from hotmap.kube.reflector import Reflector, ReflectorStatistics, Selection
-from hotmap.kube.resources import BY_KIND, NAMESPACES, ROLLOUTS
+from hotmap.kube.resources import BY_KIND, NAMESPACES
 from hotmap.kube.store import Store
 from hotmap.kube.store_writer import StoreWriter
 from hotmap.kube.supervisor import Supervisor
@@ -88,18 +97,19 @@ class Reflectors:
         self._fixed: list[Reflector[Any, Any]] = []
         #: The watched kinds.
         self._watched: dict[str, _Watched] = {}
-        self._rollouts: OptionalKind | None = None
+        self._optional: list[OptionalKind] = []
         self._supervisor = supervisor
         self._tasks = supervisor.tasks()
 
     def start(self) -> None:
         """Start to fill the stores."""
         self._fixed = self._make_reflectors()
-        self._rollouts = self._watch_rollouts()
+        self._index.provider_classes.use_keys(self._keys)
+        self._optional = [*self._watch_rollouts(), *self._watch_provider_classes()]
         for reflector in self._fixed:
             self._tasks.start(f"watch {reflector.statistics().resource}", reflector.run)
-        if self._rollouts:
-            self._tasks.start("discover rollouts", self._rollouts.run)
+        for optional in self._optional:
+            self._tasks.start(f"discover {optional.plural}", optional.run)
         self._tasks.start("check namespaces", self._namespaces.run, may_return=True)
         self.started.set()
 
@@ -116,8 +126,8 @@ class Reflectors:
 
         Logs once a minute what is missing.
         """
-        if self._rollouts:
-            await self._answers(self._rollouts)
+        for optional in self._optional:
+            await self._answers(optional)
         for reflector in self._all():
             await self._answers(reflector)
 
@@ -133,7 +143,10 @@ class Reflectors:
         await self.complete()
 
     def _all(self) -> list[Reflector[Any, Any]]:
-        return [*self._fixed, *(self._rollouts.reflectors if self._rollouts else ())]
+        return [
+            *self._fixed,
+            *(each for kind in self._optional for each in kind.reflectors),
+        ]
 
     async def _answers(self, reflector: Reflector[Any, Any] | OptionalKind) -> None:
         while not reflector.answered.is_set():
@@ -228,7 +241,7 @@ class Reflectors:
             if entry.kind in dialect.ignored_sources | dialect.ignored_workloads:
                 self._store(entry.kind).synced.set()
             else:
-                reflectors += self._reflect(entry)
+                reflectors += self._reflect(entry, self._store(entry.kind))
         if settings.watch_namespaces:
             self._index.namespaces.synced.set()
             _log.info("namespaced mode: annotations of the Namespace are not read")
@@ -241,25 +254,39 @@ class Reflectors:
         )
         return [*reflectors, namespaces]
 
-    def _watch_rollouts(self) -> OptionalKind | None:
+    def _watch_rollouts(self) -> Iterator[OptionalKind]:
         """Watch Argo Rollouts while their kind exists, unless flags disable it."""
         defaults, store = self._settings.defaults, self._store("Rollout")
         if "Rollout" in defaults.dialect.ignored_workloads:
             store.synced.set()
-            return None
-        watched = _Watched("Rollout", Rollout, Transforms(defaults).rollout)
+        else:
+            watched = _Watched("Rollout", Rollout, Transforms(defaults).rollout)
+            yield self._watch_optional(watched, store)
+
+    def _watch_provider_classes(self) -> Iterator[OptionalKind]:
+        """Watch SecretProviderClasses and what pods have mounted of them, if flags enable it."""
+        if PROVIDER_CLASS in self._settings.defaults.dialect.ignored_sources:
+            return
+        known, labels = self._index.provider_classes, self._settings.source_selector
+        statuses = _Watched(MOUNTS, ProviderClassPodStatus, read_mounted_versions)
+        yield self._watch_optional(statuses, known.statuses)
+        classes = _Watched(PROVIDER_CLASS, ProviderClass, known.read_class, labels)
+        yield self._watch_optional(classes, known.classes)
+
+    def _watch_optional(self, watched: _Watched, store: Store[Any]) -> OptionalKind:
         return OptionalKind(
             self._client,
-            ROLLOUTS,
-            make=lambda: self._reflect(watched),
+            BY_KIND[watched.kind],
+            make=lambda: self._reflect(watched, store),
             store=store,
             supervisor=self._supervisor,
         )
 
-    def _reflect(self, watched: _Watched) -> list[Reflector[Any, Any]]:
+    def _reflect(self, watched: _Watched, store: Store[Any]) -> list[Reflector[Any, Any]]:
         """Create the reflectors of a kind: one, or one for each configured namespace."""
         settings = self._settings
-        self._watched[watched.kind] = watched
+        if watched.kind not in (PROVIDER_CLASS, MOUNTS):  # a class is a source by its statuses
+            self._watched[watched.kind] = watched
         return [
             Reflector(
                 self._client,
@@ -271,7 +298,7 @@ class Reflectors:
                 ),
                 type=watched.type,
                 writer=StoreWriter(
-                    self._store(watched.kind),
+                    store,
                     watched.transform,
                     key_of=_key_of,
                     transform_known=watched.transform,
@@ -307,7 +334,7 @@ def _excluding_selector(namespaces: Sequence[str]) -> str:
     return ",".join(f"metadata.namespace!={name}" for name in namespaces)
 
 
-def _key_of(value: Source | Consumer) -> ObjectKey:
+def _key_of(value: Source | Consumer | ClassObject | MountedVersions) -> ObjectKey:
     return value.key
 
 

@@ -25,6 +25,10 @@ so downtime, failover, lost watches and recreated objects all converge.
        or recorded
     10 pods were found to have older content after an observed change, although all is equal →
        frozen change, once
+    11 a SecretProviderClass: what each pod has mounted decides, instead of rules 5 and 6. A pod
+       with other versions than the class's, or with ones that were updated after it started →
+       frozen change. All started with them → adopt. While the current versions are not known,
+       nothing is concluded
 
 In addition: a required source or data key that was deleted changes nothing by itself (running pods
 keep their content, new ones could not start); a deleted optional source empties its files, which is

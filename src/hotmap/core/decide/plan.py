@@ -6,6 +6,7 @@
     live use, an agent in the pod               nudge; the agent reloads
     live use, `hotmap.dev/rereads: "true"`      nudge
     live use, neither                           rollout: new pods have the new files
+    a mounted SecretProviderClass               rollout; with `rereads` nothing: its driver acts
     no data key that is used                    nothing
     only imagePullSecrets                       nothing
     a source named but not referenced           rollout
@@ -33,6 +34,7 @@ from hotmap.core.decide.source_rules import listed
 from hotmap.core.duration import format_age
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.provider_class import PROVIDER_CLASS
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.policy.policy import ROLLABLE, OnChange, Policy, Strategy
 from hotmap.core.reloader.annotations import Writing
@@ -172,17 +174,17 @@ def _choose(
         why = policy.muted or "the strategy is notify"
         return (Action(ActionType.NOTIFY),), f"reported only, since {why}"
     if consumer.key.kind not in ROLLABLE:
-        return _choose_without_rollout(consumer, policy, frozen=frozen)
+        return _choose_without_rollout(consumer, policy, assessment, frozen=frozen)
     if consumer.has_no_pods and not (frozen and _marks_without_pods(policy)):
         return (), "no pods are running; new pods read the new content"
     if not frozen:
-        return (Action(ActionType.NUDGE),), f"refreshing mounted files{_describe_reload(policy)}"
+        return _choose_refresh(policy, assessment)
     if policy.strategy is Strategy.NUDGE:
         if not any(finding.current.live for finding in assessment.changed()):
             return (Action(ActionType.NOTIFY),), f"takes effect at the next restart {_ONLY_NUDGED}"
         outcome = "refreshing mounted files; the rest takes effect at the next restart"
         return (Action(ActionType.NUDGE), Action(ActionType.NOTIFY)), f"{outcome} {_ONLY_NUDGED}"
-    if policy.agent_restarts:
+    if policy.agent_restarts and not _has_mounted_change(assessment):
         nudge = Action(ActionType.NUDGE, announces_frozen=True)
         return (nudge,), "the agent restarts the application in place"
     why = _why_new_pods(policy, assessment, changed)
@@ -195,6 +197,24 @@ def _choose(
         stamps=() if policy.writing is Writing.REVISION else _stamps(assessment),
     )
     return (rollout,), _rollout_outcome(consumer, policy) + ("" if consumer.has_no_pods else why)
+
+
+def _choose_refresh(policy: Policy, assessment: Assessment) -> tuple[tuple[Action, ...], str]:
+    """Choose how mounted files are refreshed; a kubelet has no part in those of a CSI driver."""
+    if all(finding.current.source.kind == PROVIDER_CLASS for finding in assessment.changed()):
+        return (), f"the CSI driver updates mounted files{_describe_reload(policy)}"
+    return (Action(ActionType.NUDGE),), f"refreshing mounted files{_describe_reload(policy)}"
+
+
+def _has_mounted_change(assessment: Assessment) -> bool:
+    """Return whether a class changed that was read at start.
+
+    Its driver updates one pod after the other, so a restart in place may find the older files.
+    """
+    return any(
+        finding.current.source.kind == PROVIDER_CLASS and finding.verdict is Verdict.FROZEN
+        for finding in assessment.changed()
+    )
 
 
 def _marks_without_pods(policy: Policy) -> bool:
@@ -250,7 +270,7 @@ def _why_new_pods(
 
 
 def _choose_without_rollout(
-    consumer: Consumer, policy: Policy, *, frozen: bool
+    consumer: Consumer, policy: Policy, assessment: Assessment, *, frozen: bool
 ) -> tuple[tuple[Action, ...], str]:
     on_change = OnChange.REPORT if policy.strategy is Strategy.NUDGE else policy.on_change
     if consumer.key.kind == "CronJob":
@@ -266,8 +286,8 @@ def _choose_without_rollout(
     if consumer.suspended or consumer.has_no_pods:
         return (), "no pods are running; new pods read the new content"
     if not frozen and policy.takes_live_changes():
-        return (Action(ActionType.NUDGE),), f"refreshing mounted files{_describe_reload(policy)}"
-    if policy.agent_restarts:
+        return _choose_refresh(policy, assessment)
+    if policy.agent_restarts and not _has_mounted_change(assessment):
         nudge = Action(ActionType.NUDGE, announces_frozen=True)
         return (nudge,), "the agent restarts the application in place"
     if on_change is OnChange.RECREATE:

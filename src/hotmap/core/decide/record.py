@@ -253,7 +253,9 @@ def _findings_for_record(decision: Decision) -> tuple[tuple[Finding, ...], str]:
     so such a record keeps the older key.
     """
     snapshot, findings = decision.snapshot, decision.assessment.findings
-    kept = any(f.verdict is Verdict.HOLD or not f.current.exists for f in findings)
+    kept = any(
+        f.verdict is Verdict.HOLD or not f.current.exists or f.current.is_unknown for f in findings
+    )
     if kept or not snapshot.newest_sources:
         return findings, snapshot.key_id
     pairs = zip(findings, snapshot.newest_sources, strict=True)
@@ -393,6 +395,8 @@ def _recorded_source(
         return recorded
     if recorded is not None and recorded.uses != current.digest:
         recorded = None
+    if recorded is not None and current.is_unknown:
+        return recorded
     if finding.verdict is Verdict.HOLD:
         return recorded
     if recorded is not None and not current.exists:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from hotmap.core.fingerprint import FingerprintKey, combine, digest
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.provider_class import PROVIDER_CLASS, ClassMounts
 from hotmap.core.model.references import EVERY_KEY, Use, UseKind
 from hotmap.core.model.source import Source, fingerprint_of, missing_keys
 from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, Window, records_by_source
@@ -81,6 +82,13 @@ class SourceSnapshot(NamedTuple):
     changed_after: float | None = None
     #: Whether its last change replaced content that pods may hold, as far as is known.
     edited: bool = False
+    #: A SecretProviderClass: what pods have mounted of it.
+    mounts: ClassMounts | None = None
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether it is a SecretProviderClass, and nothing shows its current versions."""
+        return self.mounts is not None and not self.mounts.is_known
 
     @property
     def is_mounted(self) -> bool:
@@ -381,9 +389,15 @@ def content_of(revision: str) -> str:
 
 def desired_target(snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, uid: str) -> Target:
     """Build the target of the current content of one consumer; sequence 0."""
-    live = [(str(p.source), p.live) for p in snapshots if p.live]
-    frozen = [(str(p.source), p.frozen) for p in snapshots if p.frozen]
+    announced = [p for p in snapshots if _is_announced(p)]
+    live = [(str(p.source), p.live) for p in announced if p.live]
+    frozen = [(str(p.source), p.frozen) for p in announced if p.frozen]
     return Target(0, _combined(live, key, uid), _combined(frozen, key, uid))
+
+
+def _is_announced(current: SourceSnapshot) -> bool:
+    """Return whether agents act on a source: their kubelet does not write what a driver mounts."""
+    return current.source.kind != PROVIDER_CLASS
 
 
 def recorded_target(
@@ -393,7 +407,7 @@ def recorded_target(
     known = records_by_source(record)
     live: list[tuple[str, str]] = []
     frozen: list[tuple[str, str]] = []
-    for current in snapshots:
+    for current in filter(_is_announced, snapshots):
         recorded = known.get(current.source.kind_and_name)
         if recorded is None or recorded.uses != current.digest:
             return None

@@ -217,7 +217,8 @@ def bound_change(
     same = recorded is not None and _is_unchanged(source, recorded, changes)
     moved = recorded is not None and bool(recorded.content and recorded.uid) and not same
     was_edited = same and recorded is not None and recorded.edited
-    source = source._replace(edited=was_edited or moved or changes.edited)
+    if source.mounts is None:  # the mounts of a class show which pods have older versions
+        source = source._replace(edited=was_edited or moved or changes.edited)
     if changes.latest is not None:
         after = changes.latest if written is None else min(written, changes.latest)
         return source._replace(changed_at=changes.latest, changed_after=after)
@@ -239,7 +240,9 @@ def _is_unchanged(source: SourceSnapshot, recorded: SourceRecord, changes: Chang
 
 
 def may_lack_keys(source: SourceSnapshot) -> bool:
-    """Return whether a used data key may have been removed without an error."""
+    """Return whether a used data key may have been removed without an error or a new time."""
+    if source.mounts is not None:
+        return False
     return bool(source.missing) or any(
         use.keys.names is None or use.optional for use in source.uses
     )

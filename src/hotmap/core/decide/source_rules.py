@@ -8,12 +8,14 @@ from math import floor
 from hotmap.core.decide.assessment import Facts, Finding, Verdict
 from hotmap.core.decide.evidence import (
     MARGIN,
+    PodStart,
     all_created_since,
     all_started_after,
     any_started_before,
 )
 from hotmap.core.decide.snapshot import SourceSnapshot, content_of
 from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.provider_class import MountedPod
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.state import Record, SourceRecord
 from hotmap.core.reloader.annotations import Writing
@@ -27,6 +29,7 @@ __all__ = [
     "is_already_applied",
     "listed",
     "reads_at_start",
+    "started_with",
 ]
 
 #: Seconds to wait for a consumer's own rollout before its pods are checked (rule 6).
@@ -48,6 +51,10 @@ def assess_source(
     if not current.visible:
         why = "cannot be read" if current.unreadable else "is not visible to hotmap"
         return found(Verdict.UP_TO_DATE, f"{why}: nothing is known of it")
+    if current.is_unknown:
+        known = recorded is not None and recorded.uses == current.digest
+        verdict = Verdict.UP_TO_DATE if known else Verdict.ADOPT
+        return found(verdict, "is mounted in different versions, or by no pod: waiting for updates")
     if record is not None and recorded is None:
         return found(*_assess_new_use(consumer, record, current, facts))
     if record is None or recorded is None:
@@ -74,7 +81,8 @@ def _assess_known(
     def found(verdict: Verdict, reason: str) -> Finding:
         return Finding(current, verdict, f"{current.source} {reason}")
 
-    if _is_older(current, recorded) and current.source not in facts.confirmed:
+    is_older = current.mounts is None and _is_older(current, recorded)
+    if is_older and current.source not in facts.confirmed:
         reason = "is older in the watch cache than the version applied: waiting"
         return found(Verdict.WAIT, reason)._replace(older=True)
     if (current.frozen, current.live) == (recorded.frozen, recorded.live):
@@ -115,6 +123,8 @@ def _assess_new_use(
         return Verdict.WAIT, "is used now, while a rollout is in progress"
     if facts.starts is None:
         return Verdict.CHECK_PODS, "is used now: checking when its pods started"
+    if has_mounts(current):
+        return _assess_mounts(current, facts, "is used now")
     after_template = current.source in facts.before_template
     if after_template and all_created_since(facts.starts, facts.template_at):
         return Verdict.ADOPT, "is used now: now tracking"
@@ -157,6 +167,8 @@ def _assess_creation(current: SourceSnapshot, facts: Facts) -> tuple[Verdict, st
         return None
     if facts.starts is None:
         return Verdict.CHECK_PODS, "was created: checking when its pods started"
+    if has_mounts(current):
+        return _assess_mounts(current, facts, "was created")
     if any_started_before(facts.starts, current.changed_since):
         return (
             None
@@ -207,6 +219,8 @@ def _assess_unknown(
         return Verdict.WAIT, f"{what}, while a rollout is in progress"
     if facts.starts is None:
         return Verdict.CHECK_PODS, f"{what}: checking when its pods started"
+    if has_mounts(current):
+        return _assess_mounts(current, facts, what)
     if all_started_after(facts.starts, current.changed_at, files=current.is_mounted):
         return Verdict.ADOPT, f"{what}, and all pods started after the last change"
     return (
@@ -260,6 +274,8 @@ def _assess_frozen_change(
     """Rules 0, 5 and 6: a change that needs containers to restart."""
     if is_already_applied(consumer, current, facts):
         return Verdict.ADOPT, "is already in the pod template"
+    if has_mounts(current) and consumer.key.kind != "CronJob":
+        return _assess_mounted_change(consumer, record, current, facts, what)
     if consumer.generation == record.generation or consumer.key.kind == "CronJob":
         return Verdict.FROZEN, what  # an edit of a CronJob starts no pods
     if consumer.generation < record.generation and facts.waited < ROLLOUT_PATIENCE:
@@ -277,6 +293,63 @@ def _assess_frozen_change(
     if all_started_after(facts.starts, current.changed_at, files=current.is_mounted):
         return Verdict.ADOPT, f"{what}, and all pods started after that"
     return Verdict.FROZEN, f"{what}, and some pods may have started before that"
+
+
+# -- SecretProviderClasses -----------------------------------------------------------------------
+
+
+def has_mounts(current: SourceSnapshot) -> bool:
+    """Return whether a source is a class that the consumer's own pods mount."""
+    return current.mounts is not None and any(use.container for use in current.uses)
+
+
+def _assess_mounted_change(
+    consumer: Consumer, record: Record, current: SourceSnapshot, facts: Facts, what: str
+) -> tuple[Verdict, str]:
+    """Rule 11: what its pods have mounted decides, whatever the generation is."""
+    assert current.mounts is not None, "of a class"
+    if consumer.has_no_pods and current.mounts.by_update:
+        return Verdict.FROZEN, what
+    is_waiting = facts.waited < ROLLOUT_PATIENCE
+    if consumer.generation < record.generation and is_waiting:
+        return Verdict.WAIT, f"{what}, while the watch lags behind hotmap's own rollout"
+    if consumer.generation > record.generation and consumer.rolling and is_waiting:
+        return Verdict.WAIT, f"{what}, while another rollout is in progress"
+    if facts.starts is None:
+        return Verdict.CHECK_PODS, f"{what}: checking what its pods have mounted"
+    return _assess_mounts(current, facts, what)
+
+
+def _assess_mounts(current: SourceSnapshot, facts: Facts, what: str) -> tuple[Verdict, str]:
+    """Compare what each pod mounted at its start with the versions of a class."""
+    assert current.mounts is not None, "of a class"
+    mounted = {pod.pod: pod for pod in current.mounts.pods}
+    starts = facts.starts or ()
+    unreported = [start for start in starts if start.at is not None and start.name not in mounted]
+    older = [
+        start.name
+        for start in starts
+        if start.name in mounted and not started_with(start, mounted[start.name])
+    ]
+    if older:
+        return Verdict.FROZEN, f"{what}; {listed(older)} started with other versions"
+    if all_started_after(unreported, current.changed_at):
+        return Verdict.ADOPT, f"{what}; all pods started with these versions"
+    if facts.waited < ROLLOUT_PATIENCE:
+        return Verdict.WAIT, f"{what}; waiting for the CSI driver to report what pods have mounted"
+    if not current.mounts.by_update:
+        return Verdict.ADOPT, f"{what}; no pod was updated since it started"
+    names = listed([start.name for start in unreported])
+    return Verdict.FROZEN, f"{what}; {names} may have started with other versions"
+
+
+def started_with(start: PodStart, mounted: MountedPod) -> bool:
+    """Return whether a pod has the versions of a class since before its containers started."""
+    if not mounted.current:
+        return False
+    if not mounted.updated or start.at is None:
+        return True
+    return mounted.updated_at is not None and start.at >= mounted.updated_at + MARGIN
 
 
 def is_already_applied(consumer: Consumer, current: SourceSnapshot, facts: Facts) -> bool:

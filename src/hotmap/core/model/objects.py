@@ -49,6 +49,10 @@ __all__ = [
     "PodTemplate",
     "Projected",
     "ProjectedSource",
+    "ProviderClass",
+    "ProviderClassObject",
+    "ProviderClassPodStatus",
+    "ProviderClassStatus",
     "RollingUpdate",
     "Rollout",
     "RolloutSpec",
@@ -144,6 +148,32 @@ class Secret(_Part, frozen=True):
     data: dict[str, str | None] | None = None
     type: str = ""
     immutable: bool | None = None
+
+
+class ProviderClass(_Part, frozen=True):
+    """A SecretProviderClass (secrets-store-csi-driver: apis/v1); its parameters are not read."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class ProviderClassObject(_Part, frozen=True, gc=False):
+    """One object of the external store, as it was mounted."""
+
+    id: str = ""
+    version: str = ""
+
+
+class ProviderClassStatus(_Part, frozen=True):
+    pod_name: str = ""
+    secret_provider_class_name: str = ""
+    objects: list[ProviderClassObject] | None = None
+
+
+class ProviderClassPodStatus(_Part, frozen=True):
+    """A SecretProviderClassPodStatus: what one pod has mounted of one class."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    status: ProviderClassStatus = ProviderClassStatus()
 
 
 # -- pod templates ---------------------------------------------------------------------------

@@ -128,13 +128,16 @@ _KINDS = {
     "cm": "ConfigMap",
     "secret": "Secret",
     "secrets": "Secret",
+    "secretproviderclass": "SecretProviderClass",
+    "secretproviderclasses": "SecretProviderClass",
+    "spc": "SecretProviderClass",
 }
 
 _GLOB_CHARACTERS = re.compile(r"[-.a-z0-9*?\[\]!]+")
 
 
 def glob_patterns(text: str) -> SourcePatterns:
-    """Parse a list such as `configmap/app, secret/db-*`.
+    """Parse a list such as `configmap/app, secret/db-*, spc/vault`.
 
     Raises:
         ValueError: an item is not of that form, or there are too many; the message names it.
@@ -146,7 +149,8 @@ def glob_patterns(text: str) -> SourcePatterns:
         kind = _KINDS.get(kind.lower(), "")
         shown = printable(item, 80)
         if not slash or not kind:
-            raise ValueError(f'invalid item "{shown}": expected configmap/NAME or secret/NAME')
+            expected = "configmap/NAME, secret/NAME or spc/NAME"
+            raise ValueError(f'invalid item "{shown}": expected {expected}')
         if not _GLOB_CHARACTERS.fullmatch(name):
             raise ValueError(
                 f'invalid item "{shown}": expected a name of lower-case letters, digits, "-" and '

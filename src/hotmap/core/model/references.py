@@ -39,7 +39,8 @@ class UseKind(enum.Enum):
     LIVE = "live"
     #: Read by the kubelet or a driver, never by a process of the pod.
     CREDENTIAL = "credential"
-    #: Content outside of Kubernetes (a CSI secret store).
+    #: Files of an external secret store, which a CSI driver may update while the container runs.
+    #: `policy.followed_uses` makes them frozen or live.
     FOREIGN = "foreign"
 
     #: Each member exists once; Enum's own is written in Python, and uses are keys of dictionaries.

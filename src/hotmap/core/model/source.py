@@ -32,6 +32,7 @@ __all__ = [
     "changed_keys",
     "fingerprint_of",
     "has_removed_keys",
+    "make_marks",
     "missing_keys",
     "parse_time",
     "source_from_config_map",
@@ -139,6 +140,16 @@ def source_from_secret(
     return _source("Secret", item, values, keys, dialect=dialect, known=known)
 
 
+def make_marks(
+    source: ObjectKey, values: Sequence[tuple[str, bool, bytes]], keys: Sequence[FingerprintKey]
+) -> tuple[Marks, ...]:
+    """Mark each (data key, binary, value) of a source under each of `keys`; sorted by data key."""
+    kind, namespace, name = source
+    named = {"kind": kind, "namespace": namespace, "name": name}
+    names = _pack_names((data_key, binary) for data_key, binary, _ in values)
+    return tuple(Marks(key.id, names, b"".join(mark_all(key, values, **named))) for key in keys)
+
+
 def _source(
     kind: str,
     item: ConfigMap | Secret,
@@ -150,16 +161,14 @@ def _source(
 ) -> Source:
     metadata, values = item.metadata, sorted(values)
     written_at, writer = _last_write(metadata)
-    names = _pack_names((data_key, binary) for data_key, binary, _ in values)
-    named = {"kind": kind, "namespace": metadata.namespace, "name": metadata.name}
-    marks = tuple(Marks(key.id, names, b"".join(mark_all(key, values, **named))) for key in keys)
+    object_key = known.key if known else ObjectKey(kind, metadata.namespace, metadata.name)
     return Source(
-        key=known.key if known else ObjectKey(kind, metadata.namespace, metadata.name),
+        key=object_key,
         uid=known.uid if known and known.uid == metadata.uid else metadata.uid,
         resource_version=metadata.resource_version,
         immutable=bool(item.immutable),
         changed_at=written_at,
-        marks=marks,
+        marks=make_marks(object_key, values, keys),
         annotations=known_annotations(metadata.annotations, dialect.names) or None,
         stamp="" if dialect.writing is Writing.REVISION else _stamp(values),
         writer=writer,

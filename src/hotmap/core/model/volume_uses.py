@@ -161,7 +161,9 @@ def mount_uses(
             if keys.names is None or keys.names:
                 yield Use(item.source, kind, keys, where, item.optional, init, reader)
         if volume.provider:
-            yield Use(volume.provider, UseKind.FOREIGN, EVERY_KEY, at, container=reader, init=init)
+            pinned = by_path and path is not None
+            kind = UseKind.FROZEN if pinned else UseKind.FOREIGN
+            yield Use(volume.provider, kind, EVERY_KEY, where, container=reader, init=init)
 
 
 def _different_mounts(

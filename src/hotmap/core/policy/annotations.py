@@ -36,6 +36,7 @@ from hotmap.core.model.patterns import (
     glob_patterns,
     merge_patterns,
 )
+from hotmap.core.model.provider_class import PROVIDER_CLASS
 from hotmap.core.policy.lint import Problem, misplaced_annotations
 from hotmap.core.policy.pause import pause_problems, read_pause
 from hotmap.core.policy.policy import (
@@ -48,7 +49,7 @@ from hotmap.core.policy.policy import (
     Strategy,
 )
 from hotmap.core.reloader import annotations as reloader_annotations
-from hotmap.core.reloader.annotations import Dialect, DialectSettings
+from hotmap.core.reloader.annotations import EXCLUDES, KINDS, Dialect, DialectSettings
 from hotmap.core.text import parse_number, printable, quote_short
 
 __all__ = [
@@ -96,17 +97,17 @@ def read_policy(
     waits = None if pause is not None and pause.own else dialect.pause
     settle, settle_max = _read_settle(reader, waits, defaults)
     rereads = reader.read(REREADS, _parse_rereads, "false", None)
+    excluded = merge_patterns(
+        reader.read(EXCLUDE, glob_patterns, "every source", _EVERY_SOURCE) or NO_SOURCES,
+        dialect.excluded,
+    )
     catch_up = reader.read(CATCH_UP, _parse_bool, "false", False)
     return Policy(
         opted_in=follow != _NOTHING and not consumer.over_budget,
         auto=follow.auto,
         named=follow.named,
         searches=follow.searches,
-        excluded=merge_patterns(
-            reader.read(EXCLUDE, glob_patterns, "every source", _EVERY_SOURCE) or NO_SOURCES,
-            dialect.excluded,
-            SourcePatterns(kinds=settings.ignored_sources),
-        ),
+        excluded=merge_patterns(excluded, SourcePatterns(kinds=settings.ignored_sources)),
         strategy=Strategy.NOTIFY if defaults.muted else strategy or Strategy.AUTO,
         muted=defaults.muted,
         rereads=rereads is not None,
@@ -129,6 +130,7 @@ def read_policy(
             *pause_problems(consumer, pause),
             *_find_misplaced(consumer, settings),
             *_foreign_template(consumer, follow),
+            *_unwatched_classes(reader, follow, excluded, settings),
         ),
         over_budget=consumer.over_budget if follow != _NOTHING else "",
     )
@@ -169,6 +171,35 @@ def _foreign_template(consumer: Consumer, follow: Follow) -> Iterable[Problem]:
         )
 
 
+def _unwatched_classes(
+    reader: _Reader, follow: Follow, excluded: SourcePatterns, settings: DialectSettings
+) -> Iterable[Problem]:
+    """Return what asks for SecretProviderClasses while a flag is missing that has them watched."""
+    if PROVIDER_CLASS not in settings.ignored_sources:
+        return
+    names = settings.names
+    asked = False
+    for name in (names.provider_class, names.provider_class_auto, EXCLUDES[PROVIDER_CLASS]):
+        if reader.lookup(name) is not None:
+            asked = True
+            yield Problem(name, f"annotation {name} has no effect: {_NOT_WATCHED}")
+    named = {kind for kind, _ in (*follow.named.names, *follow.named.expressions)}
+    if PROVIDER_CLASS in named and not asked:
+        yield Problem(FOLLOW, f"follows a SecretProviderClass by name: {_NOT_WATCHED}")
+    uses = reader.consumer.uses
+    if PROVIDER_CLASS not in follow.auto or PROVIDER_CLASS.encode() not in uses.packed:
+        return
+    used = sorted(source for source in uses.sources() if source.kind == PROVIDER_CLASS)
+    if wanted := [str(source) for source in used if source.kind_and_name not in excluded.names]:
+        more = f" and {len(wanted) - 1} more" if len(wanted) > 1 else ""
+        yield Problem(FOLLOW, f"changes of {wanted[0]}{more} are missed: {_NOT_WATCHED}")
+
+
+_NOT_WATCHED = (
+    "SecretProviderClass is not watched; start the controller with --enable-csi-integration"
+)
+
+
 class Follow(NamedTuple):
     """The sources that a consumer follows."""
 
@@ -180,7 +211,7 @@ class Follow(NamedTuple):
 
 
 _NOTHING = Follow()
-_EVERY_REFERENCE = Follow(auto=frozenset(("ConfigMap", "Secret")))
+_EVERY_REFERENCE = Follow(auto=frozenset(KINDS))
 
 
 def _read_follow(reader: _Reader, dialect: Dialect, defaults: Defaults) -> tuple[Follow, str]:
@@ -206,15 +237,15 @@ class _Reader:
     """Looks annotations up in their places and collects what cannot be read."""
 
     def __init__(self, consumer: Consumer, inherited: Mapping[str, str]) -> None:
-        self._consumer = consumer
+        self.consumer = consumer
         self._inherited = inherited
         self.problems: list[Problem] = []
 
     def lookup(self, name: str) -> tuple[str, str] | None:
         """Find an annotation on the consumer or its pod template: (value, place)."""
         for place, values in (
-            ("", self._consumer.annotations),
-            (" on the pod template", self._consumer.template_annotations),
+            ("", self.consumer.annotations),
+            (" on the pod template", self.consumer.template_annotations),
         ):
             if name in values:
                 return values[name], place
@@ -318,7 +349,7 @@ def names_sources(follow: str) -> bool:
     return follow not in _AUTO and follow not in _OFF
 
 
-_EVERY_SOURCE = SourcePatterns(kinds=frozenset(("ConfigMap", "Secret")))
+_EVERY_SOURCE = SourcePatterns(kinds=frozenset(KINDS))
 
 
 def _bounded(text: str) -> str:

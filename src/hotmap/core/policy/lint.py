@@ -57,7 +57,7 @@ def misplaced_annotations(
 def source_problems(
     annotations: Mapping[str, str] | None, kind: str, names: Names = DEFAULT_SETTINGS.names
 ) -> tuple[Problem, ...]:
-    """Find invalid annotations of a source; `kind` is ConfigMap or Secret."""
+    """Find invalid annotations of a source of a kind."""
     present = annotations or {}
     unreadable = [
         Problem(
@@ -74,6 +74,7 @@ def source_problems(
 _PLACES = {
     "ConfigMap": _Place.SOURCE,
     "Secret": _Place.SOURCE,
+    "SecretProviderClass": _Place.SOURCE,
     "Namespace": _Place.NAMESPACE,
 }
 
@@ -104,8 +105,6 @@ def _why_not(name: str, kind: str, place: _Place, known: Mapping[_Place, frozens
     for other, there in known.items():
         if name in there:
             return f"has no effect on a {kind}; it belongs on {other.value}"
-    if name.startswith("secretproviderclass"):
-        return "has no effect: SecretProviderClass is not supported yet"
     if "reloader.stakater.com/" in name:
         return "has no effect: Reloader has no such annotation"
     own = ", ".join(item for item in ANNOTATIONS if item in known[place])

@@ -201,11 +201,13 @@ def followed_uses(
     """Select the uses that count under a policy.
 
     A source that is named but not referenced counts as a frozen use of all its data keys, since it
-    is unknown how it is read. `sources` are the sources of the namespace that exist, for patterns.
+    is unknown how it is read. A mounted SecretProviderClass is a frozen use, unless the application
+    re-reads its files: drivers update them pod by pod, or not at all, and agents do not watch them.
+    `sources` are the sources of the namespace that exist, for patterns.
     `offered` is called for referenced sources if the policy searches.
     """
     kept = [
-        use
+        _mounted_use(use, policy) if use.kind is UseKind.FOREIGN else use
         for use in consumer.uses
         if policy.follows(
             use.source, referenced=True, offered=policy.searches and offered(use.source)
@@ -220,3 +222,8 @@ def followed_uses(
             if policy.follows(source, referenced=False)
         )
     return tuple(kept)
+
+
+def _mounted_use(use: Use, policy: Policy) -> Use:
+    is_live = (policy.rereads or policy.strategy is Strategy.NUDGE) and not use.init
+    return use._replace(kind=UseKind.LIVE if is_live else UseKind.FROZEN)

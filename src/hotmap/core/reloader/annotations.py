@@ -56,13 +56,14 @@ __all__ = [
 EXCLUDES = {
     "ConfigMap": "configmaps.exclude.reloader.stakater.com/reload",
     "Secret": "secrets.exclude.reloader.stakater.com/reload",
+    "SecretProviderClass": "secretproviderclasses.exclude.reloader.stakater.com/reload",
 }
 ROLLOUT_STRATEGY = "reloader.stakater.com/rollout-strategy"
 
 #: Written into pod templates by the strategy `annotations`.
 LAST_RELOADED_FROM = "reloader.stakater.com/last-reloaded-from"
 
-KINDS = ("ConfigMap", "Secret")
+KINDS = ("ConfigMap", "Secret", "SecretProviderClass")
 
 #: Seconds. Longer than any maintenance window, and short enough to be noticed.
 LONGEST_PAUSE = 24 * 3600.0
@@ -74,7 +75,7 @@ _MOST_TOLD = 3
 
 
 class Names(NamedTuple):
-    """The annotations that flags may rename."""
+    """The annotations that flags may rename; Reloader has no flags for those of classes."""
 
     config_map: str = "configmap.reloader.stakater.com/reload"
     secret: str = "secret.reloader.stakater.com/reload"
@@ -86,14 +87,18 @@ class Names(NamedTuple):
     match: str = "reloader.stakater.com/match"
     pause_period: str = "deployment.reloader.stakater.com/pause-period"
     paused_at: str = "deployment.reloader.stakater.com/paused-at"
+    provider_class: str = "secretproviderclass.reloader.stakater.com/reload"
+    provider_class_auto: str = "secretproviderclass.reloader.stakater.com/auto"
 
     def named(self, kind: str) -> str:
         """The annotation that lists sources of a kind by name."""
-        return self.config_map if kind == "ConfigMap" else self.secret
+        lists = (self.config_map, self.secret, self.provider_class)
+        return dict(zip(KINDS, lists, strict=True))[kind]
 
     def typed_auto(self, kind: str) -> str:
         """The annotation that is `auto` for one kind of source."""
-        return self.config_map_auto if kind == "ConfigMap" else self.secret_auto
+        autos = (self.config_map_auto, self.secret_auto, self.provider_class_auto)
+        return dict(zip(KINDS, autos, strict=True))[kind]
 
 
 class Writing(enum.Enum):
@@ -113,8 +118,9 @@ class DialectSettings(NamedTuple):
     names: Names = Names()
     #: Treat consumers without the `auto` annotation as auto.
     auto_reload_all: bool = False
-    #: Kinds of sources and of workloads that never cause or take an action.
-    ignored_sources: frozenset[str] = frozenset()
+    #: Kinds of sources and of workloads that never cause or take an action, and are not watched.
+    #: SecretProviderClasses are followed on demand.
+    ignored_sources: frozenset[str] = frozenset(("SecretProviderClass",))
     ignored_workloads: frozenset[str] = frozenset()
     writing: Writing = Writing.REVISION
     #: Pause a Deployment for its pause period on a change, instead of waiting that long.

@@ -52,8 +52,12 @@ FIELD_MANAGER = "Reloader"
 DELETED = hashlib.sha1(b"__RELOADER_EMPTY_DELETE_MARKER__", usedforsecurity=False).hexdigest()
 
 _PREFIX = "STAKATER_"
-_TYPES = {"ConfigMap": "CONFIGMAP", "Secret": "SECRET"}
-_SUFFIXES = ("_CONFIGMAP", "_SECRET")
+_TYPES = {
+    "ConfigMap": "CONFIGMAP",
+    "Secret": "SECRET",
+    "SecretProviderClass": "SECRETPROVIDERCLASS",
+}
+_SUFFIXES = tuple(f"_{name}" for name in _TYPES.values())
 
 
 class Stamp(NamedTuple):
@@ -187,6 +191,8 @@ def _sources_of_volume(volume: Volume, namespace: str) -> Iterator[ObjectKey]:
         yield ObjectKey("ConfigMap", namespace, volume.config_map.name)
     if volume.secret:
         yield ObjectKey("Secret", namespace, volume.secret.secret_name)
+    if volume.csi and (name := (volume.csi.volume_attributes or {}).get("secretProviderClass")):
+        yield ObjectKey("SecretProviderClass", namespace, name)
     for part in (volume.projected.sources or ()) if volume.projected else ():
         if part.config_map:
             yield ObjectKey("ConfigMap", namespace, part.config_map.name)
