@@ -81,7 +81,9 @@ def _options(flags: ReloaderFlags, settings: ReloaderSettings) -> dict[str, Any]
         "syncAfterRestart": settings.catch_up,
         "enableHA": bool(settings.leader_elect),
         "webhookUrl": _without_path(settings.webhooks.change_url),
-        "resourcesToIgnore": sorted(sources[kind] for kind in dialect.ignored_sources),
+        "resourcesToIgnore": sorted(
+            sources[kind] for kind in dialect.ignored_sources if kind in sources
+        ),
         "workloadTypesToIgnore": sorted(
             workloads[kind] for kind in dialect.ignored_workloads if kind in workloads
         ),
