@@ -144,6 +144,19 @@ def test_owner_of_a_pause_is_found(manager: str, fields: Any, other: bool) -> No
     assert is_paused_by_other(msgspec.json.decode(body, type=ObjectMeta)) is other
 
 
+def test_new_owner_of_a_pause_is_noticed_without_a_generation() -> None:
+    """Who applies `paused: true` once more changes managedFields alone."""
+    item = workload(ENV, paused=True, generation=4)
+    before = consumer_from_workload("Deployment", item)
+    entry = {"manager": "argocd", "time": AT, "fieldsV1": {"f:spec": {"f:paused": {}}}}
+    body = msgspec.json.encode({"managedFields": [entry]})
+    owners = msgspec.json.decode(body, type=ObjectMeta).managed_fields
+    metadata = msgspec.structs.replace(item.metadata, managed_fields=owners)
+    item = msgspec.structs.replace(item, metadata=metadata)
+    after = consumer_from_workload("Deployment", item, known=before)
+    assert (before.paused_by_other, after.paused_by_other) == (False, True)
+
+
 # -- what is decided ---------------------------------------------------------------------------
 
 

@@ -114,6 +114,8 @@ def _with_new_status(
         rolling=progress.rolling,
         behind=progress.behind,
         pods=progress.pods,
+        # Who applies the value that the field has already becomes an owner without a generation.
+        paused_by_other=kind == "Deployment" and known.paused and is_paused_by_other(metadata),
         owned=is_owned(metadata),
         written_at=writers.written_at(stamped=dialect.writing is not Writing.REVISION),
         revision_owner=writers.revision_owner,
