@@ -7,6 +7,8 @@ import time
 import pytest
 from tests.support.scenario import Scenario
 
+from hotmap.kube.resources import REPLICASETS
+
 PERIOD = "deployment.reloader.stakater.com/pause-period"
 PAUSED_AT = "deployment.reloader.stakater.com/paused-at"
 COMPAT = ("--reloader-compat", "--reload-strategy=revision")
@@ -83,3 +85,28 @@ async def test_next_leader_resumes(podless_scenario: Scenario) -> None:
             await leader.kill()
             await wait_until_resumed(podless_scenario)
             await podless_scenario.check_invariants({"web": 1})
+
+
+@pytest.mark.slow
+async def test_pods_are_replaced_once_at_the_end_of_the_pause(shop: Scenario) -> None:
+    """By the Deployment's own controller: two edits within the pause are one rollout."""
+    annotations = {"reloader.stakater.com/auto": "true", PERIOD: "4s"}
+    await shop.set_up(annotations=annotations, replicas=2)
+    await shop.wait_until_pods_are_older()
+    pods = {name for name in shop.pods.read if name.startswith("web-")}
+    async with shop.controller(*COMPAT) as controller:
+        await controller.ready()
+        await shop.wait_until_handled()
+        for times, level in enumerate(("debug", "trace"), 1):
+            await shop.edit(LEVEL=level)
+            await shop.wait_for_rollouts(times=times)
+        assert await is_paused(shop)
+        assert {name for name in shop.pods.read if name.startswith("web-")} == pods
+        await wait_until_resumed(shop)
+        await shop.wait_until_current()
+        sets = await shop.client.list_page(
+            REPLICASETS, shop.namespace, type=dict, resource_version="0"
+        )
+        names = [item["metadata"]["name"] for item in sets.items]
+        assert len([name for name in names if name.startswith("web-")]) == 2
+        await shop.check_invariants({"web": 2})

@@ -47,7 +47,11 @@ async def test_rollouts_for_a_secret_are_alerted(
     """The alert names Secret and consumer, and no value; a receiver that fails causes no delay."""
     await podless_scenario.set_up()
     receiver.answers = [500, 500]
-    alerts: dict[str, Any] = {"ALERT_ON_RELOAD": "true", "ALERT_WEBHOOK_URL": receiver.url}
+    alerts: dict[str, Any] = {
+        "ALERT_ON_RELOAD": "true",
+        "ALERT_WEBHOOK_URL": receiver.url,
+        "ALERT_SINK": "slack",
+    }
     async with podless_scenario.controller("--log-format=json", **alerts) as controller:
         await controller.ready()
         await podless_scenario.wait_until_handled()
@@ -55,7 +59,10 @@ async def test_rollouts_for_a_secret_are_alerted(
         await podless_scenario.wait_for_rollouts()
 
         async def alerted() -> bool:
-            return any("login of type SECRET" in body for body in receiver.bodies)
+            return any(
+                "login of type SECRET" in json.loads(body)["attachments"][0]["fallback"]
+                for body in receiver.bodies
+            )
 
         await podless_scenario.until(alerted, "the alert arrives")
         await podless_scenario.check_invariants({"web": 1})
