@@ -51,7 +51,8 @@ class GuardedRegistry(Registry):
         self.withheld: set[str] = set()
 
     def watch(self, resource: str, namespace: str | None = None, **options: Any) -> RegistryWatch:
-        if namespace is None and resource in self.withheld:
+        place = resource if namespace is None else f"{namespace}/{resource}"
+        if place in self.withheld:
             raise api_error(403, f'{resource} is forbidden: User "test" cannot watch it')
         return super().watch(resource, namespace, **options)
 

@@ -143,8 +143,8 @@ def foreign_content() -> list[Object]:
 
 
 def large_pods() -> list[Object]:
-    """70 Pods of 1.2 MB that a workload selects, which are listed to see when they started."""
-    spec = pod_spec(env=[variable("LEVEL", "app"), {"name": "X", "value": "x" * 1_200_000}])
+    """100 Pods of 0.9 MB that a workload selects, which are listed to see when they started."""
+    spec = pod_spec(env=[variable("LEVEL", "app"), {"name": "X", "value": "x" * 900_000}])
     pods = [
         {
             "apiVersion": "v1",
@@ -152,14 +152,10 @@ def large_pods() -> list[Object]:
             "metadata": {"name": f"evil-{n}", "labels": {"app": "evil"}},
             "spec": spec,
         }
-        for n in range(70)
+        for n in range(100)
     ]
     small = pod_spec(env=[variable("LEVEL", "app")])
-    return [
-        config_map("app", {"LEVEL": "0"}),
-        *pods,
-        deployment("evil", small, replicas=1),
-    ]
+    return [config_map("app", {"LEVEL": "0"}), *pods, deployment("evil", small, replicas=1)]
 
 
 def forged_lines() -> list[Object]:

@@ -14,7 +14,7 @@ from hotmap.core.errors import ResponseTooLarge
 from hotmap.kube.client import Client
 from hotmap.kube.resources import Resource
 
-__all__ = ["LARGEST_LIST", "list_items"]
+__all__ = ["list_items"]
 
 T = TypeVar("T")
 
@@ -22,8 +22,11 @@ T = TypeVar("T")
 _PAGE: Final = 500
 _LARGEST_PAGE: Final = 8 << 20
 
-#: Bytes of all pages of one list. 10,000 pods have about 100 MB.
-LARGEST_LIST: Final = 256 << 20
+#: Bytes of all pages of one list: of usual objects, of those beyond that, and at most. 10,000 pods
+#: have about 100 MB, of which little is kept; of large ones, most may be kept.
+_USUAL: Final = 16 << 10
+_BEYOND: Final = 16 << 20
+_LARGEST_LIST: Final = 256 << 20
 
 
 async def list_items(
@@ -41,10 +44,10 @@ async def list_items(
     A page that is too large is asked for again with a quarter of the objects.
 
     Raises:
-        ResponseTooLarge: all of them have more than LARGEST_LIST bytes.
+        ResponseTooLarge: all of them have more bytes than a list may have.
         ApiError, Unreachable: as the client raises them.
     """
-    token, limit, size = "", _PAGE, 0
+    token, limit, size, count = "", _PAGE, 0, 0
     while True:
         try:
             page = await client.list_page(
@@ -66,10 +69,12 @@ async def list_items(
             cached = False  # from the cache, all come in one page
             continue
         size += page.size
-        if size > LARGEST_LIST:
+        count += len(page.items)
+        most = min(_BEYOND + count * _USUAL, _LARGEST_LIST)
+        if size > most:
             raise ResponseTooLarge(
                 f"the {resource.plural} of namespace {namespace} that match have more than"
-                f" {LARGEST_LIST >> 20} MiB"
+                f" {most >> 20} MiB"
             )
         for item in page.items:
             yield item

@@ -90,6 +90,8 @@ async def test_hostile_tenant_does_not_stop_others(
             await podless_scenario.wait_for_rollouts(times=edit)
             assert await is_healthy(controller)
         await attacking
+        # Its pods are listed for this.
+        await controller.get(f"/v1/status?workload=Deployment/{EVIL}/evil")
         await podless_scenario.edit(LEVEL="after")
         await podless_scenario.wait_for_rollouts(times=4)
         assert await is_healthy(controller)
