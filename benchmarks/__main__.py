@@ -20,6 +20,7 @@ from benchmarks import (
     bench_cli,
     bench_decode,
     bench_fan_out,
+    bench_growth,
     bench_nudge,
     bench_outage,
     bench_peers,
@@ -29,12 +30,14 @@ from benchmarks import (
     bench_takeover,
     bench_tenants,
 )
+from benchmarks.curves import Curves
 from benchmarks.figures import Comparison, Table
 from benchmarks.results import merged
 from benchmarks.scope import Scope
 from hotmap.core.errors import HotmapError
 
-_Benchmark = Callable[[Scope], AsyncIterator[Table | Comparison]]
+_Result = Table | Comparison | Curves
+_Benchmark = Callable[[Scope], AsyncIterator[_Result]]
 
 _BENCHMARKS: dict[str, _Benchmark] = {
     "plane": bench_plane_start.run,
@@ -49,6 +52,7 @@ _BENCHMARKS: dict[str, _Benchmark] = {
     "scale": bench_scale.run,
     "takeover": bench_takeover.run,
     "tenants": bench_tenants.run,
+    "growth": bench_growth.run,
     "peers": bench_peers.run,
 }
 
@@ -56,6 +60,9 @@ _BENCHMARKS: dict[str, _Benchmark] = {
 _ON_A_CLUSTER = ("rollout", "nudge", "fan-out", "takeover")
 
 _RESULTS = Path(__file__).with_name("results.md")
+
+#: Where the pictures of curves are.
+_PICTURES = Path(__file__).parents[1] / "docs" / "benchmarks"
 
 
 def main() -> None:
@@ -72,11 +79,16 @@ def main() -> None:
     if arguments.write:
         before = _RESULTS.read_text() if _RESULTS.exists() else ""
         _RESULTS.write_text(merged(before, tables))
+        for table in tables:
+            if isinstance(table, Curves):
+                _PICTURES.mkdir(exist_ok=True)
+                for name, text in table.pictures():
+                    (_PICTURES / name).write_text(text)
         print(f"written to {_RESULTS}", file=sys.stderr)
 
 
-async def _run(names: tuple[str, ...], scope: Scope) -> list[Table | Comparison]:
-    tables: list[Table | Comparison] = []
+async def _run(names: tuple[str, ...], scope: Scope) -> list[_Result]:
+    tables: list[_Result] = []
     for name in names:
         print(f"measuring {name} …", file=sys.stderr)
         async for table in _BENCHMARKS[name](scope):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from benchmarks.curves import Curves
 from benchmarks.figures import Comparison, Table
 
 __all__ = ["merged"]
@@ -20,7 +21,7 @@ p50 and p99 are nearest ranks, so with fewer than 100 samples p99 is the maximum
 """
 
 
-def merged(document: str, tables: Sequence[Table | Comparison]) -> str:
+def merged(document: str, tables: Sequence[Table | Comparison | Curves]) -> str:
     """Return the document with the sections of `tables` replaced or added at the end."""
     sections = dict(re.findall(r"^(## .+)\n((?:(?!##? ).*\n?)*)", document, flags=re.MULTILINE))
     for table in tables:

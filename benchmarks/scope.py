@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from benchmarks import machine
+from benchmarks.curves import Curve, Curves
 from benchmarks.figures import Comparison, Figure, Sample, Table, machine_line
 
 __all__ = ["Measurement", "Scope", "measured"]
@@ -48,6 +49,11 @@ class Measurement:
         """Return what was measured beside what others do, once it has ended."""
         line = machine_line(self._before, self._after or self._before)
         return Comparison(self._title, columns, rows, line, self.notes)
+
+    def curves(self, name: str, size: str, unit: str, curves: Sequence[Curve]) -> Curves:
+        """Return what was measured at several sizes, once it has ended."""
+        line = machine_line(self._before, self._after or self._before)
+        return Curves(self._title, name, size, unit, curves, line, self.notes)
 
 
 @contextmanager

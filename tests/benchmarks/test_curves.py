@@ -1,0 +1,65 @@
+"""Curves are a table and two pictures, with the bound in both."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+from benchmarks.curves import Curve, Curves
+from benchmarks.results import merged
+
+CURVES = Curves(
+    "Memory & time beside <many> objects",
+    "objects",
+    "objects",
+    "MB",
+    [
+        Curve("resident", [(1_000, 50.25), (10_000, 75.0), (100_000, 190.0)]),
+        Curve("target", [(1_000, 200.0), (100_000, 200.0)], bound=True),
+    ],
+    "a machine",
+    ["A note."],
+)
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_table_has_a_row_for_each_size() -> None:
+    text = CURVES.as_markdown()
+    assert "| objects | resident, MB | target, MB |" in text
+    assert "| 1,000 | 50.2 | 200 |" in text
+    assert "| 10,000 | 75 |  |" in text
+    assert "A note." in text
+    assert "190" in CURVES.as_text()
+
+
+def test_pictures_are_named_in_the_table() -> None:
+    names = [name for name, _ in CURVES.pictures()]
+    assert names == ["objects-light.svg", "objects-dark.svg"]
+    assert all(f"../docs/benchmarks/{name}" in CURVES.as_markdown() for name in names)
+
+
+@pytest.mark.parametrize("number", [0, 1], ids=["light", "dark"])
+def test_picture_has_each_curve_and_a_dashed_bound(number: int) -> None:
+    picture = ElementTree.fromstring([text for _, text in CURVES.pictures()][number])
+    lines = picture.findall(f"{SVG}polyline")
+    assert [line.get("stroke-dasharray") for line in lines] == [None, "6 5"]
+    first, *_, last = [
+        tuple(map(float, point.split(","))) for point in lines[0].get("points", "").split()
+    ]
+    assert first[0] < last[0]
+    assert first[1] > last[1], "more is higher up"
+    assert len(picture.findall(f"{SVG}circle")) == 3
+    words = {element.text for element in picture.iter(f"{SVG}text")}
+    assert {"resident", "target", "objects", "1k", "10k", "100k"} <= words
+
+
+def test_one_size_is_drawn() -> None:
+    point = CURVES._replace(curves=[Curve("resident", [(5, 0.0)])])
+    for _, text in point.pictures():
+        ElementTree.fromstring(text)
+
+
+def test_results_keep_the_section_of_curves() -> None:
+    document = merged("", [CURVES])
+    assert merged(document, []) == document
+    assert document.count("<picture>") == 1
