@@ -48,6 +48,23 @@ INVALID = [
     ("--settle=1s --settle=bad", _duration("--settle", "bad")),
     ("--settle-max=1d", _duration("--settle-max", "1d")),
     ("--settle=10s --settle-max=1s", "--settle-max: 1s is shorter than the settle time of 10s"),
+    ("--alert-webhook-url=ftp://x", "--alert-webhook-url: invalid URL (not shown): expected an "),
+    (
+        "--alert-webhook-url-file=/nowhere",
+        "--alert-webhook-url-file: cannot read /nowhere: No such file or directory",
+    ),
+    (
+        "--alert-webhook-url=http://127.0.0.1:1 --alert-sink=irc",
+        '--alert-sink: invalid value "irc": expected ',
+    ),
+    (
+        "--alert-webhook-url=http://127.0.0.1:1 --alert-webhook-proxy=x",
+        "--alert-webhook-proxy: invalid URL (not shown): expected an http or https URL",
+    ),
+    (
+        "--alert-additional-info=x",
+        "alerts require --alert-webhook-url or --alert-webhook-url-file",
+    ),
     ("--workers=0", "Invalid value for '--workers': 0 is not in the range 1<=x<=1000; "),
     ("--workers=many", "Invalid value for '--workers': 'many' is not a valid integer range; "),
     ("--flap-limit=-1", "Invalid value for '--flap-limit': -1 is not in the range 0<=x<=100; "),
