@@ -35,14 +35,14 @@ def test_scheme_finds_kind_by_each_of_its_versions() -> None:
 
 
 def test_scheme_keeps_resources_of_one_plural_apart() -> None:
-    """events and events.events.k8s.io: a plural alone means the kind that came first."""
+    """events and events.example.com: a plural alone means the kind that came first."""
     scheme = built_in_scheme()
     core = scheme.resource("events")
-    other = Kind("events.k8s.io", ("v1",), Names("events", "Event"))
+    other = Kind("example.com", ("v1",), Names("events", "Event"))
     scheme.register(other)
     assert scheme.resource("events") is core
-    assert scheme.resource("events.events.k8s.io") is other
-    assert (scheme.name(core), scheme.name(other)) == ("events", "events.events.k8s.io")
+    assert scheme.resource("events.example.com") is other
+    assert (scheme.name(core), scheme.name(other)) == ("events", "events.example.com")
     assert core.prefix(None) != other.prefix(None)
 
 

@@ -121,7 +121,9 @@ class _FailingServer(APIServer):
         super().__init__(*arguments, **options)
         self._failures = failures
 
-    async def _respond(self, request: web.BaseRequest, user: UserInfo) -> web.StreamResponse:
+    async def _respond(
+        self, request: web.BaseRequest, user: UserInfo, warnings: list[str]
+    ) -> web.StreamResponse:
         path = parse_path(self._registry.scheme, request.path)
         if path is not None:
             verb = verb_of(request.method, path, request.query)
@@ -129,7 +131,7 @@ class _FailingServer(APIServer):
             for failure in tuple(self._failures):
                 if failure.meets(verb, path.kind.resource, path.name or "", agent):
                     await failure.meet()
-        return await super()._respond(request, user)
+        return await super()._respond(request, user, warnings)
 
 
 class ControlPlane:

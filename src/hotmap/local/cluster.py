@@ -26,6 +26,7 @@ from hotmap.local.apiserver.bootstrap import (
 from hotmap.local.apiserver.custom_resources import CustomResources
 from hotmap.local.apiserver.kinds import built_in_scheme
 from hotmap.local.apiserver.plugins import AdmissionChain
+from hotmap.local.apiserver.plugins.admission_policies import AdmissionPolicies
 from hotmap.local.apiserver.plugins.escalation import EscalationPlugin
 from hotmap.local.apiserver.plugins.limitranger import LimitRangePlugin
 from hotmap.local.apiserver.plugins.priority import PriorityPlugin
@@ -213,6 +214,8 @@ class LocalCluster(Lifecycle):
         signer = TokenSigner(self._state.pki / "sa.key")
         authorizer = RBACAuthorizer(registry.store, self.scheme) if rbac else AllowAll()
         authenticator = Authenticator(self._tokens, registry.reader, signer, anonymous=rbac)
+        policies = AdmissionPolicies(registry.store, registry.reader)
+        registry.deleter.policies = policies
         registry.writer.plugins = AdmissionChain(
             [
                 ServiceAccountPlugin(registry.reader),
@@ -220,6 +223,7 @@ class LocalCluster(Lifecycle):
                 PriorityPlugin(registry.store, registry.reader),
                 LimitRangePlugin(registry.store, registry.reader),
                 EscalationPlugin(authorizer),
+                policies,
                 # Last, so that it counts what is written (apiserver: recommended order).
                 ResourceQuotaPlugin(registry.store, registry.reader),
             ]

@@ -58,7 +58,9 @@ def subdomain_errors(name: str) -> list[str]:
 def label_name_errors(name: str) -> list[str]:
     """Check a DNS-1123 label, which names of namespaces, containers and volumes are."""
     errors = [_at_most(63)] if len(name) > 63 else []
-    if not re.fullmatch(_LABEL, name):
+    if "." in name and re.fullmatch(_SUBDOMAIN, name):
+        errors.append("must not contain dots")
+    elif not re.fullmatch(_LABEL, name):
         errors.append(_explained(_LABEL_TEXT, _LABEL, "my-name", "123-abc"))
     return errors
 
@@ -88,7 +90,7 @@ def qualified_name_errors(name: str) -> list[str]:
     if not local:
         errors.append("name part must be non-empty")
     elif len(local) > 63:
-        errors.append(f"name part {_at_most(63)}")
+        errors.append("name part must be no more than 63 bytes")
     if not re.fullmatch(_QUALIFIED, local):
         shown = _explained(_QUALIFIED_TEXT, _QUALIFIED, "MyName", "my.name", "123-abc")
         errors.append(f"name part {shown}")
@@ -97,7 +99,7 @@ def qualified_name_errors(name: str) -> list[str]:
 
 def label_value_errors(value: str) -> list[str]:
     """Check the value of a label; an empty one is valid."""
-    errors = [_at_most(63)] if len(value) > 63 else []
+    errors = ["must be no more than 63 bytes"] if len(value) > 63 else []
     if not re.fullmatch(f"({_QUALIFIED})?", value):
         shown = _explained(_LABEL_VALUE_TEXT, f"({_QUALIFIED})?", "MyValue", "my_value", "12345")
         errors.append(shown)

@@ -7,15 +7,17 @@ kind interprets its fields.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hotmap.local.group_version_kind import GroupVersionKind
 from hotmap.local.strategy import Strategy
 
 __all__ = [
     "ALL_VERBS",
+    "PROXY_VERBS",
     "SCALE",
     "STATUS",
+    "Conversion",
     "Kind",
     "KindListener",
     "Names",
@@ -24,6 +26,9 @@ __all__ = [
 ]
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+PROXY_VERBS = ("create", "delete", "get", "patch", "update")
 
 
 class Subresource(NamedTuple):
@@ -38,6 +43,15 @@ class Subresource(NamedTuple):
 
 
 STATUS = Subresource("status", ("get", "patch", "update"), field="status")
+
+
+class Conversion(NamedTuple):
+    """Between the form in which objects are stored and another version's, either way."""
+
+    to_stored: Callable[[dict[str, Any]], dict[str, Any]]
+    from_stored: Callable[[dict[str, Any]], dict[str, Any]]
+
+
 SCALE = Subresource(
     "scale", ("get", "patch", "update"), GroupVersionKind("autoscaling", "v1", "Scale")
 )
@@ -62,7 +76,7 @@ class Kind(NamedTuple):
     """One served kind.
 
     Of several `versions` the first is the one that is answered and preferred; `at` gives others.
-    Objects are not converted: another version is another apiVersion.
+    Objects are converted where the kind says how; else another version is another apiVersion.
     """
 
     group: str
@@ -76,6 +90,10 @@ class Kind(NamedTuple):
     version_strategies: tuple[tuple[str, Strategy], ...] = ()
     #: The version in which objects are stored, where it is not the first one.
     stored_version: str = ""
+    #: How objects of this version differ from stored ones; None for in nothing.
+    conversion: Conversion | None = None
+    #: The conversions of the versions that have one.
+    version_conversions: tuple[tuple[str, Conversion], ...] = ()
 
     def at(self, version: str) -> Kind:
         """Return the kind as one of its versions shows it."""
@@ -85,6 +103,7 @@ class Kind(NamedTuple):
         return self._replace(
             versions=(version, *others),
             strategy=dict(self.version_strategies).get(version, self.strategy),
+            conversion=dict(self.version_conversions).get(version),
             stored_version=self.stored_version or self.version,
         )
 

@@ -125,6 +125,9 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
     tokens = _tokens(text)
     requirements: list[Requirement] = []
     while tokens:
+        if tokens[0] in _PUNCTUATION and tokens[0] != "!":
+            text = f"found '{tokens[0]}', expected: !, identifier, or 'end of string'"
+            raise BadRequest(text)
         requirements.append(_requirement(tokens))
         if not tokens:
             break
@@ -189,6 +192,10 @@ def _values(label: str, tokens: list[str]) -> frozenset[str]:
     opening = tokens.pop(0) if tokens else ""
     if opening != "(":
         raise _unparsable(f"found '{opening}' expected: '('")
+    if not tokens or (tokens[0] in _PUNCTUATION and tokens[0] not in (",", ")")):
+        raise _unparsable(
+            f"found '{tokens[0] if tokens else ''}', expected: ',', ')' or identifier"
+        )
     values: list[str] = []
     current = ""
     while tokens:
@@ -227,6 +234,9 @@ def parse_fields(kind: Kind, text: str) -> tuple[FieldRequirement, ...]:
         label, operator, value = match.groups()
         if label not in known:
             raise BadRequest(_unknown_field(kind, label, known))
+        escape = re.search(r"(?<!\\)(?:\\\\)*(\\(?:[^\\,=]|\Z))", value)
+        if escape is not None:
+            raise BadRequest(f"invalid field selector: invalid escape sequence: {escape[1]}")
         requirements.append(
             FieldRequirement(known[label], re.sub(r"\\(.)", r"\1", value), operator != "!=")
         )
@@ -238,7 +248,7 @@ def _field_terms(text: str) -> list[str]:
 
 
 def _unknown_field(kind: Kind, label: str, known: Mapping[str, FieldPath]) -> str:
-    if kind.strategy.selectable_fields:
+    if kind.strategy.selectable_fields or not kind.strategy.typed:
         return f"field label not supported: {label}"
     names = ", ".join(f'"{name}"' for name in known)
     return f'"{label}" is not a known field selector: only {names}'

@@ -8,7 +8,7 @@ update_strategy.go, delete.go; pkg/registry/<group>/<resource>/strategy.go).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hotmap.local.names import subdomain_errors
 
@@ -33,6 +33,8 @@ class Column(NamedTuple):
     cell: Callable[[JsonObject, float], Cell]
     priority: int = 0
     type: str = "string"
+    #: None for "name" where the column is called so.
+    format: str | None = None
 
 
 class ScalePaths(NamedTuple):
@@ -57,8 +59,12 @@ class Strategy:
 
     #: Whether fields have the types of `apiserver.api_types`: nulls and empty lists leave no trace.
     typed = True
+    #: Whether the kind comes of a CustomResourceDefinition.
+    is_custom = False
     #: Where objects have what their Scale shows; None for the fields of workloads.
     scale: ScalePaths | None = None
+    #: How fields are merged and owned, where neither the types nor a schema say it.
+    structure: object = None
     #: Field selectors beyond metadata.name and metadata.namespace, as (label, path).
     selectable_fields: tuple[tuple[str, FieldPath], ...] = ()
     #: What `kubectl get` shows; none means name and age.
@@ -70,8 +76,15 @@ class Strategy:
     #: Whether a PUT may create (AllowCreateOnUpdate).
     create_on_update = False
 
+    #: What becomes of dependents where a deletion does not say it.
+    default_propagation: Literal["Background", "Orphan"] = "Background"
     #: What each answer warns of; "" for nothing.
     deprecation = ""
+
+    #: Whether messages of invalid objects name their kind.
+    names_kind = True
+    #: Whether the answer to a question tells when it was given.
+    has_creation_time = False
 
     def review(self, obj: JsonObject, reviewer: Reviewer) -> JsonObject | None:
         """Answer an object that is a question; None where objects are stored."""
@@ -120,6 +133,17 @@ class Strategy:
         """Find everything wrong with an update of the main resource (ValidateUpdate)."""
         return self.validate(new)
 
+    #: Annotations that metadata alone does not show, since upstream keeps them in fields.
+    hidden_annotations: tuple[str, ...] = ()
+
+    def warnings(self, obj: JsonObject) -> list[str]:
+        """Return what is odd in an object that is created or updated (WarningsOnCreate)."""
+        return []
+
+    def deletion_warning(self, propagation: str | None) -> str:
+        """Return what a deletion that says so much about dependents has to be warned of."""
+        return ""
+
     def validate_status(self, obj: JsonObject) -> list[FieldError]:
         """Find everything wrong with an object whose status was updated."""
         return []
@@ -136,6 +160,11 @@ class Strategy:
     returns_deleted = False
     #: Whether there are grace periods, which a returned object then tells.
     graceful = False
+    #: Whether an object that is being deleted tells its grace period.
+    tells_grace = True
+
+    def add_finalizers(self, obj: JsonObject) -> None:
+        """Let a deletion wait for what has to be done before it."""
 
     def prepare_delete(self, obj: JsonObject) -> None:
         """Mark in the object's own fields that its deletion has begun."""

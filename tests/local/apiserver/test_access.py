@@ -223,7 +223,7 @@ async def test_impersonation_needs_right_and_user(cluster: LocalCluster) -> None
         'resource "users" in API group "" at the cluster scope'
     )
     answer = await client.request("GET", _PODS, headers={"Impersonate-Group": "g"}, check=False)
-    assert answer["code"] == 500
+    assert answer["code"] == 400
 
 
 async def test_apply_that_creates_needs_both_rights(cluster: LocalCluster) -> None:

@@ -153,9 +153,35 @@ OBJECTS: dict[str, dict[str, Any]] = {
     "services": {"metadata": {"name": "x"}, "spec": {"ports": [{"port": 80}]}},
     "namespaces": {"metadata": {"name": "x"}, "spec": {"finalizers": []}},
 }
+_ROLE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "r"}
+OBJECTS |= {
+    "rolebindings": {"metadata": {"name": "x"}, "roleRef": _ROLE},
+    "clusterrolebindings": {"metadata": {"name": "x"}, "roleRef": _ROLE},
+    "persistentvolumeclaims": {
+        "metadata": {"name": "x"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    },
+    "replicationcontrollers": {
+        "metadata": {"name": "x"},
+        "spec": {
+            "selector": {"app": "x"},
+            "template": {"metadata": {"labels": {"app": "x"}}, "spec": FULL_POD_SPEC},
+        },
+    },
+    "horizontalpodautoscalers": {
+        "metadata": {"name": "x"},
+        "spec": {"maxReplicas": 2, "scaleTargetRef": {"kind": "Deployment", "name": "d"}},
+    },
+    "ingresses": {
+        "metadata": {"name": "x"},
+        "spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}},
+    },
+    "storageclasses": {"metadata": {"name": "x"}, "provisioner": "example.com/p"},
+}
 for plural in ("replicasets", "statefulsets", "daemonsets"):
     OBJECTS[plural] = deployment("x")
 OBJECTS["jobs"] = deployment("x", {**FULL_POD_SPEC, "restartPolicy": "Never"})
+del OBJECTS["jobs"]["spec"]["selector"]
 OBJECTS["cronjobs"] = {
     "metadata": {"name": "x"},
     "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": OBJECTS["jobs"]["spec"]}},

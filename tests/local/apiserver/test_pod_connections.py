@@ -108,10 +108,10 @@ class FakeKubelet:
 async def kubelet(server: APIServer, registry: Registry) -> FakeKubelet:
     kubelet = FakeKubelet()
     server.kubelet = kubelet
-    await registry.create("pods", "default", pod("p"), manager="t")
+    await registry.create("pods", "default", pod("p", nodeName="n"), manager="t")
     two = [{"name": name, "image": "x"} for name in ("a", "b")]
     inits = [{"name": "i", "image": "x"}]
-    many = pod("many", initContainers=inits)
+    many = pod("many", nodeName="n", initContainers=inits)
     many["spec"]["containers"] = two
     await registry.create("pods", "default", many, manager="t")
     return kubelet
@@ -146,7 +146,7 @@ async def test_container_name_is_required_among_several(api: Api, kubelet: FakeK
 
 async def test_log_without_node_is_unavailable(api: Api, registry: Registry) -> None:
     """503 in words."""
-    await registry.create("pods", "default", pod("p"), manager="t")
+    await registry.create("pods", "default", pod("p", nodeName="n"), manager="t")
     reply = await api.get(f"{PODS}/p/log")
     assert (reply.status, reply.message) == (503, "no node runs in this control plane")
 

@@ -122,7 +122,7 @@ async def test_kind_without_rules_is_stored_as_sent(api: Api, registry: Registry
     assert "generation" not in replaced.body["metadata"]
     table = await api.request("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
     names = [column["name"] for column in table.body["columnDefinitions"]]
-    assert names == ["Name", "Age"]
+    assert names == ["Name", "Created At"]
 
 
 async def test_kinds_of_one_plural_have_objects_of_their_own(api: Api, registry: Registry) -> None:

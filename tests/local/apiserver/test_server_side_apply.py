@@ -144,7 +144,7 @@ async def test_apply_refuses_undeclared_field(api: Api) -> None:
     reply = await apply(api, f"{CONFIGMAPS}/a", {**applied_configmap(), "foo": 1})
     assert reply.status == 500
     assert reply.message == (
-        "failed to create typed patch object (default/a; /v1, Kind=ConfigMap): "
+        "failed to create typed patch object (/a; /v1, Kind=ConfigMap): "
         ".foo: field not declared in schema"
     )
 
@@ -157,7 +157,7 @@ async def test_apply_checks_its_options(api: Api) -> None:
         "is required for apply patch"
     )
     reply = await apply(api, path, {"data": {"k": "v"}})
-    assert reply.message == "invalid object type: /, Kind=ConfigMap"
+    assert reply.message == "invalid object type: /, Kind="
     await apply(api, path, applied_configmap())
     reply = await api.patch(path, {}, MERGE, force="true")
     assert reply.message.endswith("force: Forbidden: may not be specified for non-apply patch")

@@ -5,6 +5,7 @@ pkg/registry/core/serviceaccount/storage/token.go.
 
 from __future__ import annotations
 
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from hotmap.core.errors import BadRequest, NotFound
@@ -62,15 +63,18 @@ class AccountTokens:
         )
         token = self._signer.sign(claims)
         status = {"token": token, "expirationTimestamp": timestamp(expires)}
-        wanted = {"audiences": list(audiences), "expirationSeconds": life}
-        if reference is not None:
-            wanted["boundObjectRef"] = reference
+        wanted = {
+            "audiences": list(audiences),
+            "expirationSeconds": life,
+            "boundObjectRef": reference,
+        }
         return {
             "kind": "TokenRequest",
             "apiVersion": "authentication.k8s.io/v1",
             "metadata": {
                 "name": name,
                 "namespace": namespace,
+                "uid": str(uuid.uuid4()),
                 "creationTimestamp": timestamp(self._clock()),
             },
             "spec": wanted,
@@ -109,8 +113,9 @@ class AccountTokens:
             ("v1", "Secret"),
             ("v1", "Node"),
         ):
-            shown = f"{reference.get('apiVersion', '')}, Kind={kind}"
-            raise BadRequest(f"cannot bind token for serviceaccount {account!r} to type /{shown}")
+            group, _, version = str(reference.get("apiVersion", "")).rpartition("/")
+            text = f"cannot bind token to object of type {group}/{version}, Kind={kind}"
+            raise BadRequest(text)
         within = "" if kind == "Node" else namespace
         found = self._get(f"{kind.lower()}s", within, name)
         uid = found["metadata"]["uid"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
-from hotmap.core.errors import NotFound, Unauthorized, api_error
+from hotmap.core.errors import BadRequest, NotFound, Unauthorized
 from hotmap.local.access import (
     ANONYMOUS,
     Attributes,
@@ -110,6 +110,10 @@ class Authenticator:
         return True
 
 
+class ImpersonationError(BadRequest):
+    """The 400 of a request that says whom to be only in part."""
+
+
 class Access(NamedTuple):
     """Who may do what; `account_tokens` is None where none are issued."""
 
@@ -124,7 +128,7 @@ def impersonate(user: UserInfo, headers: CIMultiDictProxy[str], authorizer: Auth
 
     Raises:
         Forbidden: the sender may not impersonate that user.
-        ApiError: 500, groups or extras come without a user.
+        BadRequest: groups or extras come without a user.
     """
     name = headers.get("Impersonate-User", "")
     groups = tuple(headers.getall("Impersonate-Group", []))
@@ -132,10 +136,11 @@ def impersonate(user: UserInfo, headers: CIMultiDictProxy[str], authorizer: Auth
     extra = _extra(headers)
     if not name:
         if groups or uid or extra:
-            raise api_error(
-                500,
-                "Internal error occurred: requested impersonation without impersonating a user",
-                reason="InternalError",
+            wanted = ", ".join(f'"{group}"' for group in groups)
+            shown = f'Name:"", UID:"{uid}", Groups:[]string{{{wanted}}}'
+            raise ImpersonationError(
+                f"requested &user.DefaultInfo{{{shown}, Extra:map[string][]string(nil)}} without "
+                "impersonating a user name"
             )
         return user
     for attributes in _impersonations(user, UserInfo(name, groups, uid, extra)):

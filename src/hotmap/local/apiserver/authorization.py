@@ -12,14 +12,20 @@ from hotmap.core.text import quote
 from hotmap.local.access import Attributes, Decision, UserInfo
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from hotmap.local.access import Authorizer
     from hotmap.local.apiserver.routes import ResourcePath
 
-__all__ = ["AllowAll", "check_allowed", "path_attributes", "resource_attributes"]
+__all__ = ["AccessDenied", "AllowAll", "check_allowed", "path_attributes", "resource_attributes"]
 
 JsonObject = dict[str, Any]
 
 _PATH_VERBS = {"GET": "get", "POST": "post", "PUT": "put", "PATCH": "patch", "DELETE": "delete"}
+
+
+class AccessDenied(Forbidden):
+    """The 403 of an authorizer, whose answer carries one header more than those of admission."""
 
 
 class AllowAll:
@@ -46,8 +52,10 @@ def check_allowed(authorizer: Authorizer, attributes: Attributes) -> None:
         raise _forbidden(attributes, decision.reason)
 
 
-def resource_attributes(user: UserInfo, verb: str, path: ResourcePath) -> Attributes:
-    """Return what a request for a resource wants."""
+def resource_attributes(
+    user: UserInfo, verb: str, path: ResourcePath, query: Mapping[str, str]
+) -> Attributes:
+    """Return what a request for a resource wants; a list of one name is for that name."""
     kind = path.kind
     # A namespace is its own scope (RequestInfoFactory).
     own = path.name if kind.plural == "namespaces" and not kind.group else ""
@@ -58,8 +66,19 @@ def resource_attributes(user: UserInfo, verb: str, path: ResourcePath) -> Attrib
         kind.plural,
         path.subresource,
         path.namespace or own,
-        path.name,
+        path.name or _selected_name(verb, query),
     )
+
+
+def _selected_name(verb: str, query: Mapping[str, str]) -> str:
+    """Find the name that a collection is restricted to (RequestInfoFactory)."""
+    if verb not in ("list", "watch", "deletecollection"):
+        return ""
+    for term in query.get("fieldSelector", "").split(","):
+        field, equal, name = term.partition("=")
+        if field.strip() == "metadata.name" and equal:
+            return name.removeprefix("=").strip()
+    return ""
 
 
 def path_attributes(user: UserInfo, method: str, path: str) -> Attributes:
@@ -71,7 +90,7 @@ def _forbidden(attributes: Attributes, reason: str) -> Forbidden:
     user, verb = quote(attributes.user.name), attributes.verb
     if not attributes.resource:
         text = f"User {user} cannot {verb} path {quote(attributes.path)}"
-        return Forbidden(f"forbidden: {text}", details={})
+        return AccessDenied(f"forbidden: {text}", details={})
     group, plural = attributes.group, attributes.resource
     part = f"{plural}/{attributes.subresource}" if attributes.subresource else plural
     text = f"User {user} cannot {verb} resource {quote(part)} in API group {quote(group)}"
@@ -86,4 +105,5 @@ def _forbidden(attributes: Attributes, reason: str) -> Forbidden:
     details = {"name": attributes.name} if attributes.name else {}
     if group:
         details["group"] = group
-    return Forbidden(f"{resource}{named} is forbidden: {text}", details={**details, "kind": plural})
+    text = f"{resource}{named} is forbidden: {text}"
+    return AccessDenied(text, details={**details, "kind": plural})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from hotmap.core.errors import Conflict
 from hotmap.local.apiserver.encoding import decode, encode
 from hotmap.local.apiserver.kinds.core.pod import assign_node
 from hotmap.local.apiserver.status import conflict
@@ -22,6 +23,14 @@ class Binding(NamedTuple):
     uid: str = ""
 
 
+def binding_conflict(name: str, why: str) -> Conflict:
+    """Make the 409 of a pod that cannot be bound; upstream names the subresource."""
+    return Conflict(
+        f'Operation cannot be fulfilled on pods/binding "{name}": {why}',
+        details={"name": name, "kind": "pods/binding"},
+    )
+
+
 def bind(
     store: Store, reader: ObjectReader, path: ResourcePath, binding: Binding, *, now: str
 ) -> None:
@@ -38,9 +47,9 @@ def bind(
     if binding.uid and binding.uid != metadata["uid"]:
         raise conflict(kind, name, uid_precondition(entry.key, binding.uid, metadata["uid"]))
     if metadata.get("deletionTimestamp"):
-        raise conflict(kind, name, f"pod {name} is being deleted, cannot be assigned to a host")
+        raise binding_conflict(name, f"pod {name} is being deleted, cannot be assigned to a host")
     present = pod["spec"].get("nodeName")
     if present:
-        raise conflict(kind, name, f'pod {name} is already assigned to node "{present}"')
+        raise binding_conflict(name, f'pod {name} is already assigned to node "{present}"')
     assign_node(pod, binding.node, now)
     store.update(entry.key, encode(pod), expected=entry.mod_revision)

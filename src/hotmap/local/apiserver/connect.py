@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 from hotmap.core.errors import BadRequest, api_error
 from hotmap.local.apiserver.options import integer
 from hotmap.local.apiserver.routes import is_true
+from hotmap.local.apiserver.status import invalid
 from hotmap.local.apiserver.streaming import port_forward, remote_command
+from hotmap.local.field_errors import forbidden_field, invalid_value
 from hotmap.local.kubelet_api import LogOptions, StreamOptions
+from hotmap.local.scheme import Kind, Names
 
 if TYPE_CHECKING:
     import asyncio
@@ -26,14 +29,17 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 
+# What messages call the query of a log.
+_LOG_OPTIONS = Kind("", ("v1",), Names("podlogoptions", "PodLogOptions"))
+
 
 async def open_log(
     registry: Registry,
     kubelet: KubeletAPI | None,
     path: ResourcePath,
     query: Mapping[str, str],
-) -> AsyncIterator[bytes]:
-    """Open the log that a query asks for.
+) -> AsyncIterator[bytes] | None:
+    """Open the log that a query asks for, None where the pod is on no node yet.
 
     Raises:
         NotFound: there is no such pod.
@@ -41,7 +47,10 @@ async def open_log(
         Unavailable: no node runs here.
     """
     pod = await registry.get(registry.scheme.name(path.kind), path.namespace, path.name)
+    _check_log_options(path.name, query)
     container = choose_container(pod, query.get("container", ""))
+    if not pod["spec"].get("nodeName"):
+        return None
     since: float | None = None
     seconds = integer(query, "sinceSeconds")
     if seconds is not None:
@@ -73,9 +82,11 @@ async def serve_connection(
         ApiError: the container does not run.
         Unavailable: no node runs here.
     """
+    pod = await registry.get(registry.scheme.name(path.kind), path.namespace, path.name)
+    if not pod["spec"].get("nodeName"):
+        raise BadRequest(f"pod {path.name} does not have a host assigned")
     if not request.headers.get("Upgrade"):
         raise BadRequest("Upgrade request required")
-    pod = await registry.get(registry.scheme.name(path.kind), path.namespace, path.name)
     node, namespace, query = _present(kubelet), path.namespace or "", request.query
     if path.subresource == "portforward":
 
@@ -96,6 +107,25 @@ async def serve_connection(
             raise BadRequest("you must specify at least one command for the container")
         session = await node.exec(namespace, path.name, container, command, options)
     return await remote_command.serve(request, options, session)
+
+
+def _check_log_options(name: str, query: Mapping[str, str]) -> None:
+    """Refuse numbers that make no sense (ValidatePodLogOptions)."""
+    errors = []
+    for field, least in (("tailLines", 0), ("sinceSeconds", 1), ("limitBytes", 1)):
+        value = integer(query, field)
+        if value is not None and value < least:
+            why = (
+                f"must be greater than or equal to {least}"
+                if not least
+                else "must be greater than 0"
+            )
+            errors.append(invalid_value(field, value, why))
+    if "sinceSeconds" in query and "sinceTime" in query:
+        why = "at most one of `sinceTime` or `sinceSeconds` may be specified"
+        errors.append(forbidden_field("", why))
+    if errors:
+        raise invalid(_LOG_OPTIONS, name, errors)
 
 
 def choose_container(pod: JsonObject, wanted: str) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hotmap.core.errors import BadRequest
+from hotmap.local.apiserver.decode_errors import json_error
 
 
 class Continuation(NamedTuple):
@@ -27,6 +28,14 @@ def encode_token(revision: int, after: str) -> str:
     return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
 
 
+def _decoded(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        why = json_error(body)
+        raise BadRequest(f"invalid continue token: continue key is not valid: {why}") from None
+
+
 def decode_token(token: str) -> Continuation:
     """Read a token.
 
@@ -34,7 +43,8 @@ def decode_token(token: str) -> Continuation:
         BadRequest: it was not made by `encode_token`.
     """
     try:
-        decoded = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        body = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        decoded = _decoded(body)
         version, revision, start = decoded["v"], decoded["rv"], decoded["start"]
     except (binascii.Error, ValueError, KeyError, TypeError):
         raise BadRequest(

@@ -14,6 +14,7 @@ from hotmap.core.errors import NotFound
 from hotmap.local.apiserver import deletion
 from hotmap.local.apiserver.encoding import decode, encode
 from hotmap.local.apiserver.namespace_lifecycle import check_mortal
+from hotmap.local.apiserver.plugins import AdmissionRequest
 from hotmap.local.apiserver.status import success_status
 from hotmap.local.apiserver.writer import is_unchanged, with_revision
 from hotmap.local.meta import timestamp
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from hotmap.local.apiserver.lists import EncodedList
     from hotmap.local.apiserver.options import DeleteOptions, ListOptions
+    from hotmap.local.apiserver.plugins import AdmissionPlugin
     from hotmap.local.apiserver.reader import ObjectReader
     from hotmap.local.apiserver.routes import ResourcePath
     from hotmap.local.store import Store
@@ -37,6 +39,8 @@ class ObjectDeleter:
         self._store = store
         self._reader = reader
         self._clock = clock
+        #: Asked before each deletion; None asks nobody.
+        self.policies: AdmissionPlugin | None = None
 
     def delete(self, path: ResourcePath, options: DeleteOptions) -> JsonObject:
         """Delete an object, or begin to: return a Status where it is gone, else the object.
@@ -54,18 +58,30 @@ class ObjectDeleter:
         old = decode(entry, kind)
         deletion.check_preconditions(kind, old["metadata"], options)
         check_mortal(kind, path.name)
+        if self.policies is not None:
+            namespace = path.namespace or ""
+            request = AdmissionRequest(
+                kind, namespace, old, old, "", options.user, options.dry_run, deleted=True
+            )
+            self.policies.validate(request)
         new = decode(entry, kind)
-        deletion.add_propagation_finalizer(new["metadata"], options.propagation)
+        propagation = options.propagation or kind.strategy.default_propagation
+        deletion.add_propagation_finalizer(new["metadata"], propagation)
+        kind.strategy.add_finalizers(new)
         grace = kind.strategy.deletion_grace(old, options.grace_period)
         if grace == 0 and not deletion.is_held_by_finalizers(kind, new):
+            revision = entry.mod_revision
+            if kind.strategy.graceful:
+                # Upstream writes down that the object goes before it goes.
+                deletion.begin_deletion(kind, new, grace=grace, at=self._end_of(grace))
+                if not options.dry_run and not is_unchanged(old, new):
+                    revision = self._store.update(entry.key, encode(new, kind), expected=revision)
+                    with_revision(new, revision)
             if not options.dry_run:
-                self._store.delete(entry.key, expected=entry.mod_revision)
+                self._store.delete(entry.key, expected=revision)
             if not kind.strategy.returns_deleted:
                 return success_status(kind, path.name, old["metadata"]["uid"])
-            if not kind.strategy.graceful:
-                return old
-            deletion.begin_deletion(kind, new, grace=grace, at=self._end_of(grace))
-            return new
+            return new if kind.strategy.graceful else old
         deletion.begin_deletion(kind, new, grace=grace, at=self._end_of(grace))
         if is_unchanged(old, new) or options.dry_run:
             return new

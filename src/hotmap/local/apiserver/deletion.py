@@ -33,12 +33,16 @@ def begin_deletion(kind: Kind, obj: JsonObject, *, grace: int, at: str) -> None:
     """
     metadata = obj["metadata"]
     known = metadata.get("deletionGracePeriodSeconds")
+    if known is None and "deletionTimestamp" in metadata:
+        known = 0
     if known is not None and known <= grace:
         return
-    if kind.strategy.has_generation and "deletionTimestamp" not in metadata:
+    counts = kind.strategy.has_generation and kind.strategy.tells_grace
+    if counts and "deletionTimestamp" not in metadata:
         metadata["generation"] = metadata.get("generation", 0) + 1
     metadata["deletionTimestamp"] = at
-    metadata["deletionGracePeriodSeconds"] = grace
+    if kind.strategy.tells_grace:
+        metadata["deletionGracePeriodSeconds"] = grace
     kind.strategy.prepare_delete(obj)
 
 
@@ -55,7 +59,7 @@ def is_deletion_complete(kind: Kind, obj: JsonObject) -> bool:
     metadata = obj["metadata"]
     return (
         "deletionTimestamp" in metadata
-        and metadata.get("deletionGracePeriodSeconds") == 0
+        and metadata.get("deletionGracePeriodSeconds", 0) == 0
         and not is_held_by_finalizers(kind, obj)
     )
 
@@ -84,8 +88,8 @@ def check_preconditions(kind: Kind, metadata: JsonObject, options: DeleteOptions
         )
 
 
-def add_propagation_finalizer(metadata: JsonObject, propagation: Propagation) -> None:
+def add_propagation_finalizer(metadata: JsonObject, propagation: Propagation | None) -> None:
     """Leave the dependents to the garbage collector, which takes the finalizer away at its end."""
-    finalizer = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}.get(propagation)
+    finalizer = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}.get(propagation or "")
     if finalizer and finalizer not in metadata.get("finalizers", ()):
         metadata["finalizers"] = [*metadata.get("finalizers", ()), finalizer]

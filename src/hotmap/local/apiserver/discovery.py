@@ -16,6 +16,18 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 
+# In upstream's order (customresource_discovery_controller.go).
+_CUSTOM_VERBS = (
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "create",
+    "update",
+    "watch",
+)
+
 
 def document(
     scheme: Scheme, path: str, *, aggregated: bool, address: str = ""
@@ -78,19 +90,19 @@ def _resource_list(scheme: Scheme, group: str, version: str) -> JsonObject:
             "singularName": kind.singular,
             "namespaced": kind.namespaced,
             "kind": kind.kind,
-            "verbs": list(kind.verbs),
+            "verbs": list(_CUSTOM_VERBS if kind.strategy.is_custom else kind.verbs),
         }
         resources.append(_with_aliases(resource, kind))
         resources.extend(_subresource(kind, part) for part in _subresources(kind))
-    return {
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": f"{group}/{version}" if group else version,
-        "resources": resources,
-    }
+    listed = {"groupVersion": f"{group}/{version}" if group else version, "resources": resources}
+    # Upstream's list of the core group does not say what it is in.
+    head = {"kind": "APIResourceList", **({"apiVersion": "v1"} if group else {})}
+    return {**head, **listed}
 
 
 def _subresources(kind: Kind) -> list[Subresource]:
+    if kind.strategy.is_custom:
+        return list(kind.subresources)
     return sorted(kind.subresources, key=lambda part: part.name)
 
 

@@ -30,13 +30,18 @@ def encode(obj: JsonObject, kind: Kind | None = None) -> bytes:
     """Write an object as it is stored; its fields must be `arrange_fields`."""
     metadata = {field: v for field, v in obj["metadata"].items() if field != "resourceVersion"}
     stored = {**obj, "metadata": metadata}
-    if kind is not None and kind.stored_version:
+    if kind is not None and kind.conversion is not None:
+        stored = kind.conversion.to_stored(stored)
+    elif kind is not None and kind.stored_version:
         stored["apiVersion"] = kind.stored_api_version
     return msgspec.json.encode(stored)
 
 
 def in_version(kind: Kind, value: bytes) -> bytes:
-    """Return a stored value with the apiVersion of a kind, which may have several."""
+    """Return a stored value in the version of a kind, which may have several."""
+    if kind.conversion is not None:
+        obj = kind.conversion.from_stored(msgspec.json.decode(value))
+        return msgspec.json.encode(arrange_fields(kind, obj, obj["metadata"]))
     if len(kind.versions) == 1 and not kind.stored_version:
         return value
     head = b'{"kind":"%s","apiVersion":"' % kind.kind.encode()
@@ -51,8 +56,8 @@ def at_revision(value: bytes, revision: int) -> bytes:
 
 def encoded(entry: Entry, kind: Kind | None = None) -> bytes:
     """Return a stored object as JSON, in the version of a kind or in that in which it is stored."""
-    value = entry.value or b""
-    return at_revision(value if kind is None else in_version(kind, value), entry.mod_revision)
+    value = at_revision(entry.value or b"", entry.mod_revision)
+    return value if kind is None else in_version(kind, value)
 
 
 def decode(entry: Entry, kind: Kind | None = None) -> JsonObject:

@@ -28,6 +28,7 @@ FieldSet = set[Path]
 _Children = dict[str, tuple[Field, Any]]
 
 _ANY = Field("any", pointer=True)
+_ZERO_VALUES: tuple[Any, ...] = (None, "", 0, False, {}, [])
 
 
 class Difference(NamedTuple):
@@ -67,28 +68,36 @@ def _map_children(field: Field, value: JsonObject) -> _Children | None:
 
 def _list_children(field: Field, value: list[Any]) -> _Children | None:
     if isinstance(field, SchemaField):
-        inner, defaults = field.inner, field.defaults
+        inner = field.inner
     else:
         inner = Field(field.type[2:], pointer=True, omitempty=True)
-        fields = api_types().types.get(inner.type[1:], {})
-        defaults = {name: known.default for name, known in fields.items() if known.default}
-    if field.list_type == "set":
-        values = {f"v:{_json(item)}": (inner, item) for item in value}
-        return values if len(values) == len(value) else None
     found: _Children = {}
     for item in value:
-        if not isinstance(item, dict):
+        element = item_element(field, item)
+        if element is None:
             return None
-        keys = {
-            key: item.get(key, defaults.get(key))
-            for key in sorted(field.list_keys)
-            if key in item or key in defaults
-        }
-        if not keys:
-            return None
-        found[f"k:{_json(keys)}"] = (inner, item)
+        found[element] = (inner, item)
     # A list with duplicates is compared as a whole.
     return found if len(found) == len(value) else None
+
+
+def item_element(field: Field, item: Any) -> str | None:
+    """Return the element of a path that an item of an associative list is, None for none."""
+    if field.list_type == "set":
+        return None if isinstance(item, (dict, list)) else f"v:{_json(item)}"
+    if not isinstance(item, dict):
+        return None
+    if isinstance(field, SchemaField):
+        defaults = field.defaults
+    else:
+        fields = api_types().types.get(field.type[3:], {})
+        defaults = {name: known.default for name, known in fields.items() if known.default}
+    keys = {
+        key: item.get(key, defaults.get(key))
+        for key in sorted(field.list_keys)
+        if key in item or key in defaults
+    }
+    return f"k:{_json(keys)}"
 
 
 def _json(value: object) -> str:
@@ -98,6 +107,9 @@ def _json(value: object) -> str:
 def root_field(kind: Kind) -> Field:
     """Return the structure of a kind's objects."""
     name = type_of(kind)
+    structure = kind.strategy.structure
+    if isinstance(structure, Field):
+        return structure
     return custom_root(kind.strategy) if name is None else Field(f"#{name}")
 
 
@@ -128,6 +140,9 @@ def _compare(field: Field, old: Any, new: Any, path: Path, difference: Differenc
     if old == new and isinstance(old, bool) == isinstance(new, bool):
         return
     before, after = _children(field, old), _children(field, new)
+    if old is None and after is not None:
+        # A list that Go writes as null is there, without anything in it.
+        before = {}
     if before is None or after is None:
         difference.changed.add(path)
         return
@@ -138,23 +153,37 @@ def _compare(field: Field, old: Any, new: Any, path: Path, difference: Differenc
         if element in before:
             _compare(inner, before[element][1], item, at, difference)
         else:
-            _add(inner, item, at, difference.changed)
+            _add(inner, item, at, difference.changed, was_zero=_is_always_there(inner))
 
 
-def _add(field: Field, value: Any, path: Path, added: FieldSet) -> None:
+def _is_always_there(field: Field) -> bool:
+    """Whether Go always has this field of a struct, with its zero value at least."""
+    if field.type == "any" or field.pointer:
+        return False
+    if isinstance(field, SchemaField):
+        return True
+    return not field.omitzero and (field.type.startswith("#") or not field.omitempty)
+
+
+def _add(field: Field, value: Any, path: Path, added: FieldSet, *, was_zero: bool) -> None:
     """Add everything that is in a new part of an object.
 
-    Go always has structs that are no pointers and lists that may not be left out, so those
-    themselves are never new.
+    With `was_zero` the part was there before with Go's zero value: then it is not new itself, nor
+    is anything in it that still is zero. What lies behind a pointer or in a new element of a list
+    is new as a whole.
     """
     children = _children(field, value)
-    if children is None:
+    if not was_zero:
         added.add(path)
+    elif not children:
+        if value not in _ZERO_VALUES:
+            added.add(path)
         return
-    if field.pointer or (field.omitempty and not field.type.startswith("#")) or not children:
-        added.add(path)
-    for element, (inner, item) in children.items():
-        _add(inner, item, (*path, element), added)
+    is_map = field.type.startswith("{}")
+    is_list = isinstance(value, list)
+    for element, (inner, item) in (children or {}).items():
+        there = was_zero and not is_map and not is_list and _is_always_there(inner)
+        _add(inner, item, (*path, element), added, was_zero=there)
 
 
 def merge(field: Field, live: Any, applied: Any) -> Any:

@@ -14,7 +14,9 @@ from hotmap.core.errors import BadRequest
 from hotmap.kube.loop_slices import share_loop
 from hotmap.local.access import ANONYMOUS, Reviewer, UserInfo
 from hotmap.local.apiserver import admission, managed_fields
+from hotmap.local.apiserver.decode_errors import summarize
 from hotmap.local.apiserver.encoding import arrange_fields
+from hotmap.local.apiserver.eviction import evict
 from hotmap.local.apiserver.field_validation import strict_errors
 from hotmap.local.apiserver.lists import EncodedList, parse_resource_version
 from hotmap.local.apiserver.negotiation import (
@@ -27,6 +29,7 @@ from hotmap.local.apiserver.negotiation import (
 )
 from hotmap.local.apiserver.options import (
     WriteOptions,
+    check_include,
     check_patch_options,
     delete_options,
     list_options,
@@ -34,9 +37,16 @@ from hotmap.local.apiserver.options import (
 )
 from hotmap.local.apiserver.patch import apply_patch
 from hotmap.local.apiserver.routes import not_allowed
-from hotmap.local.apiserver.scale import scale_change, scale_of
-from hotmap.local.apiserver.status import SCHEME, invalid, invalid_patch
+from hotmap.local.apiserver.scale import (
+    SCALES,
+    check_has_scale,
+    scale_change,
+    scale_errors,
+    scale_of,
+)
+from hotmap.local.apiserver.status import SCHEME, internal, invalid, invalid_patch
 from hotmap.local.apiserver.tables import partial_metadata, row_encoder, table
+from hotmap.local.field_errors import invalid_value
 from hotmap.local.meta import timestamp
 
 if TYPE_CHECKING:
@@ -62,15 +72,21 @@ class Request(NamedTuple):
     user: UserInfo = ANONYMOUS
     #: What answers access reviews; None without one.
     access: Access | None = None
+    #: What the answer has to warn of is added here; it becomes Warning headers.
+    warnings: list[str] | None = None
+
+    def warn(self, *texts: str) -> None:
+        """Add warnings to the answer, each once."""
+        if self.warnings is not None:
+            self.warnings.extend(dict.fromkeys(t for t in texts if t and t not in self.warnings))
 
 
 class Answer(NamedTuple):
-    """A complete answer; `warnings` become Warning headers."""
+    """A complete answer."""
 
     body: bytes
     status: int = 200
     content_type: str = JSON
-    warnings: tuple[str, ...] = ()
 
 
 async def answer(registry: Registry, verb: Verb, path: ResourcePath, request: Request) -> Answer:
@@ -100,21 +116,29 @@ async def answer(registry: Registry, verb: Verb, path: ResourcePath, request: Re
 async def _get(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     wanted = request.query.get("resourceVersion", "")
     if wanted not in ("", "0"):
+        if not (wanted.isascii() and wanted.isdigit()):
+            raise internal(
+                f'resourceVersion: Invalid value: "{wanted}": '
+                f'strconv.ParseUint: parsing "{wanted}": invalid syntax'
+            )
         registry.reader.check_not_too_large(parse_resource_version(wanted))
     obj = await registry.get(*_target(registry, path))
     if path.subresource == "scale":
-        return _json(scale_of(path.kind, obj))
+        check_has_scale(path.kind, obj)
+        return _answer_with_object(registry, SCALES, scale_of(path.kind, obj), request)
     return _answer_with_object(registry, path.kind, obj, request)
 
 
 async def _list(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     form = negotiate_form(request.accept)
+    if form == "table":
+        check_include(request.query)
     page = await registry.reader.find(path, list_options(request.query)).page_in_slices()
     if form == "metadata":
         start = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
         shown = []
         for item in page.items:
-            shown.append(partial_metadata(msgspec.json.decode(item)))
+            shown.append(partial_metadata(path.kind, msgspec.json.decode(item)))
             await share_loop()
         return _json({**start, "metadata": _list_metadata(page), "items": shown})
     if form == "table":
@@ -133,7 +157,15 @@ async def _list(registry: Registry, path: ResourcePath, request: Request) -> Ans
 
 
 def encoded_list(kind: Kind, page: EncodedList) -> bytes:
-    """Write a page as a list; its items do not repeat kind and apiVersion, as upstream's."""
+    """Write a page as a list; its items do not repeat kind and apiVersion, as upstream's.
+
+    Those of custom resources do.
+    """
+    if kind.strategy.is_custom:
+        start = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version}
+        metadata = {"continue": "", **_list_metadata(page)}
+        beginning = msgspec.json.encode({**start, "metadata": metadata})[:-1]
+        return beginning + b',"items":[' + b",".join(page.items) + b"]}"
     head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version}
     beginning = msgspec.json.encode({**head, "metadata": _list_metadata(page)})[:-1]
     prefix = len(b'{"kind":"","apiVersion":"",' + f"{kind.kind}{kind.api_version}".encode())
@@ -158,23 +190,21 @@ async def _create(registry: Registry, path: ResourcePath, request: Request) -> A
     if path.subresource == "token":
         return _request_token(path, request)
     options = _write_options(request, "CreateOptions")
-    obj = decode_body(request.body, request.content_type)
-    _check_type(registry.scheme, path.kind, obj)
-    warnings = _field_warnings(path.kind, obj, options, _json_of(request))
+    obj = decode_body(request.body, request.content_type, path.kind.kind)
+    _check_type(registry.scheme, path.kind, obj, request.body)
+    request.warn(*_field_warnings(path.kind, obj, options, _json_of(request)))
     reviewed = _review(registry, path, request, obj, options)
     if reviewed is not None:
-        return _json(reviewed)._replace(status=201, warnings=warnings)
+        return _json(reviewed)._replace(status=201)
     created = await registry.create(
         registry.scheme.name(path.kind), path.namespace, obj, **options._asdict()
     )
-    return _answer_with_object(registry, path.kind, created, request)._replace(
-        status=201, warnings=warnings
-    )
+    return _answer_with_object(registry, path.kind, created, request)._replace(status=201)
 
 
 def _write_options(request: Request, name: str) -> WriteOptions:
     options = write_options(request.query, request.user_agent, name)
-    return options._replace(user=request.user)
+    return options._replace(user=request.user, warnings=request.warnings)
 
 
 def _review(
@@ -191,42 +221,59 @@ def _review(
     admission.decode(kind, obj)
     errors = kind.strategy.validate(obj)
     if errors:
-        raise invalid(kind, "", errors)
-    if options.manager:
-        now = timestamp(registry.now())
-        writer = managed_fields.Writer(options.manager, kind.api_version, "", now)
-        metadata["managedFields"] = managed_fields.record_write(kind, None, obj, writer)
+        raise invalid(kind if kind.strategy.names_kind else _nameless(kind), "", errors)
+    now = timestamp(registry.now())
+    writer = managed_fields.Writer(options.manager, kind.api_version, "", now)
+    managers = managed_fields.record_write(kind, None, obj, writer)
+    if kind.strategy.has_creation_time:
+        obj["metadata"]["creationTimestamp"] = now
+    elif managers:
+        obj["metadata"]["managedFields"] = managers
     reviewer = Reviewer(request.user, access.authorizer, access.authenticator)
     return kind.strategy.review(obj, reviewer)
+
+
+def _nameless(kind: Kind) -> Kind:
+    return kind._replace(names=kind.names._replace(plural="", kind=""))
 
 
 def _request_token(path: ResourcePath, request: Request) -> Answer:
     if request.access is None or request.access.account_tokens is None:
         raise not_allowed()
-    obj = decode_body(request.body, request.content_type)
+    obj = decode_body(request.body, request.content_type, "TokenRequest")
     answered = request.access.account_tokens.request(path.namespace or "", path.name, obj)
+    manager = _write_options(request, "CreateOptions").manager
+    answered["metadata"]["managedFields"] = [
+        {
+            "manager": manager,
+            "operation": "Update",
+            "apiVersion": answered["apiVersion"],
+            "time": answered["metadata"]["creationTimestamp"],
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:spec": {"f:expirationSeconds": {}}},
+            "subresource": "token",
+        }
+    ]
     return _json(answered)._replace(status=201)
 
 
 async def _bind(registry: Registry, path: ResourcePath, request: Request) -> Answer:
-    binding = decode_body(request.body, request.content_type)
+    binding = decode_body(request.body, request.content_type, "Binding")
     node = (binding.get("target") or {}).get("name")
     if not node:
-        raise BadRequest("target.name of a Binding must name a node")
+        raise internal("target.name: Required value")
     uid = (binding.get("metadata") or {}).get("uid", "")
     await registry.bind(path.namespace or "", path.name, node, uid=uid)
     return _created()
 
 
 async def _evict(registry: Registry, path: ResourcePath, request: Request) -> Answer:
-    """Delete a pod; without PodDisruptionBudgets nothing speaks against it."""
-    eviction = decode_body(request.body, request.content_type)
+    eviction = decode_body(request.body, request.content_type, "Eviction")
     name = (eviction.get("metadata") or {}).get("name", "")
     if name not in ("", path.name):
         raise BadRequest("name in URL does not match name in Eviction object")
     options = delete_options(request.query, eviction.get("deleteOptions") or {})
-    options = options._replace(user=request.user)
-    await registry.delete(*_target(registry, path), **options._asdict())
+    await evict(registry, path.namespace or "", path.name, options._replace(user=request.user))
     return _created()
 
 
@@ -237,16 +284,17 @@ def _created() -> Answer:
 
 async def _update(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     options = _write_options(request, "UpdateOptions")
-    obj = decode_body(request.body, request.content_type)
+    wanted = "Scale" if path.subresource == "scale" else path.kind.kind
+    obj = decode_body(request.body, request.content_type, wanted)
     if path.subresource == "scale":
         _check_scale(obj)
         return await _rescale(registry, path, obj, options)
-    _check_type(registry.scheme, path.kind, obj)
-    warnings = _field_warnings(path.kind, obj, options, _json_of(request))
+    _check_type(registry.scheme, path.kind, obj, request.body)
+    request.warn(*_field_warnings(path.kind, obj, options, _json_of(request)))
     updated = await registry.update(
         *_target(registry, path), obj, subresource=path.subresource, **options._asdict()
     )
-    return _answer_with_object(registry, path.kind, updated, request)._replace(warnings=warnings)
+    return _answer_with_object(registry, path.kind, updated, request)
 
 
 async def _patch(registry: Registry, path: ResourcePath, request: Request) -> Answer:
@@ -259,17 +307,15 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
         return await _rescale(registry, path, scale, options)
     if kind == "strategic" and not path.kind.strategy.typed and path.kind.version_strategies:
         raise unsupported_patch()
-    warnings: tuple[str, ...] = ()
     status = 200
     if kind == "apply":
-        if not isinstance(patch, dict) or not patch.get("apiVersion") or not patch.get("kind"):
-            raise BadRequest(f"invalid object type: /, Kind={path.kind.kind}")
-        _check_type(registry.scheme, path.kind, patch)
+        assert isinstance(patch, dict)
+        _check_applied_type(path.kind, patch)
         if not path.subresource and not registry.reader.exists(path):
             status = 201
     elif isinstance(patch, dict):
         try:
-            warnings = _field_warnings(path.kind, patch, options, request.body)
+            request.warn(*_field_warnings(path.kind, patch, options, request.body))
         except BadRequest as error:
             if not path.kind.strategy.typed:
                 raise
@@ -281,9 +327,7 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
         subresource=path.subresource,
         **options._asdict(),
     )
-    return _answer_with_object(registry, path.kind, patched, request)._replace(
-        status=status, warnings=warnings
-    )
+    return _answer_with_object(registry, path.kind, patched, request)._replace(status=status)
 
 
 def _check_scale(obj: JsonObject) -> None:
@@ -299,19 +343,34 @@ def _check_scale(obj: JsonObject) -> None:
 async def _rescale(
     registry: Registry, path: ResourcePath, scale: JsonObject, options: WriteOptions
 ) -> Answer:
+    errors = scale_errors(scale)
+    if errors:
+        raise invalid(SCALES, path.name, errors)
     workload = await registry.modify(
-        *_target(registry, path), scale_change(path.kind, scale), **options._asdict()
+        *_target(registry, path),
+        scale_change(path.kind, scale),
+        **options._replace(recorded_as="scale")._asdict(),
     )
     return _json(scale_of(path.kind, workload))
 
 
 async def _delete(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     body = decode_body(request.body, request.content_type) if request.body else {}
+    _check_delete_options(registry.scheme, body)
     options = delete_options(request.query, body)._replace(user=request.user)
+    request.warn(path.kind.strategy.deletion_warning(options.propagation))
     deleted = await registry.delete(*_target(registry, path), **options._asdict())
     if deleted["kind"] == "Status":
         return _json(deleted)
     return _answer_with_object(registry, path.kind, deleted, request)
+
+
+def _check_delete_options(scheme: Scheme, body: JsonObject) -> None:
+    """Refuse options that say they are something else."""
+    sent, version = body.get("kind"), body.get("apiVersion", "")
+    if sent and sent != "DeleteOptions":
+        text = f'no kind "{sent}" is registered for version "{version}" in scheme {SCHEME}'
+        raise BadRequest(text)
 
 
 async def _delete_collection(registry: Registry, path: ResourcePath, request: Request) -> Answer:
@@ -326,6 +385,8 @@ async def _delete_collection(registry: Registry, path: ResourcePath, request: Re
     )
     head = {"kind": f"{path.kind.kind}List", "apiVersion": path.kind.api_version}
     metadata = {"resourceVersion": deleted.resource_version}
+    if path.kind.strategy.is_custom:
+        return _json({**head, "metadata": {"continue": "", **metadata}, "items": deleted.items})
     items = [
         {field: value for field, value in item.items() if field not in ("kind", "apiVersion")}
         for item in deleted.items
@@ -342,8 +403,10 @@ def _answer_with_object(
     registry: Registry, kind: Kind, obj: JsonObject, request: Request
 ) -> Answer:
     form = negotiate_form(request.accept)
+    if form == "table":
+        check_include(request.query)
     if form == "metadata":
-        return _json(partial_metadata(obj))
+        return _json(partial_metadata(kind, obj))
     if form == "table":
         include = request.query.get("includeObject", "Metadata")
         rendered = table(kind, [obj], now=registry.now(), include=include)
@@ -356,18 +419,43 @@ def _json(obj: JsonObject) -> Answer:
     return Answer(msgspec.json.encode(obj))
 
 
-def _check_type(scheme: Scheme, kind: Kind, obj: JsonObject) -> None:
+def _check_type(scheme: Scheme, kind: Kind, obj: JsonObject, body: bytes) -> None:
     """Refuse an object that says it is something else; absent fields are accepted."""
     api_version = obj.get("apiVersion") or kind.api_version
     sent = obj.get("kind") or kind.kind
     if (api_version, sent) == (kind.api_version, kind.kind):
         return
+    if str(api_version).count("/") > 1:
+        raise BadRequest(
+            f"the object provided is unrecognized (must be of type {kind.kind}): "
+            f"unexpected GroupVersion string: {api_version} ({summarize(body)})"
+        )
+    if kind.strategy.is_custom and api_version == kind.api_version:
+        error = invalid_value("kind", sent, f"must be {kind.kind}")
+        name = (obj.get("metadata") or {}).get("name", "")
+        raise invalid(kind._replace(names=kind.names._replace(kind=str(sent))), name, [error])
     version = str(api_version).rpartition("/")[2]
-    if api_version == kind.api_version and any(known.kind == sent for known in scheme):
-        why = f"converting ({version}.{sent}) to ({kind.kind}): unknown conversion"
+    if api_version == kind.api_version and _is_known(scheme, kind.group, str(sent)):
+        package = kind.group.partition(".")[0] or "core"
+        why = f"converting ({version}.{sent}) to ({package}.{kind.kind}): unknown conversion"
     else:
         why = f'no kind "{sent}" is registered for version "{api_version}" in scheme {SCHEME}'
     raise BadRequest(f'{sent} in version "{version}" cannot be handled as a {kind.kind}: {why}')
+
+
+def _is_known(scheme: Scheme, group: str, name: str) -> bool:
+    """Return whether a group has a kind, or the list of one."""
+    return any(
+        known.group == group and name in (known.kind, f"{known.kind}List") for known in scheme
+    )
+
+
+def _check_applied_type(kind: Kind, config: JsonObject) -> None:
+    """Refuse a configuration that says it is something else, or does not say what it is."""
+    api_version, sent = str(config.get("apiVersion", "")), config.get("kind", "")
+    if (api_version, sent) != (kind.api_version, kind.kind):
+        group, _, version = api_version.rpartition("/")
+        raise BadRequest(f"invalid object type: {group}/{version}, Kind={sent}")
 
 
 def _json_of(request: Request) -> bytes:

@@ -50,10 +50,13 @@ def metadata_errors(kind: Kind, metadata: JsonObject) -> list[FieldError]:
         errors.append(required("metadata.name", "name or generateName is required"))
     else:
         errors += rule_errors("metadata.name", name, kind.strategy.name_errors)
+    if metadata.get("generation", 0) < 0:
+        why = "must be greater than or equal to 0"
+        errors.append(invalid_value("metadata.generation", metadata["generation"], why))
     errors += label_errors("metadata.labels", metadata.get("labels") or {})
     errors += annotation_errors("metadata.annotations", metadata.get("annotations") or {})
-    for finalizer in metadata.get("finalizers") or ():
-        errors += _finalizer_errors("metadata.finalizers", finalizer)
+    for index, finalizer in enumerate(metadata.get("finalizers") or ()):
+        errors += _finalizer_errors("metadata.finalizers", index, finalizer)
     return errors + _owner_errors(metadata.get("ownerReferences") or [])
 
 
@@ -82,12 +85,12 @@ def annotation_errors(path: str, annotations: dict[str, str]) -> list[FieldError
     return errors
 
 
-def _finalizer_errors(path: str, finalizer: str) -> list[FieldError]:
+def _finalizer_errors(path: str, index: int, finalizer: str) -> list[FieldError]:
     """pkg/apis/core/validation: ValidateFinalizerName."""
     errors = [invalid_value(path, finalizer, why) for why in qualified_name_errors(finalizer)]
     if not errors and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
         why = "name is neither a standard finalizer name nor is it fully qualified"
-        errors.append(invalid_value(path, finalizer, why))
+        errors.append(invalid_value(f"{path}[{index}]", finalizer, why))
     return errors
 
 
@@ -100,6 +103,9 @@ def _owner_errors(owners: list[JsonObject]) -> list[FieldError]:
             for field in ("apiVersion", "kind", "name", "uid")
             if not owner.get(field)
         ]
+        if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
+            why = "/v1, Kind=Event is disallowed from being an owner"
+            errors.append(invalid_value("metadata.ownerReferences", owner, why))
         if owner.get("controller"):
             controllers.append(f"{owner.get('kind')}/{owner.get('name')}")
     if len(controllers) > 1:
@@ -132,7 +138,8 @@ def check_name(metadata: JsonObject, name: str) -> None:
 def carry_metadata(old: JsonObject, new: JsonObject) -> list[FieldError]:
     """Restore the fields that only the server writes; return those that the update changed.
 
-    ValidateObjectMetaAccessorUpdate; `new` is changed in place.
+    ValidateObjectMetaAccessorUpdate; `new` is changed in place. Upstream checks this twice, and
+    its answers tell each error twice.
     """
     errors = [
         invalid_value(f"metadata.{field}", new[field], "field is immutable")
@@ -154,4 +161,4 @@ def carry_metadata(old: JsonObject, new: JsonObject) -> list[FieldError]:
                 f"found new finalizers []string{{{listed}}}",
             )
         )
-    return errors
+    return errors * 2

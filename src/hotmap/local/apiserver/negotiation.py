@@ -12,6 +12,12 @@ import msgspec
 
 from hotmap.core.errors import BadRequest, api_error
 from hotmap.local.apiserver import protobuf
+from hotmap.local.apiserver.decode_errors import (
+    json_error,
+    summarize,
+    wrong_type,
+    yaml_error,
+)
 
 if TYPE_CHECKING:
     from hotmap.local.client import PatchKind
@@ -20,8 +26,13 @@ JsonObject = dict[str, Any]
 Form = Literal["json", "table", "metadata", "discovery"]
 
 JSON = "application/json"
+YAML = "application/yaml"
 OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+_FORMS = f"{JSON}, {YAML}, {protobuf.MEDIA_TYPE}"
+_ROUTED = (JSON, YAML, protobuf.MEDIA_TYPE, "*/*")
+_TEXT_TAG = "tag:yaml.org,2002:str"
 
 _PATCH_KINDS: dict[str, PatchKind] = {
     "application/json-patch+json": "json",
@@ -34,6 +45,13 @@ _PATCH_KINDS: dict[str, PatchKind] = {
 #: Nodes that aliases may make of a short document (go-yaml: alias_ratio_range_low).
 _ALIASED_NODES = 400_000
 _NOT_IN_JSON = (":timestamp", ":value")
+
+
+_NO_KIND = "couldn't get version/kind; json parse error: "
+
+
+class _Unreadable(Exception):
+    """A body that is not of its form; the text says why, as Go does."""
 
 
 class _MediaRange(NamedTuple):
@@ -49,16 +67,51 @@ def negotiate_form(accept: str) -> Form:
     """
     if not accept:
         return "json"
-    for clause in map(_parse, accept.split(",")):
+    clauses = [_parse(clause) for clause in accept.split(",")]
+    if not any(clause.media in _ROUTED for clause in clauses):
+        # The router of upstream does not know `application/*` (go-restful: matchesAccept).
+        text = f"406: Not Acceptable\n\nAvailable representations: {_FORMS}"
+        raise api_error(406, text, reason="NotAcceptable")
+    for clause in clauses:
         form = _form(clause)
         if form is not None:
             return form
-    raise api_error(
-        406,
-        "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, "
-        "application/vnd.kubernetes.protobuf",
-        reason="NotAcceptable",
-    )
+    text = f"only the following media types are accepted: {_FORMS}"
+    raise api_error(406, text, reason="NotAcceptable")
+
+
+def wants_yaml(accept: str) -> bool:
+    """Return whether YAML is the first form of an Accept header that this server can give."""
+    for clause in map(_parse, accept.split(",")):
+        if clause.media == YAML:
+            return True
+        if _form(clause) is not None:
+            return False
+    return False
+
+
+def as_yaml(body: bytes) -> bytes:
+    """Write a JSON document as YAML, as sigs.k8s.io/yaml does."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Quotes with double quotes, and writes lines as lines."""
+
+        def ignore_aliases(self, data: object) -> bool:
+            return True
+
+    def write_text(dumper: Any, text: str) -> Any:
+        style = None
+        if "\n" in text:
+            style = "|"
+        elif dumper.resolve(yaml.ScalarNode, text, (True, False)) != _TEXT_TAG:
+            style = '"'
+        return dumper.represent_scalar(_TEXT_TAG, text, style=style)
+
+    Dumper.add_representer(str, write_text)
+    document = msgspec.json.decode(body)
+    text: str = yaml.dump(document, Dumper=Dumper, allow_unicode=True, width=1 << 20)
+    return text.encode()
 
 
 def openapi_v2_form(accept: str) -> str:
@@ -81,6 +134,8 @@ def openapi_v2_form(accept: str) -> str:
 
 
 def _form(clause: _MediaRange) -> Form | None:
+    if clause.media == YAML:
+        return "json" if "as" not in clause.parameters else None
     if clause.media not in (JSON, "application/*", "*/*"):
         return None
     match clause.parameters.get("as"):
@@ -108,8 +163,8 @@ def is_json(content_type: str) -> bool:
     return _parse(content_type).media in ("", JSON)
 
 
-def decode_body(body: bytes, content_type: str) -> JsonObject:
-    """Read an object that a client sent.
+def decode_body(body: bytes, content_type: str, wanted: str = "") -> JsonObject:
+    """Read an object that a client sent; `wanted` is the kind that it should have.
 
     Raises:
         BadRequest: it is not an object, or not well formed.
@@ -118,19 +173,31 @@ def decode_body(body: bytes, content_type: str) -> JsonObject:
     media = _parse(content_type).media
     if media == protobuf.MEDIA_TYPE:
         return protobuf.decode_object(body)
-    if media in ("", JSON):
-        decoded = decode_json(body)
-    elif media in ("application/yaml", "application/x-yaml"):
-        decoded = _decode_yaml(body)
-    else:
-        raise api_error(
-            415,
-            "the body of the request was in an unknown format - accepted media types include: "
-            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
-            reason="UnsupportedMediaType",
-        )
-    if not isinstance(decoded, dict):
-        raise BadRequest("the body of the request must be an object")
+    try:
+        if media in ("", JSON):
+            decoded = _read_json(body)
+        elif media in (YAML, "application/x-yaml"):
+            decoded = _read_yaml(body)
+        else:
+            raise api_error(
+                415,
+                "the body of the request was in an unknown format - accepted media types include: "
+                "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+                reason="UnsupportedMediaType",
+            )
+        if decoded is None:
+            # Go decodes null into an object without anything in it.
+            return {}
+        if not isinstance(decoded, dict):
+            raise _Unreadable(f"{_NO_KIND}{wrong_type(decoded)}")
+    except _Unreadable as error:
+        text = str(error)
+        if wanted:
+            text = (
+                f"the object provided is unrecognized (must be of type {wanted}): {text} "
+                f"({summarize(body)})"
+            )
+        raise BadRequest(text) from None
     return decoded
 
 
@@ -144,12 +211,40 @@ def decode_patch(body: bytes, content_type: str) -> tuple[PatchKind, object]:
     kind = _PATCH_KINDS.get(_parse(content_type).media)
     if kind is None:
         raise api_error(415, "415: Unsupported Media Type", reason="UnsupportedMediaType")
-    if kind != "apply":
-        return kind, decode_json(body, what="patch")
+    if kind == "apply":
+        return kind, _read_configuration(body)
+    prefix = "" if kind == "strategic" else "error decoding patch: "
     try:
-        return kind, decode_json(body)
-    except BadRequest:
-        return kind, _decode_yaml(body)
+        patch = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise BadRequest(f"{prefix}{json_error(body)}") from None
+    except RecursionError:
+        raise BadRequest(f"{prefix}exceeded max depth") from None
+    if kind == "json" and not isinstance(patch, list):
+        raise BadRequest(f"{prefix}{wrong_type(patch, '[]handlers.jsonPatchOp')}")
+    if kind != "json" and patch is None:
+        raise BadRequest("Invalid JSON Patch")
+    if kind != "json" and not isinstance(patch, dict):
+        raise BadRequest(f"{prefix}{wrong_type(patch, 'map[string]interface {}')}")
+    return kind, patch
+
+
+def _read_configuration(body: bytes) -> JsonObject:
+    """Read a configuration that shall be applied."""
+    try:
+        decoded = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:
+            decoded = _read_yaml(body)
+        except _Unreadable as error:
+            why = str(error).removeprefix(_NO_KIND)
+            raise BadRequest(f"error decoding YAML: error converting YAML to JSON: {why}") from None
+    if decoded is not None and not isinstance(decoded, dict):
+        why = wrong_type(decoded, "map[string]interface {}")
+        raise BadRequest(
+            f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}"
+        )
+    return decoded or {}
 
 
 def unsupported_patch() -> Exception:
@@ -162,21 +257,16 @@ def unsupported_patch() -> Exception:
     )
 
 
-def decode_json(body: bytes, *, what: str = "the body of the request") -> object:
-    """Read JSON.
-
-    Raises:
-        BadRequest: it is not well formed.
-    """
+def _read_json(body: bytes) -> object:
     try:
         return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(f"error decoding {what}: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise _Unreadable(f"{_NO_KIND}{json_error(body)}") from None
     except RecursionError:
-        raise BadRequest(f"error decoding {what}: exceeded max depth") from None
+        raise _Unreadable(f"{_NO_KIND}exceeded max depth") from None
 
 
-def _decode_yaml(body: bytes) -> object:
+def _read_yaml(body: bytes) -> object:
     import yaml  # 20 ms that only those who send YAML pay
 
     class Loader(yaml.SafeLoader):
@@ -189,12 +279,11 @@ def _decode_yaml(body: bytes) -> object:
     try:
         decoded = yaml.load(body, Loader)
     except (yaml.YAMLError, ValueError):
-        raise BadRequest("error decoding the body of the request: it is not YAML") from None
+        raise _Unreadable(yaml_error(body)) from None
     except RecursionError:
-        raise BadRequest("error decoding the body of the request: exceeded max depth") from None
+        raise _Unreadable("yaml: exceeded max depth") from None
     if _has_more_nodes(decoded, max(len(body), _ALIASED_NODES)):
-        text = "error decoding the body of the request: document contains excessive aliasing"
-        raise BadRequest(text)
+        raise _Unreadable("yaml: document contains excessive aliasing")
     return decoded
 
 

@@ -43,6 +43,10 @@ class WriteOptions(NamedTuple):
     #: Whether an apply takes fields of other managers over.
     force: bool = False
     user: UserInfo = SYSTEM
+    #: Under which subresource a write of the main resource is recorded in managedFields.
+    recorded_as: str = ""
+    #: What the answer has to warn of is added here; None where nobody reads it.
+    warnings: list[str] | None = None
 
 
 class ListOptions(NamedTuple):
@@ -73,7 +77,8 @@ class DeleteOptions(NamedTuple):
     grace_period: int | None = None
     uid: str | None = None
     resource_version: str | None = None
-    propagation: Propagation = "Background"
+    #: None for what the kind does by itself.
+    propagation: Propagation | None = None
     dry_run: bool = False
     user: UserInfo = SYSTEM
 
@@ -123,6 +128,19 @@ def check_patch_options(query: Mapping[str, str], *, is_apply: bool) -> None:
     if not is_apply and "force" in query:
         why = "may not be specified for non-apply patch"
         raise invalid_options("PatchOptions", [forbidden_field("force", why)])
+
+
+def check_include(query: Mapping[str, str]) -> None:
+    """Check what the rows of a Table shall carry (apiserver: checkTableOptions).
+
+    Raises:
+        BadRequest: it is none of the three.
+    """
+    include = query.get("includeObject", "")
+    if include not in ("", "Metadata", "Object", "None"):
+        why = "must be 'Metadata', 'Object', 'None', or empty"
+        error = invalid_value("includeObject", include, why)
+        raise BadRequest(f"Unable to convert to Table as requested: {error}")
 
 
 def list_options(query: Mapping[str, str]) -> ListOptions:
@@ -202,10 +220,14 @@ def delete_options(query: Mapping[str, str], body: JsonObject) -> DeleteOptions:
         grace = integer(query, "gracePeriodSeconds")
     dry_run = body.get("dryRun") or ([query["dryRun"]] if "dryRun" in query else [])
     propagation = body.get("propagationPolicy") or query.get("propagationPolicy")
-    if propagation is None:
-        propagation = "Orphan" if body.get("orphanDependents") else "Background"
+    orphan = body.get("orphanDependents")
     errors: list[FieldError] = []
-    if propagation not in ("Background", "Foreground", "Orphan"):
+    if orphan is not None and propagation is not None:
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        errors.append(invalid_value("propagationPolicy", propagation, why))
+    elif orphan is not None:
+        propagation = "Orphan" if orphan else "Background"
+    if propagation not in (None, "Background", "Foreground", "Orphan"):
         known = ("Foreground", "Background", "Orphan", "nil")
         errors.append(unsupported("propagationPolicy", propagation, known))
     for value in dry_run:
@@ -217,7 +239,7 @@ def delete_options(query: Mapping[str, str], body: JsonObject) -> DeleteOptions:
         grace,
         preconditions.get("uid"),
         preconditions.get("resourceVersion"),
-        cast("Propagation", propagation),
+        cast("Propagation | None", propagation),
         bool(dry_run),
     )
 

@@ -45,6 +45,14 @@ def admit_pod(pod: JsonObject) -> None:
     # The priority and toleration admissions' part.
     spec.setdefault("priority", 0)
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    add_tolerations(spec)
+
+
+def add_tolerations(spec: JsonObject) -> None:
+    """Let a pod stay a while on a node in trouble, in place (DefaultTolerationSeconds).
+
+    Upstream's admission does so at updates, too.
+    """
     tolerations = spec.setdefault("tolerations", [])
     known = {toleration.get("key") for toleration in tolerations}
     tolerations += [dict(added) for added in _TOLERATIONS if added["key"] not in known]
@@ -59,7 +67,7 @@ def default_pod_spec(spec: JsonObject) -> None:
     spec.setdefault("schedulerName", "default-scheduler")
     for volume in spec.get("volumes", ()):
         _default_volume(volume)
-    for container in _containers(spec):
+    for container in (*_containers(spec), *(spec.get("ephemeralContainers") or ())):
         _default_container(container)
 
 

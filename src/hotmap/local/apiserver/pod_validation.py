@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hotmap.local.apiserver.metadata import label_errors
+from hotmap.local.apiserver.pod_scheduling_validation import scheduling_errors
 from hotmap.local.apiserver.probe_validation import probe_errors, resource_errors
 from hotmap.local.apiserver.volume_validation import resource_field_errors, volume_errors
 from hotmap.local.field_errors import (
@@ -64,7 +65,7 @@ def pod_spec_errors(spec: JsonObject, path: str) -> list[FieldError]:
     for field in ("serviceAccountName", "nodeName"):
         if spec.get(field):
             errors += rule_errors(f"{path}.{field}", spec[field], subdomain_errors)
-    return errors
+    return errors + scheduling_errors(spec, path)
 
 
 def _count_errors(spec: JsonObject, path: str) -> list[FieldError]:

@@ -28,6 +28,8 @@ class ResourcePath(NamedTuple):
     namespace: str | None
     name: str = ""
     subresource: str = ""
+    #: Whether the path is the old one of a watch.
+    watched: bool = False
 
 
 def parse_path(scheme: Scheme, path: str) -> ResourcePath | None:
@@ -46,6 +48,9 @@ def parse_path(scheme: Scheme, path: str) -> ResourcePath | None:
     if len(rest) < 2 or not any(kind.group == group for kind in scheme):
         return None
     version, rest = rest[0], rest[1:]
+    # The oldest form of a watch (/api/v1/watch/…).
+    watched = rest[0] == "watch" and len(rest) > 1
+    rest = rest[watched:]
     namespace: str | None = None
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
         namespace, rest = rest[1], rest[2:]
@@ -57,7 +62,7 @@ def parse_path(scheme: Scheme, path: str) -> ResourcePath | None:
         raise _unknown()
     if subresource and kind.subresource(subresource) is None:
         raise _unknown()
-    return ResourcePath(kind, namespace, name, subresource)
+    return ResourcePath(kind, namespace, name, subresource, watched)
 
 
 def verb_of(method: str, path: ResourcePath, query: Mapping[str, str]) -> Verb:
@@ -79,9 +84,9 @@ def _verb(method: str, path: ResourcePath, query: Mapping[str, str]) -> Verb | N
     named = bool(path.name)
     subresource = path.kind.subresource(path.subresource)
     match method:
-        case "GET" if is_true(query.get("watch")) and not path.subresource:
+        case "GET" if path.watched or (is_true(query.get("watch")) and not named):
             return "watch"
-        case "GET":
+        case "GET" if subresource is None or subresource.verbs != ("create",):
             return "get" if named else "list"
         case "POST" if not named or (subresource and "create" in subresource.verbs):
             return "create"

@@ -8,14 +8,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.core.errors import BadRequest
+from hotmap.local.apiserver.columns import AGE, field_cell, name_cell, selector_text
 from hotmap.local.apiserver.custom.jsonpath import find
+from hotmap.local.apiserver.status import internal_error
+from hotmap.local.field_errors import FieldError, invalid_value
+from hotmap.local.scheme import Kind, Names
+from hotmap.local.strategy import Column, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hotmap.local.scheme import Kind
-
 JsonObject = dict[str, Any]
+
+
+class _ScaleStrategy(Strategy):
+    columns = (
+        Column("Name", name_cell, format=""),
+        Column("Desired", field_cell("spec.replicas", 0), type="integer"),
+        Column("Available", field_cell("status.replicas", 0), type="integer"),
+        AGE,
+    )
+
+
+#: How a Scale is shown; it is not a resource of its own.
+SCALES = Kind("autoscaling", ("v1",), Names("scales", "Scale"), strategy=_ScaleStrategy())
+
+
+def scale_errors(scale: JsonObject) -> list[FieldError]:
+    """Check a Scale (autoscaling: ValidateScale)."""
+    replicas = (scale.get("spec") or {}).get("replicas", 0)
+    if isinstance(replicas, int) and replicas < 0:
+        why = "must be greater than or equal to 0"
+        return [invalid_value("spec.replicas", replicas, why)]
+    return []
 
 
 def scale_of(kind: Kind, workload: JsonObject) -> JsonObject:
@@ -26,7 +51,7 @@ def scale_of(kind: Kind, workload: JsonObject) -> JsonObject:
     if paths is None:
         replicas = workload["spec"].get("replicas", 0)
         status = {"replicas": workload.get("status", {}).get("replicas", 0)}
-        selector = _selector_text(workload["spec"].get("selector") or {})
+        selector = selector_text(workload["spec"].get("selector") or {})
     else:
         replicas = _first(paths.replicas, workload, 0)
         status = {"replicas": _first(paths.status_replicas, workload, 0)}
@@ -39,6 +64,17 @@ def scale_of(kind: Kind, workload: JsonObject) -> JsonObject:
         "spec": {"replicas": replicas} if replicas else {},
         "status": {**status, "selector": selector} if selector else status,
     }
+
+
+def check_has_scale(kind: Kind, workload: JsonObject) -> None:
+    """Refuse to show the Scale of a custom resource that says nothing of its replicas.
+
+    Raises:
+        ApiError: 500, as upstream.
+    """
+    paths = kind.strategy.scale
+    if paths is not None and not find(paths.replicas, workload):
+        raise internal_error(f'the spec replicas field "{paths.replicas}" does not exist')
 
 
 def scale_change(kind: Kind, scale: JsonObject) -> Callable[[JsonObject], JsonObject]:
@@ -74,17 +110,3 @@ def _set(path: str, workload: JsonObject, replicas: int) -> None:
     for name in parents:
         workload = workload.setdefault(name, {})
     workload[last] = replicas
-
-
-def _selector_text(selector: JsonObject) -> str:
-    terms = [f"{label}={value}" for label, value in sorted(selector.get("matchLabels", {}).items())]
-    for expression in selector.get("matchExpressions") or ():
-        values = ",".join(sorted(expression.get("values") or ()))
-        match expression["operator"]:
-            case "Exists":
-                terms.append(expression["key"])
-            case "DoesNotExist":
-                terms.append(f"!{expression['key']}")
-            case operator:
-                terms.append(f"{expression['key']} {operator.lower()} ({values})")
-    return ",".join(terms)

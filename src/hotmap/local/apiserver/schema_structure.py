@@ -29,6 +29,8 @@ class SchemaField(Field, frozen=True, kw_only=True):
     inner: Field
     #: Of a list: what the keys of an item are where it leaves them out.
     defaults: dict[str, Any]
+    #: Of a struct: whether it has no other fields than those of the schema.
+    closed: bool = False
 
 
 _ANY = Field("any", pointer=True)
@@ -42,7 +44,16 @@ def custom_root(strategy: Strategy) -> Field:
         name: _field(inner) for name, inner in (schema.get("properties") or {}).items()
     }
     known["metadata"] = Field(f"#{METADATA}")
-    return SchemaField("struct", fields=known, inner=_ANY, defaults={})
+    closed = _is_closed(schema)
+    return SchemaField("struct", fields=known, inner=_ANY, defaults={}, closed=closed)
+
+
+def _is_closed(schema: JsonObject) -> bool:
+    return bool(schema.get("properties")) and not (
+        schema.get("x-kubernetes-preserve-unknown-fields")
+        or "additionalProperties" in schema
+        or schema.get("x-kubernetes-embedded-resource")
+    )
 
 
 def _field(schema: JsonObject) -> Field:
@@ -71,7 +82,13 @@ def _struct(schema: JsonObject) -> Field:
     inner = _field(additional) if isinstance(additional, dict) else _ANY
     map_type = schema.get("x-kubernetes-map-type", "")
     return SchemaField(
-        "struct", pointer=True, map_type=map_type, fields=known, inner=inner, defaults={}
+        "struct",
+        pointer=True,
+        map_type=map_type,
+        fields=known,
+        inner=inner,
+        defaults={},
+        closed=_is_closed(schema),
     )
 
 

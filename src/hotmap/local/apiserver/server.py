@@ -21,15 +21,29 @@ from aiohttp.http_exceptions import HttpProcessingError
 from hotmap.core.errors import ApiError, Expired, NotFound, SettingsError, api_error
 from hotmap.local.access import ANONYMOUS
 from hotmap.local.apiserver import connect, discovery
-from hotmap.local.apiserver.authentication import Access, Authenticator, impersonate
+from hotmap.local.apiserver.authentication import (
+    Access,
+    Authenticator,
+    ImpersonationError,
+    impersonate,
+)
 from hotmap.local.apiserver.authorization import (
+    AccessDenied,
     AllowAll,
     check_allowed,
     path_attributes,
     resource_attributes,
 )
 from hotmap.local.apiserver.handlers import Answer, Request, answer
-from hotmap.local.apiserver.negotiation import DISCOVERY, JSON, negotiate_form, openapi_v2_form
+from hotmap.local.apiserver.negotiation import (
+    DISCOVERY,
+    JSON,
+    YAML,
+    as_yaml,
+    negotiate_form,
+    openapi_v2_form,
+    wants_yaml,
+)
 from hotmap.local.apiserver.openapi import OpenAPI
 from hotmap.local.apiserver.options import check_timeout, watch_options
 from hotmap.local.apiserver.routes import parse_path, verb_of
@@ -176,16 +190,20 @@ class APIServer:
         return response
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        warnings: list[str] = []
         try:
-            return await self._respond(request, self._authenticate(request))
+            response = await self._respond(request, self._authenticate(request), warnings)
         except ApiError as error:
-            return _failure(error)
+            response = _failure(error, request.headers.get("Accept", ""))
         except (ConnectionError, asyncio.CancelledError):
             raise
         except Exception:
             logger.exception("%s %s failed", request.method, request.path)
             text = "an error on the server prevented the request from succeeding"
-            return _failure(api_error(500, text, reason="InternalError"))
+            response = _failure(api_error(500, text, reason="InternalError"))
+        for warning in warnings if not response.prepared else ():
+            _add_warning(response, warning)
+        return response
 
     def _authenticate(self, request: web.BaseRequest) -> UserInfo:
         """Name the user of a request, who may be impersonated by its sender.
@@ -202,13 +220,15 @@ class APIServer:
     def _authorize(self, request: web.BaseRequest, user: UserInfo, path: ResourcePath) -> None:
         """Refuse what a user may not do; a write that may create needs the right to that, too."""
         verb = _authorized_verb(request, path)
-        attributes = resource_attributes(user, verb, path)
+        attributes = resource_attributes(user, verb, path, request.query)
         check_allowed(self._access.authorizer, attributes)
         creates = verb == "patch" and "apply-patch" in request.headers.get("Content-Type", "")
         if creates and not path.subresource and not self._registry.reader.exists(path):
             check_allowed(self._access.authorizer, attributes._replace(verb="create"))
 
-    async def _respond(self, request: web.BaseRequest, user: UserInfo) -> web.StreamResponse:
+    async def _respond(
+        self, request: web.BaseRequest, user: UserInfo, warnings: list[str]
+    ) -> web.StreamResponse:
         path = parse_path(self._registry.scheme, request.path)
         if path is None:
             if not request.path.startswith(_PUBLIC):
@@ -221,12 +241,14 @@ class APIServer:
         if path.subresource in _CONNECTIONS:
             return await connect.serve_connection(self._registry, self.kubelet, path, request)
         verb = verb_of(request.method, path, request.query)
+        if path.kind.strategy.deprecation:
+            warnings.append(path.kind.strategy.deprecation)
         check_timeout(request.query)
         if verb in ("get", "list", "watch") and not request.query.get("resourceVersion"):
             self._registry.store.catch_up()
         if verb == "watch":
             return await self._watch(request, path)
-        result = _complete(
+        return _complete(
             await answer(
                 self._registry,
                 verb,
@@ -239,11 +261,11 @@ class APIServer:
                     await _body(request),
                     user,
                     self._access,
+                    warnings,
                 ),
-            )
+            ),
+            request.headers.get("Accept", ""),
         )
-        _add_warning(result, path.kind.strategy.deprecation)
-        return result
 
     def _document(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path in ("/healthz", "/livez", "/readyz"):
@@ -266,6 +288,8 @@ class APIServer:
             self._registry.scheme, request.path, aggregated=aggregated, address=request.host
         )
         if document is None or request.method != "GET":
+            if _is_group_version(request.path):
+                raise _no_resource()
             return web.Response(status=404, text="404 page not found\n", headers=_PLAIN)
         headers = {"Content-Type": DISCOVERY, "Vary": "Accept"}
         return web.Response(
@@ -311,7 +335,7 @@ class APIServer:
     async def _watch(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
         options = watch_options(request.query)
         if path.name:
-            # A watch of an object's own path is one by its name.
+            # By the old path; a watch of an object's own path is one by its name.
             selector = ",".join(
                 filter(None, (f"metadata.name={path.name}", options.field_selector))
             )
@@ -328,7 +352,7 @@ class APIServer:
             return response
         render: Render = plain
         if form == "metadata":
-            render = as_metadata
+            render = as_metadata(path.kind)
         if form == "table":
             include = request.query.get("includeObject", "Metadata")
             render = as_tables(path.kind, self._registry.now, include)
@@ -349,10 +373,23 @@ class APIServer:
 
     async def _log(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
         chunks = await connect.open_log(self._registry, self.kubelet, path, request.query)
+        if chunks is None:
+            return web.Response(status=204)
         response = await _open_stream(request, "text/plain")
         async for chunk in chunks:
             await response.write(chunk)
         return response
+
+
+def _is_group_version(path: str) -> bool:
+    """Return whether a path is that of a group's version, which upstream has a handler for."""
+    parts = path.strip("/").split("/")
+    return len(parts) == 3 and parts[0] == "apis"
+
+
+def _no_resource() -> ApiError:
+    text = "the server could not find the requested resource"
+    return api_error(404, text, reason="NotFound")
 
 
 def _authorized_verb(request: web.BaseRequest, path: ResourcePath) -> str:
@@ -393,28 +430,26 @@ async def _open_stream(request: web.BaseRequest, content_type: str) -> web.Strea
     return response
 
 
-def _complete(result: Answer) -> web.Response:
-    response = web.Response(
-        body=result.body, status=result.status, headers={"Content-Type": result.content_type}
-    )
-    for warning in result.warnings:
-        _add_warning(response, warning)
-    return response
+def _complete(result: Answer, accept: str) -> web.Response:
+    body, content_type = result.body, result.content_type
+    if content_type == JSON and wants_yaml(accept):
+        body, content_type = as_yaml(body), YAML
+    return web.Response(body=body, status=result.status, headers={"Content-Type": content_type})
 
 
-def _add_warning(response: web.Response, text: str) -> None:
-    if text:
-        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-        response.headers.add("Warning", f'299 - "{quoted}"')
+def _add_warning(response: web.StreamResponse, text: str) -> None:
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    response.headers.add("Warning", f'299 - "{quoted}"')
 
 
-def _failure(error: ApiError) -> web.Response:
-    headers = {"Content-Type": JSON}
+def _failure(error: ApiError, accept: str = "") -> web.Response:
+    answer = Answer(msgspec.json.encode(failure_status(error)), error.code)
+    response = _complete(answer, accept)
     if error.retry_after is not None:
-        headers["Retry-After"] = str(int(error.retry_after))
-    return web.Response(
-        body=msgspec.json.encode(failure_status(error)), status=error.code, headers=headers
-    )
+        response.headers["Retry-After"] = str(int(error.retry_after))
+    if isinstance(error, (AccessDenied, ImpersonationError)):
+        response.headers.update(_PLAIN)
+    return response
 
 
 def _cannot_listen(host: str, port: int, error: OSError) -> str:

@@ -6,10 +6,12 @@ checked.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.api_types import METADATA, Field, api_types, fields_of
+from hotmap.local.apiserver.decode_errors import json_type, time_error
 from hotmap.local.quantity import is_quantity
 
 if TYPE_CHECKING:
@@ -71,9 +73,16 @@ def decode_error(
     """Make the 400 of a field with a wrong JSON type; the value itself is never shown."""
     return BadRequest(
         f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
-        f"json: cannot unmarshal {_json_type(value)} into Go struct field "
+        f"json: cannot unmarshal {_sent(value, wanted)} into Go struct field "
         f"{owner}.{field} of type {wanted}"
     )
+
+
+def _sent(value: object, wanted: str) -> str:
+    """Name what was sent; a number that does not fit is shown."""
+    if wanted in _INTEGERS and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return f"number {value}"
+    return json_type(value)
 
 
 def without_nulls(value: Any) -> Any:
@@ -111,6 +120,13 @@ def _check(value: Any, wanted: str, place: _Place) -> None:
             f'{place.kind.kind} in version "{place.kind.version}" cannot be handled as a '
             f"{place.kind.kind}: {_QUANTITY_TEXT}"
         )
+    if wanted in _TIMES and value:
+        why = time_error(value)
+        if why:
+            raise BadRequest(
+                f'{place.kind.kind} in version "{place.kind.version}" cannot be handled as a '
+                f"{place.kind.kind}: {why}"
+            )
     if isinstance(value, list):
         element = wanted[wanted.index("[]") + 2 :]
         for inner in value:
@@ -122,6 +138,18 @@ def _check(value: Any, wanted: str, place: _Place) -> None:
         owner = wanted.rpartition(".")[2]
         fields = api_types().types[wanted[1:]]
         _check_fields(value, fields, _Place(place.kind, owner, f"{place.path}."))
+        for name in _zero_times(wanted[1:]):
+            value.setdefault(name, None)
+
+
+@cache
+def _zero_times(name: str) -> tuple[str, ...]:
+    """Name the times of a type that Go writes as null where they are not set."""
+    return tuple(
+        field
+        for field, known in api_types().types[name].items()
+        if known.type in _TIMES and not known.pointer and not known.omitzero
+    )
 
 
 def _has_type(value: Any, wanted: str) -> bool:
@@ -150,13 +178,3 @@ def _go_type(wanted: str) -> str:
     if wanted == "bytes":
         return "[]uint8"
     return wanted.removeprefix("wrapped").rpartition(" ")[2]
-
-
-def _json_type(value: object) -> str:
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, (int, float)):
-        return "number"
-    if isinstance(value, str):
-        return "string"
-    return "array" if isinstance(value, list) else "object"

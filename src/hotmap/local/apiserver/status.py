@@ -38,6 +38,24 @@ _GENERIC = (
     "the server rejected our request due to an error in our request",
     "406: Not Acceptable",
     "415: Unsupported Media Type",
+    "forbidden: User",
+)
+# As the fields of Go's ObjectMeta come.
+_METADATA_ORDER = (
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
 )
 STALE = (
     "the object has been modified; please apply your changes to the latest version and try again"
@@ -45,8 +63,9 @@ STALE = (
 
 
 def invalid(kind: Kind, name: str, errors: Sequence[FieldError]) -> Invalid:
-    """Make the 422 for an object that breaks rules; several are listed in code order."""
-    shown = str(errors[0]) if len(errors) == 1 else f"[{', '.join(map(str, errors))}]"
+    """Make the 422 for an object that breaks rules; several are listed in code order, each once."""
+    texts = list(dict.fromkeys(map(str, errors)))
+    shown = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     return Invalid(
         f'{kind.qualified} "{name}" is invalid: {shown}',
         details=_details(
@@ -76,10 +95,36 @@ def version_required(kind: Kind, name: str) -> Invalid:
 
 def invalid_patch(patched: JsonObject, why: str) -> Invalid:
     """Make the 422 for a patch whose result its kind cannot be decoded from."""
-    shown = msgspec.json.encode(msgspec.json.encode(patched).decode()).decode()
+    document = {name: patched[name] for name in sorted(patched)}
+    metadata = patched.get("metadata")
+    if isinstance(metadata, dict):
+        known = {name: metadata[name] for name in _METADATA_ORDER if name in metadata}
+        document["metadata"] = {**known, **metadata}
+        for name in ("labels", "annotations"):
+            if isinstance(metadata.get(name), dict):
+                document["metadata"][name] = dict(sorted(metadata[name].items()))
+    shown = msgspec.json.encode(msgspec.json.encode(document).decode()).decode()
     text = f"Invalid value: {shown}: {why}"
     cause = {"reason": "FieldValueInvalid", "message": text, "field": "patch"}
     return Invalid(f' "" is invalid: patch: {text}', details={"causes": [cause]})
+
+
+def invalid_strategic_patch(patch: JsonObject, why: str) -> Invalid:
+    """Make the 422 for a strategic merge patch that does not fit its kind's types."""
+    text = f'Invalid value: "{go_text(patch)}": {why}'
+    cause = {"reason": "FieldValueInvalid", "message": text, "field": "patch"}
+    return Invalid(f' "" is invalid: patch: {text}', details={"causes": [cause]})
+
+
+def go_text(value: Any) -> str:
+    """Write a decoded value as fmt.Sprint does."""
+    if isinstance(value, dict):
+        return f"map[{' '.join(f'{name}:{go_text(value[name])}' for name in sorted(value))}]"
+    if isinstance(value, list):
+        return f"[{' '.join(map(go_text, value))}]"
+    if value is None:
+        return "<nil>"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def invalid_options(options: str, errors: Sequence[FieldError]) -> Invalid:
@@ -174,13 +219,24 @@ def internal(message: str) -> ApiError:
     return api_error(500, message)
 
 
+def internal_error(message: str) -> ApiError:
+    """Make the 500 of an error that upstream wraps (NewInternalError)."""
+    return api_error(
+        500,
+        f"Internal error occurred: {message}",
+        reason="InternalError",
+        details={"causes": [{"message": message}]},
+    )
+
+
 def _details(
     name: str, group: str, kind: str, *, causes: Sequence[JsonObject] = ()
 ) -> dict[str, Any]:
     details: dict[str, Any] = {"name": name} if name else {}
     if group:
         details["group"] = group
-    details["kind"] = kind
+    if kind:
+        details["kind"] = kind
     if causes:
         details["causes"] = list(causes)
     return details

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.api_types import METADATA, Field, api_types
-from hotmap.local.apiserver.status import internal
+from hotmap.local.apiserver.status import go_text, internal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -61,7 +61,7 @@ def _merge_map(original: JsonObject, patch: JsonObject, fields: Mapping[str, Fie
         case None | "merge":
             pass
         case unknown:
-            raise BadRequest(f"unknown patch type found in map: {unknown}")
+            raise _unknown_directive(patch, unknown)
     merged = _retained(original, patch)
     orders: dict[str, list[Any]] = {}
     for name, value in patch.items():
@@ -152,14 +152,17 @@ def _plain_elements(
             case None:
                 plain.append(element)
             case unknown:
-                raise BadRequest(f"unknown patch type found in list: {unknown}")
+                raise _unknown_directive(element, unknown)
     return _Elements(kept, plain), replaces
+
+
+def _unknown_directive(part: JsonObject, directive: object) -> Exception:
+    return internal(f"unknown patch type: {directive} in map: {go_text(part)}")
 
 
 def _merge_value(element: JsonObject, merge_key: str) -> Any:
     if merge_key not in element:
-        shown = " ".join(f"{name}:{element[name]}" for name in sorted(element))
-        raise internal(f"map: map[{shown}] does not contain declared merge key: {merge_key}")
+        raise internal(f"map: {go_text(element)} does not contain declared merge key: {merge_key}")
     return element[merge_key]
 
 

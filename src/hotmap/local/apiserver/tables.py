@@ -1,6 +1,7 @@
 """Objects in other forms: rows for people, as `kubectl get` asks for them, and metadata alone.
 
-The columns of a kind belong to its strategy; a kind without any shows name and age.
+The columns of a kind belong to its strategy; a kind without any shows its name and when it was
+created.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hotmap.local.apiserver.columns import AGE, NAME
+from hotmap.local.apiserver.columns import CREATED_AT, NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from hotmap.local.strategy import Column
 
 JsonObject = dict[str, Any]
-_GENERIC = (NAME, AGE)
+_GENERIC = (NAME, CREATED_AT)
 _PARTIAL = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
 
 
@@ -34,35 +35,48 @@ def table(kind: Kind, objects: Sequence[JsonObject], *, now: float, include: str
         "apiVersion": "meta.k8s.io/v1",
         "metadata": {},
         "columnDefinitions": [_definition(column) for column in columns],
-        "rows": [_row(obj, columns, now, include) for obj in objects],
+        "rows": [_row(kind, obj, now, include) for obj in objects],
     }
 
 
 def row_encoder(kind: Kind, now: float, include: str) -> Callable[[JsonObject], bytes]:
     """Return what shows an object as an encoded row of a Table; the arguments are those of it."""
-    columns = kind.strategy.columns or _GENERIC
-    return lambda obj: msgspec.json.encode(_row(obj, columns, now, include))
+    return lambda obj: msgspec.json.encode(_row(kind, obj, now, include))
 
 
 def _definition(column: Column) -> JsonObject:
     return {
         "name": column.name,
         "type": column.type,
-        "format": "name" if column.name == "Name" else "",
+        "format": _format(column),
         "description": "",
         "priority": column.priority,
     }
 
 
-def _row(obj: JsonObject, columns: Sequence[Column], now: float, include: str) -> JsonObject:
+def _format(column: Column) -> str:
+    if column.format is not None:
+        return column.format
+    return "name" if column.name == "Name" else ""
+
+
+def _row(kind: Kind, obj: JsonObject, now: float, include: str) -> JsonObject:
+    columns = kind.strategy.columns or _GENERIC
     row: JsonObject = {"cells": [column.cell(obj, now) for column in columns], "object": None}
     if include == "Object":
         row["object"] = obj
     elif include != "None":
-        row["object"] = partial_metadata(obj)
+        row["object"] = partial_metadata(kind, obj)
     return row
 
 
-def partial_metadata(obj: JsonObject) -> JsonObject:
+def partial_metadata(kind: Kind, obj: JsonObject) -> JsonObject:
     """Show an object's metadata alone, as a PartialObjectMetadata."""
-    return {**_PARTIAL, "metadata": obj["metadata"]}
+    metadata = obj["metadata"]
+    hidden = kind.strategy.hidden_annotations
+    if hidden and "annotations" in metadata:
+        shown = {name: v for name, v in metadata["annotations"].items() if name not in hidden}
+        metadata = {**metadata, "annotations": shown}
+        if not shown:
+            del metadata["annotations"]
+    return {**_PARTIAL, "metadata": metadata}

@@ -70,9 +70,13 @@ def plain(_: EventType, encoded: bytes) -> bytes:
     return encoded
 
 
-def as_metadata(_: EventType, encoded: bytes) -> bytes:
-    """Show the metadata of objects alone."""
-    return msgspec.json.encode(partial_metadata(msgspec.json.decode(encoded)))
+def as_metadata(kind: Kind) -> Render:
+    """Return what shows the metadata of objects alone."""
+
+    def render(_: EventType, encoded: bytes) -> bytes:
+        return msgspec.json.encode(partial_metadata(kind, msgspec.json.decode(encoded)))
+
+    return render
 
 
 def as_tables(kind: Kind, now: Callable[[], float], include: str) -> Render:

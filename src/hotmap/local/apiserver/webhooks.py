@@ -2,7 +2,7 @@
 
 apiserver/pkg/admission/plugin/webhook. A call waits, so a write with webhooks has three steps: the
 object as it would be written (a dry run), the calls, and the write on the condition that the object
-is still the one that was decided on. Conditions in CEL (`matchConditions`) are not evaluated.
+is still the one that was decided on.
 """
 
 from __future__ import annotations
@@ -12,23 +12,31 @@ import base64
 import ssl
 import uuid
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from hotmap.core.errors import ApiError, NotFound, api_error
 from hotmap.core.text import quote
+from hotmap.local.apiserver.admission_match import (
+    Operation,
+    StoredObjects,
+    has_rule,
+    is_selected,
+    matches_rules,
+    namespace_of,
+    review_request,
+)
+from hotmap.local.apiserver.expressions import ExpressionError, first_false, variables_of
 from hotmap.local.apiserver.patch import json_patch
-from hotmap.local.selectors import matches_label_selector
+from hotmap.local.apiserver.status import forbidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hotmap.local.access import UserInfo
     from hotmap.local.apiserver.reader import ObjectReader
-    from hotmap.local.apiserver.routes import ResourcePath
     from hotmap.local.scheme import Kind, Scheme
-    from hotmap.local.store import Store, Watch
+    from hotmap.local.store import Store
 
 __all__ = ["Operation", "Webhooks"]
 
@@ -40,35 +48,21 @@ _TIMEOUT = 10
 _REVIEW_VERSION = "admission.k8s.io/v1"
 
 
-class Operation(NamedTuple):
-    """A write that webhooks are asked about; `obj` is None at a deletion, `old` at a create."""
-
-    verb: str
-    path: ResourcePath
-    user: UserInfo
-    dry_run: bool
-    obj: JsonObject | None
-    old: JsonObject | None
-
-
 class Webhooks:
     """The webhooks of the configurations in a store."""
 
     def __init__(self, store: Store, reader: ObjectReader) -> None:
-        self._store = store
         self._reader = reader
-        self._kinds = [_resource(reader.scheme, plural) for plural in _KINDS]
-        self._watches: list[Watch] = []
-        # Configurations by kind, those of equal order by their names; None until they are read.
-        self._configurations: list[list[JsonObject]] | None = None
+        kinds = [_resource(reader.scheme, plural) for plural in _KINDS]
+        self._configurations = StoredObjects(store, kinds)
 
     def concern(self, kind: Kind, verb: str, subresource: str) -> bool:
         """Return whether any webhook may have to be asked about a write."""
         if kind.group == _GROUP:
             return False
         return any(
-            _has_rule(webhook, kind, verb, subresource)
-            for configurations in self._current()
+            has_rule(webhook.get("rules"), kind, verb, subresource)
+            for configurations in self._configurations.current()
             for webhook in _webhooks(configurations)
         )
 
@@ -103,45 +97,31 @@ class Webhooks:
             if isinstance(result, BaseException):
                 raise result
 
-    def _current(self) -> list[list[JsonObject]]:
-        if self._configurations is None or any(w.take() or w.ended for w in self._watches):
-            for watch in self._watches:
-                watch.close()
-            since = self._store.revision
-            self._watches = [self._store.watch(k.prefix(None), since=since) for k in self._kinds]
-            self._configurations = [
-                [
-                    msgspec.json.decode(entry.value or b"")
-                    for entry in self._store.range(kind.prefix(None)).entries
-                ]
-                for kind in self._kinds
-            ]
-        return self._configurations
-
     def _matching(self, which: int, operation: Operation) -> Iterator[JsonObject]:
-        for webhook in _webhooks(self._current()[which]):
-            path = operation.path
-            has_rule = _has_rule(webhook, path.kind, operation.verb, path.subresource)
-            if has_rule and self._is_selected(webhook, operation):
+        for webhook in _webhooks(self._configurations.current()[which]):
+            if not matches_rules(webhook.get("rules"), operation):
+                continue
+            if is_selected(webhook, operation, self._reader) and self._holds(webhook, operation):
                 yield webhook
 
-    def _is_selected(self, webhook: JsonObject, operation: Operation) -> bool:
-        selector = webhook.get("objectSelector") or {}
-        shown = [obj for obj in (operation.obj, operation.old) if obj is not None]
-        labels = [obj["metadata"].get("labels") or {} for obj in shown]
-        if selector and not any(matches_label_selector(selector, each) for each in labels):
-            return False
-        selector = webhook.get("namespaceSelector") or {}
-        path = operation.path
-        if not selector or not path.kind.namespaced:
+    def _holds(self, webhook: JsonObject, operation: Operation) -> bool:
+        """Return whether the conditions of a webhook hold.
+
+        Raises:
+            Forbidden: that cannot be told, and the webhook must be asked.
+        """
+        conditions = webhook.get("matchConditions")
+        if not conditions:
             return True
-        namespaces = self._reader.scheme.resource("namespaces")
+        namespace = namespace_of(operation, self._reader)
+        request = review_request(operation, str(uuid.uuid4()))
         try:
-            entry = self._reader.entry(namespaces, None, path.namespace or "")
-        except NotFound:
-            return False
-        namespace = msgspec.json.decode(entry.value or b"")
-        return matches_label_selector(selector, namespace["metadata"].get("labels") or {})
+            return first_false(conditions, variables_of(operation, request, namespace)) is None
+        except ExpressionError as error:
+            if webhook.get("failurePolicy") == "Ignore":
+                return False
+            name = operation.shown["metadata"].get("name", "")
+            raise forbidden(operation.path.kind, name, str(error)) from None
 
     async def _ask(self, webhook: JsonObject, operation: Operation) -> JsonObject:
         """Call a webhook; return its response.
@@ -153,7 +133,7 @@ class Webhooks:
         if operation.dry_run and webhook.get("sideEffects") not in ("None", "NoneOnDryRun"):
             text = f"admission webhook {quote(name)} does not support dry run"
             raise api_error(400, text, reason="BadRequest")
-        request = _review_request(operation)
+        request = review_request(operation, str(uuid.uuid4()))
         review = {"kind": "AdmissionReview", "apiVersion": _REVIEW_VERSION, "request": request}
         try:
             response = await self._call(webhook, review)
@@ -225,47 +205,6 @@ def _resource(scheme: Scheme, plural: str) -> Kind:
 def _webhooks(configurations: list[JsonObject]) -> Iterator[JsonObject]:
     for configuration in configurations:
         yield from configuration.get("webhooks") or ()
-
-
-def _has_rule(webhook: JsonObject, kind: Kind, verb: str, subresource: str) -> bool:
-    resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
-    alternatives = {resource, "*/*"}
-    alternatives |= {f"*/{subresource}", f"{kind.plural}/*"} if subresource else {"*"}
-    alternatives |= {f"{kind.plural}/*"}
-    scope = "Namespaced" if kind.namespaced else "Cluster"
-    return any(
-        not {verb, "*"}.isdisjoint(rule.get("operations") or ())
-        and not {kind.group, "*"}.isdisjoint(rule.get("apiGroups") or ())
-        and not {kind.version, "*"}.isdisjoint(rule.get("apiVersions") or ())
-        and not alternatives.isdisjoint(rule.get("resources") or ())
-        and rule.get("scope", "*") in ("*", scope)
-        for rule in webhook.get("rules") or ()
-    )
-
-
-def _review_request(operation: Operation) -> JsonObject:
-    path, kind = operation.path, operation.path.kind
-    shown = operation.obj or operation.old or {"metadata": {}}
-    named = {"group": kind.group, "version": kind.version}
-    request: JsonObject = {
-        "uid": str(uuid.uuid4()),
-        "kind": {**named, "kind": kind.kind},
-        "resource": {**named, "resource": kind.plural},
-        "requestKind": {**named, "kind": kind.kind},
-        "requestResource": {**named, "resource": kind.plural},
-        "name": shown["metadata"].get("name", ""),
-        "operation": operation.verb,
-        "userInfo": operation.user.document(),
-        "object": operation.obj,
-        "oldObject": operation.old,
-        "dryRun": operation.dry_run,
-        "options": {"kind": f"{operation.verb.title()}Options", "apiVersion": "meta.k8s.io/v1"},
-    }
-    if path.namespace:
-        request["namespace"] = path.namespace
-    if path.subresource:
-        request["subResource"] = request["requestSubResource"] = path.subresource
-    return request
 
 
 def _denial(name: str, status: JsonObject) -> ApiError:

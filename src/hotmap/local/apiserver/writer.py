@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import uuid
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,19 +16,20 @@ import msgspec
 
 from hotmap.core.errors import AlreadyExists, BadRequest
 from hotmap.local.apiserver import admission, deletion, managed_fields
+from hotmap.local.apiserver.configurations import configuration_errors
 from hotmap.local.apiserver.encoding import arrange_fields, decode, encode
-from hotmap.local.apiserver.field_validation import strict_errors
 from hotmap.local.apiserver.metadata import carry_metadata, check_name
 from hotmap.local.apiserver.namespace_lifecycle import check_namespace
 from hotmap.local.apiserver.patch import apply_patch
 from hotmap.local.apiserver.plugins import AdmissionChain, AdmissionRequest
-from hotmap.local.apiserver.shapes import check_shape, decode_error, without_nulls
+from hotmap.local.apiserver.shapes import decode_error
 from hotmap.local.apiserver.status import (
     already_exists,
     conflict,
     internal,
     invalid,
     invalid_patch,
+    invalid_strategic_patch,
     no_name_left,
     not_found,
     version_required,
@@ -51,6 +53,7 @@ _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 _MAX_GENERATED_BASE = 63 - _SUFFIX_LENGTH
 _NAME_ATTEMPTS = 8  # KEP-4420
+_WRONG_TYPE = re.compile(r"cannot unmarshal (\w+).* into Go struct field \S+ of type (\S+)$")
 
 
 class ObjectWriter:
@@ -108,7 +111,7 @@ class ObjectWriter:
     ) -> JsonObject:
         """Create an object; `managers` are its managedFields where they are known already."""
         kind, metadata = path.kind, new["metadata"]
-        for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "generation"):
+        for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
             metadata.pop(field, None)
         metadata["uid"] = str(uuid.uuid4())
         metadata["creationTimestamp"] = self._now()
@@ -124,6 +127,7 @@ class ObjectWriter:
         errors = admission.validate_create(kind, new)
         if errors:
             raise invalid(kind, name, errors)
+        _warn(options, kind.strategy.warnings(new))
         key = kind.key(path.namespace, name)
         if (present := self._store.get(key)) is not None:
             raise already_exists(kind, name, deleted=_is_deleted(decode(present)))
@@ -180,6 +184,10 @@ class ObjectWriter:
         entry = self._reader.entry(path.kind, path.namespace, path.name)
         old = decode(entry, path.kind)
         patched = apply_patch(kind, decode(entry, path.kind), patch, of=path.kind)
+        if kind == "strategic":
+            # Upstream merges into a typed object, which is of its kind whatever the patch says.
+            patched = {**patched, "kind": path.kind.kind, "apiVersion": path.kind.api_version}
+        check_still_same_type(path.kind, patched)
         new = _copy_request(path.kind, path.namespace, patched)
         check_name(new["metadata"], path.name)
         try:
@@ -187,24 +195,34 @@ class ObjectWriter:
         except BadRequest as error:
             if not path.kind.strategy.typed:
                 raise
-            raise invalid_patch(patched, error.message.partition(": ")[2]) from None
+            why = error.message.partition(": ")[2]
+            if kind == "strategic" and isinstance(patch, dict):
+                raise invalid_strategic_patch(patch, conversion_error(why)) from None
+            raise invalid_patch(patched, why) from None
         return self._replace(path, entry, old, new, options)
 
     def _apply(self, path: ResourcePath, patch: JsonObject, options: WriteOptions) -> JsonObject:
         """Apply a configuration; create the object if it does not exist (server-side apply)."""
         kind = path.kind
+        if not isinstance(patch.get("metadata"), dict | None):
+            _check_configuration(path, patch)
+        sent = {**patch, "metadata": dict(patch.get("metadata") or {})}
         config = _copy_request(kind, path.namespace, patch)
         if config["metadata"].get("managedFields"):
             raise BadRequest("metadata.managedFields must be nil")
         config["metadata"].setdefault("name", path.name)
         check_name(config["metadata"], path.name)
-        _check_declared(path, config)
-        if kind.strategy.typed:
-            config = without_nulls(config)
-            check_shape(kind, config)
+        _check_configuration(path, sent)
         entry = self._store.get(kind.key(path.namespace, path.name))
         if entry is None and path.subresource:
             raise not_found(kind, path.name)
+        uid = config["metadata"].get("uid")
+        if entry is None and uid:
+            why = (
+                f"uid mismatch: the provided object specified uid {uid}, and no existing object "
+                "was found"
+            )
+            raise conflict(kind, path.name, why)
         live = {} if entry is None else decode(entry, path.kind)
         applied = managed_fields.apply(
             kind, live, config, self._writer(path, options, "Apply"), force=options.force
@@ -267,7 +285,10 @@ class ObjectWriter:
         errors += admission.validate_update(kind, old, new, path.subresource)
         if errors:
             raise invalid(kind, name, errors)
-        if not path.subresource and kind.strategy.changes_generation(old, new):
+        _warn(options, kind.strategy.warnings(new))
+        part = kind.subresource(path.subresource) if path.subresource else None
+        writes_spec = part is None or part.field == "spec"
+        if writes_spec and kind.strategy.changes_generation(old, new):
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         if is_unchanged(old, new):
@@ -302,8 +323,14 @@ class ObjectWriter:
     def _writer(
         self, path: ResourcePath, options: WriteOptions, operation: Literal["Update", "Apply"]
     ) -> managed_fields.Writer:
+        subresource = path.subresource or options.recorded_as
         return managed_fields.Writer(
-            options.manager, path.kind.api_version, path.subresource, self._now(), operation
+            options.manager,
+            path.kind.api_version,
+            subresource,
+            # Upstream's entries of a scale have no time.
+            "" if options.recorded_as else self._now(),
+            operation,
         )
 
     def _generated_name(self, base: str) -> str:
@@ -312,6 +339,12 @@ class ObjectWriter:
 
     def _now(self) -> str:
         return timestamp(self._clock())
+
+
+def _warn(options: WriteOptions, texts: list[str]) -> None:
+    known = options.warnings
+    if known is not None:
+        known.extend(text for text in texts if text not in known)
 
 
 def with_revision(obj: JsonObject, revision: int) -> JsonObject:
@@ -366,27 +399,61 @@ def _admission_request(
 ) -> AdmissionRequest:
     namespace = path.namespace or ""
     return AdmissionRequest(
-        path.kind, namespace, new, old, path.subresource, options.user, options.dry_run
+        path.kind,
+        namespace,
+        new,
+        old,
+        path.subresource,
+        options.user,
+        options.dry_run,
+        warnings=options.warnings,
     )
 
 
-def _check_declared(path: ResourcePath, config: JsonObject) -> None:
-    """Refuse an applied configuration with fields that the kind does not have.
+def _check_configuration(path: ResourcePath, config: JsonObject) -> None:
+    """Refuse an applied configuration that does not have the structure of its kind.
 
     Raises:
         ApiError: 500, as upstream.
     """
-    if not path.kind.strategy.typed:
-        # Upstream prunes what a schema does not specify.
+    errors = configuration_errors(path.kind, config)
+    if not errors:
         return
-    unknown = [f".{e.split(chr(34))[1]}" for e in strict_errors(path.kind, config)]
-    if not unknown:
-        return
-    errors = [f"{field}: field not declared in schema" for field in unknown]
     text = errors[0] if len(errors) == 1 else "errors:\n  " + "\n  ".join(errors)
-    kind = path.kind
-    shown = f"{path.namespace or ''}/{path.name}; {kind.group}/{kind.version}, Kind={kind.kind}"
-    raise internal(f"failed to create typed patch object ({shown}): {text}")
+    kind, metadata = path.kind, config.get("metadata") or {}
+    shown = f"{metadata.get('namespace', '')}/{metadata.get('name', path.name)}"
+    version = f"{kind.group}/{kind.version}, Kind={kind.kind}"
+    raise internal(f"failed to create typed patch object ({shown}; {version}): {text}")
+
+
+def check_still_same_type(kind: Kind, patched: JsonObject) -> None:
+    """Refuse a patch that makes another kind or version of an object.
+
+    Raises:
+        Invalid: it does.
+    """
+    sent, version = patched.get("kind"), str(patched.get("apiVersion", ""))
+    if (sent, version) != (kind.kind, kind.api_version):
+        short, package = version.rpartition("/")[2], kind.group.partition(".")[0] or "core"
+        text = f"converting ({short}.{sent}) to ({package}.{kind.kind}): unknown conversion"
+        raise invalid_patch(patched, text)
+
+
+def conversion_error(why: str) -> str:
+    """Say what is wrong with a field's type as runtime.DefaultUnstructuredConverter does."""
+    match = _WRONG_TYPE.search(why)
+    if match is None:
+        return why
+    sent, wanted = match.groups()
+    if sent == "number":
+        sent = "float64" if "." in match[0].partition(" into ")[0] else "int64"
+    if wanted.startswith("[]"):
+        return f"cannot restore slice from {sent}"
+    if wanted.startswith("map["):
+        return f"cannot restore map from {sent}"
+    if "." in wanted:
+        return f"cannot restore struct from: {sent}"
+    return f"unrecognized type: {wanted}"
 
 
 def _without_times(metadata: JsonObject) -> JsonObject:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotmap.core.errors import BadRequest
+from hotmap.local.apiserver.api_types import METADATA, Field
 from hotmap.local.apiserver.columns import NAME, field_cell
 from hotmap.local.apiserver.custom.jsonpath import is_valid_path
 from hotmap.local.apiserver.custom.types import DefinitionSpec
-from hotmap.local.apiserver.custom.validation import is_valid_pattern
+from hotmap.local.apiserver.custom.validation import is_valid_pattern, pattern_error, schema_errors
+from hotmap.local.apiserver.schema_structure import SchemaField
 from hotmap.local.field_errors import (
     FieldError,
     forbidden_field,
@@ -32,12 +34,67 @@ GROUP = "apiextensions.k8s.io"
 FINALIZER = f"customresourcecleanup.{GROUP}"
 # Fields that hold any JSON.
 _RAW = ("default", "enum", "example")
+_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
+
+
+_TEXT, _LIST = Field("string"), Field("any")
+_NAMES = SchemaField(
+    "struct",
+    fields={
+        **dict.fromkeys(("plural", "kind"), _TEXT),
+        **{name: Field("string", omitempty=True) for name in ("singular", "listKind")},
+        **{name: Field("any", omitempty=True) for name in ("shortNames", "categories")},
+    },
+    inner=_LIST,
+    defaults={},
+)
+_CONDITIONS = SchemaField(
+    "list",
+    list_type="map",
+    list_keys=("type",),
+    fields={},
+    inner=Field("any", pointer=True),
+    defaults={},
+)
+# As upstream's types are; a definition's own schema is one field.
+_STRUCTURE = SchemaField(
+    "struct",
+    fields={
+        "metadata": Field(f"#{METADATA}"),
+        "spec": SchemaField(
+            "struct",
+            fields={
+                "group": _TEXT,
+                "names": _NAMES,
+                "scope": _TEXT,
+                "versions": Field("any"),
+                "conversion": Field("any", pointer=True),
+            },
+            inner=_LIST,
+            defaults={},
+        ),
+        "status": SchemaField(
+            "struct",
+            fields={
+                "acceptedNames": _NAMES,
+                "conditions": _CONDITIONS,
+                "storedVersions": Field("any"),
+            },
+            inner=_LIST,
+            defaults={},
+        ),
+    },
+    inner=_LIST,
+    defaults={},
+)
 
 
 class DefinitionStrategy(Strategy):
     typed = False
     has_generation = True
+    tells_grace = False
+    structure = _STRUCTURE
     columns = (NAME, Column("Created At", field_cell("metadata.creationTimestamp"), type="date"))
 
     def decode(self, kind: GroupVersionKind, obj: JsonObject) -> None:
@@ -51,16 +108,30 @@ class DefinitionStrategy(Strategy):
                 f"json: cannot unmarshal: {error}"
             ) from None
 
-    def prepare_create(self, obj: JsonObject) -> None:
+    def add_finalizers(self, obj: JsonObject) -> None:
+        """Let the objects of the kind go first (customresourcedefinition/etcd.go)."""
         finalizers = obj["metadata"].setdefault("finalizers", [])
-        if FINALIZER not in finalizers:
+        if "deletionTimestamp" not in obj["metadata"] and FINALIZER not in finalizers:
             finalizers.append(FINALIZER)
+
+    def prepare_delete(self, obj: JsonObject) -> None:
+        status = obj.setdefault("status", {})
+        kept = [c for c in status.get("conditions") or () if c.get("type") != "Terminating"]
+        terminating = {
+            "type": "Terminating",
+            "status": "True",
+            "lastTransitionTime": obj["metadata"]["deletionTimestamp"],
+            "reason": "InstanceDeletionPending",
+            "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will "
+            "begin soon",
+        }
+        status["conditions"] = [*kept, terminating]
 
     def initial_status(self, obj: JsonObject) -> JsonObject | None:
         versions = obj["spec"].get("versions") or ()
         stored = [v.get("name", "") for v in versions if v.get("storage")]
         return {
-            "conditions": [],
+            "conditions": None,
             "acceptedNames": {"plural": "", "kind": ""},
             "storedVersions": stored,
         }
@@ -76,7 +147,15 @@ class DefinitionStrategy(Strategy):
     def validate(self, obj: JsonObject) -> list[FieldError]:
         spec = obj["spec"]
         errors = list(_missing_errors(spec))
-        return errors or [*_name_errors(obj, spec), *_version_errors(spec)]
+        if errors:
+            return errors
+        stored = (obj.get("status") or {}).get("storedVersions") or [
+            version for version in spec.get("versions") or () if version.get("storage")
+        ]
+        if not stored:
+            why = "must have at least one stored version"
+            errors.append(invalid_value("status.storedVersions", None, why))
+        return [*_name_errors(obj, spec), *_version_errors(spec), *errors]
 
     def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
         errors = self.validate(new)
@@ -117,8 +196,6 @@ def _missing_errors(spec: JsonObject) -> Iterator[FieldError]:
     for field in ("plural", "singular", "kind", "listKind"):
         if not spec["names"].get(field):
             yield required(f"spec.names.{field}")
-    if not spec.get("versions"):
-        yield required("spec.versions", "must have at least one version")
 
 
 def _name_errors(obj: JsonObject, spec: JsonObject) -> Iterator[FieldError]:
@@ -133,6 +210,10 @@ def _name_errors(obj: JsonObject, spec: JsonObject) -> Iterator[FieldError]:
     for field in ("plural", "singular"):
         for why in label_1035_errors(names[field]):
             yield invalid_value(f"spec.names.{field}", names[field], why)
+    for field in ("shortNames", "categories"):
+        for index, name in enumerate(names.get(field) or ()):
+            for why in label_1035_errors(name):
+                yield invalid_value(f"spec.names.{field}[{index}]", name, why)
     for field in ("kind", "listKind"):
         for why in label_1035_errors(names[field].lower()):
             text = f"may have mixed case, but should otherwise match: {why}"
@@ -143,10 +224,10 @@ def _name_errors(obj: JsonObject, spec: JsonObject) -> Iterator[FieldError]:
 
 
 def _version_errors(spec: JsonObject) -> Iterator[FieldError]:
-    versions = spec["versions"]
+    versions = spec.get("versions") or []
     if sum(bool(version.get("storage")) for version in versions) != 1:
         text = "must have exactly one version marked as storage version"
-        yield invalid_value("spec.versions", [v.get("name") for v in versions], text)
+        yield invalid_value("spec.versions", [_go_version(v) for v in versions], text)
     names = [version.get("name") for version in versions]
     if len(set(map(str, names))) != len(names):
         yield invalid_value("spec.versions", names, "must contain unique version names")
@@ -161,37 +242,51 @@ def _version_errors(spec: JsonObject) -> Iterator[FieldError]:
             continue
         for why in label_1035_errors(name):
             yield invalid_value(f"{path}.name", name, why)
+            if index == 0:
+                yield invalid_value("spec.version", name, why)
         yield from _one_version_errors(version, path, is_only=len(versions) == 1)
 
 
 def _one_version_errors(version: JsonObject, path: str, *, is_only: bool) -> Iterator[FieldError]:
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if schema is None:
-        yield required(f"{path}.schema.openAPIV3Schema", "schemas are required")
+        yield required(f"{path}.schema.openAPIV3Schema")
         return
     # Internally a schema that all versions share is that of the definition.
     at = "spec.validation" if is_only else f"{path}.schema"
+    shared = "spec" if is_only else path
     yield from _structure_errors(schema, f"{at}.openAPIV3Schema", is_root=True)
-    for index, column in enumerate(version.get("additionalPrinterColumns") or ()):
-        at = f"{path}.additionalPrinterColumns[{index}]"
-        for field in ("name", "type", "jsonPath"):
-            if not column.get(field):
-                yield required(f"{at}.{field}")
-        found = column.get("jsonPath")
-        if found and not is_valid_path(found):
-            yield invalid_value(f"{at}.jsonPath", found, "is an invalid simple json path")
+    yield from _column_errors(version.get("additionalPrinterColumns") or (), shared)
     for index, field in enumerate(version.get("selectableFields") or ()):
         if not is_valid_path(field.get("jsonPath") or "["):
             yield required(f"{path}.selectableFields[{index}].jsonPath")
     scale = (version.get("subresources") or {}).get("scale")
     if scale is not None:
-        for field, root in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
-            at = f"{path}.subresources.scale.{field}"
-            found = scale.get(field)
-            if not found:
-                yield required(at)
-            elif not found.startswith(root):
-                yield invalid_value(at, found, f"should be a json path under {root[:-1]}")
+        yield from _scale_errors(scale, shared)
+
+
+def _column_errors(columns: Any, path: str) -> Iterator[FieldError]:
+    for index, column in enumerate(columns):
+        at = f"{path}.additionalPrinterColumns[{index}]"
+        for field in ("name", "type", "jsonPath"):
+            if not column.get(field):
+                yield required(f"{at}.{field}")
+        found, kind = column.get("jsonPath"), column.get("type")
+        if kind and kind not in _COLUMN_TYPES:
+            text = f"must be one of {','.join(_COLUMN_TYPES)}"
+            yield invalid_value(f"{at}.type", kind, text)
+        if found and not is_valid_path(found):
+            yield invalid_value(f"{at}.jsonPath", found, "is an invalid simple json path")
+
+
+def _scale_errors(scale: JsonObject, path: str) -> Iterator[FieldError]:
+    for field, root in (("specReplicasPath", ".spec."), ("statusReplicasPath", ".status.")):
+        at = f"{path}.subresources.scale.{field}"
+        found = scale.get(field)
+        if not found:
+            yield required(at)
+        elif not found.startswith(root):
+            yield invalid_value(at, found, f"should be a json path under {root[:-1]}")
 
 
 def _structure_errors(
@@ -210,6 +305,11 @@ def _structure_errors(
         inner = schema.get(field)
         if isinstance(inner, dict):
             yield from _structure_errors(inner, f"{path}.{field}", where=place)
+    if "$ref" in schema:
+        yield forbidden_field(f"{path}.$ref", "$ref is not supported")
+        return
+    if "default" in schema and "type" in schema:
+        yield from _default_errors(schema, path)
     yield from _type_errors(schema, path, "at the root" if is_root else f"for {where}")
     if properties and schema.get("additionalProperties"):
         text = "additionalProperties and properties are mutual exclusive"
@@ -217,12 +317,34 @@ def _structure_errors(
     if schema.get("type") == "array" and not isinstance(schema.get("items"), dict):
         yield required(f"{path}.items", "must be specified")
     if schema.get("pattern") and not is_valid_pattern(schema["pattern"]):
-        text = f"must be a valid regular expression, but isn't: {schema['pattern']}"
+        why = pattern_error(schema["pattern"])
+        text = f"must be a valid regular expression, but isn't: {why}"
         yield invalid_value(f"{path}.pattern", schema["pattern"], text)
     keys = schema.get("x-kubernetes-list-map-keys")
     if schema.get("x-kubernetes-list-type") == "map" and not keys:
         text = "must not be empty if x-kubernetes-list-type is map"
         yield required(f"{path}.x-kubernetes-list-map-keys", text)
+
+
+def _default_errors(schema: JsonObject, path: str) -> Iterator[FieldError]:
+    """A default has to be valid itself."""
+    for error in schema_errors(schema["default"], schema):
+        yield error._replace(path=f"{path}.default{'.' if error.path else ''}{error.path}")
+
+
+def _go_version(version: JsonObject) -> JsonObject:
+    """Show a version as Go's messages do; a schema that all share is not part of it."""
+    return {
+        "Name": version.get("name", ""),
+        "Served": bool(version.get("served")),
+        "Storage": bool(version.get("storage")),
+        "Deprecated": bool(version.get("deprecated")),
+        "DeprecationWarning": version.get("deprecationWarning"),
+        "Schema": None,
+        "Subresources": None,
+        "AdditionalPrinterColumns": None,
+        "SelectableFields": None,
+    }
 
 
 def _type_errors(schema: JsonObject, path: str, where: str) -> Iterator[FieldError]:

@@ -43,7 +43,9 @@ class CustomStrategy(Strategy):
     """What a definition says of the objects of one of its versions."""
 
     typed = False
+    is_custom = True
     has_generation = True
+    unconditional_update = False
 
     def __init__(self, version: JsonObject) -> None:
         self.schema: JsonObject = (version.get("schema") or {}).get("openAPIV3Schema") or {}

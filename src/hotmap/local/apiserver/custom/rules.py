@@ -26,7 +26,7 @@ except ImportError:  # pragma: no cover - the extra is there wherever tests run
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["has_rules", "rule_errors"]
+__all__ = ["compile_expression", "evaluate", "has_rules", "rule_errors"]
 
 JsonObject = dict[str, Any]
 
@@ -105,7 +105,7 @@ def _broken(
     rule: JsonObject, value: Any, old: Any, schema: JsonObject, path: str
 ) -> Iterator[FieldError]:
     """Evaluate one rule; nothing if it holds or cannot be evaluated here."""
-    program = _program(rule["rule"])
+    program = compile_expression(rule["rule"])
     if program is None:
         return
     variables = {"self": _typed(value, schema)}
@@ -120,7 +120,7 @@ def _broken(
         yield _invalid(path, schema, f"{text}: {shown}")
         return
     try:
-        holds = program.execute(_context(variables))
+        holds = evaluate(program, variables)
     except Exception as error:
         yield _invalid(path, schema, f"{error} evaluating rule: {shown}")
         return
@@ -144,10 +144,10 @@ def _invalid(path: str, schema: JsonObject, detail: str) -> FieldError:
 
 
 def _message(rule: JsonObject, variables: JsonObject) -> str:
-    program = _program(rule.get("messageExpression") or "")
+    program = compile_expression(rule.get("messageExpression") or "")
     if program is not None:
         try:
-            text = program.execute(_context(variables))
+            text = evaluate(program, variables)
         except Exception as error:
             logger.debug("message expression %s: %s", rule["messageExpression"], error)
         else:
@@ -157,7 +157,7 @@ def _message(rule: JsonObject, variables: JsonObject) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _program(text: str) -> Any:
+def compile_expression(text: str) -> Any:
     """Compile an expression; None where this package cannot."""
     if cel is None or not text.strip():
         return None
@@ -183,6 +183,11 @@ def _known_functions() -> frozenset[str]:
         "filter"
     )
     return frozenset((*built_in.split(" "), *FUNCTIONS))
+
+
+def evaluate(program: Any, variables: JsonObject) -> Any:
+    """Evaluate a compiled expression; raises what the package raises."""
+    return program.execute(_context(variables))
 
 
 def _context(variables: JsonObject) -> Any:

@@ -231,6 +231,24 @@ def _compiled(pattern: str) -> _Pattern | None:
         return None
 
 
+def pattern_error(pattern: str) -> str:
+    """Say what is wrong with a pattern as Go's regexp does."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        re2.compile(pattern, options=options)
+    except re2.error as error:
+        why = error.args[0] if error.args else ""
+        text = why.decode() if isinstance(why, bytes) else str(why)
+        what, _, where = text.partition(": ")
+        # The library names the pattern where Go quotes the part.
+        what = {"missing )": "missing closing )", "missing ]": "missing closing ]"}.get(what, what)
+        return f"error parsing regexp: {what}: `{where}`"
+    return ""
+
+
 def is_valid_pattern(pattern: str) -> bool:
     """Return whether a pattern is one of Go's regular expressions."""
     return _compiled(pattern) is not None

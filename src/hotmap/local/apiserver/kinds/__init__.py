@@ -12,12 +12,13 @@ from hotmap.local.apiserver.kinds.apps.daemonset import DAEMONSETS
 from hotmap.local.apiserver.kinds.apps.deployment import DEPLOYMENTS
 from hotmap.local.apiserver.kinds.apps.replicaset import REPLICASETS
 from hotmap.local.apiserver.kinds.apps.statefulset import STATEFULSETS
+from hotmap.local.apiserver.kinds.autoscaler import AUTOSCALERS
 from hotmap.local.apiserver.kinds.batch.cronjob import CRONJOBS
 from hotmap.local.apiserver.kinds.batch.job import JOBS
 from hotmap.local.apiserver.kinds.coordination.lease import LEASES
 from hotmap.local.apiserver.kinds.core.configmap import CONFIGMAPS
 from hotmap.local.apiserver.kinds.core.endpoint import ENDPOINTS
-from hotmap.local.apiserver.kinds.core.event import EVENTS
+from hotmap.local.apiserver.kinds.core.event import EVENTS, NEW_EVENTS
 from hotmap.local.apiserver.kinds.core.namespace import NAMESPACES
 from hotmap.local.apiserver.kinds.core.node import NODES
 from hotmap.local.apiserver.kinds.core.pod import PODS
@@ -46,6 +47,8 @@ BUILT_IN = (
     JOBS,
     CRONJOBS,
     LEASES,
+    AUTOSCALERS,
+    NEW_EVENTS,
     *STORED,
     *REVIEWS,
     DEFINITIONS,

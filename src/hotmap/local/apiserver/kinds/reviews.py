@@ -22,7 +22,13 @@ JsonObject = dict[str, Any]
 _EXACTLY_ONE = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 
 
-class SelfAccessReviewStrategy(Strategy):
+class _AccessQuestion(Strategy):
+    """Messages of these name no kind."""
+
+    names_kind = False
+
+
+class SelfAccessReviewStrategy(_AccessQuestion):
     """SelfSubjectAccessReview: may I?"""
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
@@ -32,7 +38,7 @@ class SelfAccessReviewStrategy(Strategy):
         return _decided(obj, reviewer, reviewer.user)
 
 
-class AccessReviewStrategy(Strategy):
+class AccessReviewStrategy(_AccessQuestion):
     """SubjectAccessReview and LocalSubjectAccessReview: the access of another user."""
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
@@ -67,11 +73,15 @@ class RulesReviewStrategy(Strategy):
         namespace = obj["spec"]["namespace"]
         resources, paths = reviewer.authorizer.rules_for(reviewer.user, namespace)
         status = {"resourceRules": resources, "nonResourceRules": paths, "incomplete": False}
-        return {**obj, "status": status}
+        metadata = {k: v for k, v in obj["metadata"].items() if k != "managedFields"}
+        # Upstream's answer does not repeat the question.
+        return {**obj, "metadata": metadata, "spec": {}, "status": status}
 
 
 class SelfSubjectReviewStrategy(Strategy):
     """SelfSubjectReview: who am I?"""
+
+    has_creation_time = True
 
     def review(self, obj: JsonObject, reviewer: Reviewer) -> JsonObject | None:
         return {**obj, "status": {"userInfo": reviewer.user.document()}}
@@ -90,7 +100,7 @@ class TokenReviewStrategy(Strategy):
         wanted = tuple(spec.get("audiences") or ())
         user = reviewer.tokens.user_of(spec["token"], wanted)
         if user is None:
-            status: JsonObject = {"user": {}, "error": "[invalid bearer token, unknown token]"}
+            status: JsonObject = {"user": {}, "error": "invalid bearer token"}
             return {**obj, "status": status}
         status = {"authenticated": True, "user": user.document()}
         status["audiences"] = list(wanted or (ISSUER,))
@@ -98,9 +108,13 @@ class TokenReviewStrategy(Strategy):
 
 
 def _attribute_errors(spec: JsonObject) -> list[FieldError]:
-    given = [spec.get(name) for name in ("resourceAttributes", "nonResourceAttributes")]
-    if sum(attributes is not None for attributes in given) != 1:
-        return [invalid_value("spec.resourceAttributes", given[0], _EXACTLY_ONE)]
+    resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if resource is not None and path is not None:
+        shown = {"Path": path.get("path", ""), "Verb": path.get("verb", "")}
+        why = "cannot be specified in combination with resourceAttributes"
+        return [invalid_value("spec.nonResourceAttributes", shown, why)]
+    if resource is None and path is None:
+        return [invalid_value("spec.resourceAttributes", None, _EXACTLY_ONE)]
     return []
 
 

@@ -22,6 +22,24 @@ def default_claim(obj: JsonObject) -> None:
     obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 
 
+def default_volume(obj: JsonObject) -> None:
+    """Fill in a PersistentVolume."""
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+    spec.setdefault("volumeMode", "Filesystem")
+
+
+def default_driver(obj: JsonObject) -> None:
+    """Fill in a CSIDriver."""
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("attachRequired", True)
+    for field in ("podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount"):
+        spec.setdefault(field, False)
+    spec.setdefault("fsGroupPolicy", "ReadWriteOnceWithFSType")
+    if not spec.get("volumeLifecycleModes"):
+        spec["volumeLifecycleModes"] = ["Persistent"]
+
+
 def default_pod_template(obj: JsonObject) -> None:
     """Fill in a PodTemplate."""
     template = obj.setdefault("template", {})
@@ -77,3 +95,27 @@ def default_endpoints(obj: JsonObject) -> None:
     for subset in obj.get("subsets") or ():
         for port in subset.get("ports") or ():
             port.setdefault("protocol", "TCP")
+
+
+def _default_resources(resources: JsonObject) -> None:
+    resources.setdefault("matchPolicy", "Equivalent")
+    resources.setdefault("namespaceSelector", {})
+    resources.setdefault("objectSelector", {})
+    for field in ("resourceRules", "excludeResourceRules"):
+        for rule in resources.get(field) or ():
+            rule.setdefault("scope", "*")
+
+
+def default_admission_policy(obj: JsonObject) -> None:
+    """Fill in a ValidatingAdmissionPolicy."""
+    spec = obj.setdefault("spec", {})
+    spec.setdefault("failurePolicy", "Fail")
+    if spec.get("matchConstraints") is not None:
+        _default_resources(spec["matchConstraints"])
+
+
+def default_policy_binding(obj: JsonObject) -> None:
+    """Fill in a ValidatingAdmissionPolicyBinding."""
+    spec = obj.setdefault("spec", {})
+    if spec.get("matchResources") is not None:
+        _default_resources(spec["matchResources"])

@@ -21,7 +21,7 @@ from hotmap.local.field_errors import (
 )
 from hotmap.local.names import label_value_errors, qualified_name_errors
 from hotmap.local.selectors import matches_label_selector
-from hotmap.local.strategy import Column, Strategy
+from hotmap.local.strategy import Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,15 +65,19 @@ class WorkloadStrategy(Strategy):
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
         spec = obj["spec"]
-        errors = [
-            invalid_value(f"spec.{field}", spec[field], NOT_NEGATIVE)
-            for field in _COUNTS
-            if spec.get(field, 0) < 0
-        ]
+        errors = self.count_errors(spec)
         template = self.pod_template(spec) or {}
         errors += self.template_selector_errors(spec, template)
         errors += self._template_errors(template)
         return errors + self.spec_errors(spec)
+
+    def count_errors(self, spec: JsonObject) -> list[FieldError]:
+        """Find everything wrong with the fields that upstream checks first."""
+        return [
+            invalid_value(f"spec.{field}", spec[field], NOT_NEGATIVE)
+            for field in _COUNTS
+            if spec.get(field, 0) < 0
+        ]
 
     def template_selector_errors(self, spec: JsonObject, template: JsonObject) -> list[FieldError]:
         """Find everything wrong with the selector, and what it makes of the template."""
@@ -87,9 +91,13 @@ class WorkloadStrategy(Strategy):
         errors = label_errors(f"{path}.labels", metadata.get("labels", {}))
         errors += annotation_errors(f"{path}.annotations", metadata.get("annotations", {}))
         errors += pod_spec_errors(spec, f"{path}.spec")
-        if spec["restartPolicy"] not in self.restart_policies:
-            at = f"{path}.spec.restartPolicy"
-            errors.append(unsupported(at, spec["restartPolicy"], self.restart_policies))
+        policy, at = spec["restartPolicy"], f"{path}.spec.restartPolicy"
+        if policy == "Always" and "Always" not in self.restart_policies:
+            # The default, so upstream calls it missing.
+            valid = ", ".join(f'"{name}"' for name in self.restart_policies)
+            errors.append(required(at, f"valid values: {valid}"))
+        elif policy not in self.restart_policies:
+            errors.append(unsupported(at, policy, self.restart_policies))
         return errors
 
 
@@ -98,6 +106,8 @@ class SelectingStrategy(WorkloadStrategy):
 
     #: What upstream calls the kind when the selector is empty.
     selector_owner = ""
+    #: What upstream says of a selector that it cannot read.
+    invalid_selector = "invalid label selector"
 
     def template_selector_errors(self, spec: JsonObject, template: JsonObject) -> list[FieldError]:
         labels = template.get("metadata", {}).get("labels")
@@ -111,7 +121,9 @@ class SelectingStrategy(WorkloadStrategy):
         if not selector.get("matchLabels") and not selector.get("matchExpressions"):
             why = f"empty selector is invalid for {self.selector_owner}"
             errors.append(invalid_value("spec.selector", selector, why))
-        elif not errors and not matches_label_selector(selector, labels or {}):
+        elif errors:
+            errors.append(invalid_value("spec.selector", selector, self.invalid_selector))
+        elif not matches_label_selector(selector, labels or {}):
             errors.append(mismatch)
         return errors
 
@@ -127,6 +139,31 @@ def default_rolling_update(strategy: JsonObject, **rolling: object) -> None:
     """Fill in an update strategy, in place; `rolling` are the defaults of its rolling update."""
     if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
         strategy["rollingUpdate"] = {**rolling, **strategy.get("rollingUpdate", {})}
+
+
+def go_strategy(strategy: JsonObject) -> JsonObject:
+    """Show an update strategy of another type as Go's messages do."""
+    return {"Type": strategy.get("type", ""), "RollingUpdate": strategy.get("rollingUpdate")}
+
+
+def status_errors(status: JsonObject, second: str) -> list[FieldError]:
+    """Check the counts of a Deployment's or a ReplicaSet's status."""
+    total = status.get("replicas", 0)
+    fields = ("observedGeneration", "replicas", second, "readyReplicas", "availableReplicas")
+    errors = [
+        invalid_value(f"status.{field}", status[field], NOT_NEGATIVE)
+        for field in (*fields, "unavailableReplicas", "terminatingReplicas", "collisionCount")
+        if status.get(field, 0) < 0
+    ]
+    for field in fields[2:]:
+        if status.get(field, 0) > total:
+            why = "cannot be greater than status.replicas"
+            errors.append(invalid_value(f"status.{field}", status.get(field, 0), why))
+    available = status.get("availableReplicas", 0)
+    if available > status.get("readyReplicas", 0):
+        why = "cannot be greater than readyReplicas"
+        errors.append(invalid_value("status.availableReplicas", available, why))
+    return errors
 
 
 def selector_errors(selector: JsonObject, path: str) -> list[FieldError]:
@@ -162,25 +199,3 @@ def _expression_errors(expression: JsonObject, path: str) -> list[FieldError]:
 def ready_of(path: str) -> Callable[[JsonObject, float], Cell]:
     wanted, ready = field_cell(path, 0), field_cell("status.readyReplicas", 0)
     return lambda obj, now: f"{ready(obj, now)}/{wanted(obj, now)}"
-
-
-def _template_containers(field: str) -> Callable[[JsonObject, float], Cell]:
-    def cell(obj: JsonObject, _: float) -> Cell:
-        containers = obj["spec"]["template"]["spec"].get("containers", ())
-        return ",".join(container.get(field, "") for container in containers)
-
-    return cell
-
-
-def selector_cell(obj: JsonObject, _: float) -> Cell:
-    selector = obj["spec"].get("selector") or {}
-    labels = selector.get("matchLabels", {}) if "matchLabels" in selector else selector
-    if not all(isinstance(value, str) for value in labels.values()):
-        return "<none>"
-    return ",".join(f"{label}={value}" for label, value in sorted(labels.items())) or "<none>"
-
-
-TEMPLATE_COLUMNS = (
-    Column("Containers", _template_containers("name"), 1),
-    Column("Images", _template_containers("image"), 1),
-)

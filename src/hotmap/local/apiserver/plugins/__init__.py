@@ -27,6 +27,10 @@ class AdmissionRequest(NamedTuple):
     subresource: str
     user: UserInfo
     dry_run: bool = False
+    #: Whether `obj`, which is `old` then, is to be deleted; only `validate` is asked about that.
+    deleted: bool = False
+    #: What the answer has to warn of is added here; None where nobody reads it.
+    warnings: list[str] | None = None
 
 
 class AdmissionPlugin(Protocol):

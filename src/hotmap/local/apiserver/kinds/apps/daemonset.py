@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hotmap.local.apiserver.columns import AGE, NAME, field_cell
+from hotmap.local.apiserver.columns import AGE, NAME, field_cell, labels_text, template_columns
 from hotmap.local.apiserver.kinds.workload import (
-    TEMPLATE_COLUMNS,
     SelectingStrategy,
     default_rolling_update,
-    selector_cell,
+    go_strategy,
 )
+from hotmap.local.field_errors import FieldError, unsupported
 from hotmap.local.scheme import STATUS, Kind, Names
 from hotmap.local.strategy import Column
+
+if TYPE_CHECKING:
+    from hotmap.local.strategy import Cell
 
 JsonObject = dict[str, Any]
 
 _GENERATION = "deprecated.daemonset.template.generation"
 
 
+def _node_selector(obj: JsonObject, _: float) -> Cell:
+    return labels_text(obj["spec"]["template"].get("spec", {}).get("nodeSelector"))
+
+
 class DaemonSetStrategy(SelectingStrategy):
     selector_owner = "daemonset"
+    hidden_annotations = (_GENERATION,)
     columns = (
         NAME,
         Column("Desired", field_cell("status.desiredNumberScheduled", 0), type="integer"),
@@ -28,16 +36,22 @@ class DaemonSetStrategy(SelectingStrategy):
         Column("Ready", field_cell("status.numberReady", 0), type="integer"),
         Column("Up-to-date", field_cell("status.updatedNumberScheduled", 0), type="integer"),
         Column("Available", field_cell("status.numberAvailable", 0), type="integer"),
-        Column("Node Selector", lambda *_: "<none>"),
+        Column("Node Selector", _node_selector),
         AGE,
-        *TEMPLATE_COLUMNS,
-        Column("Selector", selector_cell, 1),
+        *template_columns("spec.template", "spec.selector"),
     )
 
     def default_spec(self, spec: JsonObject) -> None:
         spec.setdefault("revisionHistoryLimit", 10)
         strategy = spec.setdefault("updateStrategy", {})
         default_rolling_update(strategy, maxUnavailable=1, maxSurge=0)
+
+    def spec_errors(self, spec: JsonObject) -> list[FieldError]:
+        strategy = spec["updateStrategy"]
+        known = ("RollingUpdate", "OnDelete")
+        if strategy["type"] in known:
+            return []
+        return [unsupported("spec.updateStrategy", go_strategy(strategy), known)]
 
     def default(self, obj: JsonObject) -> None:
         """The generation of the template is told by an annotation (SetDefaults_DaemonSet)."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from hotmap.local.apiserver.columns import AGE, NAME, field_cell
+from hotmap.local.apiserver.columns import AGE, NAME, field_cell, template_columns
 from hotmap.local.apiserver.kinds.workload import (
     NOT_NEGATIVE,
-    TEMPLATE_COLUMNS,
     SelectingStrategy,
     default_rolling_update,
+    go_strategy,
     ready_of,
-    selector_cell,
+    status_errors,
 )
 from hotmap.local.field_errors import FieldError, forbidden_field, invalid_value, unsupported
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names
@@ -28,14 +28,17 @@ _PERCENT = (
 
 class DeploymentStrategy(SelectingStrategy):
     selector_owner = "deployment"
+
+    def validate_status(self, obj: JsonObject) -> list[FieldError]:
+        return status_errors(obj.get("status") or {}, "updatedReplicas")
+
     columns = (
         NAME,
         Column("Ready", ready_of("spec.replicas")),
         Column("Up-to-date", field_cell("status.updatedReplicas", 0)),
         Column("Available", field_cell("status.availableReplicas", 0)),
         AGE,
-        *TEMPLATE_COLUMNS,
-        Column("Selector", selector_cell, 1),
+        *template_columns("spec.template", "spec.selector"),
     )
 
     def default_spec(self, spec: JsonObject) -> None:
@@ -68,7 +71,7 @@ def _strategy_errors(strategy: JsonObject) -> list[FieldError]:
         return [forbidden_field(f"{path}.rollingUpdate", why)]
     if strategy["type"] != "RollingUpdate":
         known = ("Recreate", "RollingUpdate")
-        return [unsupported(f"{path}.type", strategy["type"], known)]
+        return [unsupported(path, go_strategy(strategy), known)]
     rolling = strategy["rollingUpdate"]
     errors: list[FieldError] = []
     for field in ("maxUnavailable", "maxSurge"):

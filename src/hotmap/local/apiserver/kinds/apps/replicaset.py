@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from hotmap.local.apiserver.columns import AGE, NAME, field_cell
-from hotmap.local.apiserver.kinds.workload import TEMPLATE_COLUMNS, SelectingStrategy, selector_cell
+from hotmap.local.apiserver.columns import AGE, NAME, field_cell, template_columns
+from hotmap.local.apiserver.kinds.workload import SelectingStrategy, status_errors
+from hotmap.local.field_errors import FieldError
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names
 from hotmap.local.strategy import Column, field_labels
 
@@ -15,6 +16,10 @@ JsonObject = dict[str, Any]
 class ReplicaSetStrategy(SelectingStrategy):
     # Upstream's message says deployment here, too.
     selector_owner = "deployment"
+
+    def validate_status(self, obj: JsonObject) -> list[FieldError]:
+        return status_errors(obj.get("status") or {}, "fullyLabeledReplicas")
+
     selectable_fields = field_labels("status.replicas")
     columns = (
         NAME,
@@ -22,8 +27,7 @@ class ReplicaSetStrategy(SelectingStrategy):
         Column("Current", field_cell("status.replicas", 0), type="integer"),
         Column("Ready", field_cell("status.readyReplicas", 0), type="integer"),
         AGE,
-        *TEMPLATE_COLUMNS,
-        Column("Selector", selector_cell, 1),
+        *template_columns("spec.template", "spec.selector"),
     )
 
     def default_spec(self, spec: JsonObject) -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from hotmap.local.apiserver.columns import AGE, NAME
+from hotmap.local.apiserver.columns import AGE, NAME, template_columns
 from hotmap.local.apiserver.kinds.workload import (
-    TEMPLATE_COLUMNS,
+    NOT_NEGATIVE,
     SelectingStrategy,
     default_rolling_update,
+    go_strategy,
     ready_of,
 )
+from hotmap.local.field_errors import FieldError, forbidden_field, invalid_value
 from hotmap.local.names import label_name_errors
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names
 from hotmap.local.strategy import Column
@@ -18,12 +20,35 @@ from hotmap.local.strategy import Column
 JsonObject = dict[str, Any]
 
 
+_MUTABLE = (
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+)
+_FROZEN = (
+    "updates to statefulset spec for fields other than "
+    f"{', '.join(repr(field) for field in _MUTABLE[:-1])} and 'minReadySeconds' are forbidden"
+)
+
+
 class StatefulSetStrategy(SelectingStrategy):
     selector_owner = "statefulset"
-    columns = (NAME, Column("Ready", ready_of("spec.replicas")), AGE, *TEMPLATE_COLUMNS)
+    invalid_selector = ""
+    columns = (
+        NAME,
+        Column("Ready", ready_of("spec.replicas")),
+        AGE,
+        *template_columns("spec.template"),
+    )
 
     def default_spec(self, spec: JsonObject) -> None:
         spec.setdefault("replicas", 1)
+        # Go writes it whatever it holds.
+        spec.setdefault("serviceName", "")
         spec.setdefault("revisionHistoryLimit", 10)
         spec.setdefault("podManagementPolicy", "OrderedReady")
         default_rolling_update(spec.setdefault("updateStrategy", {}), partition=0)
@@ -35,6 +60,37 @@ class StatefulSetStrategy(SelectingStrategy):
             claim.setdefault("apiVersion", "v1")
             claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
             claim["status"] = {"phase": "Pending"}
+
+    def count_errors(self, spec: JsonObject) -> list[FieldError]:
+        errors: list[FieldError] = []
+        policy, strategy = spec["podManagementPolicy"], spec["updateStrategy"]
+        if policy not in ("OrderedReady", "Parallel"):
+            why = "must be 'OrderedReady' or 'Parallel'"
+            errors.append(invalid_value("spec.podManagementPolicy", policy, why))
+        path = "spec.updateStrategy"
+        if strategy["type"] not in ("RollingUpdate", "OnDelete"):
+            why = "must be 'RollingUpdate' or 'OnDelete'"
+            errors.append(invalid_value(path, go_strategy(strategy), why))
+        elif strategy["type"] == "OnDelete" and "rollingUpdate" in strategy:
+            why = "only allowed for updateStrategy 'RollingUpdate'"
+            shown = strategy["rollingUpdate"]
+            errors.append(invalid_value(f"{path}.rollingUpdate", shown, why))
+        elif (strategy.get("rollingUpdate") or {}).get("partition", 0) < 0:
+            shown = strategy["rollingUpdate"]["partition"]
+            errors.append(invalid_value(f"{path}.rollingUpdate.partition", shown, NOT_NEGATIVE))
+        errors += super().count_errors(spec)
+        name = spec.get("serviceName")
+        if name:
+            errors += [invalid_value("spec.serviceName", name, w) for w in label_name_errors(name)]
+        return errors
+
+    def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
+        before, after = (
+            {field: value for field, value in obj["spec"].items() if field not in _MUTABLE}
+            for obj in (old, new)
+        )
+        errors = self.validate(new)
+        return [*errors, forbidden_field("spec", _FROZEN)] if before != after else errors
 
     def initial_status(self, obj: JsonObject) -> JsonObject | None:
         return {"replicas": 0, "availableReplicas": 0}

@@ -4,21 +4,67 @@ from __future__ import annotations
 
 from typing import Any
 
-from hotmap.local.apiserver.kinds.workload import WorkloadStrategy
+from hotmap.local.apiserver.kinds.stored_columns import JOB_COLUMNS
+from hotmap.local.apiserver.kinds.workload import (
+    NOT_NEGATIVE,
+    WorkloadStrategy,
+    selector_errors,
+)
+from hotmap.local.field_errors import FieldError, invalid_value, required, unsupported
 from hotmap.local.scheme import STATUS, Kind, Names
+from hotmap.local.selectors import matches_label_selector
 
 JsonObject = dict[str, Any]
 
+_ORPHANED = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
+    "to remove them or set propagationPolicy=Orphan to suppress this warning"
+)
+_COUNTS = (
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+)
+_IMMUTABLE = (
+    "completions",
+    "selector",
+    "completionMode",
+    "podFailurePolicy",
+    "backoffLimitPerIndex",
+    "managedBy",
+    "successPolicy",
+)
+# What a suspended Job may change of its template (validatePodTemplateUpdate).
+_SCHEDULING = ("nodeSelector", "affinity", "tolerations", "schedulingGates")
+
+
+def _frozen(spec: JsonObject, *, was_suspended: object) -> JsonObject:
+    """Return what never changes of the template."""
+    template = spec.get("template") or {}
+    if not was_suspended:
+        return dict(template)
+    pod = {field: v for field, v in template.get("spec", {}).items() if field not in _SCHEDULING}
+    return {"spec": pod}
+
 
 class JobStrategy(WorkloadStrategy):
+    columns = JOB_COLUMNS
+    default_propagation = "Orphan"
     restart_policies = ("OnFailure", "Never")
     selectable_fields = (("status.successful", ("status", "succeeded")),)
+
+    def deletion_warning(self, propagation: str | None) -> str:
+        return "" if propagation is not None else _ORPHANED
 
     def prepare_create(self, obj: JsonObject) -> None:
         """Select the pods of this Job by its uid, and label them (generateSelector)."""
         spec, metadata = obj["spec"], obj["metadata"]
         template = spec.get("template")
-        if template is None or spec.get("manualSelector") or "selector" in spec:
+        if template is None or spec.get("manualSelector"):
             return
         names = {"controller-uid": metadata["uid"], "job-name": metadata.get("name", "")}
         labels = template["metadata"].setdefault("labels", {})
@@ -28,8 +74,87 @@ class JobStrategy(WorkloadStrategy):
             labels[label] = labels[f"batch.kubernetes.io/{label}"] = value
         if shared:
             metadata["labels"] = dict(labels)
-        own = {"batch.kubernetes.io/controller-uid": metadata["uid"]}
-        spec["selector"] = {"matchLabels": own}
+        selected = spec.setdefault("selector", {}).setdefault("matchLabels", {})
+        selected["batch.kubernetes.io/controller-uid"] = metadata["uid"]
+
+    def count_errors(self, spec: JsonObject) -> list[FieldError]:
+        errors = [
+            invalid_value(f"spec.{field}", spec[field], NOT_NEGATIVE)
+            for field in _COUNTS
+            if spec.get(field, 0) < 0
+        ]
+        mode = spec.get("completionMode", "NonIndexed")
+        if mode not in ("NonIndexed", "Indexed"):
+            known = ("NonIndexed", "Indexed")
+            errors.append(unsupported("spec.completionMode", mode, known))
+        if mode == "Indexed" and "completions" not in spec:
+            why = "when completion mode is Indexed"
+            errors.append(required("spec.completions", why))
+        policy = spec.get("podReplacementPolicy")
+        if policy not in (None, "Failed", "TerminatingOrFailed"):
+            known = ("Failed", "TerminatingOrFailed")
+            errors.append(unsupported("spec.podReplacementPolicy", policy, known))
+        return errors
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        return self._selector_errors(obj) + super().validate(obj) + self._match_errors(obj["spec"])
+
+    def _selector_errors(self, obj: JsonObject) -> list[FieldError]:
+        """Check the labels that a Job gives its pods (validateGeneratedSelector)."""
+        spec, metadata = obj["spec"], obj["metadata"]
+        selector = spec.get("selector")
+        if spec.get("manualSelector") or selector is None:
+            return []
+        labels = (spec.get("template") or {}).get("metadata", {}).get("labels") or {}
+        own = {"controller-uid": metadata.get("uid"), "job-name": metadata.get("name")}
+        wanted = {f"{prefix}{label}": value for prefix in ("", "batch.kubernetes.io/")
+                  for label, value in own.items()}  # fmt: skip
+        errors: list[FieldError] = []
+        for label, value in wanted.items():
+            at = f"spec.template.metadata.labels[{label}]"
+            if label not in labels:
+                errors.append(required("spec.template.metadata.labels", f"must be '{value}'"))
+            elif labels[label] != value:
+                errors.append(invalid_value(at, labels[label], f"must be '{value}'"))
+        if not matches_label_selector(selector, wanted):
+            errors.append(invalid_value("spec.selector", selector, "`selector` not auto-generated"))
+        return errors
+
+    def _match_errors(self, spec: JsonObject) -> list[FieldError]:
+        selector = spec.get("selector")
+        labels = (spec.get("template") or {}).get("metadata", {}).get("labels") or {}
+        if selector is None:
+            errors = [required("spec.selector")]
+        else:
+            errors = selector_errors(selector, "spec.selector")
+        if selector is None or not matches_label_selector(selector, labels):
+            why = "`selector` does not match template `labels`"
+            errors.append(
+                invalid_value(
+                    "spec.template.metadata.labels", dict(sorted(labels.items())) or None, why
+                )
+            )
+        return errors
+
+    def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
+        before, after = old["spec"], new["spec"]
+        # Upstream checks both twice here.
+        errors = super().validate(new) + self._match_errors(after) * 2
+        changed = [field for field in _IMMUTABLE if before.get(field) != after.get(field)]
+        # An Indexed Job may grow and shrink as a whole.
+        is_elastic = after.get("completionMode") == "Indexed" and (
+            after.get("completions") == after.get("parallelism")
+        )
+        if is_elastic and "completions" in changed:
+            changed.remove("completions")
+        for field in changed:
+            errors.append(invalid_value(f"spec.{field}", after.get(field), "field is immutable"))
+        if _frozen(before, was_suspended=before.get("suspend")) != _frozen(
+            after, was_suspended=before.get("suspend")
+        ):
+            shown = after.get("template")
+            errors.append(invalid_value("spec.template", shown, "field is immutable"))
+        return errors
 
     def default_spec(self, spec: JsonObject) -> None:
         if "completions" not in spec and "parallelism" not in spec:

@@ -45,7 +45,7 @@ class DataStrategy(Strategy):
             _check_base64(kind, value)
 
     def _check_strings(self, kind: GroupVersionKind, obj: JsonObject, field: str) -> None:
-        if not obj[field]:
+        if obj[field] in (None, {}):
             del obj[field]
             return
         is_binary = field in ("binaryData", self.binary_field)

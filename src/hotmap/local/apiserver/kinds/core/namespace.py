@@ -15,6 +15,7 @@ _FINALIZE = Subresource("finalize", ("update",), field="spec")
 
 
 class NamespaceStrategy(Strategy):
+    tells_grace = False
     selectable_fields = field_labels("status.phase")
     columns = (NAME, Column("Status", field_cell("status.phase")), AGE)
 

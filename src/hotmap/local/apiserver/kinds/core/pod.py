@@ -5,11 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from hotmap.local.apiserver.kinds.core.pod_columns import POD_COLUMNS
-from hotmap.local.apiserver.pod_defaults import admit_pod, default_pod, quality_of_service
+from hotmap.local.apiserver.pod_defaults import (
+    add_tolerations,
+    admit_pod,
+    default_pod,
+    quality_of_service,
+)
+from hotmap.local.apiserver.pod_scheduling_validation import (
+    pod_warnings,
+    toleration_update_errors,
+)
 from hotmap.local.apiserver.pod_validation import pod_spec_errors
 from hotmap.local.field_errors import FieldError, forbidden_field
 from hotmap.local.group_version_kind import GroupVersionKind
-from hotmap.local.scheme import STATUS, Kind, Names, Subresource
+from hotmap.local.scheme import PROXY_VERBS, STATUS, Kind, Names, Subresource
 from hotmap.local.strategy import Strategy, field_labels
 
 JsonObject = dict[str, Any]
@@ -53,6 +62,12 @@ class PodStrategy(Strategy):
     def validate(self, obj: JsonObject) -> list[FieldError]:
         return pod_spec_errors(obj["spec"], "spec")
 
+    def warnings(self, obj: JsonObject) -> list[str]:
+        return pod_warnings(obj["spec"], "spec")
+
+    def prepare_update(self, old: JsonObject, new: JsonObject) -> None:
+        add_tolerations(new.setdefault("spec", {}))
+
     def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
         return _update_errors(old, new) + self.validate(new)
 
@@ -71,14 +86,20 @@ def assign_node(pod: JsonObject, node: str, now: str) -> None:
     pod["spec"]["nodeName"] = node
     status = pod.setdefault("status", {})
     others = [c for c in status.get("conditions", ()) if c["type"] != "PodScheduled"]
-    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
+    scheduled = {
+        "type": "PodScheduled",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+    }
     status["conditions"] = [*others, scheduled]
 
 
 def _update_errors(old: JsonObject, new: JsonObject) -> list[FieldError]:
+    errors = list(toleration_update_errors(old["spec"], new["spec"]))
     if _frozen_part(old["spec"]) == _frozen_part(new["spec"]):
-        return []
-    return [forbidden_field("spec", _UPDATE_TEXT)]
+        return errors
+    return [*errors, forbidden_field("spec", _UPDATE_TEXT)]
 
 
 def _frozen_part(spec: JsonObject) -> JsonObject:
@@ -106,6 +127,9 @@ PODS = Kind(
         ),
         Subresource("binding", ("create",), GroupVersionKind("", "v1", "Binding")),
         Subresource("eviction", ("create",), GroupVersionKind("policy", "v1", "Eviction")),
+        Subresource("ephemeralcontainers", ("get", "patch", "update"), field="spec"),
+        Subresource("resize", ("get", "patch", "update"), field="spec"),
+        Subresource("proxy", PROXY_VERBS, GroupVersionKind("", "v1", "PodProxyOptions")),
     ),
     strategy=PodStrategy(),
 )

@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell
+from hotmap.local.apiserver.decode_errors import json_error
 from hotmap.local.apiserver.kinds.core.data import DATA_COLUMN, SIZE_LIMIT, DataStrategy
 from hotmap.local.apiserver.shapes import decode_error
 from hotmap.local.field_errors import FieldError, invalid_value, required, too_long
@@ -56,6 +57,16 @@ class SecretStrategy(DataStrategy):
             errors.append(too_long("data", SIZE_LIMIT))
         return errors + _type_errors(obj, data)
 
+    def warnings(self, obj: JsonObject) -> list[str]:
+        if obj["type"] != "kubernetes.io/tls":
+            return []
+        data = obj.get("data", {})
+        parts = ((data.get(key, ""), f"tls: failed to find any PEM data in {name} input")
+                 for key, name in (("tls.crt", "certificate"), ("tls.key", "key")))  # fmt: skip
+        missing = [text for value, text in parts if b"-----BEGIN " not in base64.b64decode(value)]
+        # Upstream stops at the first.
+        return missing[:1]
+
     def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
         errors = super().validate_update(old, new)
         if old["type"] == new["type"]:
@@ -79,7 +90,7 @@ def _type_errors(obj: JsonObject, data: dict[str, str]) -> list[FieldError]:
         if key not in data or (key == "ssh-privatekey" and not data[key]):
             errors.append(required(f"data[{key}]"))
         elif key.startswith(".docker") and not _is_json(data[key]):
-            why = "the content is not JSON"
+            why = json_error(base64.b64decode(data[key]))
             errors.append(invalid_value(f"data[{key}]", "<secret contents redacted>", why))
     return errors
 

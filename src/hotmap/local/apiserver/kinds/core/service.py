@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotmap.local.apiserver.columns import AGE, NAME, field_cell
-from hotmap.local.apiserver.kinds.workload import selector_cell
+from hotmap.local.apiserver.columns import AGE, NAME, field_cell, labels_text
 from hotmap.local.field_errors import (
     FieldError,
     duplicate,
@@ -53,6 +52,10 @@ def _external_address(service: JsonObject, _: float) -> Cell:
     return ",".join(spec.get("externalIPs") or ()) or "<none>"
 
 
+def _selector(service: JsonObject, _: float) -> Cell:
+    return labels_text(service["spec"].get("selector"))
+
+
 class ServiceStrategy(Strategy):
     create_on_update = True
     selectable_fields = field_labels("spec.clusterIP", "spec.type")
@@ -63,7 +66,7 @@ class ServiceStrategy(Strategy):
         Column("External-IP", _external_address),
         Column("Port(s)", _ports),
         AGE,
-        Column("Selector", selector_cell, 1),
+        Column("Selector", _selector, 1),
     )
 
     def name_errors(self, name: str) -> list[str]:

@@ -1,0 +1,215 @@
+"""What Go's decoders say about bodies that they cannot read.
+
+encoding/json: scanner.go; sigs.k8s.io/yaml, whose parser is a translation of libyaml.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+__all__ = ["json_error", "json_type", "summarize", "time_error", "wrong_type", "yaml_error"]
+
+_END = "unexpected end of JSON input"
+_SPACE = b" \t\r\n"
+_LITERALS = {b"t": b"true", b"f": b"false", b"n": b"null"}
+_STRING = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*')
+_NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_STRUCT = (
+    r'struct { APIVersion string "json:\"apiVersion,omitempty\""; '
+    r'Kind string "json:\"kind,omitempty\"" }'
+)
+# Bytes of a body that a message shows (rest.go: transformDecodeError).
+_SHOWN = 30
+
+
+def summarize(body: bytes) -> str:
+    """Show the beginning of a body (rest.go: summarizeData)."""
+    if not body:
+        return "<empty>"
+    shown = body[:_SHOWN]
+    text = shown.decode(errors="replace") if body.startswith(b"{") else shown.hex()
+    return f"{text} ..." if len(body) > _SHOWN else text
+
+
+def json_type(value: object) -> str:
+    """Name the type of a decoded value as encoding/json does."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, (int, float)):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def wrong_type(value: object, wanted: str = _STRUCT) -> str:
+    """Say that a body is JSON, but of another type."""
+    return f"json: cannot unmarshal {json_type(value)} into Go value of type {wanted}"
+
+
+def yaml_error(body: bytes) -> str:
+    """Say what is wrong with YAML."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        yaml.load(body, loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.context_mark if error.context_mark and error.context_mark.line else None
+        mark = mark or error.problem_mark
+        line = mark.line if mark is not None else 0
+        if line and isinstance(error, yaml.scanner.ScannerError):
+            line += 1
+        where = f"line {line}: " if line else ""
+        return f"yaml: {where}{error.problem}"
+    except (yaml.YAMLError, ValueError):
+        pass
+    return "yaml: control characters are not allowed"
+
+
+# The parts of a time as Go's layout writes them.
+_TIME = (
+    ("2006", r"\d{4}"), ("-", "-"), ("01", r"\d\d"), ("-", "-"), ("02", r"\d\d"), ("T", "T"),
+    ("15", r"\d\d"), (":", ":"), ("04", r"\d\d"), (":", ":"), ("05", r"\d\d(\.\d+)?"),
+    ("Z07:00", r"Z|[+-]\d\d:\d\d"),
+)  # fmt: skip
+_LAYOUT = "2006-01-02T15:04:05Z07:00"
+
+
+def time_error(text: str) -> str:
+    """Say why a text is no time of RFC 3339 (time.Parse), "" where it is one."""
+    at = 0
+    for name, pattern in _TIME:
+        match = re.compile(pattern).match(text, at)
+        if match is None:
+            shown = f'parsing time "{text}" as "{_LAYOUT}"'
+            return f'{shown}: cannot parse "{text[at:]}" as "{name}"'
+        at = match.end()
+    if text[at:]:
+        return f'parsing time "{text}": extra text: "{text[at:]}"'
+    return ""
+
+
+class _SyntaxError(Exception):
+    pass
+
+
+def json_error(body: bytes) -> str:
+    """Say what is wrong with the syntax of JSON."""
+    try:
+        at = _scan(body)
+    except _SyntaxError as error:
+        return str(error)
+    at = _skip(body, at)
+    if at < len(body):
+        return f"invalid character {_shown(body, at)} after top-level value"
+    return _END
+
+
+def _shown(body: bytes, at: int) -> str:
+    char = body[at : at + 1].decode("latin-1")
+    if char == "'":
+        return r"'\''"
+    if char == '"':
+        return "'\"'"
+    return f"'{json.dumps(char, ensure_ascii=not char.isprintable())[1:-1]}'"
+
+
+def _fail(body: bytes, at: int, where: str) -> _SyntaxError:
+    if at >= len(body):
+        return _SyntaxError(_END)
+    return _SyntaxError(f"invalid character {_shown(body, at)} {where}")
+
+
+def _skip(body: bytes, at: int) -> int:
+    while at < len(body) and body[at] in _SPACE:
+        at += 1
+    return at
+
+
+def _scan(body: bytes) -> int:
+    """Read one value; return where it ends."""
+    closing: list[bytes] = []
+    at = _skip(body, 0)
+    while True:
+        char = body[at : at + 1]
+        if char in (b"{", b"["):
+            closing.append(b"}" if char == b"{" else b"]")
+            at = _skip(body, at + 1)
+            if body[at : at + 1] != closing[-1]:
+                at = _key(body, at) if closing[-1] == b"}" else at
+                continue
+        else:
+            at = _scalar(body, at)
+            if not closing:
+                return at
+        at, is_next = _after_value(body, at, closing)
+        if not is_next:
+            return at
+
+
+def _after_value(body: bytes, at: int, closing: list[bytes]) -> tuple[int, bool]:
+    """Go on behind a value; tell whether another one begins."""
+    while closing:
+        at = _skip(body, at)
+        char = body[at : at + 1]
+        if char == closing[-1]:
+            closing.pop()
+            at += 1
+            continue
+        if char != b",":
+            where = "after object key:value pair" if closing[-1] == b"}" else "after array element"
+            raise _fail(body, at, where)
+        at = _skip(body, at + 1)
+        return (_key(body, at) if closing[-1] == b"}" else at), True
+    return at, False
+
+
+def _key(body: bytes, at: int) -> int:
+    if body[at : at + 1] != b'"':
+        raise _fail(body, at, "looking for beginning of object key string")
+    at = _skip(body, _string(body, at))
+    if body[at : at + 1] != b":":
+        raise _fail(body, at, "after object key")
+    return _skip(body, at + 1)
+
+
+def _string(body: bytes, at: int) -> int:
+    match = _STRING.match(body, at)
+    assert match is not None
+    end = match.end()
+    if body[end : end + 1] == b'"':
+        return end + 1
+    if body[end : end + 1] == b"\\":
+        if body[end + 1 : end + 2] == b"u":
+            wrong = end + 2
+            while wrong < end + 6 and body[wrong : wrong + 1] in b"0123456789abcdefABCDEF":
+                wrong += 1
+            raise _fail(body, wrong, r"in \u hexadecimal character escape")
+        raise _fail(body, end + 1, "in string escape code")
+    raise _fail(body, end, "in string literal")
+
+
+def _scalar(body: bytes, at: int) -> int:
+    char = body[at : at + 1]
+    if char == b'"':
+        return _string(body, at)
+    literal = _LITERALS.get(char)
+    if literal is not None:
+        for index, wanted in enumerate(literal):
+            if body[at + index : at + index + 1] != bytes((wanted,)):
+                text = f"in literal {literal.decode()} (expecting '{chr(wanted)}')"
+                raise _fail(body, at + index, text)
+        return at + len(literal)
+    match = _NUMBER.match(body, at)
+    if match is None:
+        if char == b"-":
+            raise _fail(body, at + 1, "in numeric literal")
+        raise _fail(body, at, "looking for beginning of value")
+    end = match.end()
+    if body[end : end + 1] == b"." and b"." not in match[0]:
+        raise _fail(body, end + 1, "after decimal point in numeric literal")
+    if body[end : end + 1] in (b"e", b"E"):
+        raise _fail(body, end + 1, "in exponent of numeric literal")
+    return end
