@@ -1,0 +1,38 @@
+"""Command lines whose output differs from that of Kubernetes, each with its reason."""
+
+from __future__ import annotations
+
+#: Reason → subject → lines.
+REASONS: dict[str, dict[str, tuple[str, ...]]] = {
+    "No controller starts Jobs here, so they have no start time.": {"workloads": ("~get jobs",)},
+    "Values of two Go types are shown by names that only Go has.": {
+        "workloads": (
+            'patch job one -p {"spec":{"template":{"spec":{"restartPolicy":"OnFailure"}}}}',
+        ),
+    },
+    "Go's difference of two specs, written by its internal types, is not told.": {
+        "workloads": ('patch pod lone -p {"spec":{"hostNetwork":true}}',),
+        "objects": ('patch pvc claim -p {"spec":{"storageClassName":"y"}}',),
+    },
+    "The garbage collector here is done before the next command.": {
+        "workloads": ("delete all -l app=web",),
+    },
+    "No controller makes volumes available here.": {"objects": ("get pv lines-volume",)},
+    "Resources that are not served here: bindings, component statuses, mutating policies.": {
+        "output": ("get componentstatuses -o name",),
+        "discovery": (
+            "api-versions",
+            "api-resources --api-group= -o name --sort-by=name",
+            "api-resources --api-group=admissionregistration.k8s.io -o name",
+            "api-resources --namespaced=false --api-group= -o name",
+        ),
+    },
+}
+
+#: "SUBJECT: LINE" → why.
+DIFFERENCES = {
+    f"{subject}: {line}": reason
+    for reason, subjects in REASONS.items()
+    for subject, lines in subjects.items()
+    for line in lines
+}
