@@ -16,7 +16,7 @@ spec:
       - {{name: main, image: nginx, env: [{{name: A, value: "1"}}]}}
 """
 
-# A certificate signing request with a key of its own that nobody has kept.
+# A certificate signing request with a key of its own that was not kept.
 _REQUEST = (
     "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlHUE1FTUNBUUF3RURFT01Bd0dBMVVF"
     "QXd3RmJHbHVaWE13S2pBRkJnTXJaWEFESVFBVWV3MVBXTjArcy9PTQptSHRVd1ExYjdxUjFLa0tLZ2Ji"

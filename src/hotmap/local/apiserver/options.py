@@ -45,7 +45,7 @@ class WriteOptions(NamedTuple):
     user: UserInfo = SYSTEM
     #: Under which subresource a write of the main resource is recorded in managedFields.
     recorded_as: str = ""
-    #: What the answer has to warn of is added here; None where nobody reads it.
+    #: What the answer has to warn of is added here; None without a reader.
     warnings: list[str] | None = None
 
 

@@ -29,7 +29,7 @@ class AdmissionRequest(NamedTuple):
     dry_run: bool = False
     #: Whether `obj`, which is `old` then, is to be deleted; only `validate` is asked about that.
     deleted: bool = False
-    #: What the answer has to warn of is added here; None where nobody reads it.
+    #: What the answer has to warn of is added here; None without a reader.
     warnings: list[str] | None = None
 
 
