@@ -14,7 +14,7 @@ _FOREIGN = "configmap_reload_"
 
 
 def test_promtool_finds_nothing_in_the_agents_metrics(tmp_path: Path) -> None:
-    """Units, suffixes and help texts, after a load by a webhook and an announcement."""
+    """Units, suffixes and help texts, after a check and a load by a webhook."""
     promtool = shutil.which("promtool")
     requires("prometheus", available=promtool is not None, reason="there is no promtool")
     volume = Volume(tmp_path / "conf", text="one")
