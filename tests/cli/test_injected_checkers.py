@@ -86,6 +86,8 @@ def test_other_checkers_write_to_tmp_only(program: str) -> None:
         (("--for", "gunicorn"), "gunicorn"),
         (("--for", "redis"), "redis-cli"),
         (("--", "--check", "/usr/sbin/nginx -t -c {dir}/x"), "nginx"),
+        (("--", "--check", "python -m json.tool {dir}/x"), "python"),
+        (("--", "--exec", "sh -c true"), "sh"),
         (("--mode", "init", "--for", "nginx"), "nginx"),
         (("--mode", "sidecar", "--for", "nginx"), "nginx"),
     ],
@@ -94,7 +96,7 @@ def test_program_that_the_image_lacks_is_refused(arguments: tuple[str, ...], pro
     """Otherwise each change would be refused at runtime, with another attempt for ever."""
     status, text, words = inject(*arguments)
     assert (status, text) == (2, "")
-    assert f"Deployment/web: the agent runs {program}, which the image hotmap:" in words
+    assert f"Deployment/web: the agent runs {program}, which the image hotmap-agent:" in words
     assert "set --image to one that has both" in words
     assert "--mode supervisor" in words
     assert words.count("\n") == 1

@@ -13,8 +13,8 @@ from hotmap.agent.settings.settings import Settings
 
 __all__ = ["CheckerNeeds", "checker_needs", "missing_program"]
 
-#: The programs in the image of hotmap (deploy/README.md).
-_IN_IMAGE = frozenset(("hotmap", "python3", "python"))
+#: The programs in the image of the agent (deploy/README.md).
+_IN_IMAGE = frozenset(("hotmap", "python3"))
 
 
 class CheckerNeeds(NamedTuple):
