@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import pytest
@@ -89,6 +90,8 @@ def test_other_checkers_write_to_tmp_only(program: str) -> None:
         (("--", "--check", "python -m json.tool {dir}/x"), "python"),
         (("--", "--exec", "sh -c true"), "sh"),
         (("--mode", "init", "--for", "nginx"), "nginx"),
+        (("--image", "example.com:5000/a/hotmap-agent:7", "--for", "nginx"), "nginx"),
+        (("--image", f"hotmap-agent@sha256:{64 * 'a'}", "--for", "nginx"), "nginx"),
         (("--mode", "sidecar", "--for", "nginx"), "nginx"),
     ],
 )
@@ -96,7 +99,9 @@ def test_program_that_the_image_lacks_is_refused(arguments: tuple[str, ...], pro
     """Otherwise each change would be refused at runtime, with another attempt for ever."""
     status, text, words = inject(*arguments)
     assert (status, text) == (2, "")
-    assert f"Deployment/web: the agent runs {program}, which the image hotmap-agent:" in words
+    assert re.search(
+        f"Deployment/web: the agent runs {program}, which the image \\S*hotmap-agent[@:]", words
+    )
     assert "set --image to one that has both" in words
     assert "--mode supervisor" in words
     assert words.count("\n") == 1
@@ -108,6 +113,7 @@ def test_program_that_the_image_lacks_is_refused(arguments: tuple[str, ...], pro
         ("--", "--signal", "HUP", "--process", "name:serve"),
         ("--", "--check", "python3 -m json.tool {dir}/x"),
         ("--mode", "supervisor", "--for", "nginx"),
+        ("--image", "hotmap-agent.example.com/hotmap-nginx:7", "--for", "nginx"),
     ],
 )
 def test_program_that_is_there_is_accepted(arguments: tuple[str, ...]) -> None:

@@ -17,6 +17,7 @@ from hotmap.cli.command_options import DEFAULT_IMAGE, InjectOptions
 from hotmap.cli.injection.agent_addition import Injection, add_agent
 from hotmap.cli.injection.agent_removal import find_records, remove_agent
 from hotmap.cli.injection.application import NothingToFollow
+from hotmap.cli.injection.checkers import is_agent_image
 from hotmap.cli.injection.pod_templates import Template, find_templates
 from hotmap.cli.injection.record import MERGED, AgentNames, Record
 from hotmap.cli.injection.validation import validate_pod_template
@@ -87,15 +88,16 @@ def _injection(options: InjectOptions, flags: Sequence[str]) -> Injection | None
         if words or any(value is not None and value is not False for value in given):
             raise SettingsError("--remove removes any injection; omit the flags of an injection")
         return None
+    image = options.image or default_image()
     return Injection(
-        options.image or default_image(),
+        image,
         options.container or "",
         words,
         options.mode,
         options.stage,
         options.keep_env,
         options.user,
-        plain_image=not options.image,
+        plain_image=is_agent_image(image),
     )
 
 

@@ -102,7 +102,7 @@ class Injection(NamedTuple):
     keep_env: bool = False
     #: The user that the agent runs as; None for the application's.
     user: int | None = None
-    #: Whether the image is hotmap's own, which has no other program.
+    #: Whether the image is the agent's own, which has no other program.
     plain_image: bool = False
 
     @classmethod

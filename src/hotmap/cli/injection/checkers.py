@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from hotmap.agent.settings.settings import Settings
 
-__all__ = ["CheckerNeeds", "checker_needs", "missing_program"]
+__all__ = ["CheckerNeeds", "checker_needs", "is_agent_image", "missing_program"]
 
 #: The programs in the image of the agent (deploy/README.md).
 _IN_IMAGE = frozenset(("hotmap", "python3"))
@@ -41,6 +41,12 @@ def checker_needs(settings: Settings) -> CheckerNeeds:
     """Return what the check commands of an agent need."""
     known = [_NEEDS[name] for name in map(_program, settings.checks.commands) if name in _NEEDS]
     return known[0] if known else CheckerNeeds()
+
+
+def is_agent_image(image: str) -> bool:
+    """Return whether an image is the agent's own, in any registry, which has no other program."""
+    name, _, _ = image.rpartition("/")[2].partition("@")
+    return name.partition(":")[0] == "hotmap-agent"
 
 
 def missing_program(settings: Settings) -> str:
