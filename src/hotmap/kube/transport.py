@@ -10,6 +10,7 @@ import logging
 import os
 import ssl
 import time
+from asyncio.sslproto import SSLProtocol
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -39,6 +40,11 @@ JSON: Final = "application/json"
 
 #: Seconds after which the CA file is read again, as a token file is.
 CA_PERIOD: Final = 60.0
+
+#: Bytes that a TLS connection reads at once. asyncio allocates as many for each connection and again
+#: for each read: its own 256 KiB take 3 MB for the watches, and more than twice the processor time
+#: where the C library returns such blocks to the system (`cli/controller`; measured).
+_TLS_READ = 1 << 16
 
 #: Bytes of an error response that are read; a Status is far smaller.
 _ERROR_BODY = 1 << 16
@@ -117,6 +123,7 @@ class Transport:
         """
         context = self.config.ssl_context()
         self._ssl = context if context is not None else True
+        SSLProtocol.max_size = _TLS_READ
         self._ca_read_at = loop_time()
         self._session = aiohttp.ClientSession(
             connector=self._connector(),
