@@ -21,7 +21,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from benchmarks.clusters import Cluster
 from hotmap.core.errors import HotmapError
 
-__all__ = ["Controller", "Plane", "controller", "local_plane", "start_plane", "stop"]
+__all__ = [
+    "Controller",
+    "Plane",
+    "controller",
+    "controller_command",
+    "local_plane",
+    "start_plane",
+    "stop",
+]
 
 #: Seconds that a process gets to start, to become quiet, or to end.
 _PATIENCE = 120.0
@@ -93,7 +101,7 @@ class Controller:
 
     def __init__(self, process: asyncio.subprocess.Process, port: int) -> None:
         self._process = process
-        self._url = f"http://127.0.0.1:{port}/metrics"
+        self.url = f"http://127.0.0.1:{port}"
         self.pid = process.pid
         #: When it said so.
         self.rollout_allowed_at = time.perf_counter()
@@ -159,7 +167,7 @@ class Controller:
                 await asyncio.sleep(0.1)
 
     async def _samples(self) -> dict[str, list[tuple[dict[str, str], float]]]:
-        async with aiohttp.ClientSession() as session, session.get(self._url) as answer:
+        async with aiohttp.ClientSession() as session, session.get(f"{self.url}/metrics") as answer:
             text = await answer.text()
         found: dict[str, list[tuple[dict[str, str], float]]] = {}
         for family in text_string_to_metric_families(text):
@@ -172,7 +180,7 @@ class Controller:
 async def controller(cluster: Cluster, *flags: str) -> AsyncIterator[Controller]:
     """Run a controller with some flags for the length of a block; it is quiet at first."""
     process = await asyncio.create_subprocess_exec(
-        *_controller_command(cluster.kubeconfig, flags),
+        *controller_command(cluster.kubeconfig, flags),
         stdin=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -188,7 +196,7 @@ async def controller(cluster: Cluster, *flags: str) -> AsyncIterator[Controller]
     await drain
 
 
-def _controller_command(kubeconfig: Path, flags: Sequence[str]) -> Sequence[str]:
+def controller_command(kubeconfig: Path, flags: Sequence[str]) -> Sequence[str]:
     command = (sys.executable, "-m", "hotmap", "controller", "--kubeconfig", str(kubeconfig))
     return (*command, "--listen", "127.0.0.1:0", "--log-format", "json", *flags)
 

@@ -36,7 +36,7 @@ from tests.support.fleet import FIRST_REVISION, Collection, Fleet, Sizes, State
 from hotmap.kube.resources import Resource
 from hotmap.local.pki import create_pki
 
-__all__ = ["ServerProcess", "WatchServer", "watch_server"]
+__all__ = ["ServerProcess", "WatchServer", "watch_server", "write_kubeconfig"]
 
 #: Watch events per collection that a watch can resume from.
 _REMEMBERED = 2_000
@@ -91,8 +91,12 @@ class _Watch:
 class WatchServer:
     """The server; `streams` False makes it one that knows lists alone."""
 
-    def __init__(self, fleet: Fleet, *, streams: bool = True) -> None:
+    def __init__(
+        self, fleet: Fleet, *, streams: bool = True, on_watch: Callable[[], None] = lambda: None
+    ) -> None:
+        """`on_watch` is called for each watch that is opened."""
         self._fleet = fleet
+        self._on_watch = on_watch
         self._streams = streams
         self._revision = FIRST_REVISION
         #: The path of the object that may not be patched.
@@ -162,6 +166,7 @@ class WatchServer:
             await _send(writer, 200, {"major": "1", "minor": "36", "gitVersion": "v1.36.3"})
         elif method == "GET" and _is_collection(path):
             if "watch" in params:
+                self._on_watch()
                 await self._watch(path, params, writer)
             else:
                 await self._list(path, params, writer)
@@ -474,7 +479,7 @@ async def _serve(directory: Path, sizes: Sizes, *, streams: bool) -> None:
         server.accept, "127.0.0.1", 0, ssl=pki.server_context(), limit=1 << 20
     )
     url = f"https://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-    _write_kubeconfig(directory / "kubeconfig", url, pki.ca_certificate)
+    write_kubeconfig(directory / "kubeconfig", url, pki.ca_certificate)
     ended = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
     print(url, flush=True)  # noqa: T201
@@ -483,7 +488,7 @@ async def _serve(directory: Path, sizes: Sizes, *, streams: bool) -> None:
     await server.aclose()
 
 
-def _write_kubeconfig(path: Path, url: str, ca: Path) -> None:
+def write_kubeconfig(path: Path, url: str, ca: Path) -> None:
     named = {"name": "watch-server"}
     cluster = {"server": url, "certificate-authority": str(ca)}
     content = {

@@ -41,9 +41,9 @@ JSON: Final = "application/json"
 #: Seconds after which the CA file is read again, as a token file is.
 CA_PERIOD: Final = 60.0
 
-#: Bytes that a TLS connection reads at once. asyncio allocates as many for each connection and again
-#: for each read: its own 256 KiB take 3 MB for the watches, and more than twice the processor time
-#: where the C library returns such blocks to the system (`cli/controller`; measured).
+#: Bytes that a TLS connection reads at once. asyncio allocates as many for each connection, and
+#: again for each read: its own 256 KiB take 3 MB for the watches, and more than twice the processor
+#: time where the C library returns such blocks to the system (`cli/controller`; measured).
 _TLS_READ = 1 << 16
 
 #: Bytes of an error response that are read; a Status is far smaller.
