@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from tests.controller.world import DEADLINE, FOLLOW, World, env
 
+from hotmap.controller import run
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
 from hotmap.controller.storage import keyring
-from hotmap.core.errors import SettingsError, Unauthorized, Unreachable
+from hotmap.core.errors import SettingsError, Unauthorized, Unreachable, api_error
+from hotmap.core.model.objects import Pod
 from hotmap.core.model.state import read_shard, read_watched_until
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.config import BearerToken
@@ -580,6 +582,37 @@ async def test_revert_while_down_rolls_a_pod_that_started_in_between(world: Worl
     await world.edit(LEVEL="debug")
     await world.pod("web-2", started=time.time())
     await world.edit(LEVEL="info")
+    async with world.controller():
+        await world.rollout()
+
+
+async def test_revert_while_down_is_remembered_until_pods_could_be_listed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller that may not list pods decides nothing, so the next one has to know."""
+    await world.config_map(LEVEL="info")
+    await world.workload(replicas=2)
+    await world.pod("web-1")
+    await _run_once(world)
+    await world.edit(LEVEL="debug")
+    await world.pod("web-2", started=time.time())
+    await world.edit(LEVEL="info")
+    await asyncio.sleep(10)  # so that pods are listed at once
+    attempts = 0
+
+    async def refused(*arguments: object) -> list[Pod]:
+        nonlocal attempts
+        attempts += 1
+        raise api_error(403, "pods is forbidden")
+
+    async def is_refused() -> bool:
+        return attempts > 0
+
+    with monkeypatch.context() as patches:
+        patches.setattr(run, "list_pods", refused)
+        async with world.controller():
+            await world.until(is_refused, "pods cannot be listed")
+            await asyncio.sleep(1)
     async with world.controller():
         await world.rollout()
 

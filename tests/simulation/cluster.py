@@ -22,14 +22,14 @@ from hotmap.core.model.objects import ConfigMap, Pod, PodTemplate, Workload
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.template_uses import find_uses
 
-__all__ = ["NAMESPACE", "SOURCES", "TEMPLATES", "Cluster", "SimulatedPod"]
+__all__ = ["NAMESPACE", "SOURCES", "TEMPLATES", "Cluster", "Event", "SimulatedPod"]
 
 Object = dict[str, Any]
 
 NAMESPACE = "shop"
 SOURCES = ("one", "two")
 
-#: Pod specs that people change between; all of one container `web`.
+#: Pod specs that people change between; all have a container `web`, one has another one as well.
 TEMPLATES = [
     yaml.safe_load(text)
     for text in (
@@ -75,6 +75,22 @@ TEMPLATES = [
         - {name: v, configMap: {name: one}}
         - {name: w, configMap: {name: two, optional: true}}
         """,
+        """
+        containers:
+        - name: web
+          env:
+          - {name: A, valueFrom: {configMapKeyRef: {name: one, key: a}}}
+          - {name: URL, value: "http://$(A)"}
+        - name: side
+          envFrom: [{prefix: X_, configMapRef: {name: two, optional: true}}]
+          volumeMounts: [{name: v, mountPath: /v}]
+        volumes:
+        - name: v
+          projected:
+            sources:
+            - {configMap: {name: one, items: [{key: b, path: b}], optional: true}}
+            - {configMap: {name: two, optional: true}}
+        """,
     )
 ]
 
@@ -96,6 +112,9 @@ class _Template(NamedTuple):
     def uses(self) -> tuple[Use, ...]:
         return _uses(self.spec)
 
+    def containers(self) -> list[str]:
+        return [container["name"] for container in TEMPLATES[self.spec]["containers"]]
+
 
 @cache
 def _uses(spec: int) -> tuple[Use, ...]:
@@ -105,12 +124,16 @@ def _uses(spec: int) -> tuple[Use, ...]:
 class SimulatedPod:
     """One pod, and what it has read."""
 
-    def __init__(self, name: str, template: _Template, at: float) -> None:
+    def __init__(self, name: str, template: _Template, at: float, *, node_ahead: float) -> None:
         self.name = name
+        #: Seconds by which the clock of its node is ahead.
+        self.node_ahead = node_ahead
         self.template = template
         self.created = at
         self.mounted: float | None = None
+        #: When the first container was started, and when each was last.
         self.started: float | None = None
+        self.containers: dict[str, float] = {}
         self.ends: float | None = None
         #: What the files of each live use hold, and what each use brought when its container
         #: started.
@@ -118,10 +141,10 @@ class SimulatedPod:
         self.read: dict[Use, Content] = {}
 
     def observed(self) -> Pod:
-        """Show it as the API server does; its node's clock is right."""
+        """Show it as the API server does, with times of its node's clock where a kubelet writes."""
         status: Object = {"phase": "Pending"}
         if self.mounted is not None:
-            status["startTime"] = rfc3339(self.mounted)
+            status["startTime"] = rfc3339(self.mounted + self.node_ahead)
             status["conditions"] = [
                 {
                     "type": "PodScheduled",
@@ -130,10 +153,16 @@ class SimulatedPod:
                 }
             ]
         if self.started is not None:
-            at = rfc3339(self.started)
-            running = {"running": {"startedAt": at}}
+            at = rfc3339(self.started + self.node_ahead)
             status["phase"] = "Running"
-            status["containerStatuses"] = [{"name": "web", "ready": True, "state": running}]
+            status["containerStatuses"] = [
+                {
+                    "name": name,
+                    "ready": True,
+                    "state": {"running": {"startedAt": rfc3339(began + self.node_ahead)}},
+                }
+                for name, began in self.containers.items()
+            ]
             status["initContainerStatuses"] = [
                 {"name": "setup", "state": {"terminated": {"startedAt": at, "reason": "Completed"}}}
             ]
@@ -168,6 +197,7 @@ class Cluster:
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
+        self._node_ahead = chance.choice((0.0, 0.0, 0.0, -45.0, 45.0, 600.0))
         self.now = 1_000_000.0
         self._version = 100
         self._uids = 0
@@ -289,7 +319,7 @@ class Cluster:
         """Let a container end; its kubelet starts it anew, with the files that are there."""
         running = [pod for pod in self.pods if pod.started is not None and pod.ends is None]
         if running and self._can_start(pod := self.chance.choice(running)):
-            self._start_container(pod)
+            self._start_container(pod, self.chance.choice(pod.template.containers()))
 
     def evict(self) -> None:
         """Delete a pod; another takes its place."""
@@ -349,7 +379,8 @@ class Cluster:
 
     def _make_pod(self, template: _Template) -> None:
         self._made += 1
-        self.pods.append(SimulatedPod(f"web-{self._made}", template, self.now))
+        pod = SimulatedPod(f"web-{self._made}", template, self.now, node_ahead=self._node_ahead)
+        self.pods.append(pod)
 
     def _end(self, pod: SimulatedPod) -> None:
         if pod.ends is None:
@@ -365,7 +396,8 @@ class Cluster:
             for use in pod.template.uses():
                 pod.files[use] = self._content(use, self.now - lag)
         elif pod.started is None and self.chance.random() < 0.6:
-            self._start_container(pod)
+            for name in pod.template.containers():
+                self._start_container(pod, name)
         elif pod.started is not None and self.chance.random() < 0.02:
             self.refresh_files(pod)
 
@@ -375,11 +407,14 @@ class Cluster:
             if use.kind is UseKind.LIVE:
                 pod.files[use] = self._content(use, self.now)
 
-    def _start_container(self, pod: SimulatedPod) -> None:
-        first = pod.started is None
-        pod.started = self.now
+    def _start_container(self, pod: SimulatedPod, name: str) -> None:
+        first = name not in pod.containers
+        pod.started = self.now if pod.started is None else pod.started
+        pod.containers[name] = self.now
         lag = self._lag()
         for use in pod.template.uses():
+            if use.container != name and not (use.init and first):
+                continue
             by_path = "subPath" in use.path
             if use.kind is UseKind.LIVE or (use.init and first):
                 pod.read[use] = pod.files[use]

@@ -10,7 +10,7 @@ import random
 from typing import Any
 
 import msgspec
-from tests.simulation.cluster import NAMESPACE, SOURCES, Cluster
+from tests.simulation.cluster import NAMESPACE, SOURCES, Cluster, Event
 from tests.support.objects import KEY
 
 from hotmap.controller.reconcile.executor import rollout_patch
@@ -61,9 +61,12 @@ class Controller:
     def __init__(self, cluster: Cluster, chance: random.Random, *, rereads: bool) -> None:
         self.cluster = cluster
         self._chance = chance
-        self._defaults = Defaults(follow="auto")
+        settle = chance.choice((0.5, 0.5, 0.0, 4.0))
+        self._defaults = Defaults(follow="auto", settle=settle, settle_max=max(settle, 5.0))
         self._annotations = {"hotmap.dev/rereads": "true"} if rereads else {}
         self.is_cut_off = False
+        #: Whether the API server is away: nothing arrives, and nothing is written.
+        self._is_outage = False
         #: The text of the state.
         self.state = write_shard([])
         self.is_up = False
@@ -97,7 +100,7 @@ class Controller:
             store = self._store(kind)
             store.retain(store.keys(), resource_version="1")
             store.progress.caught_up(None, self.cluster.now)
-        self.is_cut_off = False
+        self.is_cut_off = self._is_outage = False
         self._records.restore(read_shard(self.state).values(), ())
         saved = {key: seen.changes for key, seen in read_changes(self.state).items()}
         self._seen = {key: SourceChanges(key, changes) for key, changes in saved.items()}
@@ -141,9 +144,9 @@ class Controller:
         ready = [event for at, event in self._pending if at <= now]
         self._pending = [(at, event) for at, event in self._pending if at > now]
         if self.is_cut_off:
-            held = [(event.at, event) for event in ready if event.kind == "ConfigMap"]
+            held = [(event.at, event) for event in ready if self._is_held(event)]
             self._pending = held + self._pending
-            ready = [event for event in ready if event.kind != "ConfigMap"]
+            ready = [event for event in ready if not self._is_held(event)]
         else:
             self._sources().progress.received(None, now)
         for event in ready:
@@ -171,15 +174,19 @@ class Controller:
         else:
             store.put(key, self._consumer(found))
 
-    def cut_off(self) -> None:
-        """Interrupt the watch of ConfigMaps."""
+    def cut_off(self, *, outage: bool) -> None:
+        """Interrupt the watch of ConfigMaps, or all that goes to and from the API server."""
         self.is_cut_off = self.is_up
+        self._is_outage = self.is_up and outage
+
+    def _is_held(self, event: Event) -> bool:
+        return event.kind == "ConfigMap" or self._is_outage
 
     def reconnect(self, *, listing: bool) -> None:
         """Resume the watch of ConfigMaps where it was, or list them and watch from there."""
         if not (self.is_up and self.is_cut_off):
             return
-        self.is_cut_off = False
+        self.is_cut_off = self._is_outage = False
         missed = [item for _, item in self._pending if item.kind == "ConfigMap"]  # in their order
         self._pending = [(at, item) for at, item in self._pending if item.kind != "ConfigMap"]
         while self._position < len(self.cluster.events):
@@ -238,25 +245,37 @@ class Controller:
         assert snapshot is not None
         decision = decide(snapshot)
         if decision.needs_pod_starts:
+            if self._is_outage:
+                self._due[work] = self.cluster.now + 1
+                return
             pods = [pod.observed() for pod in self.cluster.pods]
             decision = decide(snapshot, pod_starts(snapshot.consumer, pods))
         if work == "refresh":
-            if snapshot.record is None:
-                record = first_record(decision)
-                self._record(decision, record)
-                if record is not None:
-                    self._log.add(decision)
-            elif (
-                decision.only_nudges and not decision.follows_deletion
-            ) or decision.corrects_nudge:
+            self._refresh(decision)
+        else:
+            self._reconcile(decision)
+
+    def _refresh(self, decision: Decision) -> None:
+        if decision.snapshot.record is None:
+            record = first_record(decision)
+            self._record(decision, record)
+            if record is not None:
+                self._log.add(decision)
+        elif (decision.only_nudges and not decision.follows_deletion) or decision.corrects_nudge:
+            if self._is_outage:
+                self._due["refresh"] = self.cluster.now + 1
+            else:
                 self._nudge(decision)
-            return
+
+    def _reconcile(self, decision: Decision) -> None:
         if decision.settle_in:
-            if snapshot.record is not None and decision.assessment.windows:
-                self._records.put(with_windows(snapshot.record, decision))
-                self._flush_soon()
+            self._keep_windows(decision)
             self._decided()
             self._due["reconcile"] = self.cluster.now + decision.settle_in
+            return
+        if (decision.plan.actions or decision.corrects_nudge) and self._is_outage:
+            self._keep_windows(decision)
+            self._due["reconcile"] = self.cluster.now + 1
             return
         outcome = self._execute(decision)
         if outcome is None:
@@ -276,6 +295,12 @@ class Controller:
         self._log.add(decision)
         if decision.plan.requeue_after is not None:
             self._due.setdefault("reconcile", self.cluster.now + decision.plan.requeue_after)
+
+    def _keep_windows(self, decision: Decision) -> None:
+        record = decision.snapshot.record
+        if record is not None and decision.assessment.windows:
+            self._records.put(with_windows(record, decision))
+            self._flush_soon()
 
     def _decided(self) -> None:
         if not self._is_decided:
@@ -325,6 +350,9 @@ class Controller:
         self._flush_at = None
         if until is not None and self._is_decided:
             self._until = until
+        if self._is_outage:
+            self._flush_at = self.cluster.now + 1
+            return
         self.state = write_shard(
             self._records.values(), self._seen.values(), watched_until=self._until
         )
@@ -337,6 +365,8 @@ class Controller:
         record = self._records.get(consumer.uid) if consumer else None
         snapshot = self._observer.snapshot(WEB)
         if consumer is None or record is None or last is None or snapshot is None:
+            return
+        if self._is_outage:
             return
         if record.pods_checked is PodCheck.CURRENT or self._due or not last.is_over:
             return

@@ -142,7 +142,7 @@ class _History:
         if self._controller.is_cut_off:
             self._controller.reconnect(listing=event.hard)
         else:
-            self._controller.cut_off()
+            self._controller.cut_off(outage=event.pick < 0.4)
 
     def _end(self) -> HistoryResult:
         cluster, controller = self._cluster, self._controller

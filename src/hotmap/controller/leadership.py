@@ -143,7 +143,7 @@ class LeaderTerm:
         for _ in range(self._settings.workers):
             for name, queue, work, worked in (
                 ("refresh", self._refreshes, self._reconciler.refresh, self._after_work),
-                ("reconcile", self._reconciles, self._reconciler.reconcile, self._after_reconcile),
+                ("reconcile", self._reconciles, self._reconcile, self._after_work),
             ):
                 self._workers.start(name, partial(_work, queue, work, worked), may_return=True)
         if self._record_shards is not None:
@@ -204,8 +204,12 @@ class LeaderTerm:
         consumer_states.set_pending(key, pending=self._reconciles.has(key))
         consumer_states.update(key)
 
-    def _after_reconcile(self, key: ObjectKey) -> None:
-        self._after_work(key)
+    async def _reconcile(self, key: ObjectKey) -> float | None:
+        again = await self._reconciler.reconcile(key)
+        self._note_decided(key)  # not one whose pods could not be listed
+        return again
+
+    def _note_decided(self, key: ObjectKey) -> None:
         is_first = self._records.watched_until is None
         if self._undecided:
             self._undecided.discard(key)
