@@ -23,7 +23,7 @@ _ROLES = {
     "own": "controller/role.yaml",
 }
 #: The rules that a component adds.
-_COMPONENTS = ("argo-rollouts", "evict", "jobs", "reloader")
+_COMPONENTS = ("argo-rollouts", "csi", "evict", "jobs", "reloader")
 
 
 def rendered_rules() -> dict[str, str]:

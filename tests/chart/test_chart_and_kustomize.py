@@ -131,6 +131,23 @@ def test_reloaders_defaults_add_what_its_component_adds(scope: str) -> None:
     assert container["env"][2:] == [operation["value"] for operation in operations]
 
 
+@pytest.mark.parametrize("scope", ["true", "false"])
+def test_csi_integration_adds_the_rule_of_its_component_and_its_flag(scope: str) -> None:
+    """The permissions are on kinds that another product brings."""
+    role = ("ClusterRole" if scope == "true" else "Role", "hotmap")
+    plain = render_objects(f"--set=watchGlobally={scope}")
+    found = render_objects(f"--set=watchGlobally={scope},enableCSIIntegration=true")
+    plain[role]["rules"] += yaml.safe_load((CHART / "files" / "rules" / "csi.yaml").read_text())
+    flag = "--enable-csi-integration=true"
+    arguments = [
+        objects["Deployment", "hotmap"]["spec"]["template"]["spec"]["containers"][0]["args"]
+        for objects in (plain, found)
+    ]
+    assert set(arguments[1]) - set(arguments[0]) == {flag}
+    arguments[1].remove(flag)
+    assert found == plain
+
+
 def test_namespaced_rollouts_add_the_rule_of_their_component() -> None:
     """An administrator of a namespace cannot always grant it, so it is not there by default."""
     role = ("Role", "hotmap")

@@ -111,6 +111,7 @@ FLAGS = {
     "ignoreSecrets=true": "--resources-to-ignore=secrets",
     "ignoreJobs=true": "--ignored-workload-types=jobs",
     "ignoreCronJobs=true": "--ignored-workload-types=cronjobs",
+    "enableCSIIntegration=true": "--enable-csi-integration=true",
     "reloadOnCreate=true": "--reload-on-create=true",
     "reloadOnDelete=true": "--reload-on-delete=true",
     "syncAfterRestart=true": "--sync-after-restart=true",
@@ -451,7 +452,6 @@ def test_what_has_no_effect_is_named() -> None:
     """Each value of Reloader that hotmap does not have, and each unknown one."""
     assert ignored(
         "--set=reloader.enablePProf=true,reloader.isOpenshift=true,reloader.frobnicate=1",
-        "--set=reloader.enableCSIIntegration=true",
         "--set=reloader.deployment.gomaxprocsOverride=1,reloader.deployment.other=1",
         "--set=reloader.deployment.image.tag=v1,reloader.legacy.rbac=true,image.tag=v1.0.0",
         "--set=kubernetes.host=https://a,reloader.custom_annotations.other=a/b",
@@ -464,7 +464,6 @@ def test_what_has_no_effect_is_named() -> None:
         "reloader.deployment.gomaxprocsOverride: hotmap is not written in Go",
         "reloader.deployment.image: set image.repository and image.tag to hotmap's",
         "reloader.deployment.other: unknown",
-        "reloader.enableCSIIntegration: SecretProviderClasses are not followed yet",
         "reloader.enablePProf: there are no debug endpoints",
         "reloader.frobnicate: unknown",
         "reloader.isOpenshift: DeploymentConfigs are not served",

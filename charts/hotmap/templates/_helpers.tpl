@@ -163,6 +163,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 - {{ set (deepCopy $rule) "resources" $resources | toYaml | nindent 2 | trim }}
 {{- end -}}
 {{- end -}}
+{{- if $settings.enableCSIIntegration }}
+{{ .Files.Get "files/rules/csi.yaml" | fromYamlArray | toYaml }}
+{{- end -}}
 {{- if include "hotmap.changesJobs" . }}
 {{ .Files.Get "files/rules/jobs.yaml" | fromYamlArray | toYaml }}
 {{- end -}}
@@ -210,6 +213,7 @@ pauseTime: pause-deployment-time-annotation
 {{- if not (kindIs "invalid" $set) -}}{{- $arguments = append $arguments (printf "--%s=%t" $flag $set) -}}{{- end -}}
 {{- end -}}
 {{- if $settings.syncAfterRestart -}}{{- $arguments = append $arguments "--sync-after-restart=true" -}}{{- end -}}
+{{- if $settings.enableCSIIntegration -}}{{- $arguments = append $arguments "--enable-csi-integration=true" -}}{{- end -}}
 {{- with $settings.reloadStrategy -}}
 {{- if ne . "default" -}}{{- $arguments = append $arguments (printf "--reload-strategy=%s" .) -}}{{- end -}}
 {{- end -}}
@@ -292,8 +296,7 @@ pauseTime: pause-deployment-time-annotation
 {{- end -}}
 {{- $reasons := dict
     "isOpenshift" "DeploymentConfigs are not served"
-    "enablePProf" "there are no debug endpoints"
-    "enableCSIIntegration" "SecretProviderClasses are not followed yet" -}}
+    "enablePProf" "there are no debug endpoints" -}}
 {{- range $name, $reason := $reasons -}}
 {{- if get $settings $name -}}{{- $ignored = append $ignored (printf "reloader.%s: %s" $name $reason) -}}{{- end -}}
 {{- end -}}
