@@ -112,10 +112,10 @@ async def _consumers(counts: tuple[int, ...]) -> AsyncIterator[Curves]:
     bare: list[tuple[float, float]] = []
     with measured("One edit of a source with many consumers") as result:
         for count in counts:
-            async with local_plane() as plane, person(plane.cluster()) as somebody:
-                await create(somebody, "source", count)
-                bare.append((count, await _bare_patches(somebody, count)))
-                seconds, used = await _one_edit(plane.cluster(), somebody, count)
+            async with local_plane() as plane, person(plane.cluster()) as user:
+                await create(user, "source", count)
+                bare.append((count, await _bare_patches(user, count)))
+                seconds, used = await _one_edit(plane.cluster(), user, count)
                 last.append((count, seconds))
                 cpu.append((count, used))
         result.notes = [
@@ -133,29 +133,29 @@ async def _consumers(counts: tuple[int, ...]) -> AsyncIterator[Curves]:
     )
 
 
-async def _bare_patches(somebody: Person, count: int) -> float:
-    """Patch as many workloads that nobody follows; returns the seconds that it took."""
+async def _bare_patches(user: Person, count: int) -> float:
+    """Patch as many workloads that have not opted in; returns the seconds that it took."""
     names = [f"bare-{number}" for number in range(count)]
-    await somebody.create_consumers(consumer(name, "nothing") for name in names)
+    await user.create_consumers(consumer(name, "nothing") for name in names)
     slots = asyncio.Semaphore(_WRITERS)
 
     async def patch(name: str) -> None:
         async with slots:
-            await somebody.roll(name, "by hand")
+            await user.roll(name, "by hand")
 
     began = time.perf_counter()
     await asyncio.gather(*map(patch, names))
     return time.perf_counter() - began
 
 
-async def _one_edit(cluster: Cluster, somebody: Person, count: int) -> tuple[float, float]:
+async def _one_edit(cluster: Cluster, user: Person, count: int) -> tuple[float, float]:
     """Edit the source once; returns seconds to the last rollout, and processor time of it all."""
     async with (
         controller(cluster, "--settle", "0s", "--pod-check-rate", "0") as running,
         watch_templates(cluster) as watch,
     ):
         used, seen = cpu_seconds(running.pid), len(watch.seen)
-        _, answered = await somebody.edit("source", {"LEVEL": "1"})
+        _, answered = await user.edit("source", {"LEVEL": "1"})
         await watch.until(seen + count)
         await running.quiet()
         return watch.seen[seen + count - 1].at - answered, cpu_seconds(running.pid) - used

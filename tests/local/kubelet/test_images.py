@@ -107,7 +107,8 @@ async def test_directory_is_the_root_of_its_containers(machine: LocalNode) -> No
     """Its files, the machine's names, the volumes; what is written stays in the container."""
     await machine.config_map("conf", {"level": "debug"})
     script = (
-        "cat /etc/greeting /conf/level; echo; ls -d /var 2>&1; echo x > /etc/greeting; cat /etc/greeting"
+        "cat /etc/greeting /conf/level; echo; ls -d /var 2>&1; "
+        "echo x > /etc/greeting; cat /etc/greeting"
     )
     volume = {"name": "conf", "configMap": {"name": "conf"}}
     text = await machine.output(
