@@ -90,7 +90,7 @@ async def test_change_pauses_for_the_period(world: World) -> None:
         elapsed = time.time() - before
         await world.quiet(running)
     assert generations == {2, 3}
-    assert 29 <= elapsed < 45
+    assert 30 <= elapsed < 45
     assert (await paused(world))[2] == digest("trace")
     reasons = await world.messages("Resumed")
     assert reasons == ["resuming: its pause period of 30s is over"]

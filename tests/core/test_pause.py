@@ -213,23 +213,23 @@ def actions(decision: Decision) -> list[str]:
         pytest.param(
             {"paused": True, "at": "1970-01-01T00:15:00Z"},
             ["rollout"],
-            200.0,
+            201.0,
             "when the pause period of 5m is over",
             id="another change in the period",
         ),
         pytest.param(
             {"paused": True, "at": "1970-01-01T00:15:00Z", "changed": False},
             [],
-            200.0,
+            201.0,
             "unchanged",
             id="waiting",
         ),
         pytest.param({"paused": True, "at": AT}, ["resume"], 0.0, "5m is over", id="over"),
         pytest.param(
-            {"paused": True, "at": AT, "now": 900.0}, ["resume"], 0.0, "is over", id="over just now"
+            {"paused": True, "at": AT, "now": 901.0}, ["resume"], 0.0, "is over", id="over just now"
         ),
         pytest.param(
-            {"paused": True, "at": AT, "now": 899.0}, ["rollout"], 1.0, "period", id="nearly over"
+            {"paused": True, "at": AT, "now": 900.0}, ["rollout"], 1.0, "period", id="nearly over"
         ),
         pytest.param(
             {"paused": True, "at": "2026-13-01T00:00:00Z"}, ["resume"], 0.0, "", id="invalid time"
@@ -240,7 +240,7 @@ def actions(decision: Decision) -> list[str]:
         pytest.param(
             {"paused": True, "at": "1970-01-01T00:16:50Z"},
             ["rollout"],
-            310.0,
+            311.0,
             "",
             id="a clock that is ahead",
         ),

@@ -119,7 +119,7 @@ class PausedDeployments(RuleBasedStateMachine):
                 if resumes:
                     assert self.owner == "Reloader", "a user's pause is never ended"
                     assert self.paused_at is not None
-                    assert self.now >= self.paused_at + PAUSE - 1, "the period is not over"
+                    assert self.now >= self.paused_at + PAUSE, "the period is not over"
                     self.paused_at = None
                 self.write(end_pause_patch(who, PAUSED_AT, resumes=resumes), manager="Reloader")
         outcome = Outcome(self.generation, self.revision, self.now)

@@ -43,6 +43,9 @@ __all__ = ["Decision", "decide"]
 _RESUMED_PAUSE = 0.05
 
 
+#: Seconds by which a time in an annotation may be cut.
+_WHOLE_SECOND = 1.0
+
 #: Seconds by which the clock of another writer may be ahead of the API server's.
 _CLOCK_SKEW = 60.0
 
@@ -281,7 +284,7 @@ def _resume_in(policy: Policy, *, now: float) -> float | None:
         return None
     if pause.paused_at > now + _CLOCK_SKEW:
         return 0.0
-    margin = 0.0 if pause.own else MARGIN
+    margin = _WHOLE_SECOND if pause.own else MARGIN
     return max(0.0, pause.paused_at + pause.period + margin - now)
 
 
