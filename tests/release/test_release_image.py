@@ -222,7 +222,7 @@ def test_second_build_has_the_same_digests(
         first = written[image.name.partition(":")[0], architecture]
         assert image.digest == first.digest
         assert image.path.read_bytes() == first.path.read_bytes()
-    assert len(list(layers.iterdir())) == 4
+    assert len(list(layers.glob("*.tar.gz"))) == 4
 
 
 def test_package_with_another_digest_is_refused(

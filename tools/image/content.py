@@ -7,6 +7,7 @@ written at run time. The lowest layer, Python, is the same in both.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gzip
 import hashlib
 import re
@@ -147,18 +148,21 @@ def _layer(name: str, architecture: str, make: Callable[[str], Layer]) -> Packed
         recipe.update(f"\0{path.relative_to(_ROOT)}\0".encode() + path.read_bytes())
     folder = downloads.cache_folder() / "layers"
     path = folder / f"{name}-{architecture}-{recipe.hexdigest()[:16]}.tar.gz"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        _remove_unused(folder)
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as partial:
-            partial.write(gzip.compress(make(architecture).content(), 6, mtime=0))
-        Path(partial.name).replace(path)
-    return gzipped(path.read_bytes())
+    folder.mkdir(parents=True, exist_ok=True)
+    # Processes that need the same layer wait for the one that makes it.
+    with (folder / f"{name}-{architecture}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            _remove_unused(folder)
+            partial = path.with_suffix(".partial")
+            partial.write_bytes(gzip.compress(make(architecture).content(), 6, mtime=0))
+            partial.replace(path)
+        return gzipped(path.read_bytes())
 
 
 def _remove_unused(folder: Path) -> None:
     """Remove layers that were made more than a week ago."""
-    for path in folder.iterdir():
+    for path in folder.glob("*.tar.gz"):
         with contextlib.suppress(FileNotFoundError):
             if path.stat().st_mtime < time.time() - 7 * 24 * 3600:
                 path.unlink()
