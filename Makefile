@@ -7,8 +7,6 @@ VENV := .venv
 TEST_WORKERS ?= 4
 # More arguments for pytest, such as --last-failed or -k NAME.
 PYTEST_ARGS ?=
-# --strict: fail where no advisory service can be reached, as for a release.
-AUDIT_ARGS ?=
 # What `test-cluster` runs: everything that needs a real Kubernetes.
 CLUSTER_TESTS ?= tests
 BIN := $(VENV)/bin
@@ -44,10 +42,11 @@ check: $(VENV)/.development ## Run the gates: ruff, mypy, import-linter
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
+# STRICT=1 fails where no advisory service can be reached, as for a release.
 audit: $(VENV)/.development ## Check licenses and known vulnerabilities of dependencies
 	@[ -x build/audit/bin/pip-audit ] || { $(PYTHON) -m venv build/audit && \
 	  build/audit/bin/pip install --quiet --disable-pip-version-check pip-audit; } || true
-	@$(BIN)/python -m tools.audit build/audit/bin/pip-audit $(AUDIT_ARGS)
+	@$(BIN)/python -m tools.audit build/audit/bin/pip-audit $(if $(STRICT),--strict)
 
 bench: $(VENV)/.development ## Measure speed and size on the local control plane
 	@$(BIN)/python -m benchmarks
