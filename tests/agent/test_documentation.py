@@ -28,7 +28,9 @@ def test_every_probe_and_program_is_documented() -> None:
     probes = PAGE.partition("## Probes")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| `(\w+) ", probes, re.MULTILINE)) == set(KINDS)
     programs = PAGE.partition("## Known programs")[2].partition("\n## ")[0]
-    assert set(re.findall(r"^\| `(\w+)` ", programs, re.MULTILINE)) == set(KNOWN_PROGRAMS)
+    assert set(re.findall(r"^\| `([\w.-]+)` \| .+ \| .+ \|$", programs, re.MULTILINE)) == set(
+        KNOWN_PROGRAMS
+    )
 
 
 def test_every_metric_is_documented(tmp_path: Path) -> None:

@@ -41,6 +41,23 @@ http {
   include /etc/nginx/conf.d/*.conf;
 }
 """
+# As in the published image: its user, paths and include; its build has these temporary paths.
+PUBLISHED_NGINX_CONF = b"""\
+user  nginx;
+worker_processes  1;
+error_log  /var/log/nginx/error.log notice;
+pid        /run/nginx.pid;
+events { worker_connections  1024; }
+http {
+  client_body_temp_path  /var/cache/nginx/client_temp;
+  proxy_temp_path        /var/cache/nginx/proxy_temp;
+  fastcgi_temp_path      /var/cache/nginx/fastcgi_temp;
+  uwsgi_temp_path        /var/cache/nginx/uwsgi_temp;
+  scgi_temp_path         /var/cache/nginx/scgi_temp;
+  access_log  /var/log/nginx/access.log;
+  include /etc/nginx/conf.d/*.conf;
+}
+"""
 # PID 1 of a sandbox: reaps what is handed to it, ends on SIGTERM, and has no children. Reading a
 # FIFO that it has itself opened for writing never returns.
 PAUSE = "trap 'exit 0' TERM INT; exec 3<>/fifo || exit 1; while :; do read -r -u 3; done"
@@ -91,7 +108,8 @@ def tar(name: str) -> Path:
 def add_root(layer: Layer) -> Layer:
     """Add the folders and files that programs expect of any system, for users with a shell."""
     users = "root:x:0:0:root:/root:/bin/sh\nwww-data:x:33:33::/var/www:/bin/sh\n"
-    groups = "root:x:0:\nwww-data:x:33:\nnogroup:x:65534:\n"
+    users += "nginx:x:101:101::/nonexistent:/bin/false\n"
+    groups = "root:x:0:\nwww-data:x:33:\nnginx:x:101:\nnogroup:x:65534:\n"
     return layer.root(f"{users}nobody:x:65534:65534::/:/bin/sh\n", groups)
 
 
@@ -154,6 +172,23 @@ def _nginx_layer() -> bytes:
     return add_packages(layer, NGINX).content()
 
 
+def _published_nginx() -> Image:
+    settings = {"Cmd": ["nginx", "-g", "daemon off;"], "Env": [PATH], "StopSignal": "SIGQUIT"}
+    return _image([_published_nginx_layer()], settings)
+
+
+def _published_nginx_layer() -> bytes:
+    """Make nginx with the layout of the image that is published as `nginx`."""
+    layer = add_shell(add_root(Layer()))
+    for name in ("etc/nginx", "etc/nginx/conf.d", "var/cache/nginx", "var/log/nginx"):
+        layer.folder(name)
+    layer.file("etc/nginx/nginx.conf", PUBLISHED_NGINX_CONF)
+    layer.link("var/log/nginx/access.log", "/dev/stdout")
+    layer.link("var/log/nginx/error.log", "/dev/stderr")
+    layer.folder("var/lib/nginx/body")
+    return add_packages(layer, NGINX).content()
+
+
 def _hotmap() -> Image:
     return controller_image(machine_architecture(), {})
 
@@ -163,7 +198,15 @@ def _hotmap_agent() -> Image:
 
 
 def _hotmap_nginx() -> Image:
-    """Put Python and the agent's one file upon nginx: an agent that can check nginx.conf.
+    return _with_agent(_nginx_layer())
+
+
+def _hotmap_published_nginx() -> Image:
+    return _with_agent(_published_nginx_layer())
+
+
+def _with_agent(program_layer: bytes) -> Image:
+    """Put Python and the agent's one file upon a program: an agent that can check its files.
 
     As deploy/README.md says to make it.
     """
@@ -176,7 +219,7 @@ def _hotmap_nginx() -> Image:
             layer.folder(name)
         layer.file("usr/local/bin/hotmap", program.read_bytes(), 0o755)
     settings = {"Entrypoint": ["hotmap"], "Env": [PATH]}
-    return _image([_nginx_layer(), layer.content()], settings)
+    return _image([program_layer, layer.content()], settings)
 
 
 MAKERS: dict[str, Callable[[], Image]] = {
@@ -187,6 +230,8 @@ MAKERS: dict[str, Callable[[], Image]] = {
     CONTROLLER: _hotmap,
     AGENT: _hotmap_agent,
     "hotmap-nginx": _hotmap_nginx,
+    "published-nginx": _published_nginx,
+    "hotmap-published-nginx": _hotmap_published_nginx,
 }
 
 

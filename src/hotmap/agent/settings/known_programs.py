@@ -68,6 +68,14 @@ KNOWN_PROGRAMS: dict[str, KnownProgram] = {
         ("workers name:nginx",),
         "nginx.conf is in the first directory and uses relative includes",
     ),
+    "nginx-conf.d": KnownProgram(
+        "the same for files below /etc/nginx/conf.d, which the image's nginx.conf includes",
+        "nginx -t -q",
+        "HUP",
+        "name:nginx",
+        ("workers name:nginx",),
+        "the agent mounts them at the same path, and its image has the same /etc/nginx/nginx.conf",
+    ),
     "haproxy": KnownProgram(
         "`haproxy -c`, then SIGUSR2 to the master process; verified by a new worker",
         "haproxy -c -f {dir}/haproxy.cfg",
