@@ -20,7 +20,7 @@ from benchmarks.figures import Figure, Table, at_most, quantile
 from benchmarks.processes import controller, local_plane
 from benchmarks.scope import Scope, measured
 from benchmarks.test_bed import real_control_plane
-from hotmap.core.errors import ApiError
+from hotmap.core.errors import ApiError, HotmapError
 from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import BY_KIND, NAMESPACES
@@ -53,7 +53,10 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
         async with person(cluster) as user:
             await create(user, 0, consumers)
             for name in names:
-                calm, delays, grown = await _attacked(cluster, name, consumers, edits)
+                try:
+                    calm, delays, grown = await _attacked(cluster, name, consumers, edits)
+                except HotmapError as error:
+                    raise HotmapError(f"{name}: {error}") from error
                 limit = quantile(calm, 0.99) + _MOST_DELAY
                 result.figures += [
                     Figure(f"{name}: undisturbed", calm, "ms"),
@@ -83,6 +86,7 @@ async def _attacked(
         person(cluster) as user,
     ):
         await client.create(NAMESPACES, None, {"metadata": {"name": namespace}}, type=dict)
+        await user.complete_rollouts()
         async with (
             controller(cluster, *_FLAGS) as measured_controller,
             watch_templates(cluster) as watch,

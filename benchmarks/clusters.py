@@ -78,18 +78,30 @@ class Person:
         async def write() -> None:
             for body in waiting:
                 made = await self._client.create(DAEMONSETS, NAMESPACE, body, type=_Bare)
-                status = {"status": {"observedGeneration": made.metadata.generation}}
-                await self._client.patch(
-                    DAEMONSETS,
-                    NAMESPACE,
-                    made.metadata.name,
-                    status,
-                    type=_Bare,
-                    subresource="status",
-                    field_manager="daemonset-controller",
-                )
+                await self._report_complete(made.metadata)
 
         await asyncio.gather(*(write() for _ in range(_WRITERS)))
+
+    async def complete_rollouts(self) -> None:
+        """Report all DaemonSets as rolled out.
+
+        Where that is left out, a controller that could not write its last records, such as after
+        the API server stalled, waits for these rollouts before it decides.
+        """
+        page = await self._client.list_page(DAEMONSETS, NAMESPACE, type=_Bare)
+        for found in page.items:
+            await self._report_complete(found.metadata)
+
+    async def _report_complete(self, metadata: ObjectMeta) -> None:
+        await self._client.patch(
+            DAEMONSETS,
+            NAMESPACE,
+            metadata.name,
+            {"status": {"observedGeneration": metadata.generation}},
+            type=_Bare,
+            subresource="status",
+            field_manager="daemonset-controller",
+        )
 
     async def report_scheduled(self, names: Iterable[str], pods: int) -> None:
         """Report DaemonSets as having so many pods, all of their newest template."""
