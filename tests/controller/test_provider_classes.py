@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
+from tests.controller.test_pod_checks import SOON, status, wait_for_state
 from tests.controller.world import FOLLOW, REREADS, SETTLE, World, env
 from tests.support.provider_classes import Driver, class_volume, playing_driver
 
@@ -332,6 +333,53 @@ async def test_deleted_class_holds_a_rollout(world: World, driver: Driver) -> No
         await world.rollout()
 
 
+# -- the status -------------------------------------------------------------------------------
+
+
+async def test_status_of_pods_is_what_the_driver_reports(world: World, driver: Driver) -> None:
+    """A workload is current when each pod started with the versions, and not before."""
+    await set_up(world, driver)
+    async with controller(world, pod_checks=SOON) as running:
+        document = await wait_for_state(world, running, "current")
+        assert document["reason"].startswith("content is up to date")
+        await driver.update("web-1", password="2")
+        await world.rollout()
+        await world.rolled_out()
+        document = await wait_for_state(world, running, "latent")
+        assert "files of SecretProviderClass default/vault were updated" in document["reason"]
+        await replace_pods(world, driver, web_3="2")
+        await world.pod("web-4")
+        document = await wait_for_state(world, running, "latent")
+        await driver.mount("web-4", password="2")
+        await wait_for_state(world, running, "current")
+        document = await status(running, "?workload=default/web")
+    assert "SecretProviderClass default/vault" in str(document)
+
+
+async def test_status_of_reread_files_follows_each_pod(world: World, driver: Driver) -> None:
+    """Files that the driver has not updated in a pod are not current there."""
+    await set_up(world, driver, annotations=REREADS)
+    async with controller(world, pod_checks=SOON) as running:
+        await wait_for_state(world, running, "current")
+        await driver.update("web-1", password="2")
+        document = await wait_for_state(world, running, "latent")
+        assert "(web-2: it has mounted other versions" in document["reason"]
+        await driver.update("web-2", password="2")
+        await wait_for_state(world, running, "delivered")
+    assert await world.revision() == ""
+
+
+async def test_status_of_pods_that_differ_is_not_current(world: World, driver: Driver) -> None:
+    """Nothing shows which versions are newer."""
+    await set_up(world, driver, "web-1")
+    await world.pod("web-2")
+    await driver.mount("web-2", password="2")
+    async with controller(world, pod_checks=SOON) as running:
+        document = await wait_for_state(world, running, "latent")
+    assert "different versions" in document["reason"]
+    assert await world.revision() == ""
+
+
 # -- Reloader's strategies --------------------------------------------------------------------
 
 
@@ -356,6 +404,49 @@ async def test_env_vars(world: World, driver: Driver, kind: str) -> None:
         await driver.update("web-1", password="2")
         await world.until(variables, "the variable is written")
         assert await variables() == [{"name": VARIABLE, "value": digest("2")}]
+
+
+async def test_workload_without_pods_is_marked(world: World, driver: Driver) -> None:
+    """By a rotation that pods of other workloads show; a new pod of those is none."""
+    await set_up(world, driver, annotations=AUTO)
+    await world.workload("idle", class_volume(), annotations=AUTO, replicas=0)
+
+    async def variables() -> list[Any]:
+        obj = await world.get("Deployment", "idle")
+        found: list[Any] = obj["spec"]["template"]["spec"]["containers"][0].get("env") or []
+        return found
+
+    async with controller(world, Writing.ENV_VARS) as running:
+        await known(running, world)
+        await driver.update("web-1", password="2")
+        await world.until(variables, "the variable is written")
+        assert await variables() == [{"name": VARIABLE, "value": digest("2")}]
+
+
+async def test_job_and_cron_job(world: World, driver: Driver) -> None:
+    """With Reloader's defaults a Job is recreated, and a CronJob runs now, once."""
+    await driver.provider_class()
+    spec = class_volume()
+    recreated = AUTO | {"hotmap.dev/on-change": "recreate"}
+    await world.job(spec=spec, annotations=recreated, manualSelector=True)
+    await world.cron_job(spec=spec, annotations=AUTO | {"hotmap.dev/on-change": "run-now"})
+    await world.pod("load-1", of="load")
+    labels = {"batch.kubernetes.io/job-name": "load"}
+    await world.merge("Pod", "load-1", {"metadata": {"labels": labels}})
+    await driver.mount("load-1", password="1")
+    async with controller(world) as running:
+        await known(running, world)
+        before = await world.get("Job", "load")
+        await driver.update("load-1", password="2")
+        await world.event("JobStarted")
+
+        async def deleted() -> bool:
+            job = await world.get("Job", "load")
+            return bool(job["metadata"].get("deletionTimestamp")) or (
+                job["metadata"]["uid"] != before["metadata"]["uid"]
+            )
+
+        await world.until(deleted, "the Job is deleted to be recreated")
 
 
 # -- while it is not enabled ------------------------------------------------------------------
@@ -429,7 +520,7 @@ async def test_statuses_that_may_not_be_read(world: World, driver: Driver) -> No
 async def test_unreadable_status_costs_only_itself(world: World, driver: Driver) -> None:
     """Missing fields, a giant, and other classes' pods."""
     await set_up(world, driver)
-    for name, status in (
+    for name, body in (
         ("none", {}),
         ("classless", {"podName": "x"}),
         ("podless", {"secretProviderClassName": "vault"}),
@@ -441,7 +532,7 @@ async def test_unreadable_status_costs_only_itself(world: World, driver: Driver)
             },
         ),
     ):
-        await driver.write_status({"metadata": {"name": name}, "status": status})
+        await driver.write_status({"metadata": {"name": name}, "status": body})
     async with controller(world) as running:
         await known(running, world)
         await driver.update("web-1", password="2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import msgspec
@@ -18,11 +19,13 @@ from tests.support.objects import (
 )
 
 from hotmap.core.decide.evidence import PodStart
-from hotmap.core.model.objects import Pod, PodCondition
+from hotmap.core.model.objects import ObjectKey, Pod, PodCondition
+from hotmap.core.model.provider_class import ClassMounts, MountedPod
 from hotmap.core.model.state import Window
 from hotmap.core.patch.nudge import Target
 from hotmap.core.policy.policy import Policy
 from hotmap.core.status.pods import (
+    DesiredClass,
     DesiredContent,
     ObservedPod,
     desired_content,
@@ -456,3 +459,45 @@ def test_pods_of_a_deleted_source_are_not_proven() -> None:
     gone = desired_content(snapshot(WEB, policy=Policy(opted_in=True)))
     _, loaded = only(gone, seen(2000.0))
     assert loaded.confidence is Confidence.UNKNOWN
+
+
+# -- SecretProviderClasses --------------------------------------------------------------------
+
+VAULT = ObjectKey("SecretProviderClass", "shop", "vault")
+
+
+@pytest.mark.parametrize(
+    ("mounted", "is_known", "is_reread", "confidence", "state"),
+    [
+        pytest.param((), True, False, Confidence.UNKNOWN, PodState.UNKNOWN, id="not reported"),
+        pytest.param((True,), True, False, Confidence.INFERRED, PodState.CURRENT, id="at start"),
+        pytest.param((True,), False, False, Confidence.UNKNOWN, PodState.UNKNOWN, id="unknown"),
+        pytest.param((False,), True, False, Confidence.UNKNOWN, PodState.UNKNOWN, id="others"),
+        pytest.param((False,), True, True, Confidence.UNKNOWN, PodState.UNKNOWN, id="behind"),
+        pytest.param(
+            (True, True, 1100.0), True, False, Confidence.UNKNOWN, PodState.UNKNOWN, id="updated"
+        ),
+        pytest.param(
+            (True, True, None), True, False, Confidence.UNKNOWN, PodState.UNKNOWN, id="no time"
+        ),
+        pytest.param(
+            (True, True, 900.0), True, False, Confidence.INFERRED, PodState.CURRENT, id="restarted"
+        ),
+        pytest.param(
+            (True, True, 1100.0), True, True, Confidence.INFERRED, PodState.DELIVERED, id="re-read"
+        ),
+    ],
+)
+def test_pod_of_class_is_current_only_by_what_it_mounted(
+    mounted: tuple[Any, ...],
+    is_known: bool,
+    is_reread: bool,
+    confidence: Confidence,
+    state: PodState,
+) -> None:
+    """The times of the class prove nothing, and neither does the kubelet's sync."""
+    pods = (MountedPod("web-1", *mounted),) if mounted else ()
+    wanted = DesiredClass(VAULT, ClassMounts(is_known, True, pods), is_reread)
+    wish = ENV_WISH._replace(start_changed=-inf, classes=(wanted,), rereads=is_reread)
+    (proof,) = pod_proofs(wish, [seen(1000.0)], now=NOW)
+    assert (proof.loaded.confidence, proof.state) == (confidence, state)

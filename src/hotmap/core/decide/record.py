@@ -27,6 +27,7 @@ from hotmap.core.decide.snapshot import (
 from hotmap.core.fingerprint import ABSENT
 from hotmap.core.model.annotations import RELEASE
 from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.provider_class import PROVIDER_CLASS
 from hotmap.core.model.state import (
     UNVOUCHED,
     ForeignWrites,
@@ -290,6 +291,10 @@ def record_applied(
     new_pods = Verdict.FROZEN in verdicts
     held = Verdict.HOLD in verdicts and not new_pods
     adopts = Verdict.ADOPT in verdicts
+    updates = any(
+        finding.verdict is Verdict.LIVE and finding.current.source.kind == PROVIDER_CLASS
+        for finding in findings
+    )
     if held:
         generation = record.generation if record else UNVOUCHED
     recorded = (
@@ -307,7 +312,7 @@ def record_applied(
         revision=consumer.revision if adopts or record is None else record.revision,
         foreign_writes=record.foreign_writes if record else _initial_foreign_writes(consumer),
         pods_checked=PodCheck.NOT_YET
-        if adopts or new_pods or record is None
+        if adopts or new_pods or updates or record is None
         else record.pods_checked,
         namespace=consumer.key.namespace,
     )

@@ -26,6 +26,7 @@ __all__ = [
     "ROLLOUT_PATIENCE",
     "assess_source",
     "has_current_revision",
+    "has_mounts",
     "is_already_applied",
     "listed",
     "reads_at_start",

@@ -27,6 +27,7 @@ Versions are those of the driver's provider: an opaque text for each object.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -131,7 +132,13 @@ class ClassMounts(NamedTuple):
     is_known: bool = False
     #: Whether an update showed them, and not the mount of a new pod.
     by_update: bool = False
+    #: Sorted by name.
     pods: tuple[MountedPod, ...] = ()
+
+    def of_pod(self, name: str) -> MountedPod | None:
+        """Return what a pod has mounted; None: that is not reported."""
+        at = bisect_left(self.pods, name, key=_pod)
+        return self.pods[at] if at < len(self.pods) and self.pods[at].pod == name else None
 
 
 # -- one status ------------------------------------------------------------------------------------

@@ -34,10 +34,12 @@ from hotmap.core.decide.evidence import (
     pod_starts,
 )
 from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot, content_of
+from hotmap.core.decide.source_rules import has_mounts, started_with
 from hotmap.core.duration import format_age
 from hotmap.core.model.config_volumes import VolumeDigest
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ContainerState, ContainerStatus, ObjectKey, Pod
+from hotmap.core.model.provider_class import ClassMounts
 from hotmap.core.model.references import UseKind
 from hotmap.core.model.state import Window
 from hotmap.core.patch.nudge import Target, nudge_time, read_target
@@ -83,6 +85,15 @@ _TEMPLATE_LABEL = "controller-revision-hash"
 _STARTING = ("ContainerCreating", "PodInitializing")
 
 
+class DesiredClass(NamedTuple):
+    """A SecretProviderClass that the pods of a consumer mount."""
+
+    source: ObjectKey
+    mounts: ClassMounts
+    #: Whether the application re-reads its files.
+    is_reread: bool
+
+
 class DesiredContent(NamedTuple):
     """The content that the pods of one consumer should have.
 
@@ -122,6 +133,8 @@ class DesiredContent(NamedTuple):
     #: Whether the application re-reads files, and within how many seconds; 0: that is not said.
     rereads: bool = False
     rereads_within: float = 0.0
+    #: The SecretProviderClasses that pods mount.
+    classes: tuple[DesiredClass, ...] = ()
 
 
 class ObservedPod(NamedTuple):
@@ -178,14 +191,17 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
     """Describe the content that the pods of a consumer should have now."""
     # Pods may or may not have the content of a required source that was deleted, or of one that
     # cannot be read.
-    known = [item for item in snapshot.sources if item.exists or item.required or item.unreadable]
+    # What pods have mounted of a class is reported for each of them, and no time says more.
+    classes = [item for item in snapshot.sources if has_mounts(item)]
+    sources = [item for item in snapshot.sources if item not in classes]
+    known = [item for item in sources if item.exists or item.required or item.unreadable]
     return DesiredContent(
         revision=snapshot.content,
         template=snapshot.revision,
         target=snapshot.target,
         start_changed=_last_change([source for source in known if source.frozen]),
         files_changed=_last_change([source for source in known if source.live]),
-        has_files=any(source.live for source in snapshot.sources),
+        has_files=any(source.live for source in sources),
         files_read_at_start=snapshot.live_needs_rollout,
         estimated=any(source.estimated for source in known),
         edited=any(source.edited for source in known),
@@ -196,7 +212,13 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         require_ready=snapshot.policy.require_ready,
         rereads=snapshot.policy.rereads,
         rereads_within=snapshot.policy.rereads_within,
+        classes=tuple(_desired_class(item) for item in classes),
     )
+
+
+def _desired_class(source: SourceSnapshot) -> DesiredClass:
+    assert source.mounts is not None, "of a class"
+    return DesiredClass(source.source, source.mounts, is_reread=not source.frozen)
 
 
 def _proven_since(snapshot: Snapshot) -> float:
@@ -420,7 +442,23 @@ class _PodAssessment:
                 self._agent is None and not files.reached and all(stage.reached for stage in loaded)
             )
             loaded.append(self._reloaded(files, pod.mounted_at))
+        loaded += [self._mounted(wanted, pod.start) for wanted in desired.classes]
         return PodProof(pod, files if desired.has_files else None, weakest(loaded), files_pending)
+
+    def _mounted(self, wanted: DesiredClass, start: PodStart) -> Stage:
+        """Judge what the CSI driver has reported of a pod; the store may have newer versions."""
+        mounted, name = wanted.mounts.of_pod(start.name), wanted.source
+        if mounted is None:
+            return Stage(Confidence.UNKNOWN, f"no CSI driver reports what it mounts of {name}")
+        if not wanted.mounts.is_known:
+            return Stage(Confidence.UNKNOWN, f"pods have mounted different versions of {name}")
+        if not mounted.current:
+            return Stage(Confidence.UNKNOWN, f"it has mounted other versions of {name}")
+        if started_with(start, mounted):
+            return Stage(Confidence.INFERRED, f"started with the newest versions seen of {name}")
+        if wanted.is_reread:
+            return self._reread_by(mounted.updated_at)
+        return Stage(Confidence.UNKNOWN, f"files of {name} were updated after it had started")
 
     def _not_serving(self) -> Stage:
         """Return why a pod proves nothing; the state of its agent precedes its readiness."""
@@ -470,9 +508,11 @@ class _PodAssessment:
 
     def _reread(self, files: Stage) -> Stage:
         """Judge files that an application re-reads without telling anybody."""
-        if not files.reached:
-            return files
-        seconds, delivered = self._desired.rereads_within, self._delivered_at()
+        return self._reread_by(self._delivered_at()) if files.reached else files
+
+    def _reread_by(self, delivered: float | None) -> Stage:
+        """Judge files that were updated by some time, POSIX seconds; None: unknown."""
+        seconds = self._desired.rereads_within
         if not self._desired.rereads:
             why = "its files are updated; nothing is known to re-read them"
             return Stage(Confidence.INFERRED, why, PodState.DELIVERED)
