@@ -21,7 +21,6 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "Resources that are not served here: bindings, component statuses, mutating policies.": {
         "output": ("get componentstatuses -o name",),
         "discovery": (
-            "api-versions",
             "api-resources --api-group= -o name --sort-by=name",
             "api-resources --api-group=admissionregistration.k8s.io -o name",
             "api-resources --namespaced=false --api-group= -o name",

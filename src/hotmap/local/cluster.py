@@ -27,6 +27,7 @@ from hotmap.local.apiserver.custom_resources import CustomResources
 from hotmap.local.apiserver.kinds import built_in_scheme
 from hotmap.local.apiserver.plugins import AdmissionChain
 from hotmap.local.apiserver.plugins.admission_policies import AdmissionPolicies
+from hotmap.local.apiserver.plugins.certificate_requests import CertificateRequestPlugin
 from hotmap.local.apiserver.plugins.escalation import EscalationPlugin
 from hotmap.local.apiserver.plugins.limitranger import LimitRangePlugin
 from hotmap.local.apiserver.plugins.priority import PriorityPlugin
@@ -223,6 +224,7 @@ class LocalCluster(Lifecycle):
                 PriorityPlugin(registry.store, registry.reader),
                 LimitRangePlugin(registry.store, registry.reader),
                 EscalationPlugin(authorizer),
+                CertificateRequestPlugin(),
                 policies,
                 # Last, so that it counts what is written (apiserver: recommended order).
                 ResourceQuotaPlugin(registry.store, registry.reader),

@@ -156,7 +156,20 @@ def _matches(expression: JsonObject, spec: JsonObject) -> bool:
                 case "DoesNotExist":
                     return not name
             return bool(name)
+        case "CrossNamespacePodAffinity":
+            return _reaches_other_namespaces(spec.get("affinity") or {})
     return False
+
+
+def _reaches_other_namespaces(affinity: JsonObject) -> bool:
+    """Return whether a term of pods' (anti-)affinity names namespaces or selects them."""
+    terms: list[JsonObject] = []
+    for field in ("podAffinity", "podAntiAffinity"):
+        part = affinity.get(field) or {}
+        terms += part.get("requiredDuringSchedulingIgnoredDuringExecution") or ()
+        weighted = part.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
+        terms += [term.get("podAffinityTerm") or {} for term in weighted]
+    return any(term.get("namespaces") or "namespaceSelector" in term for term in terms)
 
 
 def missing_requests(hard: JsonObject, spec: JsonObject) -> str:

@@ -124,6 +124,15 @@ STORED = (
         )
         for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     ),
+    # Without the objects that upstream makes for the groups that it serves itself.
+    Kind(
+        "apiregistration.k8s.io",
+        ("v1",),
+        Names("apiservices", "APIService", (), _EXTENSIONS),
+        False,
+        (STATUS,),
+        StoredStrategy(),
+    ),
     _stored(
         _ADMISSION,
         Names("validatingadmissionpolicies", "ValidatingAdmissionPolicy", categories=_EXTENSIONS),

@@ -1,0 +1,52 @@
+"""Which pods a quota with scopes counts (pkg/quota/v1/evaluator/core/pods.go)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from hotmap.local.apiserver.kinds.core.pod import PODS
+from hotmap.local.quota import is_in_scope
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def affinity(**term: Any) -> dict[str, Any]:
+    return {"podAntiAffinity": {_REQUIRED: [{"topologyKey": "zone", **term}]}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "counted"),
+    [
+        ({}, False),
+        ({"affinity": affinity()}, False),
+        ({"affinity": affinity(namespaces=["a"])}, True),
+        ({"affinity": affinity(namespaceSelector={})}, True),
+        (
+            {
+                "affinity": {
+                    "podAffinity": {
+                        _PREFERRED: [{"weight": 1, "podAffinityTerm": {"namespaces": ["a"]}}]
+                    }
+                }
+            },
+            True,
+        ),
+    ],
+)
+def test_quota_of_cross_namespace_affinity_counts_such_pods(
+    spec: dict[str, Any], counted: bool
+) -> None:
+    for scopes in (
+        {"scopes": ["CrossNamespacePodAffinity"]},
+        {
+            "scopeSelector": {
+                "matchExpressions": [
+                    {"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}
+                ]
+            }
+        },
+    ):
+        assert is_in_scope({"spec": scopes}, PODS, {"spec": spec}) is counted
