@@ -45,6 +45,15 @@ def test_raw_alert_is_one_line() -> None:
     assert format_alerts(AlertSink.RAW, [ALERT], info="one") == (PLAIN.encode(), "text/plain")
 
 
+def test_type_of_each_kind_of_source_is_reloaders() -> None:
+    """As in the names of its variables."""
+    sources = tuple(
+        ObjectKey(kind, "shop", "a") for kind in ("ConfigMap", "Secret", "SecretProviderClass")
+    )
+    text = format_alerts(AlertSink.RAW, [ALERT._replace(sources=sources)]).body.decode()
+    assert "a of type CONFIGMAP and a of type SECRET and a of type SECRETPROVIDERCLASS in" in text
+
+
 def test_slack_alert_is_one_attachment() -> None:
     """As Reloader sends it, with a text for notifications."""
     assert document(AlertSink.SLACK, ALERT) == {
