@@ -237,19 +237,18 @@ class World:
         ended: str = "",
         **fields: Any,
     ) -> Object:
-        """Create a Job that reads LEVEL of app unless told otherwise, as an API server labels it.
+        """Create a Job that reads LEVEL of app unless told otherwise.
 
         `owner` is the kind and name of its controller, `ended` Complete or Failed.
         """
-        labels = {"app": name, "batch.kubernetes.io/job-name": name}
-        template = {"metadata": {"labels": labels}, "spec": _once(spec)}
+        template = {"metadata": {"labels": {"app": name}}, "spec": _once(spec)}
         body = {
             "metadata": {
                 "name": name,
                 "annotations": dict(annotations),
                 "ownerReferences": [_owner(*owner)] if owner else [],
             },
-            "spec": {"selector": {"matchLabels": labels}, "template": template, **fields},
+            "spec": {"template": template, **fields},  # the API server adds selector and labels
         }
         made = await self.registry.create("jobs", NAMESPACE, body, manager="kubectl")
         if not ended:
