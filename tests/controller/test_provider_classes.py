@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping
+from functools import partial
 from typing import Any
 
 import pytest
 from tests.controller.test_pod_checks import SOON, status, wait_for_state
 from tests.controller.world import FOLLOW, REREADS, SETTLE, World, env
-from tests.support.provider_classes import Driver, class_volume, playing_driver
+from tests.support.provider_classes import (
+    CLASSES,
+    STATUSES,
+    Driver,
+    class_volume,
+    playing_driver,
+)
 
 from hotmap.controller.run import Controller
 from hotmap.core.policy.policy import Defaults
@@ -406,6 +413,63 @@ async def test_env_vars(world: World, driver: Driver, kind: str) -> None:
         assert await variables() == [{"name": VARIABLE, "value": digest("2")}]
 
 
+ROLLOUTS = {
+    "metadata": {"name": "rollouts.argoproj.io"},
+    "spec": {
+        "group": "argoproj.io",
+        "scope": "Namespaced",
+        "names": {"kind": "Rollout", "plural": "rollouts"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+async def test_argo_rollout_gets_the_variable(world: World, driver: Driver) -> None:
+    """Beside its other variables, which stay, and the value changes in its place."""
+    await world.registry.create("customresourcedefinitions", None, ROLLOUTS, manager="t")
+    await set_up(world, driver)
+    kept = {"name": "A", "value": "1"}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": class_volume()}
+    template["spec"]["containers"][0]["env"] = [kept]
+    body = {
+        "metadata": {"name": "canary", "annotations": AUTO},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template, "replicas": 0},
+    }
+    await driver.until("rollouts.argoproj.io", served=True)
+    await world.registry.create("rollouts.argoproj.io", "default", body, manager="kubectl")
+
+    async def variables(version: str) -> bool:
+        obj = await world.registry.get("rollouts.argoproj.io", "default", "canary")
+        env = obj["spec"]["template"]["spec"]["containers"][0]["env"]
+        return bool(env == [kept, {"name": VARIABLE, "value": digest(version)}])
+
+    async with controller(world, Writing.ENV_VARS) as running:
+        await known(running, world)
+
+        async def is_tracked() -> bool:
+            return any(one.name == "canary" for one in running.index.consumers["Rollout"])
+
+        await world.until(is_tracked, "the Rollout is known")
+        await settled(world, running)
+        for version in ("2", "3"):
+            await driver.update("web-1", password=version)
+            await world.until(partial(variables, version), "the variable is written")
+
+
 async def test_workload_without_pods_is_marked(world: World, driver: Driver) -> None:
     """By a rotation that pods of other workloads show; a new pod of those is none."""
     await set_up(world, driver, annotations=AUTO)
@@ -505,16 +569,43 @@ async def test_kinds_that_come_and_go(world: World) -> None:
 
 async def test_statuses_that_may_not_be_read(world: World, driver: Driver) -> None:
     """Nothing is known then, and nothing else is harmed."""
-    world.registry.withheld.add("secretproviderclasspodstatuses")
+    world.registry.withheld.add(STATUSES)
     await set_up(world, driver)
     await world.config_map(LEVEL="info")
-    await world.workload("api", annotations=FOLLOW)
+    await world.workload("api")
     async with controller(world) as running:
+        await known(running, world)
+        assert not len(running.index.provider_classes.statuses)
         await driver.update("web-1", password="2")
         await world.edit(LEVEL="debug")
         await world.rollout("api")
-        assert running is not None
+        await settled(world, running)
         assert await world.revision() == ""
+        assert await world.messages("InvalidAnnotation") == []
+
+
+async def test_classes_that_may_not_be_read(world: World, driver: Driver) -> None:
+    """The statuses are sufficient, but for annotations of the class."""
+    world.registry.withheld.add(CLASSES)
+    await set_up(world, driver)
+    async with controller(world) as running:
+        await known(running, world)
+        assert not len(running.index.provider_classes.classes)
+        await driver.update("web-1", password="2")
+        first = await world.rollout()
+        await driver.update("web-2", password="2")
+        await settled(world, running)
+        assert await world.revision() == first
+
+
+async def test_namespaced_mode(world: World, driver: Driver) -> None:
+    """Each served namespace has watches of its own."""
+    world.registry.withheld |= {CLASSES, STATUSES}
+    await set_up(world, driver)
+    async with controller(world, watch_namespaces=("default", "hotmap")) as running:
+        await known(running, world)
+        await driver.update("web-1", password="2")
+        await world.rollout()
 
 
 async def test_unreadable_status_costs_only_itself(world: World, driver: Driver) -> None:

@@ -16,7 +16,7 @@ from hotmap.core.errors import NotFound
 from hotmap.local.apiserver.custom_resources import CustomResources
 from hotmap.local.apiserver.registry import Registry
 
-__all__ = ["CLASSES", "DRIVER", "STATUSES", "Driver", "class_volume", "playing_driver"]
+__all__ = ["CLASSES", "DRIVER", "GROUP", "STATUSES", "Driver", "class_volume", "playing_driver"]
 
 Object = dict[str, Any]
 
@@ -97,7 +97,7 @@ class Driver:
         for definition in _DEFINITIONS:
             await self._registry.create("customresourcedefinitions", None, definition, manager="t")
         for plural in (CLASSES, STATUSES):
-            await self._until(plural, served=True)
+            await self.until(f"{plural}.{GROUP}", served=True)
 
     async def remove(self) -> None:
         """Remove both kinds with their objects."""
@@ -105,18 +105,19 @@ class Driver:
             name = definition["metadata"]["name"]
             await self._registry.delete("customresourcedefinitions", None, name)
         for plural in (CLASSES, STATUSES):
-            await self._until(plural, served=False)
+            await self.until(f"{plural}.{GROUP}", served=False)
 
-    async def _until(self, plural: str, *, served: bool) -> None:
+    async def until(self, resource: str, *, served: bool) -> None:
+        """Wait until a resource is served, or is no more."""
         for _ in range(1000):
-            if await self._is_served(plural) is served:
+            if await self._is_served(resource) is served:
                 return
             await asyncio.sleep(0.01)
-        raise AssertionError(f"{plural} served is not {served}")
+        raise AssertionError(f"{resource} served is not {served}")
 
-    async def _is_served(self, plural: str) -> bool:
+    async def _is_served(self, resource: str) -> bool:
         try:
-            await self._registry.list(f"{plural}.{GROUP}", None)
+            await self._registry.list(resource, None)
         except (KeyError, NotFound):
             return False
         return True

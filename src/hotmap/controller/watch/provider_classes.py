@@ -7,7 +7,7 @@ records see a class as they see any other source.
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterable
+from collections.abc import Container
 
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.objects import ObjectKey, ProviderClass
@@ -42,9 +42,11 @@ class ProviderClasses:
         self._dialect = dialect
         self._keys: tuple[FingerprintKey, ...] = ()
         self._contents: dict[ObjectKey, ClassContent] = {}
+        #: The statuses of each class; there may be one for each of thousands of pods.
+        self._mounts: dict[ObjectKey, dict[ObjectKey, MountedVersions]] = {}
         #: What was described of a class since the last change of one of its statuses.
         self._described: dict[ObjectKey, ClassMounts] = {}
-        self.statuses: Store[MountedVersions] = Store({"class": _class_of}, parts=parts)
+        self.statuses: Store[MountedVersions] = Store(parts=parts)
         self.classes: Store[ClassObject] = Store(parts=parts)
         #: The namespaces whose statuses, and whose classes, were listed; None: all.
         self._listed_statuses: set[str | None] = set()
@@ -73,18 +75,15 @@ class ProviderClasses:
         described = self._described.get(key)
         if described is None:
             content = self._contents.get(key, ClassContent())
-            described = self._described[key] = describe_mounts(content, self._mounts(key))
+            mounts = self._mounts.get(key, {}).values()
+            described = self._described[key] = describe_mounts(content, mounts)
         return described
-
-    def _mounts(self, key: ObjectKey) -> list[MountedVersions]:
-        return self.statuses.by_index("class", key)
 
     def _statuses_listed(self, namespace: str | None) -> None:
         self._listed_statuses.add(namespace)
-        keys = {*self.classes.keys(), *(mount.provider_class for mount in self.statuses.values())}
-        for key in keys:
+        for key in {*self.classes, *self._mounts}:
             if namespace in (None, key.namespace) and key not in self._contents:
-                self._contents[key] = first_content(self._mounts(key))
+                self._contents[key] = first_content(self._mounts.get(key, {}).values())
                 self._publish(key)
         self._sources.retain(self._sources.keys(), resource_version="", namespace=namespace)
 
@@ -97,12 +96,16 @@ class ProviderClasses:
     def _status_changed(
         self, key: ObjectKey, old: MountedVersions | None, new: MountedVersions | None
     ) -> None:
-        if old is not None and new is not None and old.provider_class != new.provider_class:
+        if old is not None and (new is None or old.provider_class != new.provider_class):
+            mounts = self._mounts[old.provider_class]
+            del mounts[key]
+            if not mounts:
+                del self._mounts[old.provider_class]
             self._mounts_changed(old.provider_class, old, None)
             old = None
-        changed = new or old
-        if changed is not None:
-            self._mounts_changed(changed.provider_class, old, new)
+        if new is not None:
+            self._mounts.setdefault(new.provider_class, {})[key] = new
+            self._mounts_changed(new.provider_class, old, new)
 
     def _mounts_changed(
         self, key: ObjectKey, old: MountedVersions | None, new: MountedVersions | None
@@ -110,7 +113,7 @@ class ProviderClasses:
         self._described.pop(key, None)
         if not _has(self._listed_statuses, key.namespace):
             return
-        mounts, known = self._mounts(key), self._contents.get(key)
+        mounts, known = self._mounts.get(key, {}).values(), self._contents.get(key)
         content = first_content(mounts) if known is None else next_content(known, old, new, mounts)
         self._contents[key] = content
         if content != known or not mounts:
@@ -125,7 +128,7 @@ class ProviderClasses:
         """Store the source of a class, or drop it."""
         if not self._keys or not _has(self._listed_statuses, key.namespace):
             return
-        found, is_mounted = self.classes.get(key), bool(self._mounts(key))
+        found, is_mounted = self.classes.get(key), key in self._mounts
         if found is None and not is_mounted:
             self._contents.pop(key, None)
             self._described.pop(key, None)
@@ -138,7 +141,3 @@ class ProviderClasses:
 
 def _has(listed: Container[str | None], namespace: str) -> bool:
     return None in listed or namespace in listed
-
-
-def _class_of(mounted: MountedVersions) -> Iterable[Hashable]:
-    return (mounted.provider_class,)
