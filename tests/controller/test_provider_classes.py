@@ -533,6 +533,27 @@ async def test_missing_flag_is_reported_once(world: World, driver: Driver) -> No
     assert await world.revision() == ""
 
 
+async def test_enabling_it_later_rolls_nothing(world: World, driver: Driver) -> None:
+    """Pods whose files were updated long ago are no change, also of a workload with a record."""
+    spec = class_volume()
+    spec["containers"][0]["env"] = env("LEVEL")["containers"][0]["env"]
+    await world.config_map(LEVEL="info")
+    await driver.provider_class()
+    await world.workload(spec=spec)
+    await world.pod("web-1")
+    await driver.mount("web-1", password="1")
+    async with controller(world, enabled=False) as running:
+        await known(running, world)
+    await driver.update("web-1", password="2")
+    await world.merge("Deployment", "web", {"spec": {"minReadySeconds": 1}})
+    await world.rolled_out()
+    async with controller(world) as running:
+        await known(running, world)
+        assert await world.revision() == ""
+        await driver.update("web-1", password="3")
+        await world.rollout()
+
+
 async def test_kinds_that_come_and_go(world: World) -> None:
     """The driver may be installed later, and removed; neither rolls anything."""
     await world.workload(spec=class_volume())

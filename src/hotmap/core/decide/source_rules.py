@@ -114,8 +114,10 @@ def _assess_new_use(
     """Rule 8: the record has the consumer, but not this source or not this use of it.
 
     If the generation is unchanged, the source was not visible or not followed before: adopt, as in
-    rule 1.
+    rule 1. A class may have been rotated long before it was followed.
     """
+    if has_mounts(current):
+        return _assess_unknown(consumer, current, facts)
     if consumer.generation == record.generation or not reads_at_start(current, facts):
         return _assess_unknown(consumer, current, facts)
     if not current.exists or not facts.reload_on_create:
@@ -124,8 +126,6 @@ def _assess_new_use(
         return Verdict.WAIT, "is used now, while a rollout is in progress"
     if facts.starts is None:
         return Verdict.CHECK_PODS, "is used now: checking when its pods started"
-    if has_mounts(current):
-        return _assess_mounts(current, facts, "is used now")
     after_template = current.source in facts.before_template
     if after_template and all_created_since(facts.starts, facts.template_at):
         return Verdict.ADOPT, "is used now: now tracking"
