@@ -461,7 +461,7 @@ async def test_argo_rollout_gets_the_variable(world: World, driver: Driver) -> N
         await known(running, world)
 
         async def is_tracked() -> bool:
-            return any(one.name == "canary" for one in running.index.consumers["Rollout"])
+            return any(key.name == "canary" for key in running.index.consumers["Rollout"])
 
         await world.until(is_tracked, "the Rollout is known")
         await settled(world, running)
