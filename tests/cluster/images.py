@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.cluster import machine, packages
 from tests.cluster.errors import TestBedError
+from tools.image.available_pins import use_available_pins
 from tools.image.bytecode import machine_architecture
 from tools.image.content import AGENT, CONTROLLER, SOURCE, agent_image, controller_image
 from tools.image.errors import ImageError
@@ -99,6 +100,8 @@ def tar(name: str) -> Path:
     for older in folder.glob(f"{name}-{12 * '[0-9a-f]'}.tar*"):
         older.unlink(missing_ok=True)
     try:
+        if name in (CONTROLLER, AGENT) and (notice := use_available_pins()):
+            print(notice, flush=True)
         write_archive(path, aliases(name), [MAKERS[name]()])
     except ImageError as error:
         raise TestBedError(f"image {name}: {error}") from error

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tools.image import content, pins
+from tools.image import available_pins, content, pins
 from tools.image.errors import ImageError
 from tools.release.sbom import runtime_distributions
 
@@ -66,3 +66,38 @@ def test_invalid_line_of_pins_is_named(tmp_path: Path) -> None:
     path.write_text("snapshot 1\n")
     with pytest.raises(ImageError, match="no package for amd64"):
         pins.read_debian_pins("amd64", path)
+
+
+def test_tests_use_what_debian_has_where_a_pinned_package_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for all processes; a release is still made of the pins or not at all."""
+    present = [
+        package._replace(version="9", digest=64 * "9")
+        for architecture in pins.ARCHITECTURES
+        for package in pins.read_debian_pins(architecture).values()
+    ]
+    asked: list[str] = []
+
+    def download(package: pins.DebianPackage) -> None:
+        if package.version != "9":
+            raise ImageError(f"no archive has {package.name} {package.version}\n  reasons")
+
+    def present_packages(architecture: str, _folder: Path) -> list[pins.DebianPackage]:
+        asked.append(architecture)
+        return [package for package in present if package.architecture == architecture]
+
+    monkeypatch.setattr(available_pins, "unpacked_package", download)
+    monkeypatch.setattr(available_pins, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr("tools.image.refresh.present_packages", present_packages)
+    monkeypatch.setenv(pins.PINS_VARIABLE, "")
+    notice = available_pins.use_available_pins()
+    assert notice.startswith("no archive has ")
+    assert "\n" not in notice
+    assert {found.version for found in pins.read_debian_pins("arm64").values()} == {"9"}
+    monkeypatch.setenv(pins.PINS_VARIABLE, "")
+    assert available_pins.use_available_pins() == notice
+    assert asked == [*pins.ARCHITECTURES]
+    monkeypatch.setattr(available_pins, "unpacked_package", lambda package: None)
+    monkeypatch.setenv(pins.PINS_VARIABLE, "")
+    assert available_pins.use_available_pins() == ""

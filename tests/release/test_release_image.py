@@ -17,6 +17,7 @@ import pytest
 from tests.support.requires import requires
 from tools.image import downloads
 from tools.image.__main__ import WrittenImage, write_images
+from tools.image.available_pins import use_available_pins
 from tools.image.bytecode import machine_architecture
 from tools.image.errors import ImageError
 from tools.image.pins import ARCHITECTURES, DebianPackage
@@ -45,6 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def written(folder: Path) -> dict[tuple[str, str], WrittenImage]:
     """The images by name and architecture; "" is the archive with all."""
     try:
+        use_available_pins()
         images = write_images(folder, "7")
     except ImageError as error:
         requires("debian-packages", available=False, reason=str(error))

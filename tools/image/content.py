@@ -21,7 +21,7 @@ from tools.image.bytecode import compile_sources
 from tools.image.downloads import unpacked_package, unpacked_wheels
 from tools.image.layer import Layer, walk
 from tools.image.oci import Image, PackedLayer, gzipped
-from tools.image.pins import DEBIAN_PINS, WHEEL_PINS, DebianPackage, read_debian_pins
+from tools.image.pins import WHEEL_PINS, DebianPackage, debian_pins, read_debian_pins
 
 from hotmap.__main__ import DROP_INS
 from hotmap.agent import build as agent
@@ -141,7 +141,8 @@ def _settings(labels: Mapping[str, str]) -> dict[str, object]:
 def _layer(name: str, architecture: str, make: Callable[[str], Layer]) -> PackedLayer:
     """Return a layer, compressed; one that was made of the same before is in the cache."""
     recipe = hashlib.sha256(f"{name} {architecture}".encode())
-    inputs = [DEBIAN_PINS, WHEEL_PINS, *sorted(Path(__file__).parent.glob("*.py"))]
+    recipe.update(debian_pins().read_bytes())
+    inputs = [WHEEL_PINS, *sorted(Path(__file__).parent.glob("*.py"))]
     if name in ("controller", "agent"):
         inputs += _source_files()
     for path in inputs:

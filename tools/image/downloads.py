@@ -98,14 +98,13 @@ def pip_download(architecture: str, folder: Path, *arguments: str) -> None:
 
 def archives() -> list[str]:
     """List the addresses of the Debian archives that this machine uses."""
-    form = "$(REPO_URI) $(LABEL)"
-    found = _run(["apt-get", "indextargets", "--format", form, "Created-By: Packages"])
-    addresses = [
+    found = _run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"])
+    return [
         address
-        for address, _, label in (line.partition(" ") for line in found.splitlines())
-        if label in ("Debian", "Debian-Security")
+        for address in dict.fromkeys(found.split())
+        # By the address: labels are known only where package lists were downloaded.
+        if address.rstrip("/").rpartition("/")[2] in ("debian", "debian-security")
     ]
-    return list(dict.fromkeys(addresses))
 
 
 def _download(package: DebianPackage, target: Path) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -14,8 +15,10 @@ from tools.image.errors import ImageError
 __all__ = [
     "ARCHITECTURES",
     "DEBIAN_PINS",
+    "PINS_VARIABLE",
     "WHEEL_PINS",
     "DebianPackage",
+    "debian_pins",
     "read_debian_pins",
     "read_snapshot",
     "read_wheel_pins",
@@ -24,6 +27,8 @@ __all__ = [
 
 FOLDER = Path(__file__).parent
 DEBIAN_PINS = FOLDER / "debian.txt"
+#: Names another file of Debian packages, for tests after Debian has replaced one of these.
+PINS_VARIABLE = "HOTMAP_DEBIAN_PINS"
 WHEEL_PINS = FOLDER / "wheels.txt"
 
 #: As images and Debian name them.
@@ -48,12 +53,18 @@ class DebianPackage(NamedTuple):
     path: str
 
 
-def read_debian_pins(architecture: str, path: Path = DEBIAN_PINS) -> dict[str, DebianPackage]:
+def debian_pins() -> Path:
+    """Return the file of Debian packages that is used."""
+    return Path(os.environ.get(PINS_VARIABLE) or DEBIAN_PINS)
+
+
+def read_debian_pins(architecture: str, path: Path | None = None) -> dict[str, DebianPackage]:
     """Return the packages of an architecture by name.
 
     Raises:
         ImageError: the file does not have one, or has a line of another form.
     """
+    path = path or debian_pins()
     found = {}
     for line in _lines(path):
         words = line.split()
@@ -69,9 +80,10 @@ def read_debian_pins(architecture: str, path: Path = DEBIAN_PINS) -> dict[str, D
     return found
 
 
-def read_snapshot(path: Path = DEBIAN_PINS) -> str:
+def read_snapshot(path: Path | None = None) -> str:
     """Return the time of the pins as snapshot.debian.org has it, such as 20261122T120000Z."""
-    return next(line.split()[1] for line in _lines(path) if line.startswith("snapshot "))
+    lines = _lines(path or debian_pins())
+    return next(line.split()[1] for line in lines if line.startswith("snapshot "))
 
 
 def write_debian_pins(packages: list[DebianPackage], snapshot: str) -> str:
