@@ -177,6 +177,30 @@ def test_tls_certificate_is_verified(tmp_path: Path) -> None:
         assert len(endpoint.calls) == 1
 
 
+def test_endpoint_with_an_expired_certificate_is_called_after_its_renewal(tmp_path: Path) -> None:
+    """The change is kept meanwhile, and the message says what is wrong."""
+    authority, ca = Authority("an authority"), tmp_path / "ca.pem"
+    ca.write_bytes(authority.pem)
+    pem = tmp_path / "server.pem"
+
+    def write(*, expired: bool) -> Path:
+        pair = authority.issue("localhost", address="127.0.0.1", expired=expired)
+        pem.write_bytes(pair.certificate + pair.key)
+        return pem
+
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(write(expired=True))
+    volume = Volume(tmp_path / "volume", text="one")
+    with webhook(tls=tls) as endpoint:
+        flags = ("--dir", volume, "--url", endpoint.url, "--ca", ca)
+        with agent(tmp_path / "agent", *flags) as running:
+            assert "certificate has expired" in running.reaches("failing")["message"]
+            assert endpoint.calls == []
+            tls.load_cert_chain(write(expired=False))
+            running.reaches("loaded")
+        assert len(endpoint.calls) == 1
+
+
 def test_client_certificate_is_sent(tmp_path: Path) -> None:
     """Mutual TLS: without the certificate the call fails, with it it succeeds."""
     authority = Authority("an authority")

@@ -32,14 +32,14 @@ class Authority:
         )
         self.pem = _pem(builder.sign(self._key, hashes.SHA256()))
 
-    def issue(self, name: str, *, address: str | None = None) -> Pair:
+    def issue(self, name: str, *, address: str | None = None, expired: bool = False) -> Pair:
         """Make a certificate for a DNS name, and for an IP address if one is given."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         names: list[x509.GeneralName] = [x509.DNSName(name)]
         if address:
             names.append(x509.IPAddress(ipaddress.ip_address(address)))
-        builder = self._builder(subject, key).add_extension(
+        builder = self._builder(subject, key, expired=expired).add_extension(
             x509.SubjectAlternativeName(names), critical=False
         )
         private = key.private_bytes(
@@ -59,9 +59,9 @@ class Authority:
         return context
 
     def _builder(
-        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey
+        self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, expired: bool = False
     ) -> x509.CertificateBuilder:
-        now = datetime.datetime.now(datetime.UTC)
+        now = datetime.datetime.now(datetime.UTC) - datetime.timedelta(hours=2 * expired)
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
