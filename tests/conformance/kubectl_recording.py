@@ -41,6 +41,7 @@ _MASKS = (
     (re.compile(r"ADDRESS:\d+"), "ADDRESS:PORT"),
     (re.compile(r'("?resourceVersion"?: ?)"\d+"'), r'\1"N"'),
     (re.compile(r"resourceVersion:\d+"), "resourceVersion:N"),
+    (re.compile(r'(resourceVersion\\":\\")\d+'), r"\1N"),
     (re.compile(r"/tmp/\S+?/(LIVE|MERGED)-\d+"), r"\1"),
     (re.compile(r"\b(LIVE|MERGED)-\d+"), r"\1"),
     (re.compile(r"[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+\] "), ""),
@@ -68,9 +69,12 @@ def masked(text: str, namespace: str) -> str:
     for pattern, instead in _MASKS:
         text = pattern.sub(instead, text)
     # Upstream finds what is wrong with a custom resource in the order of a Go map.
-    text = re.sub(r"(^\* .*\n?)+", lambda found: "".join(sorted(found[0].splitlines(True))), text,
-                  flags=re.MULTILINE)  # fmt: skip
+    text = re.sub(r"^\* .*(\n\* .*)*", _sorted_lines, text, flags=re.MULTILINE)
     return text.replace(namespace, "NS").strip("\n")
+
+
+def _sorted_lines(found: re.Match[str]) -> str:
+    return "\n".join(sorted(found[0].split("\n")))
 
 
 def write_files(kubectl: Kubectl) -> None:

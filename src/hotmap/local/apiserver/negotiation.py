@@ -6,6 +6,7 @@ apiserver/pkg/endpoints/handlers/negotiation).
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
@@ -32,6 +33,7 @@ DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLis
 
 _FORMS = f"{JSON}, {YAML}, {protobuf.MEDIA_TYPE}"
 _ROUTED = (JSON, YAML, protobuf.MEDIA_TYPE, "*/*")
+_META_VERSIONS = ("v1", "v1beta1")
 _TEXT_TAG = "tag:yaml.org,2002:str"
 
 _PATCH_KINDS: dict[str, PatchKind] = {
@@ -48,6 +50,9 @@ _NOT_IN_JSON = (":timestamp", ":value")
 
 
 _NO_KIND = "couldn't get version/kind; json parse error: "
+
+
+_TABS = re.compile(rb"(?:^|(?<=[:,{}\[\] ]))\t+", re.MULTILINE)
 
 
 class _Unreadable(Exception):
@@ -88,6 +93,19 @@ def wants_yaml(accept: str) -> bool:
         if _form(clause) is not None:
             return False
     return False
+
+
+def in_meta_version(body: bytes, accept: str) -> bytes:
+    """Give a Table or metadata alone the older version where a client asks for that."""
+    for clause in map(_parse, accept.split(",")):
+        form = _form(clause)
+        if form is not None:
+            if form in ("table", "metadata") and clause.parameters.get("v") == "v1beta1":
+                return body.replace(
+                    b'"apiVersion":"meta.k8s.io/v1"', b'"apiVersion":"meta.k8s.io/v1beta1"'
+                )
+            break
+    return body
 
 
 def as_yaml(body: bytes) -> bytes:
@@ -141,10 +159,10 @@ def _form(clause: _MediaRange) -> Form | None:
     match clause.parameters.get("as"):
         case None:
             return "json"
-        case "Table" if clause.parameters.get("v") == "v1":
+        case "Table" if clause.parameters.get("v") in _META_VERSIONS:
             return "table"
         case "PartialObjectMetadata" | "PartialObjectMetadataList" if (
-            clause.parameters.get("v") == "v1"
+            clause.parameters.get("v") in _META_VERSIONS
         ):
             return "metadata"
         case "APIGroupDiscoveryList" if clause.parameters.get("v") == "v2":
@@ -277,6 +295,9 @@ def _read_yaml(body: bytes) -> object:
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
     try:
+        if body.lstrip().startswith(b"{"):
+            # Go's parser takes tabs between the parts of what looks like JSON.
+            body = _TABS.sub(b" ", body)
         decoded = yaml.load(body, Loader)
     except (yaml.YAMLError, ValueError):
         raise _Unreadable(yaml_error(body)) from None

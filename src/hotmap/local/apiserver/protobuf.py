@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotmap.core.errors import BadRequest
-from hotmap.local.apiserver.api_types import DELETE_OPTIONS, Field, api_types, type_of_kind
+from hotmap.local.apiserver.api_types import (
+    DELETE_OPTIONS,
+    METADATA,
+    Field,
+    api_types,
+    type_of_kind,
+)
+from hotmap.local.apiserver.definition_protobuf import decode_definition_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,6 +50,8 @@ def decode_object(body: bytes) -> JsonObject:
         unknown = dict(_fields(body[len(MAGIC) :]))
         type_meta = dict(_fields(unknown.get(1, b"")))
         api_version, kind = (type_meta.get(n, b"").decode() for n in (1, 2))
+        if (api_version, kind) == ("apiextensions.k8s.io/v1", "CustomResourceDefinition"):
+            return _decode_definition(unknown.get(2, b""))
         name = DELETE_OPTIONS if kind == "DeleteOptions" else type_of_kind(api_version, kind)
         if name is None:
             raise BadRequest(
@@ -53,6 +62,19 @@ def decode_object(body: bytes) -> JsonObject:
     except (IndexError, ValueError, TypeError, AttributeError, OverflowError):
         raise BadRequest("error decoding the body of the request: invalid protobuf") from None
     return obj
+
+
+def _decode_definition(data: bytes) -> JsonObject:
+    """Decode a definition, without its status, which only the server writes."""
+    parts = dict(_fields(data))
+    metadata: JsonObject = {}
+    _decode_message(parts.get(1, b""), _numbers(METADATA), metadata)
+    return {
+        "kind": "CustomResourceDefinition",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "metadata": metadata,
+        "spec": decode_definition_spec(parts.get(2, b""), _fields),
+    }
 
 
 @cache

@@ -40,6 +40,7 @@ from hotmap.local.apiserver.negotiation import (
     JSON,
     YAML,
     as_yaml,
+    in_meta_version,
     negotiate_form,
     openapi_v2_form,
     wants_yaml,
@@ -432,6 +433,8 @@ async def _open_stream(request: web.BaseRequest, content_type: str) -> web.Strea
 
 def _complete(result: Answer, accept: str) -> web.Response:
     body, content_type = result.body, result.content_type
+    if "v1beta1" in accept:
+        body = in_meta_version(body, accept)
     if content_type == JSON and wants_yaml(accept):
         body, content_type = as_yaml(body), YAML
     return web.Response(body=body, status=result.status, headers={"Content-Type": content_type})
