@@ -24,4 +24,5 @@ def test_definition_in_protobuf_equals_that_in_json() -> None:
     # No structural schema may have it.
     del expected["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["dependencies"]
     assert decoded["spec"] == expected["spec"]
+    assert decoded["status"] == expected["status"]
     assert decoded["metadata"]["name"] == expected["metadata"]["name"]

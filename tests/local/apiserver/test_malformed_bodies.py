@@ -177,6 +177,26 @@ OBJECTS |= {
         "spec": {"defaultBackend": {"service": {"name": "s", "port": {"number": 80}}}},
     },
     "storageclasses": {"metadata": {"name": "x"}, "provisioner": "example.com/p"},
+    "validatingadmissionpolicies": {
+        "metadata": {"name": "x"},
+        "spec": {
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "operations": ["*"],
+                        "resources": ["pods"],
+                    }
+                ]
+            },
+            "validations": [{"expression": "true"}],
+        },
+    },
+    "validatingadmissionpolicybindings": {
+        "metadata": {"name": "x"},
+        "spec": {"policyName": "x", "validationActions": ["Deny"]},
+    },
 }
 for plural in ("replicasets", "statefulsets", "daemonsets"):
     OBJECTS[plural] = deployment("x")

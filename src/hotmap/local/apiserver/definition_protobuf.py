@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 
-# NAME NUMBER TYPE; a type is s(tring), b(ool), i(nteger), d(ouble), j(son), (b)y(tes) or a message,
-# with [] for a list and {} for a map before it. What ends in ! is written whatever it holds; what
-# ends in ? is a pointer, so that it is written whenever it was sent.
+# NAME NUMBER TYPE; a type is s(tring), b(ool), i(nteger), d(ouble), j(son), (b)y(tes), t(ime) or a
+# message, with [] for a list and {} for a map before it. What ends in ! is written whatever it
+# holds; what ends in ? is a pointer, so that it is written whenever it was sent.
 _MESSAGES = {
     "Spec": "group 1 s! names 3 Names! scope 4 s! versions 7 []Version! conversion 9 Conversion? "
     "preserveUnknownFields 10 b",
@@ -27,6 +27,10 @@ _MESSAGES = {
     "Version": "name 1 s! served 2 b! storage 3 b! deprecated 7 b deprecationWarning 8 s? "
     "schema 4 Validation? subresources 5 Subresources? additionalPrinterColumns 6 []Column "
     "selectableFields 9 []Selectable",
+    "Status": "conditions 1 []Condition acceptedNames 2 Names! storedVersions 3 []s "
+    "observedGeneration 4 i",
+    "Condition": "type 1 s! status 2 s! lastTransitionTime 3 t reason 4 s message 5 s "
+    "observedGeneration 6 i",
     "Column": "name 1 s! type 2 s! format 3 s description 4 s priority 5 i jsonPath 6 s!",
     "Selectable": "jsonPath 1 s!",
     "Validation": "openAPIV3Schema 1 Schema?",
@@ -70,22 +74,23 @@ def _parse(text: str) -> dict[int, _Field]:
 _TABLE = {name: _parse(text) for name, text in _MESSAGES.items()}
 
 
-def decode_definition_spec(
-    data: bytes, split: Callable[[bytes], Iterator[tuple[int, Any]]]
-) -> JsonObject:
-    """Decode the spec of a definition; `split` splits a message into numbers and values.
+class DefinitionDecoder:
+    """Decodes parts of a definition: its "Spec" and its "Status".
 
-    Raises:
-        ValueError: it is not well formed.
+    `split` splits a message into numbers and values, `read_time` writes a time as JSON does. What
+    is not well formed raises ValueError.
     """
-    return _Decoder(split).message("Spec", data)
 
-
-class _Decoder:
-    def __init__(self, split: Callable[[bytes], Iterator[tuple[int, Any]]]) -> None:
+    def __init__(
+        self,
+        split: Callable[[bytes], Iterator[tuple[int, Any]]],
+        read_time: Callable[[bytes], str | None],
+    ) -> None:
         self._split = split
+        self._read_time = read_time
 
     def message(self, name: str, data: bytes) -> JsonObject:
+        """Decode a message by its name."""
         obj: JsonObject = {}
         for number, value in self._split(data):
             field = _TABLE[name].get(number)
@@ -99,7 +104,7 @@ class _Decoder:
                 obj.setdefault(field.name, {})[entry.get(1, b"").decode()] = inner
             else:
                 decoded = self._value(field.kind, value)
-                if field.keeps_zero or decoded not in ("", 0, False):
+                if field.keeps_zero or decoded not in ("", 0, False, None):
                     obj[field.name] = decoded
         return obj
 
@@ -116,6 +121,8 @@ class _Decoder:
                 return int(number) if number.is_integer() else number
             case "j":
                 return msgspec.json.decode(dict(self._split(value)).get(1, b"null"))
+            case "t":
+                return self._read_time(value)
             case "y":
                 return base64.b64encode(value).decode()
             case "SchemaOrBool":

@@ -6,6 +6,8 @@ and the aggregated ones are served; kubectl asks for the latter and needs two re
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.group_version_kind import GroupVersionKind
@@ -92,12 +94,21 @@ def _resource_list(scheme: Scheme, group: str, version: str) -> JsonObject:
             "kind": kind.kind,
             "verbs": list(_CUSTOM_VERBS if kind.strategy.is_custom else kind.verbs),
         }
+        if kind.verbs != ("create",):
+            resource["storageVersionHash"] = _storage_version_hash(kind)
         resources.append(_with_aliases(resource, kind))
         resources.extend(_subresource(kind, part) for part in _subresources(kind))
     listed = {"groupVersion": f"{group}/{version}" if group else version, "resources": resources}
     # Upstream's list of the core group does not say what it is in.
     head = {"kind": "APIResourceList", **({"apiVersion": "v1"} if group else {})}
     return {**head, **listed}
+
+
+def _storage_version_hash(kind: Kind) -> str:
+    """Tell in which version objects are stored (discovery.StorageVersionHash)."""
+    version = kind.stored_version or kind.version
+    digest = hashlib.sha256(f"{kind.group}/{version}/{kind.kind}".encode()).digest()
+    return base64.b64encode(digest[:8]).decode()
 
 
 def _subresources(kind: Kind) -> list[Subresource]:

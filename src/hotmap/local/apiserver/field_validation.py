@@ -72,9 +72,25 @@ def _errors(
         field = fields.get(name)
         if field is not None:
             yield from _value_errors(value, field.type, f"{path}{name}")
-        elif not unknown_allowed and not name.startswith("$"):
+        elif unknown_allowed:
+            yield from _duplicates(value, f"{path}{name}")
+        elif not name.startswith("$"):
             # The directives of a strategic merge patch are no fields.
             yield f'unknown field "{path}{name}"'
+
+
+def _duplicates(value: Any, path: str) -> Iterator[str]:
+    """Find what comes twice in a value whose fields are not known."""
+    if isinstance(value, list) and not isinstance(value, _Pairs):
+        for index, element in enumerate(value):
+            yield from _duplicates(element, f"{path}[{index}]")
+        return
+    seen: set[str] = set()
+    for name, inner in _pairs(value):
+        if name in seen:
+            yield f'duplicate field "{path}.{name}"'
+        seen.add(name)
+        yield from _duplicates(inner, f"{path}.{name}")
 
 
 def _value_errors(value: Any, wanted: str, path: str) -> Iterator[str]:

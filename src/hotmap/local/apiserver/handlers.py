@@ -25,6 +25,7 @@ from hotmap.local.apiserver.negotiation import (
     decode_patch,
     is_json,
     negotiate_form,
+    not_convertible,
     unsupported_patch,
 )
 from hotmap.local.apiserver.options import (
@@ -214,6 +215,8 @@ def _review(
     kind, access = path.kind, request.access
     if kind.verbs != ("create",) or access is None:
         return None
+    if negotiate_form(request.accept) != "json":
+        raise not_convertible()
     metadata = obj.get("metadata") or {}
     if path.namespace and isinstance(metadata, dict):
         metadata["namespace"] = path.namespace

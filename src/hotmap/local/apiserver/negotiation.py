@@ -81,8 +81,13 @@ def negotiate_form(accept: str) -> Form:
         form = _form(clause)
         if form is not None:
             return form
+    raise not_convertible()
+
+
+def not_convertible() -> Exception:
+    """Make the 406 for a form that an object does not have."""
     text = f"only the following media types are accepted: {_FORMS}"
-    raise api_error(406, text, reason="NotAcceptable")
+    return api_error(406, text, reason="NotAcceptable")
 
 
 def wants_yaml(accept: str) -> bool:

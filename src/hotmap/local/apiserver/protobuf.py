@@ -22,7 +22,7 @@ from hotmap.local.apiserver.api_types import (
     api_types,
     type_of_kind,
 )
-from hotmap.local.apiserver.definition_protobuf import decode_definition_spec
+from hotmap.local.apiserver.definition_protobuf import DefinitionDecoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -65,15 +65,16 @@ def decode_object(body: bytes) -> JsonObject:
 
 
 def _decode_definition(data: bytes) -> JsonObject:
-    """Decode a definition, without its status, which only the server writes."""
     parts = dict(_fields(data))
     metadata: JsonObject = {}
     _decode_message(parts.get(1, b""), _numbers(METADATA), metadata)
+    decoder = DefinitionDecoder(_fields, _time)
     return {
         "kind": "CustomResourceDefinition",
         "apiVersion": "apiextensions.k8s.io/v1",
         "metadata": metadata,
-        "spec": decode_definition_spec(parts.get(2, b""), _fields),
+        "spec": decoder.message("Spec", parts.get(2, b"")),
+        "status": decoder.message("Status", parts.get(3, b"")),
     }
 
 

@@ -28,6 +28,7 @@ from hotmap.local.apiserver.kinds.stored_strategies import (
     ReturningStrategy,
     SliceStrategy,
     StoredStrategy,
+    UntypedStrategy,
     WebhooksStrategy,
 )
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names, Subresource
@@ -131,7 +132,7 @@ STORED = (
         Names("apiservices", "APIService", (), _EXTENSIONS),
         False,
         (STATUS,),
-        StoredStrategy(),
+        UntypedStrategy(),
     ),
     _stored(
         _ADMISSION,

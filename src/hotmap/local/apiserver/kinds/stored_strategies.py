@@ -88,6 +88,12 @@ class ReturningStrategy(StoredStrategy):
     returns_deleted = True
 
 
+class UntypedStrategy(StoredStrategy):
+    """Objects whose types no table describes."""
+
+    typed = False
+
+
 class BudgetStrategy(StoredStrategy):
     unconditional_update = False
 
