@@ -31,7 +31,6 @@ CONFIGURATION = (
     "label configmap a bad=val/ue",
     "label cm --all env=test",
     "label cm -l env=test env- --dry-run=server",
-    "label cm a --list",
     "annotate configmap a note='some text'",
     "annotate configmap a note=other",
     "annotate configmap a note=other --overwrite --resource-version=1",

@@ -470,3 +470,9 @@ async def test_published_definitions_load(registry: Registry, folder: str) -> No
                 await establish(registry, obj)
                 loaded += 1
     assert loaded >= 2
+
+
+@pytest.mark.parametrize(("title", "count"), [("b", 1), ("bbbbbb", 1), ("bbb", 1), ("aaa", 0)])
+def test_text_of_wrong_length_is_not_held_against_its_pattern(title: str, count: int) -> None:
+    schema = {"type": "string", "pattern": "^a+$", "minLength": 2, "maxLength": 5}
+    assert len(schema_errors(title, schema, "title")) == count
