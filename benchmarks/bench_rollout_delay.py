@@ -20,6 +20,9 @@ from hotmap.kube.resources import DAEMONSETS
 
 __all__ = ["create", "edit_in_turn", "run"]
 
+#: Seconds after the last edit in which its record is written; asking for that takes processor time.
+_RECORDED = 6.0
+
 #: Seconds for which a controller with nothing to do is looked at.
 _IDLE = 3.0
 
@@ -137,8 +140,9 @@ async def _delays(
         await asyncio.sleep(_IDLE)
         idle = (cpu_seconds(running.pid) - used) / (time.perf_counter() - began)
         used, began = cpu_seconds(running.pid), time.perf_counter()
-        delays = await edit_in_turn(somebody, watch, consumers, edits, value=settle)
-        await running.quiet()
+        value = f"{settle} of {consumers}"
+        delays = await edit_in_turn(somebody, watch, consumers, edits, value=value)
+        await asyncio.sleep(_RECORDED)
         lasted = time.perf_counter() - began
         return _Edits(delays, (cpu_seconds(running.pid) - used - idle * lasted) / edits * 1e3)
 
