@@ -65,6 +65,33 @@ def test_key_added_during_processing_is_processed_again(queue: WorkQueue[str]) -
     assert queue.get_nowait() == "a"
 
 
+def test_groups_take_turns(clock: Clock) -> None:
+    """A thousand keys of one delay no other, and within a group the order stays."""
+    queue: WorkQueue[str] = WorkQueue(clock=clock, group=lambda key: key[0])
+    for number in range(1000):
+        queue.add(f"a{number}")
+    queue.add("b0")
+    queue.add("b1")
+    queue.add("c0")
+    assert queue.statistics().ready == 1003
+    assert due(queue)[:7] == ["a0", "b0", "c0", "a1", "b1", "a2", "a3"]
+    assert queue.statistics().ready == 0
+
+
+def test_group_whose_keys_workers_have_is_passed_over(clock: Clock) -> None:
+    """Its keys were added again meanwhile; the turn is the next group's."""
+    queue: WorkQueue[str] = WorkQueue(clock=clock, group=lambda key: key[0])
+    queue.add("a")
+    assert queue.get_nowait() == "a"
+    queue.add("a")
+    queue.add("b")
+    assert queue.get_nowait() == "b"
+    with pytest.raises(asyncio.QueueEmpty):
+        queue.get_nowait()
+    queue.done("a")
+    assert queue.get_nowait() == "a"
+
+
 def test_settled_key_waits_for_quiet(queue: WorkQueue[str], clock: Clock) -> None:
     """Every further change starts the quiet time anew."""
     for _ in range(3):

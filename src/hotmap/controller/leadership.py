@@ -102,8 +102,9 @@ class LeaderTerm:
         self._settings = settings
         self._may_write = may_write
         self._startup_retry = startup_retry
-        self._refreshes: WorkQueue[ObjectKey] = WorkQueue()
-        self._reconciles: WorkQueue[ObjectKey] = WorkQueue()
+        # Namespaces take turns: an edit that thousands of workloads of one use delays no other.
+        self._refreshes: WorkQueue[ObjectKey] = WorkQueue(group=_namespace_of)
+        self._reconciles: WorkQueue[ObjectKey] = WorkQueue(group=_namespace_of)
         self._workers = supervisor.tasks()
         self._background = supervisor.tasks()
         self._unsubscribe: list[Callable[[], None]] = []
@@ -264,6 +265,10 @@ class LeaderTerm:
                 self._records.forget(old.uid)
             self._reconciler.forget(key)
             self.leader_view.consumer_states.update(key)
+
+
+def _namespace_of(key: ObjectKey) -> str:
+    return key.namespace
 
 
 async def _work(

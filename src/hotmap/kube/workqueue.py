@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from heapq import heappop, heappush
+from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
 from hotmap.kube.loop_clock import loop_time
@@ -71,6 +72,9 @@ class WorkQueue(Generic[K]):
     added while a worker has it is worked on again after `done`. Each delivery covers all earlier
     adds: a worker that needs the key again later adds it again.
 
+    Keys of one `group` are delivered in the order in which they became due; groups take turns, so
+    that 10,000 keys of one of them delay no other. By default all keys are one group.
+
     `clock` returns monotonic seconds; `uniform` draws the retry pauses.
     """
 
@@ -79,16 +83,19 @@ class WorkQueue(Generic[K]):
         *,
         clock: Callable[[], float] = loop_time,
         uniform: Callable[[float, float], float] = random.uniform,
+        group: Callable[[K], Hashable] = lambda key: None,
     ) -> None:
         self._clock = clock
         self._uniform = uniform
+        self._group = group
         #: Every pending key, with its time. A key is here or in `_processing`,
         #: in both when it was added again meanwhile.
         self._entries: dict[K, _Entry] = {}
         #: (filed, sequence, key); an item whose time is not its entry's `filed` is stale.
         self._heap: list[tuple[float, int, K]] = []
-        #: Keys that are due, in that order; all of them have an entry.
-        self._ready: dict[K, None] = {}
+        #: Keys that are due, in that order, by group; the group whose turn is next is the first.
+        #: All of them have an entry, and each group has a key.
+        self._ready: dict[Hashable, dict[K, None]] = {}
         #: Key → when a worker took it.
         self._processing: dict[K, float] = {}
         self._backoffs: dict[K, Backoff] = {}
@@ -157,7 +164,7 @@ class WorkQueue(Generic[K]):
         self._backoffs.pop(key, None)
 
     def get_nowait(self) -> K:
-        """Take the key that has been due longest; the caller must call `done` for it.
+        """Take the key that has been due longest in its group; the caller must call `done`.
 
         Raises:
             asyncio.QueueEmpty: no key is due, except those that other workers have.
@@ -167,12 +174,14 @@ class WorkQueue(Generic[K]):
             raise QueueShutDown
         now = self._clock()
         self._promote(now)
-        for key in self._ready:
-            if key not in self._processing:
-                break
-        else:
+        key = next(self._free_keys(), None)
+        if key is None:
             raise asyncio.QueueEmpty
-        del self._ready[key]
+        group = self._group(key)
+        others = self._ready.pop(group)
+        del others[key]
+        if others:
+            self._ready[group] = others
         del self._entries[key]
         self._processing[key] = now
         self._delivered += 1
@@ -207,15 +216,16 @@ class WorkQueue(Generic[K]):
         """Return counts of keys by state, and the longest waits."""
         now = self._clock()
         self._promote(now)
+        ready = [key for keys in self._ready.values() for key in keys]
         return WorkQueueStatistics(
-            ready=len(self._ready),
-            waiting=len(self._entries) - len(self._ready),
+            ready=len(ready),
+            waiting=len(self._entries) - len(ready),
             processing=len(self._processing),
             failing=len(self._backoffs),
             adds=self._adds,
             delivered=self._delivered,
             retries=self._retries,
-            longest_ready=max((now - self._entries[key].due for key in self._ready), default=0.0),
+            longest_ready=max((now - self._entries[key].due for key in ready), default=0.0),
             longest_processing=max((now - at for at in self._processing.values()), default=0.0),
         )
 
@@ -273,13 +283,21 @@ class WorkQueue(Generic[K]):
         while self._heap and self._heap[0][0] <= now:
             filed, _, key = heappop(self._heap)
             entry = self._entries.get(key)
-            if entry is None or entry.filed != filed or key in self._ready:
+            group = self._group(key)
+            if entry is None or entry.filed != filed or key in self._ready.get(group, ()):
                 continue
             if entry.due <= now:
-                self._ready[key] = None
+                self._ready.setdefault(group, {})[key] = None
             else:
                 entry.filed = entry.due
                 self._file(key, entry.due)
+
+    def _free_keys(self) -> Iterator[K]:
+        """Iterate over the keys that are due and that no worker has."""
+        for keys in self._ready.values():
+            for key in keys:
+                if key not in self._processing:
+                    yield key
 
     def _wake(self) -> None:
         """Wake as many waiting workers as there are keys for, or set the timer for the next."""
@@ -287,8 +305,7 @@ class WorkQueue(Generic[K]):
             return
         now = self._clock()
         self._promote(now)
-        free = sum(1 for key in self._ready if key not in self._processing)
-        for _ in range(min(free, len(self._waiters))):
+        for _ in islice(self._free_keys(), len(self._waiters)):
             _resolve(self._waiters.popleft())
         if self._timer is not None:
             self._timer.cancel()
