@@ -86,11 +86,12 @@ async def _attacked(
         person(cluster) as user,
     ):
         await client.create(NAMESPACES, None, {"metadata": {"name": namespace}}, type=dict)
-        await user.complete_rollouts()
         async with (
             controller(cluster, *_FLAGS) as measured_controller,
             watch_templates(cluster) as watch,
         ):
+            await asyncio.sleep(1)
+            await user.complete_rollouts()  # also those of the controller's start
             await asyncio.sleep(1)
             calm = await edit_in_turn(user, watch, consumers, edits, value=f"before {name}")
             status = Path(f"/proc/{measured_controller.pid}")
