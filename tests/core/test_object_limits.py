@@ -20,9 +20,10 @@ from hotmap.core.model.template_uses import find_uses
 from hotmap.core.policy.annotations import read_policy
 from hotmap.core.reloader.annotations import DialectSettings, Writing
 
-#: Calls of functions, the interpreter's own among them, and MiB that a template may cost. A million
-#: calls are about 0.1 s; on a busy machine they are as many.
-CALLS = 1_000_000
+#: Calls of functions, the interpreter's own among them, and MiB that a template may cost. 300,000
+#: calls are about 30 ms, of the 50 that nothing on the event loop may take; on a busy machine they
+#: are as many.
+CALLS = 300_000
 MEBIBYTES = 5.0
 
 
