@@ -216,16 +216,20 @@ def _decode_head(line: bytes) -> _Head:
 
 
 def _decode_begin(line: bytes) -> _Line[_Bare] | None:
-    """Decode the metadata of an object up to its managedFields.
+    """Decode the metadata of an object up to its managedFields; None if that is not all of it.
 
-    They are the last of its metadata (kubernetes: ObjectMeta, in the order of its fields), and a
-    quotation mark within a string is escaped, so the first match is the field.
+    They are the last of the metadata of built-in kinds (kubernetes: ObjectMeta, in the order of its
+    fields), but custom resources have sorted fields. A quotation mark within a string is escaped,
+    so the first match is the field.
     """
     begin, found, _ = line.partition(_MANAGED_FIELDS)
     try:
-        return _begun_decoder.decode(begin.rstrip(b",") + b"}}}") if found else None
+        begun = _begun_decoder.decode(begin.rstrip(b",") + b"}}}") if found else None
     except (msgspec.DecodeError, RecursionError):
         return None
+    if begun is None or not (begun.object.metadata.name and begun.object.metadata.uid):
+        return None
+    return begun
 
 
 def _bookmark(metadata: ObjectMeta) -> Bookmark:
