@@ -315,7 +315,7 @@ async def test_job_deleted_by_a_user_stays_deleted(world: World) -> None:
     async def delete_first(plural: str, namespace: str | None, name: str, obj: object) -> None:
         if plural == "jobs":
             world.registry.create_guards.clear()
-            await world.registry.delete("jobs", NAMESPACE, "load")
+            await world.registry.delete("jobs", NAMESPACE, "load", propagation="Background")
 
     world.registry.create_guards.append(delete_first)
     async with world.controller() as controller:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.core.errors import ApiError, api_error
+from hotmap.local.apiserver.status import conflict
 from hotmap.local.meta import timestamp
 from hotmap.local.selectors import matches_label_selector
 
@@ -36,7 +37,10 @@ async def evict(registry: Registry, namespace: str, name: str, options: DeleteOp
     if not _can_ignore_budgets(pod):
         await _spend(registry, namespace, pod, options)
     if not options.dry_run:
-        await _announce(registry, namespace, name)
+        announced = await _announce(registry, namespace, name, options)
+        if options.resource_version:
+            version = announced["metadata"]["resourceVersion"]
+            options = options._replace(resource_version=version)
     await registry.delete("pods", namespace, name, **options._asdict())
 
 
@@ -128,8 +132,14 @@ def _too_many(text: str, after: int) -> ApiError:
     return error
 
 
-async def _announce(registry: Registry, namespace: str, name: str) -> None:
-    """Tell in the pod's status why it goes (addConditionAndDeletePod)."""
+async def _announce(
+    registry: Registry, namespace: str, name: str, options: DeleteOptions
+) -> JsonObject:
+    """Report in the pod's status why it is deleted (addConditionAndDeletePod).
+
+    Raises:
+        Conflict: it is not the pod, or the version of it, that was decided on.
+    """
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -139,9 +149,15 @@ async def _announce(registry: Registry, namespace: str, name: str) -> None:
     }
 
     def change(pod: JsonObject) -> JsonObject:
+        metadata = pod["metadata"]
+        stale = options.resource_version not in (None, "", metadata["resourceVersion"])
+        if stale or options.uid not in (None, "", metadata["uid"]):
+            raise conflict(registry.scheme.resource("pods"), name)
         status = pod.setdefault("status", {})
         others = [c for c in status.get("conditions") or () if c.get("type") != condition["type"]]
         status["conditions"] = [*others, condition]
         return pod
 
-    await registry.modify("pods", namespace, name, change, subresource="status", manager=_MANAGER)
+    return await registry.modify(
+        "pods", namespace, name, change, subresource="status", manager=_MANAGER
+    )
