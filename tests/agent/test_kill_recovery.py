@@ -11,6 +11,9 @@ from tests.agent.agents import Agent, Volume, agent, eventually, reader, tick, w
 from tests.agent.states import STATES, Scene, standing
 from tests.support.processes import children_of
 
+#: Minutes of waiting or of processor time, too much after each edit.
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", STATES)
 def test_agent_killed_in_any_state_loses_nothing(tmp_path: Path, name: str) -> None:

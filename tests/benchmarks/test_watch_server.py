@@ -20,6 +20,9 @@ from hotmap.kube.resources import BY_KIND, CONFIGMAPS, DEPLOYMENTS, EVENTS, SECR
 from hotmap.kube.store import Store
 from hotmap.kube.store_writer import StoreWriter
 
+#: Minutes of waiting or of processor time, too much after each edit.
+pytestmark = pytest.mark.slow
+
 SIZES = Sizes(
     config_maps=1200, secrets=30, deployments=20, stateful_sets=5, daemon_sets=5, namespaces=4
 )

@@ -13,6 +13,9 @@ from tests.chart.helm import CHART, Objects, helm, render, render_objects
 from hotmap import __version__
 from hotmap.cli.main import hotmap
 
+#: Minutes of waiting or of processor time, too much after each edit.
+pytestmark = pytest.mark.slow
+
 RELOADER_VALUES = Path(__file__).with_name("data") / "reloader-values.yaml"
 
 

@@ -13,6 +13,9 @@ from tests.conformance.transcripts import CLUSTER, FILES, PLANE
 if TYPE_CHECKING:
     from tests.conformance.conftest import Kubectl
 
+#: Minutes of waiting or of processor time, too much after each edit.
+pytestmark = pytest.mark.slow
+
 
 class Line(NamedTuple):
     """One command line and what it has to give."""

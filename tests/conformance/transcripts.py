@@ -895,6 +895,7 @@ statefulsets          sts          apps/v1      true         StatefulSet
 $ api-versions
 admissionregistration.k8s.io/v1
 apiextensions.k8s.io/v1
+apiregistration.k8s.io/v1
 apps/v1
 authentication.k8s.io/v1
 ...

@@ -492,10 +492,10 @@ async def test_job_and_cron_job(world: World, driver: Driver) -> None:
     await driver.provider_class()
     spec = class_volume()
     recreated = AUTO | {"hotmap.dev/on-change": "recreate"}
-    await world.job(spec=spec, annotations=recreated, manualSelector=True)
+    job = await world.job(spec=spec, annotations=recreated)
     await world.cron_job(spec=spec, annotations=AUTO | {"hotmap.dev/on-change": "run-now"})
     await world.pod("load-1", of="load")
-    labels = {"batch.kubernetes.io/job-name": "load"}
+    labels = job["spec"]["selector"]["matchLabels"]
     await world.merge("Pod", "load-1", {"metadata": {"labels": labels}})
     await driver.mount("load-1", password="1")
     async with controller(world) as running:

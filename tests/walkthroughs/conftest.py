@@ -17,7 +17,10 @@ from tests.walkthroughs.local import LocalBackend, Plane, running_plane
 
 __all__ = ["real_cluster"]
 
-BACKENDS = ["local", pytest.param("cluster", marks=pytest.mark.cluster)]
+BACKENDS = [
+    pytest.param("local", marks=pytest.mark.slow),
+    pytest.param("cluster", marks=pytest.mark.cluster),
+]
 
 
 @pytest.fixture(scope="session")

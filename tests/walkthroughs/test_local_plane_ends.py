@@ -20,6 +20,9 @@ from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import NAMESPACES
 
+#: Minutes of waiting or of processor time, too much after each edit.
+pytestmark = pytest.mark.slow
+
 # It takes no TERM, has a child in a session of its own, and mounts of every kind.
 STUBBORN = """
 apiVersion: v1

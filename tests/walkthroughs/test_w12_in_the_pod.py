@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 
+import pytest
 from tests.agent.agents import free_port
 from tests.support.requires import requires
 from tests.walkthroughs.applications import (
@@ -21,6 +22,9 @@ from tests.walkthroughs.applications import (
 )
 from tests.walkthroughs.backend import Backend
 from tests.walkthroughs.local import LocalBackend
+
+#: Minutes of waiting or of processor time, too much after each edit.
+pytestmark = pytest.mark.slow
 
 #: pytest's `record_property`.
 Note = Callable[[str, object], None]

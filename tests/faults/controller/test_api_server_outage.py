@@ -13,6 +13,9 @@ from tests.support.scenario import Scenario
 
 from hotmap.core.errors import api_error
 
+#: Minutes of waiting or of processor time, too much after each edit.
+pytestmark = pytest.mark.slow
+
 
 async def test_apiserver_restart(plane: ControlPlane, podless_scenario: Scenario) -> None:
     """Watches are resumed where they were, and what was edited in the gap is done."""

@@ -11,6 +11,9 @@ from tests.support.scenario import Object, Scenario
 
 from hotmap.kube.resources import PODS
 
+#: Minutes of waiting or of processor time, too much after each edit.
+pytestmark = pytest.mark.slow
+
 #: Seconds by which clocks of nodes and API server may differ.
 SKEW = 600
 

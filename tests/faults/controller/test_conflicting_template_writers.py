@@ -13,6 +13,9 @@ from tests.support.scenario import OWN, Object, Scenario
 
 from hotmap.kube.resources import NAMESPACES
 
+#: Minutes of waiting or of processor time, too much after each edit.
+pytestmark = pytest.mark.slow
+
 
 def _template(revision: str | None) -> Object:
     annotations = {"hotmap.dev/revision": revision}

@@ -8,6 +8,9 @@ import pytest
 from tests.support.control_plane import ControlPlane, Failure
 from tests.support.scenario import Scenario
 
+#: Minutes of waiting or of processor time, too much after each edit.
+pytestmark = pytest.mark.slow
+
 #: How the controller names itself to the API server; the scenario's own requests do not fail.
 AGENT = "hotmap-controller"
 

@@ -13,6 +13,9 @@ from tests.support.scenario import Object, Scenario
 
 from hotmap.core.errors import NotFound, api_error
 
+#: Minutes of waiting or of processor time, too much after each edit.
+pytestmark = pytest.mark.slow
+
 FOLLOW = {"hotmap.dev/follow": "auto"}
 
 #: Whether the request at which the controller dies is carried out, and which one it is: a verb on

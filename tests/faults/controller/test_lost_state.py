@@ -11,6 +11,9 @@ from tests.support.scenario import CANARY, Object, Scenario
 from hotmap.core.model.state import HEADER
 from hotmap.kube.resources import SECRETS
 
+#: Minutes of waiting or of processor time, too much after each edit.
+pytestmark = pytest.mark.slow
+
 Loss = Callable[[Scenario, Object], Awaitable[None]]
 
 

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from tests.support.scenario import CANARY, Scenario
 
-pytestmark = pytest.mark.usefixtures("receiver")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("receiver")]
 
 
 class Receiver:

@@ -341,7 +341,7 @@ def test_review_with_malformed_body(broken: tuple[str, dict[str, Any]]) -> None:
     asyncio.run(run())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(broken_objects(), st.sampled_from(["merge", "strategic"]), st.sampled_from(["", "status"]))
 def test_patch_with_malformed_body(
     broken: tuple[str, dict[str, Any]], kind: Any, subresource: str
