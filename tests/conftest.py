@@ -13,7 +13,10 @@ TIMEOUTS = {"cluster": 3600, "slow": 900}
 
 
 #: Where tests wait most, for processes and for Leases to run out.
-LONGEST = ("tests/faults/", "tests/walkthroughs/", "tests/kube/test_leader_election.py")
+LONGEST = (
+    *("tests/faults/", "tests/walkthroughs/", "tests/kube/test_leader_election.py"),
+    *("tests/agent/", "tests/conformance/"),
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

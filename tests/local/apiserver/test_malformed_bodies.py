@@ -283,7 +283,7 @@ def namespace_of(plural: str) -> str | None:
     return "default" if plural not in ("namespaces", "nodes") else None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(broken_objects())
 def test_create_with_malformed_body(broken: tuple[str, dict[str, Any]]) -> None:
     """A create succeeds or raises an ApiError; what was created can be read and changed."""
@@ -320,7 +320,7 @@ def broken_questions(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     return plural, obj
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(broken_questions())
 def test_review_with_malformed_body(broken: tuple[str, dict[str, Any]]) -> None:
     """A review is answered or refused, whatever it asks."""
