@@ -54,7 +54,7 @@ async def test_status_follows_an_edit(empty_stage: Stage) -> None:
     assert after.out.startswith("deployment/web in default: current\n")
     assert re.search(r"^configmap/app +at start +\d+s ago", after.out, re.M)
     pods = re.findall(r"^web-\S+ +yes +- +(?:proven|probable) +started", after.out, re.M)
-    assert len(pods) == 2
+    assert len(pods) == 2, after.out
     assert max(map(len, after.out.splitlines())) <= 80
 
     why = empty_stage.hotmap("why", "default/web")

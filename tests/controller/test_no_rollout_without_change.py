@@ -12,6 +12,9 @@ from tests.controller.world import FOLLOW, World, env
 #: One hour ago, when the pods of these tests started.
 EARLIER = 3600
 
+#: Seconds: longer than a busy machine pauses between two edits.
+SETTLE = 30.0
+
 
 @asynccontextmanager
 async def undisturbed(world: World) -> AsyncIterator[None]:
@@ -19,7 +22,7 @@ async def undisturbed(world: World) -> AsyncIterator[None]:
     await world.config_map(LEVEL="info", MODE="fast")
     before = await world.workload()
     await world.pod("web-1", started=time.time() - EARLIER)
-    async with world.controller() as controller:
+    async with world.controller(settle=SETTLE, settle_max=2 * SETTLE) as controller:
         await world.quiet(controller)
         yield
         await world.quiet(controller)
