@@ -42,7 +42,7 @@ from hotmap.core.model.objects import (
 from hotmap.core.model.source import source_from_config_map, source_from_secret
 from hotmap.core.model.state import read_shard, write_shard
 from hotmap.core.policy.policy import Defaults
-from hotmap.kube.decoding import check_size, decode
+from hotmap.kube.decoding import ObjectTooLarge, check_size, decode
 
 NOW = 1_789_000_000.0
 AT = "2026-09-10T00:26:40Z"
@@ -323,12 +323,12 @@ class Cluster:
         try:
             check_size(data)
             item = decode(msgspec.json.Decoder(OBJECTS[kind][1]), data)
-        except msgspec.DecodeError:
-            return None  # unreadable, which is told of that object
+        except (msgspec.DecodeError, ObjectTooLarge):
+            return None  # unreadable, which is reported for that object
         try:
             value = self._transform(kind)(item)
-        except ValueError:
-            return None  # no base64, which a store writer tells of that object
+        except (ValueError, msgspec.DecodeError, RecursionError):
+            return None  # no base64, or an invalid spec: reported by the store writer
         if value is None:
             return None
         store: Any = {**self.index.sources, **self.index.consumers}[kind]
@@ -411,7 +411,7 @@ def test_mutated_object_costs_only_itself(
         if kind == "Pod":
             try:
                 pods.append(decode(msgspec.json.Decoder(Pod), encoded(document)))
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, ObjectTooLarge):
                 continue
         for consumer in list(cluster.index.all_consumers()):
             if consumer.key != NEIGHBOUR:
