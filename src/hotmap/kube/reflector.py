@@ -27,6 +27,7 @@ from hotmap.core.errors import (
     Unreachable,
 )
 from hotmap.core.model.objects import ObjectKey, ObjectMeta
+from hotmap.core.text import parse_number
 from hotmap.kube.client import Client
 from hotmap.kube.decoding import check_size, decode, decoding_problem
 from hotmap.kube.loop_clock import loop_time
@@ -205,6 +206,48 @@ class Reflector(Generic[T, S]):
             elif pause > 0:
                 self._last_error = f"{self._client.server} ended a watch after {lasted:.1f} s"
             await asyncio.sleep(pause)
+
+    async def reread(self, key: ObjectKey) -> None:
+        """Read one object consistently and store it, or its absence.
+
+        For when the store may lag behind the server for longer than a watch does. What the watch
+        delivers while the object is read may be newer than the response: then that is kept. A list
+        of one object, so that the verb get is not needed.
+
+        Raises:
+            ApiError, Unreachable: as the client raises them.
+        """
+        selection, store, changed = self._selection, self._writer.store, False
+
+        def note_change(other: ObjectKey, old: S | None, new: S | None) -> None:
+            nonlocal changed
+            changed |= other == key
+
+        unsubscribe = store.subscribe(note_change)
+        try:
+            page = await self._client.list_page(
+                selection.resource,
+                key.namespace,
+                type=msgspec.Raw,
+                label_selector=selection.label_selector,
+                field_selector=f"metadata.name={key.name}",
+            )
+        finally:
+            unsubscribe()
+        read = page.resource_version
+        for raw in page.items:
+            read = decode(_bare_decoder, raw).metadata.resource_version
+        if changed and not _is_newer(read, store.get(key)):
+            return
+        for raw in page.items:
+            self._take_listed(raw)
+        if not page.items:
+            self._writer.remove(key)
+
+    def selects(self, key: ObjectKey) -> bool:
+        """Return whether an object is of this resource and namespace."""
+        resource, namespace = self._selection.resource, self._selection.namespace
+        return key.kind == resource.kind and namespace in (None, key.namespace)
 
     # -- one attempt ---------------------------------------------------------------------------
 
@@ -507,6 +550,16 @@ class Reflector(Generic[T, S]):
         return ObjectKey(
             self._selection.resource.kind, sys.intern(metadata.namespace), metadata.name
         )
+
+
+def _is_newer(resource_version: str, stored: object) -> bool:
+    """Return whether a version is certainly newer than a stored value; nothing stored is newest.
+
+    Versions of one resource may be compared as numbers (KEP-5504).
+    """
+    there = parse_number(getattr(stored, "resource_version", ""))
+    read = parse_number(resource_version)
+    return read is not None and there is not None and read > there
 
 
 class _Bare(msgspec.Struct):

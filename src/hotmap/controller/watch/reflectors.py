@@ -164,29 +164,15 @@ class Reflectors:
                 )
 
     async def reread(self, key: ObjectKey) -> None:
-        """Read one object consistently and store its transformed value.
-
-        For when the store may lag behind the server for longer than a watch does. A list of one
-        object, so that the verb get is not needed.
+        """Read one object of a watched kind consistently into its store.
 
         Raises:
             ApiError, Unreachable: as the client raises them.
         """
-        watched, store = self._watched.get(key.kind), self._store(key.kind)
-        if watched is None:
-            return
-        page = await self._client.list_page(
-            BY_KIND[key.kind],
-            key.namespace,
-            type=watched.type,
-            field_selector=f"metadata.name={key.name}",
-        )
-        for item in page.items:
-            value = watched.transform(item)
-            if value is not None:
-                store.put(key, value)
-        if not page.items:
-            store.remove(key)
+        if key.kind in self._watched:
+            for reflector in self._all():
+                if reflector.selects(key):
+                    await reflector.reread(key)
 
     @property
     def namespaces(self) -> Sequence[str | None]:
