@@ -326,6 +326,32 @@ async def test_stateful_set_stuck_on_bad_value_is_reported(
     assert message.endswith("; delete pod web-2")
 
 
+#: The first check of a rollout that stalls is soon, and the next one in an hour.
+ONCE = SOON._replace(pause=3600, max_pause=3600, max_pause_rolling=3600)
+
+
+@pytest.mark.parametrize("query", ["", "?workload=default/web"], ids=["by progress", "by a query"])
+async def test_stuck_state_ends_when_its_pod_is_deleted(world: World, query: str) -> None:
+    """The rollout goes on, which is not finished: that it was stuck is no reason to give up."""
+    await world.config_map(LEVEL="info")
+    await world.workload(kind="StatefulSet", replicas=3)
+    async with world.controller(pod_checks=ONCE) as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout(kind="StatefulSet")
+        await set_pod(world, "web-2", template="web-bad", crashes=False)
+        await partly(world, "StatefulSet", 0, updateRevision="web-good")
+        await wait_for_state(world, controller, "stuck")
+        await world.registry.delete("pods", "default", "web-2")
+        if query:
+            document = (await status(controller, query))["workloads"][0]
+            assert (document["state"], document["actionRequired"]) == ("waiting", False)
+        else:
+            await partly(world, "StatefulSet", 1, updateRevision="web-good")
+        found = await wait_for_state(world, controller, "waiting")
+    assert "rollout in progress" in found["reason"]
+
+
 async def test_notify_only_workload_is_latent(world: World) -> None:
     """Strategy notify: no rollout, so it takes effect at the next restart; no second Event."""
     await world.config_map(LEVEL="info")

@@ -159,9 +159,9 @@ async def _wait_until_current(
 ) -> dict[str, Any]:
     """Get the status, again each second until all is current or the time is over.
 
-    Ends as soon as some workloads cannot become current without a user's action. Nothing is taken
-    for current before the controller has compared its sources with the API server's: an edit from
-    just before may not have reached it.
+    Ends as soon as some workloads cannot become current without a user's action, which is checked
+    once more before. Nothing is taken for current before the controller has compared its sources
+    with the API server's: an edit from just before may not have reached it.
     """
     async with connect(cluster, address) as client:
         deadline = time.monotonic() + seconds
@@ -185,8 +185,24 @@ async def _wait_until_current(
             elif final_since is None:
                 final_since = now
             elif now - final_since >= _FINAL_AFTER:
-                return document
+                if await _is_final(client, document):
+                    return document
+                final_since = None
             await asyncio.sleep(min(_PERIOD, deadline - now))
+
+
+async def _is_final(client: StatusClient, document: dict[str, Any]) -> bool:
+    """Return whether a workload still requires an action when its pods are checked anew.
+
+    What a document shows may be of an earlier check, before a user has acted.
+    """
+    for workload in document["workloads"]:
+        if workload.get("actionRequired"):
+            name = WorkloadName(workload["kind"], workload["namespace"], workload["name"])
+            checked = await client.status({"workload": str(name), "consistent": "true"})
+            if any(each.get("actionRequired") for each in checked["workloads"]):
+                return True
+    return False
 
 
 async def _get_status(

@@ -235,11 +235,21 @@ class PodChecker:
         schedule = self._schedules.get(key)
         if schedule is not None and schedule.behind != new.behind:
             schedule.behind, schedule.progress_at = new.behind, self._clock()
+            self._drop_stall(key, new, State.STUCK, State.WAITING)
         record = self._records.get(new.uid)
         if record is not None and record.pods_checked not in _REACHED and not new.rolling:
             self._adopted.pop(key, None)
             self._schedule_after(key, new, self._settings.rollout_delay)
         self._consumer_states.update(key)
+
+    def _drop_stall(self, key: ObjectKey, consumer: Consumer, *states: State) -> None:
+        """Drop an earlier result of these states, since the rollout proceeds."""
+        known, schedule = self._consumer_states.pod_check(key), self._schedules.get(key)
+        if known is None or known.state not in states or schedule is None:
+            return
+        schedule.pause = 0.0
+        self._consumer_states.set_pod_check(key, None)
+        self._schedule_after(key, consumer, self._settings.stalled_after)
 
     def _schedule_after(self, key: ObjectKey, consumer: Consumer, seconds: float) -> None:
         now = self._clock()
@@ -398,17 +408,23 @@ class PodChecker:
             and last is not None
             and last.is_over
         )
-        # What a rollout in progress waits for is known without a check.
-        if counts and not (consumer.rolling and result.status.state is State.WAITING):
+        if counts:
             assert record is not None
-            if result.status.state is State.LATENT and record.pods_checked is not PodCheck.LATENT:
-                self._consumer_states.set_pod_check(key, result.status)
-                if schedule is None:
-                    self._schedule_after(key, consumer, self._settings.initial_delay)
-            else:
-                self._schedules.setdefault(key, _Schedule(self._clock(), consumer.behind))
-                self._apply_result(consumer, record, result.status, result)
+            self._apply_queried(consumer, record, result)
         return result
+
+    def _apply_queried(self, consumer: Consumer, record: Record, result: PodCheckResult) -> None:
+        key, state = consumer.key, result.status.state
+        if consumer.rolling and state is State.WAITING:
+            # What a rollout in progress waits for is known without a check.
+            self._drop_stall(key, consumer, State.STUCK)
+        elif state is State.LATENT and record.pods_checked is not PodCheck.LATENT:
+            self._consumer_states.set_pod_check(key, result.status)
+            if key not in self._schedules:
+                self._schedule_after(key, consumer, self._settings.initial_delay)
+        else:
+            self._schedules.setdefault(key, _Schedule(self._clock(), consumer.behind))
+            self._apply_result(consumer, record, result.status, result)
 
     async def _wait_for_work(self, written_at: float) -> None:
         """Wait until a consumer is scheduled, or check results have to be written."""
