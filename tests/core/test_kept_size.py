@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
+from typing import Any
 
+import msgspec
+import pytest
 from tests.support.objects import config_map, sources
 
 from hotmap.core.model.annotations import known_annotations
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.consumer_conversion import consumer_from_rollout, consumer_from_workload
+from hotmap.core.model.objects import Rollout, Workload
 from hotmap.core.model.patterns import LONGEST_VALUE
 from hotmap.core.model.source import Source
+from hotmap.core.policy.annotations import read_policy
 
 
 def test_source_with_many_data_keys_takes_little_more_than_their_names() -> None:
@@ -47,3 +55,90 @@ def test_number_of_unknown_annotations_is_bounded() -> None:
     found = known_annotations(many)
     assert len(found) == 8
     assert set(found.values()) == {""}
+
+
+#: Characters of one value that a tenant may write: nearly as large as an object may be.
+_LARGE = 900_000
+
+
+def _metadata(**fields: Any) -> dict[str, Any]:
+    return {"name": "web", "namespace": "shop", "uid": "u", "generation": 1, **fields}
+
+
+def _with_selector() -> Consumer:
+    values = [f"value-{number:060}" for number in range(_LARGE // 66)]
+    expression = {"key": "app", "operator": "In", "values": values}
+    spec = {"selector": {"matchExpressions": [expression]}, "template": {}}
+    item = msgspec.convert({"metadata": _metadata()}, Workload)
+    return consumer_from_workload("Deployment", _with_spec(item, spec))
+
+
+def _with_item_path() -> Consumer:
+    items = [{"key": "a", "path": "p" * _LARGE}]
+    mounts = [{"name": "v", "mountPath": "/v"}]
+    pod = {
+        "containers": [{"name": "main", "volumeMounts": mounts}],
+        "volumes": [{"name": "v", "configMap": {"name": "app", "items": items}}],
+    }
+    metadata = _metadata(annotations={"hotmap.dev/agent": "port=9533;restart=none"})
+    item = msgspec.convert({"metadata": metadata}, Workload)
+    return consumer_from_workload("Deployment", _with_spec(item, {"template": {"spec": pod}}))
+
+
+def _with_statuses() -> Consumer:
+    status = {"updateRevision": "x" * _LARGE}
+    item = msgspec.convert({"metadata": _metadata(), "status": status}, Workload)
+    spec = {"template": {}, "updateStrategy": {"type": "y" * _LARGE}}
+    return consumer_from_workload("StatefulSet", _with_spec(item, spec))
+
+
+def _argo_rollout() -> Consumer:
+    long = "x" * _LARGE
+    status = {
+        "observedGeneration": long,
+        "workloadObservedGeneration": long,
+        "currentPodHash": long,
+        "stableRS": long,
+    }
+    spec = {"workloadRef": {"kind": long, "name": long}}
+    body = {"metadata": _metadata(), "spec": spec, "status": status}
+    return consumer_from_rollout(msgspec.convert(body, Rollout))
+
+
+def _with_names() -> Consumer:
+    pod = {
+        "containers": [{"name": "c" * _LARGE}],
+        "imagePullSecrets": [{"name": "s" * _LARGE}],
+        "volumes": [{"name": "v" * _LARGE, "configMap": {"name": "m" * _LARGE}}],
+    }
+    item = msgspec.convert({"metadata": _metadata()}, Workload)
+    return consumer_from_workload("Deployment", _with_spec(item, {"template": {"spec": pod}}))
+
+
+def _with_spec(item: Workload, spec: dict[str, Any]) -> Workload:
+    return msgspec.structs.replace(item, encoded_spec=msgspec.Raw(msgspec.json.encode(spec)))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [_with_selector, _with_item_path, _with_statuses, _argo_rollout, _with_names],
+    ids=["selector", "item path", "status", "Argo Rollout", "names"],
+)
+def test_long_values_of_a_workload_are_not_kept(make: Callable[[], Consumer]) -> None:
+    """What is kept of it has some KiB; where half of a value would mislead, nothing is."""
+    tracemalloc.start()
+    try:
+        kept = make()
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert size < 64 << 10
+    assert kept.over_budget == "" or not (kept.selector or kept.config_volumes)
+
+
+def test_workload_with_a_giant_selector_says_so() -> None:
+    policy = read_policy(
+        msgspec.structs.replace(_with_selector(), annotations={"hotmap.dev/follow": "auto"})
+    )
+    assert not policy.opted_in
+    assert "characters in its label selector (limit 16,384)" in policy.over_budget

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from hotmap.core.errors import InvalidPayload
+from hotmap.core.model.limits import check_volumes_size
 from hotmap.core.model.objects import (
     ConfigMapProjection,
     ConfigMapVolume,
@@ -57,9 +58,24 @@ class VolumeDigest(NamedTuple):
 
 
 def find_config_volumes(template: PodTemplate, namespace: str) -> tuple[ConfigVolume, ...]:
-    """List the volumes of a pod template that consist of ConfigMaps only."""
+    """List the volumes of a pod template that consist of ConfigMaps only.
+
+    Raises:
+        LimitExceeded: their names and paths are too large to be kept.
+    """
     found = (_config_volume(volume, namespace) for volume in template.spec.volumes or ())
-    return tuple(volume for volume in found if volume is not None)
+    volumes = tuple(volume for volume in found if volume is not None)
+    check_volumes_size(sum(map(_size, volumes)))
+    return volumes
+
+
+def _size(volume: ConfigVolume) -> int:
+    """Count the characters of a volume's names and paths."""
+    size = len(volume.name)
+    for part in volume.parts:
+        size += len(part.source.name)
+        size += sum(len(item.key) + len(item.path) for item in part.items)
+    return size
 
 
 def _config_volume(volume: Volume, namespace: str) -> ConfigVolume | None:

@@ -9,7 +9,7 @@ import msgspec
 from hotmap.core.model.annotations import AGENT, known_annotations
 from hotmap.core.model.config_volumes import ConfigVolume, find_config_volumes
 from hotmap.core.model.consumer import Argo, Consumer, is_owned, selector_text
-from hotmap.core.model.limits import LimitExceeded
+from hotmap.core.model.limits import LimitExceeded, check_selector
 from hotmap.core.model.objects import (
     CronJob,
     Job,
@@ -19,8 +19,10 @@ from hotmap.core.model.objects import (
     PodTemplate,
     Rollout,
     Workload,
+    WorkloadRef,
     WorkloadSpec,
 )
+from hotmap.core.model.references import LONGEST_NAME
 from hotmap.core.model.source import parse_time
 from hotmap.core.model.template_uses import find_uses
 from hotmap.core.model.template_writers import find_writers, is_paused_by_other
@@ -75,7 +77,7 @@ def consumer_from_workload(
             and spec.paused
             and is_paused_by_other(item.metadata),
             suspended=bool(spec.suspend),
-            update_strategy=update.type if update else "",
+            update_strategy=shorten(update.type, _LONGEST_VERSION) if update else "",
             partition=(update.rolling_update.partition or 0)
             if update and update.rolling_update
             else 0,
@@ -182,13 +184,13 @@ _VERSION_ANNOTATIONS = {
 }
 
 
-#: Both are numbers, but any user may write them.
+#: Characters that are kept of numbers, digests and enumerated values that any user may write.
 _LONGEST_VERSION = 40
 
 
 def _template_version(kind: str, item: Workload) -> str:
     if kind == "StatefulSet":
-        return item.status.update_revision
+        return shorten(item.status.update_revision, LONGEST_NAME)
     version = (item.metadata.annotations or {}).get(_VERSION_ANNOTATIONS.get(kind, ""), "")
     return shorten(version, _LONGEST_VERSION)
 
@@ -265,8 +267,8 @@ def consumer_from_rollout(
         key=ObjectKey("Rollout", metadata.namespace, metadata.name),
         uid=metadata.uid,
         resource_version=metadata.resource_version,
-        template_in=ObjectKey(ref.kind, metadata.namespace, ref.name) if ref else None,
-        template_seen=str(status.workload_observed_generation),
+        template_in=_referenced(ref, metadata.namespace) if ref else None,
+        template_seen=shorten(str(status.workload_observed_generation), _LONGEST_VERSION),
         restart_at=restart_at,
     )
     wanted = 1 if spec.replicas is None else spec.replicas
@@ -282,7 +284,7 @@ def consumer_from_rollout(
             selector=selector_text(spec.selector),
             replicas=wanted,
             paused=spec.paused,
-            template_version=status.current_pod_hash,
+            template_version=shorten(status.current_pod_hash, _LONGEST_VERSION),
             rolling=rolling,
             wanted=wanted,
             behind=wanted if unseen or restarting else max(0, behind) if rolling else 0,
@@ -294,6 +296,11 @@ def consumer_from_rollout(
     return msgspec.structs.replace(
         consumer, argo=argo, owned=consumer.owned or (ref is not None and ref.kind == "Deployment")
     )
+
+
+def _referenced(ref: WorkloadRef, namespace: str) -> ObjectKey:
+    kind, name = shorten(ref.kind, LONGEST_NAME), shorten(ref.name, LONGEST_NAME)
+    return ObjectKey(kind, namespace, name)
 
 
 class _WorkloadState(NamedTuple):
@@ -327,7 +334,9 @@ def _consumer(
     if known is not None and known.uid != metadata.uid:
         known = None
     names = dialect.names
-    found = _read_template(template, metadata, dialect, known)
+    found = _read_template(template, state.selector, metadata, dialect, known)
+    if found.over_budget:
+        state = state._replace(selector="")
     writers = find_writers(metadata)
     return Consumer(
         # Share the unchanged key: the store still has the first one.
@@ -360,23 +369,29 @@ class _TemplateFacts(NamedTuple):
 
 
 def _read_template(
-    template: PodTemplate, metadata: ObjectMeta, dialect: DialectSettings, known: Consumer | None
+    template: PodTemplate,
+    selector: str,
+    metadata: ObjectMeta,
+    dialect: DialectSettings,
+    known: Consumer | None,
 ) -> _TemplateFacts:
-    """Read a pod template; of one that is too large, keep only that it is."""
+    """Read a pod template; of one that is too large, or its selector, keep only that it is."""
     namespace = metadata.namespace
     same_spec = known is not None and _has_same_spec(known, metadata)
     if known and same_spec and known.over_budget:
         return _TemplateFacts(over_budget=known.over_budget)
-    try:
-        uses = known.uses if known and same_spec else pack_uses(find_uses(template, namespace))
-    except LimitExceeded as error:
-        return _TemplateFacts(over_budget=str(error))
     keeps_traces = dialect.writing is not Writing.REVISION or dialect.compares
     has_agent = AGENT in (template.metadata.annotations or ()) or AGENT in (
         metadata.annotations or ()
     )
+    try:
+        check_selector(selector)
+        uses = known.uses if known and same_spec else pack_uses(find_uses(template, namespace))
+        config_volumes = find_config_volumes(template, namespace) if has_agent else ()
+    except LimitExceeded as error:
+        return _TemplateFacts(over_budget=str(error))
     return _TemplateFacts(
         uses=uses,
         traces=find_traces(template, namespace) if keeps_traces else None,
-        config_volumes=find_config_volumes(template, namespace) if has_agent else (),
+        config_volumes=config_volumes,
     )

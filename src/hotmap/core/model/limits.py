@@ -1,6 +1,6 @@
 """Limits of one object: bounds on a pod template, and on what is kept of it.
 
-A user who may create a workload chooses the size of its pod template, up to the 1.5 MiB that etcd
+A user who may create a workload chooses the size of its spec, up to the 1.5 MiB that etcd
 accepts. Reading it takes time and memory that all other workloads share, so an object beyond a
 bound is left out as a whole: with half of its uses, decisions would be wrong. The bounds are 5 to
 50 times what real workloads have, and small enough that reading one takes less than 50 ms and 5 MiB
@@ -18,6 +18,8 @@ __all__ = [
     "LimitExceeded",
     "StepCounter",
     "check_pod_spec",
+    "check_selector",
+    "check_volumes_size",
     "too_large_message",
 ]
 
@@ -33,6 +35,9 @@ MAX_PROJECTIONS = 5_000
 MAX_USES = 1_000
 #: Characters in the paths and data keys of all uses.
 MAX_USES_SIZE = 256 * 1024
+#: Characters of a label selector, and of names and paths in volumes that an agent compares.
+MAX_SELECTOR_SIZE = 16 * 1024
+MAX_VOLUMES_SIZE = 256 * 1024
 #: Pairs that are compared: a mount with a projection, a variable with a prefix or a `$(NAME)`.
 MAX_STEPS = 20_000
 
@@ -93,6 +98,24 @@ def check_pod_spec(spec: PodSpec) -> None:
     _check("imagePullSecrets", secrets, MAX_USES)
 
 
+def check_selector(selector: str) -> None:
+    """Check that a label selector, as a query parameter, is short enough to be kept.
+
+    Raises:
+        LimitExceeded: it is not.
+    """
+    _check("characters in its label selector", len(selector), MAX_SELECTOR_SIZE)
+
+
+def check_volumes_size(size: int) -> None:
+    """Check how many characters the names and paths of volumes have that are kept.
+
+    Raises:
+        LimitExceeded: there are too many.
+    """
+    _check("characters in names and paths of volumes", size, MAX_VOLUMES_SIZE)
+
+
 def _check(what: str, count: int, limit: int) -> None:
     if count > limit:
         raise LimitExceeded(what, limit, count)
@@ -113,4 +136,4 @@ def _projections(volume: Volume) -> int:
 
 def too_large_message(key: ObjectKey, over_budget: str) -> str:
     """Return the message that an object is left out since it exceeds a bound."""
-    return f"{key} is not tracked: its pod template has {over_budget}"
+    return f"{key} is not tracked: it has {over_budget}"
