@@ -7,6 +7,8 @@ be the leader any more.
 
 from __future__ import annotations
 
+import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -195,6 +197,65 @@ async def test_overview_of_a_settling_change_is_not_current(
     assert (counts["current"], counts["waiting"]) == (0, 1)
     named = await get_states(http, settling, "workload=default/web")
     assert named == await get_states(http, settling)
+
+
+async def until_state(
+    world: World, http: aiohttp.ClientSession, controller: Controller, state: str
+) -> None:
+    async def is_reached() -> bool:
+        return (await get_states(http, controller))["web"][0] == state
+
+    await world.until(is_reached, f"the workload is {state}")
+
+
+@pytest.mark.parametrize("final", ["latent", "held"])
+async def test_edit_of_a_workload_that_needs_a_user_is_waited_for(
+    world: World, http: aiohttp.ClientSession, final: str
+) -> None:
+    """`hotmap status --wait` gives up on such a state, and the edit may be what it needs."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1", started=time.time() + (5 if final == "held" else -60))
+    async with world.controller(settle=30, settle_max=30, pod_checks=SOON) as controller:
+        if final == "held":
+            await until_state(world, http, controller, "current")
+            await world.edit(LEVEL=None)
+        await until_state(world, http, controller, final)
+        await world.edit(LEVEL="debug")
+        found = await get_states(http, controller, "consistent=true")
+        assert found["web"] == ("waiting", "sources changed; reconcile pending")
+        counts = await count_states(http, controller)
+        assert (counts[final], counts["waiting"]) == (0, 1)
+
+
+async def test_change_that_waits_for_the_next_rollout_is_not_latent(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """Rollouts in quick succession are spaced; what comes by itself needs no user."""
+    await world.config_map(LEVEL="v0")
+    await world.workload()
+    checks = SOON._replace(rollout_delay=0.02, pause=0.1, max_pause=0.1)
+    async with world.controller(flap_limit=5, pod_checks=checks) as controller:
+        await world.quiet(controller)
+        revision = ""
+        for n in range(1, 5):
+            await world.edit(LEVEL=f"v{n}")
+            revision = await world.rollout(after=revision)
+            await world.rolled_out()
+        await world.pod("web-1", started=time.time() - 1)
+        await world.edit(LEVEL="v5")
+        await until_state(world, http, controller, "waiting")
+        for _ in range(6):  # eight seconds pass between the fourth rollout and the fifth
+            await asyncio.sleep(1.0)
+            state, reason = (await get_states(http, controller))["web"]
+            assert state == "waiting"
+            assert re.fullmatch(
+                r"ConfigMap default/app LEVEL changed \(containers\[main\]\.env\[LEVEL\]\): "
+                r"rolling out at \d\d:\d\d:\d\d UTC; 4 rollouts in the last minute",
+                reason,
+            )
+        assert await world.messages("Latent") == []
+        await world.rollout(after=revision)
 
 
 async def test_change_of_an_unused_data_key_leaves_it_current(

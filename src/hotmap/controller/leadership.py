@@ -191,7 +191,7 @@ class LeaderTerm:
     def _add_settled(self, key: ObjectKey, settle: float, settle_max: float) -> None:
         """Reconcile a consumer that something has changed for, after its settle time."""
         self._reconciles.add_settled(key, settle=settle, settle_max=settle_max)
-        self.leader_view.consumer_states.set_pending(key, pending=True)
+        self.leader_view.consumer_states.set_pending(key, pending=True, changed=True)
 
     def is_pending(self, key: ObjectKey) -> bool:
         """Return whether a consumer's reconcile is due, settling or under way."""
@@ -202,7 +202,11 @@ class LeaderTerm:
         self.pod_checker.schedule_check(key)
         consumer_states = self.leader_view.consumer_states
         # A failed one is retried, so it stays behind.
-        consumer_states.set_pending(key, pending=self._reconciles.has(key))
+        consumer_states.set_pending(
+            key,
+            pending=self._reconciles.has(key),
+            changed=self._reconciles.is_pending(key),
+        )
         consumer_states.update(key)
 
     async def _reconcile(self, key: ObjectKey) -> float | None:

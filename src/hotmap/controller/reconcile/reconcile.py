@@ -117,6 +117,7 @@ class Reconciler:
                 return decision.resume_in
             if decision.settle_in:
                 self._keep_windows(decision)
+                self._reporter.report_settling(decision)
                 return decision.settle_in
             try:
                 outcome = await self._executor.execute(decision)

@@ -48,8 +48,9 @@ class ConsumerStates:
         self._decision_log = decision_log
         self._records = records
         self._is_behind = is_behind
-        #: Consumers that wait for a decision, and may be behind their sources.
-        self._pending: set[ObjectKey] = set()
+        #: Consumers that wait for a decision, and may be behind their sources; whether something
+        #: changed since the last one.
+        self._pending: dict[ObjectKey, bool] = {}
         #: The result of the last check of a consumer's pods, where not all were current.
         self._pod_checks: dict[ObjectKey, ConsumerStatus] = {}
         #: The consumers that are not current.
@@ -68,9 +69,7 @@ class ConsumerStates:
         if not self._decision_log.is_decided(key):
             return self._derive(consumer)
         status = self._not_current.get(key, UP_TO_DATE)
-        if status.is_reached and key in self._pending and self._is_behind(key):
-            return PENDING
-        return status
+        return PENDING if self._is_outdated(key, status) else status
 
     def pod_check(self, key: ObjectKey) -> ConsumerStatus | None:
         """Return what the last check of a consumer's pods has shown; None while none is needed."""
@@ -98,12 +97,19 @@ class ConsumerStates:
             self._pod_states[key] = states
             self._pod_counts.update(states)
 
-    def set_pending(self, key: ObjectKey, *, pending: bool) -> None:
-        """Keep whether a decision on a consumer is to come."""
+    def set_pending(self, key: ObjectKey, *, pending: bool, changed: bool) -> None:
+        """Keep whether a decision on a consumer is to come, and whether it may be another one."""
         if pending:
-            self._pending.add(key)
+            self._pending[key] = changed
         else:
-            self._pending.discard(key)
+            self._pending.pop(key, None)
+
+    def _is_outdated(self, key: ObjectKey, status: ConsumerStatus) -> bool:
+        """Return whether a status is final, and that of the content before the last change."""
+        changed = self._pending.get(key)
+        if changed is None or not (status.is_reached or (changed and status.action_required)):
+            return False
+        return self._is_behind(key)
 
     def update(self, key: ObjectKey) -> None:
         """Derive a consumer's status anew; one without a decision is not counted."""
@@ -136,22 +142,23 @@ class ConsumerStates:
             self._counts[before.state] -= 1
             self._behind -= before.behind
 
-    def _behind_by_state(self) -> Counter[State]:
-        """Count the consumers whose sources have changed since, by the state they had reached."""
-        return Counter(
-            status.state
+    def _outdated(self) -> list[ConsumerStatus]:
+        """List the statuses that consumers had before their sources changed."""
+        return [
+            status
             for key in self._pending
             if self._decision_log.is_decided(key)
-            and (status := self._not_current.get(key, UP_TO_DATE)).is_reached
-            and self._is_behind(key)
-        )
+            and self._is_outdated(key, status := self._not_current.get(key, UP_TO_DATE))
+        ]
 
     def statistics(self) -> ConsumerStateStatistics:
         """Count consumers by state, and the pods that they wait for."""
         counts = {state: self._counts[state] for state in State}
         counts[State.CURRENT] = self._decision_log.decided - len(self._not_current)
-        for state, number in self._behind_by_state().items():
-            counts[state] -= number
-            counts[PENDING.state] += number
+        behind = self._behind
+        for status in self._outdated():
+            counts[status.state] -= 1
+            counts[PENDING.state] += 1
+            behind -= status.behind
         pods = {state: self._pod_counts[state] for state in PodState}
-        return ConsumerStateStatistics(counts, self._behind, pods)
+        return ConsumerStateStatistics(counts, behind, pods)

@@ -89,6 +89,8 @@ class DecisionLog:
         self._decided: set[ObjectKey] = set()
         #: Sources that a consumer requires and that do not exist.
         self._missing_sources: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
+        #: Why a rollout waits that was decided on after the last entry.
+        self._settling: dict[ObjectKey, str] = {}
         #: (verdict) → decisions and (kind, act, outcome) → actions, since the start.
         self.decisions: Counter[str] = Counter()
         self.actions: Counter[tuple[str, str, str]] = Counter()
@@ -98,6 +100,7 @@ class DecisionLog:
     def begin_term(self) -> None:
         """Begin a term as leader: earlier decisions are shown, and say nothing of the present."""
         self._decided.clear()
+        self._settling.clear()
 
     def is_decided(self, key: ObjectKey) -> bool:
         """Return whether a consumer was decided on in this term."""
@@ -126,6 +129,7 @@ class DecisionLog:
         )
         self.decisions[entry.verdict] += 1
         self._decided.add(consumer.key)
+        self._settling.pop(consumer.key, None)
         kept = self._entries.setdefault(consumer.key, [])
         if kept and plan.confirms and kept[-1].is_over:
             kept[-1] = kept[-1]._replace(announced=False)
@@ -143,6 +147,12 @@ class DecisionLog:
                 extra={"workload": str(consumer.key), "change": entry.revision},
             )
         return True
+
+    def set_settling(self, decision: Decision) -> None:
+        """Keep why a rollout waits: the entries before it say nothing of the present content."""
+        key = decision.snapshot.consumer.key
+        self._settling[key] = printable(decision.settling_reason)
+        self._decided.add(key)
 
     def announce(self, key: ObjectKey) -> bool:
         """Record that an Event tells of the latest decision; False when one does already."""
@@ -171,16 +181,19 @@ class DecisionLog:
 
         None: there is none in this term.
         """
-        entry = self.latest(key)
-        if entry is None or key not in self._decided:
+        if key not in self._decided:
             return None
+        missing = self._missing_sources.get(key, ())
+        if key in self._settling:
+            return LastDecision(self._settling[key], waits=True, missing_sources=missing)
+        entry = self._entries[key][-1]
         return LastDecision(
             entry.text,
             entry.failed,
             entry.held,
             entry.waits,
             entry.only_reported,
-            self._missing_sources.get(key, ()),
+            missing,
         )
 
     def latest(self, key: ObjectKey) -> DecisionEntry | None:
@@ -209,6 +222,7 @@ class DecisionLog:
         self._entries.pop(key, None)
         self._decided.discard(key)
         self._missing_sources.pop(key, None)
+        self._settling.pop(key, None)
 
 
 def _append(kept: list[DecisionEntry], entry: DecisionEntry) -> None:

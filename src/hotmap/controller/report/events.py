@@ -90,6 +90,10 @@ class EventReporter:
             reason = Reason.OTHER_CONTROLLER if other else Reason.REVISION_CHANGED
             self._event(consumer, reason, found.reason, type_="Warning")
 
+    def report_settling(self, decision: Decision) -> None:
+        """Show a change in the status whose rollout waits for its settle time."""
+        self._decision_log.set_settling(decision)
+
     def report_waiting(self, decision: Decision, waiting: str) -> None:
         """Log how far a decision is that is carried out pod by pod; an Event follows at the end."""
         self._decision_log.add(decision, outcome=waiting, level=logging.INFO)

@@ -25,7 +25,13 @@ from hotmap.core.decide.conflicts import (
     is_reported,
 )
 from hotmap.core.decide.evidence import MARGIN, PodStart
-from hotmap.core.decide.flap_breaker import limit_flapping, release, remaining_spacing
+from hotmap.core.decide.flap_breaker import (
+    count_recent_rollouts,
+    format_time_of_day,
+    limit_flapping,
+    release,
+    remaining_spacing,
+)
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import NEW_PODS, Action, ActionType, Plan, make_plan
 from hotmap.core.decide.snapshot import Snapshot, name_content
@@ -123,6 +129,21 @@ class Decision(NamedTuple):
             return self._settle_left()  # it replaces no pods yet
         spacing = remaining_spacing(self.rollouts, snapshot.now, limit=snapshot.flap_limit)
         return max(spacing, self._settle_left() or 0.0) or None
+
+    @property
+    def settling_reason(self) -> str:
+        """What changed, until when the rollout waits, and why; "" if it does not wait."""
+        left = self.settle_in
+        if left is None:
+            return ""
+        now = self.snapshot.now
+        if (self._settle_left() or 0.0) >= left:
+            why = "after the settle time"
+        else:
+            count = count_recent_rollouts(self.rollouts, now)
+            why = f"{count} {'rollout' if count == 1 else 'rollouts'} in the last minute"
+        cause = self.plan.cause or self.plan.reason
+        return f"{cause}: rolling out at {format_time_of_day(now + left)} UTC; {why}"
 
     def _settle_left(self) -> float | None:
         snapshot = self.snapshot

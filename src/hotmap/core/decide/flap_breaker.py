@@ -37,6 +37,7 @@ __all__ = [
     "WINDOW",
     "Hold",
     "add_rollout",
+    "count_recent_rollouts",
     "find_hold",
     "limit_flapping",
     "release",
@@ -147,12 +148,16 @@ def _was_flapping(rollouts: RolloutTimes, content: str, now: float, limit: int) 
 
 def remaining_spacing(rollouts: RolloutTimes, now: float, *, limit: int = LIMIT) -> float:
     """Return seconds until the next rollout may follow the last ones; 0: it may now."""
-    times = _past_times(rollouts.times, now)
-    count = sum(now - at < _BURST for at in times)
+    count = count_recent_rollouts(rollouts, now)
     if not limit or not count:
         return 0.0
     pause = _SPACING * (1 << min(count - 1, _SPACING_DOUBLINGS))
-    return min(max(0.0, times[-1] + pause - now), pause)
+    return min(max(0.0, _past_times(rollouts.times, now)[-1] + pause - now), pause)
+
+
+def count_recent_rollouts(rollouts: RolloutTimes, now: float) -> int:
+    """Count the rollouts of the last minute, on which the spacing depends."""
+    return sum(now - at < _BURST for at in _past_times(rollouts.times, now))
 
 
 def release(rollouts: RolloutTimes, request: str | None) -> RolloutTimes:
@@ -189,9 +194,10 @@ def limit_flapping(
         return plan
     rest = tuple(action for action in plan.actions if action.type not in NEW_PODS)
     who = f"; last modified by {' and '.join(sorted(set(writers)))}" if writers else ""
+    since = format_time_of_day(rollouts.times[-1])
     reason = (
-        f"{plan.cause or plan.reason}: rollout suppressed since {_format_time(rollouts.times[-1])} "
-        f"until {_format_time(hold.until)} UTC: {hold.rate}{who}; to roll out now, run "
+        f"{plan.cause or plan.reason}: rollout suppressed since {since} "
+        f"until {format_time_of_day(hold.until)} UTC: {hold.rate}{who}; to roll out now, run "
         f"'hotmap release {consumer.kind.lower()}/{consumer.name} -n {consumer.namespace}'"
     )
     return plan._replace(
@@ -217,7 +223,7 @@ def _rate(count: int, seconds: float) -> str:
     return f"{count} {'rollout' if count == 1 else 'rollouts'} in {format_age(seconds)}"
 
 
-def _format_time(at: float) -> str:
-    """Format POSIX seconds as a time of day in UTC."""
+def format_time_of_day(at: float) -> str:
+    """Format POSIX seconds as a time of day in UTC, such as 14:02:11."""
     minutes, second = divmod(int(at) % 86400, 60)
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
