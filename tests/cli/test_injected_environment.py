@@ -204,7 +204,7 @@ def refers_between(env: list[dict[str, Any]]) -> bool:
     return False
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(ENV, ENV_FROM, st.lists(TEXTS, max_size=3), st.tuples(VALUES, VALUES, VALUES))
 def test_converted_environment_equals_the_kubelets(
     env: list[dict[str, Any]],

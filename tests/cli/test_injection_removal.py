@@ -224,7 +224,7 @@ WAYS = ["block", "indented", "mixed", "flow", "json", "json compact", "commented
         "indented commented crlf", "mixed commented open", "flow crlf open"]  # fmt: skip
 
 
-@settings(max_examples=100, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(
     pods(),
     st.sampled_from(WAYS),

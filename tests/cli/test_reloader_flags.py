@@ -28,7 +28,8 @@ def parsed(*arguments: str) -> dict[str, Any]:
 
 def read(*arguments: str, **environment: str) -> ReloaderSettings:
     """Read the settings of one call."""
-    values = {name: parsed(*arguments)[name] for name in ReloaderFlags._fields}
+    params = parsed(*arguments)
+    values = {name: params[name] for name in ReloaderFlags._fields}
     return read_reloader_flags(ReloaderFlags(**values), environment)
 
 

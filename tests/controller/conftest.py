@@ -11,7 +11,19 @@ from tests.support.virtual_time import (
     pytest_asyncio_loop_factories as pytest_asyncio_loop_factories,
 )
 
+from hotmap.controller.storage import record_shards
 from hotmap.kube.client import Client
+
+#: Secrets with records that a controller reads at its start. All 32 are half of its requests, and
+#: the few consumers of a test fill one.
+SHARDS = 2
+
+
+@pytest.fixture(autouse=True)
+def few_shards(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read and write few shards, but in tests marked `all_shards`."""
+    if not request.node.get_closest_marker("all_shards"):
+        monkeypatch.setattr(record_shards, "SHARDS", SHARDS)
 
 
 @pytest.fixture

@@ -54,9 +54,9 @@ def test_history_keeps_changes_of_a_source_that_came_back() -> None:
 
 
 def test_history_bounds_the_number_of_deleted_sources() -> None:
-    """24,000 names that do not come back: those of the latest 4,096 are kept."""
+    """9,000 names that do not come back: those of the latest 4,096 are kept."""
     history = History(Clock())
-    keys = [delete(history, f"app-{number}") for number in range(24_000)]
+    keys = [delete(history, f"app-{number}") for number in range(9_000)]
     assert sum(1 for key in keys if history.changes(key)) == 4096
     assert history.changes(keys[-1])
 

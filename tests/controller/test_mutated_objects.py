@@ -383,7 +383,7 @@ def neighbour(cluster: Cluster) -> ObjectKey:
 
 
 @settings(
-    max_examples=100,
+    max_examples=50,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -24,6 +24,8 @@ from hotmap.core.model.state import (
     shard_of,
 )
 
+pytestmark = pytest.mark.all_shards
+
 
 def record(number: int, revision: str = "") -> Record:
     return Record(f"uid-{number}", "kH3x", 1, revision=revision)

@@ -33,6 +33,10 @@ Object = dict[str, Any]
 DEADLINE = 60.0
 REAL_DEADLINE = 5.0
 
+#: Seconds between two polls: at first, and at most, which virtual time still jumps over at once.
+POLL = 0.005
+POLL_MAX = 0.02
+
 #: Short, so that waiting for a settled change is no long wait.
 SETTLE = 0.03
 
@@ -446,10 +450,12 @@ class World:
         """Wait until a coroutine function returns something true, and return that."""
         clock = asyncio.get_running_loop().time
         deadline, real_deadline = clock() + within, time.monotonic() + min(within, REAL_DEADLINE)
+        pause = POLL
         while clock() < deadline or time.monotonic() < real_deadline:
             if found := await check():
                 return found
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(pause)
+            pause = min(POLL_MAX, pause * 1.1)
         raise AssertionError(f"waited in vain until {what}; Events: {await self.messages()}")
 
     async def rollout(self, name: str = "web", *, after: str = "", **where: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.objects import KEY, config_map, pod, sources, workload
 
@@ -23,6 +23,9 @@ from hotmap.core.policy.policy import Policy, Strategy, live_change_needs_rollou
 
 DATA_KEYS = "abcd"
 APP = ObjectKey("ConfigMap", "shop", "app")
+
+#: A template takes long to draw.
+FEW = settings(max_examples=25)
 
 data_keys = st.sampled_from(DATA_KEYS)
 contents = st.dictionaries(data_keys, st.sampled_from("01"))
@@ -106,6 +109,7 @@ def applied_record(who: Consumer, policy: Policy, data: dict[str, str]) -> Recor
     return record_applied(who, None, assessment.findings, key_id=KEY.id, generation=1)
 
 
+@FEW
 @given(templates(), policies, contents, contents, st.integers(1, 2))
 def test_unused_data_key_never_acts(
     template: PodTemplate,
@@ -126,6 +130,7 @@ def test_unused_data_key_never_acts(
     assert plan.actions == ()
 
 
+@FEW
 @given(templates(), policies, contents, contents, st.integers(1, 2), st.sampled_from((50, 500)))
 def test_equal_facts_give_equal_plans(
     template: PodTemplate,
@@ -143,6 +148,7 @@ def test_equal_facts_give_equal_plans(
     assert decision == decided(who, policy, record, shuffled, version=2, started=started)
 
 
+@FEW
 @given(templates(), policies, contents, contents, st.integers(1, 2))
 def test_settled_plan_is_not_made_again(
     template: PodTemplate,
@@ -162,6 +168,7 @@ def test_settled_plan_is_not_made_again(
         assert again.actions == ()
 
 
+@FEW
 @given(templates(), policies, contents)
 def test_first_sight_acts_only_to_catch_up(
     template: PodTemplate, policy: Policy, data: dict[str, str]
@@ -174,6 +181,7 @@ def test_first_sight_acts_only_to_catch_up(
             assert plan.actions == ()
 
 
+@FEW
 @given(templates(), policies, contents)
 def test_lost_source_never_rolls(
     template: PodTemplate, policy: Policy, data: dict[str, str]

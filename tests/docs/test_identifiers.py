@@ -5,9 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.util
-import io
 import re
-import tokenize
 from pathlib import Path
 
 import pytest
@@ -32,6 +30,11 @@ _WORD = re.compile(r"[a-z_]+")
 _FLAG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
 _METRIC = re.compile(r"\bhotmap_[a-z_]+(?![a-z_=])")
 _ANNOTATION = re.compile(r"\bhotmap\.dev/[a-z]+(?:-[a-z]+)*\b")
+
+#: What is left out of a Python file: texts in three quotes, and comments that no string has.
+_DOCSTRING_OR_COMMENT = re.compile(
+    r'"""(?:[^\\]|\\.)*?"""|("(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\')|#[^\n]*', re.DOTALL
+)
 
 #: Documents that are not part of the project.
 _FOREIGN = re.compile(r"\b(?:DESIGN|STYLE)(?:\.md)?,? (?:§|section )|\breference/[a-z]+\.md §")
@@ -87,13 +90,13 @@ def code_words() -> frozenset[str]:
     words = {Path(name).stem for name in tracked_files()}
     for name in tracked_files():
         if name.endswith(".py") and name != "tests/docs/test_identifiers.py":
-            with io.StringIO((ROOT / name).read_text()) as text:
-                for token in tokenize.generate_tokens(text.readline):
-                    if token.type == tokenize.NAME:
-                        words.add(token.string)
-                    elif token.type == tokenize.STRING and '"""' not in token.string:
-                        words.update(re.findall(r"\w+", token.string))
+            code = _DOCSTRING_OR_COMMENT.sub(_keep_string, (ROOT / name).read_text())
+            words.update(re.findall(r"\w+", code))
     return frozenset(words)
+
+
+def _keep_string(match: re.Match[str]) -> str:
+    return match[1] or " "
 
 
 @functools.cache
@@ -130,7 +133,9 @@ def is_dead(word: str) -> bool:
         return not word.endswith(".dev") and not is_identifier(name)
     if _SLASHED.fullmatch(word):
         return not is_module(word)
-    return bool(_WORD.fullmatch(word)) and word not in code_words() | known_metrics()
+    if not _WORD.fullmatch(word):
+        return False
+    return word not in code_words() and word not in known_metrics()
 
 
 def dead_references(text: str) -> list[str]:

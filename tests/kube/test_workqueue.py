@@ -339,4 +339,4 @@ class QueueAgainstModel(RuleBasedStateMachine):
 
 
 TestQueueAgainstModel = QueueAgainstModel.TestCase
-TestQueueAgainstModel.settings = settings(max_examples=60, deadline=None)
+TestQueueAgainstModel.settings = settings(max_examples=40, deadline=None)

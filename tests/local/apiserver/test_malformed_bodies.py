@@ -283,7 +283,7 @@ def namespace_of(plural: str) -> str | None:
     return "default" if plural not in ("namespaces", "nodes") else None
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(broken_objects())
 def test_create_with_malformed_body(broken: tuple[str, dict[str, Any]]) -> None:
     """A create succeeds or raises an ApiError; what was created can be read and changed."""
@@ -320,7 +320,7 @@ def broken_questions(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     return plural, obj
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(broken_questions())
 def test_review_with_malformed_body(broken: tuple[str, dict[str, Any]]) -> None:
     """A review is answered or refused, whatever it asks."""
@@ -341,7 +341,7 @@ def test_review_with_malformed_body(broken: tuple[str, dict[str, Any]]) -> None:
     asyncio.run(run())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(broken_objects(), st.sampled_from(["merge", "strategic"]), st.sampled_from(["", "status"]))
 def test_patch_with_malformed_body(
     broken: tuple[str, dict[str, Any]], kind: Any, subresource: str
@@ -368,7 +368,7 @@ def test_patch_with_malformed_body(
     asyncio.run(run())
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.lists(
         st.fixed_dictionaries(

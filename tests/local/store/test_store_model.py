@@ -173,5 +173,5 @@ class StoreMachine(RuleBasedStateMachine):
             ]
 
 
-StoreMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+StoreMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
 TestStoreAgainstModel = StoreMachine.TestCase
