@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.objects import config_map, sources
+from tests.support.objects import config_map, secret, sources
 
 from hotmap.core.model.annotations import known_annotations
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.consumer_conversion import consumer_from_rollout, consumer_from_workload
+from hotmap.core.model.limits import MAX_DATA_KEYS, LimitExceeded
 from hotmap.core.model.objects import Rollout, Workload
 from hotmap.core.model.patterns import LONGEST_VALUE
 from hotmap.core.model.source import Source
@@ -20,8 +21,8 @@ from hotmap.core.policy.annotations import read_policy
 
 
 def test_source_with_many_data_keys_takes_little_more_than_their_names() -> None:
-    """20,000 empty data keys of 40 characters: names and marks, and no object for each."""
-    item = config_map("app", data={f"{number:040}": "" for number in range(20_000)})
+    """The most empty data keys, of 40 characters each: names and marks, and no object for each."""
+    item = config_map("app", data={f"{number:040}": "" for number in range(MAX_DATA_KEYS)})
     tracemalloc.start()
     try:
         before = tracemalloc.take_snapshot()
@@ -30,8 +31,21 @@ def test_source_with_many_data_keys_takes_little_more_than_their_names() -> None
     finally:
         tracemalloc.stop()
     grown = sum(change.size_diff for change in after.compare_to(before, "filename"))
-    assert len(list(kept[0].marks[0])) == 20_000
-    assert grown < 2 * 20_000 * 41
+    assert len(list(kept[0].marks[0])) == MAX_DATA_KEYS
+    assert grown < 2 * MAX_DATA_KEYS * 41
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Secret"])
+def test_source_with_more_data_keys_is_not_read(kind: str) -> None:
+    """Each costs some microseconds, and 100,000 of them fit in one object."""
+    data = {f"{number:x}": "" for number in range(MAX_DATA_KEYS + 1)}
+    item = (
+        config_map("app", data=data)
+        if kind == "ConfigMap"
+        else secret("app", dict.fromkeys(data, b""))
+    )
+    with pytest.raises(LimitExceeded, match=r"^5,001 data keys \(limit 5,000\)$"):
+        sources(item)
 
 
 def test_only_known_annotations_are_kept_and_each_is_shortened() -> None:

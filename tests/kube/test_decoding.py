@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from hotmap.core.model.limits import LimitExceeded
 from hotmap.core.model.objects import ConfigMap
-from hotmap.kube.decoding import MOST_TOKENS, decode, without_deep_values
+from hotmap.kube.decoding import MOST_TOKENS, decode, decoding_problem, without_deep_values
 from hotmap.kube.status import read_status
 from hotmap.kube.watch import Added, Unreadable, WatchDecoder
 
@@ -29,6 +30,13 @@ def config_map(levels: int = LEVELS) -> bytes:
 def test_decode_reads_an_object_that_nests_deeply() -> None:
     item = decode(msgspec.json.Decoder(ConfigMap), config_map())
     assert (item.metadata.name, item.data) == ("app", {"LEVEL": ']}"{'})
+
+
+def test_exceeded_limit_is_named_and_other_errors_are_not_quoted() -> None:
+    """A limit's text has numbers alone; that of any other exception may have content."""
+    limit = LimitExceeded("data keys", 5_000, 5_001)
+    assert decoding_problem(limit) == "5,001 data keys (limit 5,000)"
+    assert decoding_problem(ValueError("content")) == "ValueError while decoding it"
 
 
 def test_watch_decoder_reads_an_object_that_nests_deeply() -> None:

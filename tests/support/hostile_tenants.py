@@ -142,6 +142,13 @@ def foreign_content() -> list[Object]:
     ]
 
 
+def many_data_keys() -> list[Object]:
+    """Three ConfigMaps with four times the data keys that are read, of which one is used."""
+    data = {f"{number:x}": "" for number in range(20_000)}
+    used = deployment("evil", pod_spec(envFrom=[{"configMapRef": {"name": "app-0"}}]))
+    return [*(config_map(f"app-{number}", data) for number in range(3)), used]
+
+
 def large_pods() -> list[Object]:
     """100 Pods of 0.9 MB that a workload selects, which are listed to see when they started."""
     spec = pod_spec(env=[variable("LEVEL", "app"), {"name": "X", "value": "x" * 900_000}])
@@ -191,6 +198,7 @@ ATTACKS: dict[str, Callable[[], list[Object]]] = {
         large_records,
         large_annotations,
         foreign_content,
+        many_data_keys,
         large_pods,
         forged_lines,
         many_events,

@@ -84,6 +84,7 @@ class Controller:
     def __init__(self, client: Client, settings: Settings) -> None:
         self._client = client
         self._settings = settings
+        self.supervisor = Supervisor()
         self.decision_log = DecisionLog(wall_clock=client.server_time)
         self._shadow = Shadow(reason_of=self._latest_reason) if settings.shadow else None
         self.index = Index(
@@ -100,7 +101,7 @@ class Controller:
         self._webhooks = Webhooks(settings.webhooks, followers=self.index.followers_of)
         self._alerts = Alerts(settings.webhooks.alert)
         self._recorder = Recorder(
-            None if self._shadow else EventWriter(client),
+            None if self._shadow else EventWriter(client, self.supervisor),
             component="hotmap",
             clock=client.server_time,
         )
@@ -131,7 +132,6 @@ class Controller:
         self._elector: LeaderElector | None = None
         self._leading: asyncio.Task[None] | None = None
         self._term: LeaderTerm | None = None
-        self.supervisor = Supervisor()
         self._background = self.supervisor.tasks()
         #: Set when a new term with other keys has to begin.
         self._keys_changed = asyncio.Event()

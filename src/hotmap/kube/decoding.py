@@ -11,6 +11,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from hotmap.core.model.limits import LimitExceeded
+
 __all__ = [
     "LARGEST_OBJECT",
     "ObjectTooLarge",
@@ -69,10 +71,10 @@ def check_size(data: bytes | msgspec.Raw) -> None:
 def decoding_problem(error: Exception) -> str:
     """Return why something could not be decoded or processed, without quoting any of it.
 
-    msgspec names the place and the expected type; the text of other exceptions may contain the
-    data.
+    msgspec names the place and the expected type, a limit its own; the text of other exceptions may
+    contain the data.
     """
-    if isinstance(error, (msgspec.DecodeError, ObjectTooLarge)):
+    if isinstance(error, (msgspec.DecodeError, ObjectTooLarge, LimitExceeded)):
         return str(error)
     return f"{type(error).__name__} while decoding it"
 

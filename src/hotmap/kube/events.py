@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
 
@@ -15,6 +15,7 @@ from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.resources import EVENTS
+from hotmap.kube.supervisor import Supervisor
 from hotmap.kube.token_bucket import TokenBucket
 
 __all__ = ["CLOSE_TIMEOUT", "EventKey", "EventSeries", "EventWriter"]
@@ -117,13 +118,17 @@ class _Pending:
 class EventWriter:
     """Writes series of Events; must be used on a running event loop."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, supervisor: Supervisor | None = None) -> None:
+        """`supervisor` reports the failures of the task that writes."""
         self._client = client
+        self._tasks = (supervisor or Supervisor()).tasks()
         #: Series to write.
         self._pending = _Pending()
+        #: Set when there is something to write, and when all of it is written.
+        self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
         #: Set while pending Events are written regardless of budgets.
         self._flush_requested = asyncio.Event()
-        self._writer: asyncio.Task[None] | None = None
         #: Events created, repetitions written as a higher count, Events given up.
         self.created = self.counted = self.dropped = 0
 
@@ -135,23 +140,34 @@ class EventWriter:
         """Queue a series for writing; returns at once."""
         if not self._pending.put(key, series):
             self.dropped += 1
-        if self._writer is None or self._writer.done():
-            self._writer = asyncio.get_running_loop().create_task(self._write_pending())
+        self._wake.set()
+        self._idle.clear()
+        if not self._tasks:
+            self._tasks.start("write Events", self._run)
 
     async def aclose(self, *, within: float = CLOSE_TIMEOUT) -> None:
         """Write pending Events, for `within` seconds at most; drop the rest."""
-        if self._writer is None:
+        if not self._tasks:
             return
         self._flush_requested.set()
-        _, late = await asyncio.wait([self._writer], timeout=within)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._idle.wait()
         self._flush_requested.clear()
-        if late:
-            self._writer.cancel()
-            await asyncio.wait([self._writer])
+        await self._tasks.stop()
+        if not self._idle.is_set():
             dropped = self._pending.clear()
             self.dropped += dropped
             lost = 1 + dropped  # including the one that was being written
             _log.warning("dropped %d Events: the API server did not accept them in time", lost)
+
+    async def _run(self) -> NoReturn:
+        """Write Events until cancelled."""
+        while True:
+            await self._write_pending()
+            self._idle.set()
+            self._wake.clear()
+            await self._wake.wait()
 
     async def _write_pending(self) -> None:
         while self._pending:

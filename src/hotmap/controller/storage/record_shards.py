@@ -249,6 +249,8 @@ class RecordShards:
 
     async def run(self) -> NoReturn:
         """Write changes until cancelled; retry failed writes."""
+        if self._dirty:  # what an attempt that failed has left
+            self._wake.set()
         # What is adopted at the start is written together: a crash soon after must not lose it.
         await self._wake.wait()
         await self._wait_for_quiet(_ADOPTION_LULL)

@@ -12,17 +12,21 @@ from __future__ import annotations
 from hotmap.core.model.objects import ObjectKey, PodSpec, Volume
 
 __all__ = [
+    "MAX_DATA_KEYS",
     "MAX_STEPS",
     "MAX_USES",
     "MAX_USES_SIZE",
     "LimitExceeded",
     "StepCounter",
+    "check_data_keys",
     "check_pod_spec",
     "check_selector",
     "check_volumes_size",
     "too_large_message",
 ]
 
+#: Data keys of a ConfigMap or Secret; each is marked under each key of the keyring.
+MAX_DATA_KEYS = 5_000
 MAX_CONTAINERS = 500
 #: Entries of `env` and `envFrom`, of all containers together.
 MAX_VARIABLES = 5_000
@@ -96,6 +100,15 @@ def check_pod_spec(spec: PodSpec) -> None:
     _check("volume mounts", mounts, MAX_MOUNTS)
     _check("projected sources and items", projections, MAX_PROJECTIONS)
     _check("imagePullSecrets", secrets, MAX_USES)
+
+
+def check_data_keys(count: int) -> None:
+    """Check that a source has few enough data keys to be read quickly.
+
+    Raises:
+        LimitExceeded: it has more.
+    """
+    _check("data keys", count, MAX_DATA_KEYS)
 
 
 def check_selector(selector: str) -> None:

@@ -18,6 +18,7 @@ import msgspec
 
 from hotmap.core.fingerprint import ABSENT, MARK_LENGTH, FingerprintKey, mark_all, selection
 from hotmap.core.model.annotations import known_annotations
+from hotmap.core.model.limits import check_data_keys
 from hotmap.core.model.objects import ConfigMap, ObjectKey, ObjectMeta, Secret
 from hotmap.core.model.references import Keys
 from hotmap.core.reloader.annotations import DEFAULT_SETTINGS, DialectSettings, Writing
@@ -122,7 +123,11 @@ def source_from_config_map(
     """Reduce a ConfigMap to marks under each of `keys` (newest first, at least one).
 
     `known` is the earlier value; unchanged parts are shared.
+
+    Raises:
+        LimitExceeded: it has too many data keys.
     """
+    check_data_keys(len(item.data or ()) + len(item.binary_data or ()))
     values = [(name, False, text.encode()) for name, text in (item.data or {}).items()]
     values += [(name, True, b64decode(text)) for name, text in (item.binary_data or {}).items()]
     return _source("ConfigMap", item, values, keys, dialect=dialect, known=known)
@@ -135,7 +140,12 @@ def source_from_secret(
     *,
     known: Source | None = None,
 ) -> Source:
-    """Reduce a Secret to marks of its decoded values, as `source_from_config_map` does."""
+    """Reduce a Secret to marks of its decoded values, as `source_from_config_map` does.
+
+    Raises:
+        LimitExceeded: it has too many data keys.
+    """
+    check_data_keys(len(item.data or ()))
     values = [(name, False, b64decode(text or "")) for name, text in (item.data or {}).items()]
     return _source("Secret", item, values, keys, dialect=dialect, known=known)
 
