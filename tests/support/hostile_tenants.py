@@ -6,10 +6,11 @@ The suite of tests and the benchmark `tenants` play the same ones.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["ATTACKS", "SHORT_LIVED", "Object"]
+__all__ = ["ATTACKS", "LEFT_OUT", "SHORT_LIVED", "Object"]
 
 Object = dict[str, Any]
 
@@ -184,6 +185,193 @@ def short_lived() -> list[Object]:
     return [config_map(f"gone-{n}", {"LEVEL": str(n)}) for n in range(2000)]
 
 
+def giant_selectors() -> list[Object]:
+    """20 workloads whose selectors have 10,000 values each, and one that is short."""
+    values = [f"value-{number:050}" for number in range(9_999)]
+    expression = {"key": "app", "operator": "In", "values": ["evil", *values]}
+    body = deployment("evil", pod_spec(env=[variable("LEVEL", "app")]))
+    template = {**body["spec"]["template"], "metadata": {"labels": {"app": "evil"}}}
+    selector = {"matchExpressions": [expression]}
+    spec = {**body["spec"], "selector": selector, "template": template, "replicas": 1}
+    return [
+        {**body, "metadata": {**body["metadata"], "name": name}, "spec": spec}
+        for name in ("evil", *(f"evil-{number}" for number in range(20)))
+    ]
+
+
+def owner_circles() -> list[Object]:
+    """Deployments, ReplicaSets and Pods that each own the next, in a circle, and themselves."""
+    kinds = ("Deployment", "ReplicaSet", "Pod")
+    labels = {"app": "evil", "hotmap.dev/watch": "true"}
+    spec = pod_spec(env=[variable("LEVEL", "app")])
+    made = []
+    for number in range(30):
+        kind, owner = kinds[number % 3], kinds[(number + 1) % 3]
+        name, owned_by = f"evil-{number}", f"evil-{(number + 1) % 30}"
+        body = deployment(name, spec)
+        owners = [
+            {"apiVersion": "apps/v1", "kind": owner, "name": owned_by, "uid": f"uid-{owned_by}"},
+            {"apiVersion": "v1", "kind": kind, "name": name, "uid": f"uid-{name}"},
+        ]
+        metadata = {
+            **body["metadata"],
+            "uid": f"uid-{name}",
+            "labels": labels,
+            "ownerReferences": [
+                {**each, "controller": not place} for place, each in enumerate(owners)
+            ],
+        }
+        version = "v1" if kind == "Pod" else "apps/v1"
+        made.append(
+            {
+                **body,
+                "apiVersion": version,
+                "kind": kind,
+                "metadata": metadata,
+                "spec": spec if kind == "Pod" else body["spec"],
+            }
+        )
+    return [*made, deployment("evil", spec)]
+
+
+def odd_characters() -> list[Object]:
+    """NUL, controls and directions of text, in every place that takes any text."""
+    odd = "\x00\ufffd\u202e\x1b]0;x\x07\n"
+    annotations = {**FOLLOW, "hotmap.dev/settle": odd, "hotmap.dev/exclude": odd}
+    env = [variable("LEVEL", "app"), {"name": "X", "value": odd}]
+    return [
+        config_map("app", {"LEVEL": odd}, {"hotmap.dev/ignore": odd}),
+        deployment("evil", pod_spec(args=[odd, f"$({odd})"], env=env), annotations),
+    ]
+
+
+def odd_numbers() -> list[Object]:
+    """Integers at the ends of 32 and 64 bits and beyond, where an integer belongs."""
+    numbers = (2**31 - 1, 2**31, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 10**40, -1, -(2**63) - 1)
+    spec = pod_spec(env=[variable("LEVEL", "app")])
+    rolling: Object = {
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "²%"}}
+    }
+    return [
+        deployment("evil", spec, replicas=2**31 - 1),
+        deployment("evil-percent", spec, **rolling),
+        *(
+            deployment(f"evil-{place}", spec, replicas=number)
+            for place, number in enumerate(numbers)
+        ),
+        *(
+            deployment(f"evil-budget-{place}", spec, revisionHistoryLimit=number)
+            for place, number in enumerate(numbers)
+        ),
+    ]
+
+
+def absurd_annotations() -> list[Object]:
+    """Every annotation of hotmap's own and of Reloader's with values that it never writes."""
+    texts = ("-1s", "1e999s", "9" * 4000, "inf", "²", "{}", "[" * 4000, "9999-12-31T23:59:59Z", "/")
+    names = (
+        *("follow", "exclude", "ignore", "rereads", "strategy", "settle", "settle-max"),
+        *("catch-up", "on-change", "agent", "target", "revision", "release", "flap-limit"),
+    )
+    reloader = (
+        *("reloader.stakater.com/auto", "reloader.stakater.com/search"),
+        *("deployment.reloader.stakater.com/pause-period",),
+        *("deployment.reloader.stakater.com/paused-at",),
+        *("reloader.stakater.com/last-reloaded-from", "kubectl.kubernetes.io/restartedAt"),
+    )
+    spec = pod_spec(env=[variable("LEVEL", "app")])
+    made = [config_map("app", {"LEVEL": "0"}, {f"hotmap.dev/{name}": "\n" for name in names})]
+    for place, text in enumerate(texts):
+        values = {f"hotmap.dev/{name}": text for name in names} | dict.fromkeys(reloader, text)
+        body = deployment(f"evil-{place}" if place else "evil", spec, {**values, **FOLLOW})
+        template = {
+            "metadata": {"labels": {"app": body["metadata"]["name"]}, "annotations": values}
+        }
+        made.append({**body, "spec": {**body["spec"], "template": {**template, "spec": spec}}})
+    return made
+
+
+def many_annotations() -> list[Object]:
+    """10,000 annotations on each of ten workloads and ConfigMaps, most of hotmap's domain."""
+    many = {f"hotmap.dev/a-{number}": "x" for number in range(10_000)}
+    spec = pod_spec(env=[variable("LEVEL", "app")])
+    return [
+        *(config_map(f"app-{number}", {"LEVEL": "0"}, many) for number in range(10)),
+        *(deployment(f"evil-{number}", spec, {**many, **FOLLOW}) for number in range(10)),
+    ]
+
+
+def longest_names() -> list[Object]:
+    """Names of 253 characters, of objects and of data keys, each of which is worth a Warning."""
+    name, key = "a" * 253, "k" * 253
+    refs = [
+        {"name": f"V{number}", "valueFrom": {"configMapKeyRef": {"name": name, "key": key}}}
+        for number in range(200)
+    ]
+    annotations = {**FOLLOW, "hotmap.dev/settle": "no time"}
+    return [
+        config_map(name, {key: "0", "..": "1", "a.b-c_d": "2"}),
+        deployment("evil", pod_spec(env=refs), annotations),
+        deployment(name, pod_spec(env=refs), annotations),
+    ]
+
+
+def giant_templates() -> list[Object]:
+    """Twice to four times the containers, volumes and variables that are read.
+
+    What 5,000, 10,000 and 100,000 of them cost is measured where they are counted
+    (tests/core/test_object_limits.py): in a local API server they cost seconds.
+    """
+    uses = [variable("A", "a")]
+    containers = [{"name": f"c{n}", "image": "a", "env": uses} for n in range(1_000)]
+    volumes = [{"name": f"v{n}", "configMap": {"name": f"c{n}"}} for n in range(4_000)]
+    env = [{"name": f"V{n}"} for n in range(20_000)]
+    return [
+        deployment("evil", {"containers": containers}),
+        deployment("evil-volumes", {**pod_spec(), "volumes": volumes}),
+        deployment("evil-env", pod_spec(env=env)),
+    ]
+
+
+def ambiguous_names() -> list[Object]:
+    """Data keys that look like separators, and names that occur twice in a template."""
+    data = dict.fromkeys(("-", "_", "a.", "a..b", "null", "0", "a-b", "a.b", "a_b"), "0")
+    twice = [{"name": "main", "image": "a", "env": [variable("A", "app")] * 2}] * 2
+    volumes = [{"name": "v", "configMap": {"name": name}} for name in ("app", "other")]
+    mounts = [{"name": "v", "mountPath": "/v"}, {"name": "v", "mountPath": "/v"}]
+    return [
+        config_map("app", data),
+        deployment("evil-containers", {"containers": twice}),
+        deployment("evil", {**pod_spec(volumeMounts=mounts, env=[variable("A", "app")] * 50)}),
+        deployment("evil-volumes", {**pod_spec(volumeMounts=mounts), "volumes": volumes}),
+    ]
+
+
+def copied_state() -> list[Object]:
+    """Secrets that look like hotmap's own: records, keys and Jobs, also as sources."""
+    made: list[Object] = []
+    names: list[str] = []
+    for kind, name, data_key in (
+        ("state", "hotmap-state-00", "state"),
+        ("key", "hotmap-key", "key"),
+        ("pending", "hotmap-pending", "jobs"),
+    ):
+        for content in (b"", b"\x00" * 100_000, b"[" * 100_000, b"2 uid 9 9 9\n" * 50_000):
+            copy = f"{name}-{len(names)}" if len(names) % 4 else name
+            names.append(copy)
+            made.append(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Secret",
+                    "metadata": {"name": copy},
+                    "type": f"hotmap.dev/{kind}",
+                    "data": {data_key: b64encode(content).decode()},
+                }
+            )
+    refs = [{"secretRef": {"name": copy, "optional": True}} for copy in names]
+    return [*made, deployment("evil", pod_spec(envFrom=refs))]
+
+
 ATTACKS: dict[str, Callable[[], list[Object]]] = {
     item.__name__.replace("_", " "): item
     for item in (
@@ -203,8 +391,24 @@ ATTACKS: dict[str, Callable[[], list[Object]]] = {
         forged_lines,
         many_events,
         short_lived,
+        giant_selectors,
+        owner_circles,
+        odd_characters,
+        odd_numbers,
+        absurd_annotations,
+        many_annotations,
+        longest_names,
+        giant_templates,
+        ambiguous_names,
+        copied_state,
     )
 }
+
+#: Attacks of which the workload "evil" is left out, with one Warning Event that names the bound.
+LEFT_OUT = (
+    *("long chain", "many imports", "many mounts", "many containers", "large records"),
+    *("giant selectors", "giant templates"),
+)
 
 #: Attacks whose objects are deleted as soon as they were created.
 SHORT_LIVED = ("short lived",)
