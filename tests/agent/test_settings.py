@@ -204,6 +204,8 @@ def test_values_are_parsed() -> None:
     assert [parse_size(text) for text in ("7", "64Ki", "2M")] == [7, 65536, 2_000_000]
     assert parse_mode("0644") == 0o644
     assert [parse_signal(text) for text in ("HUP", "SIGHUP", "1", "hup")] == [1, 1, 1, 1]
+    # Names that Kubernetes allows as lifecycle.stopSignal, although others are the usual ones.
+    assert [parse_signal(text) for text in ("SIGCLD", "SIGIOT", "SIGPOLL")] == [17, 6, 29]
     assert parse_statuses("200, 204") == (200, 204)
     assert parse_statuses("2xx") == tuple(range(200, 300))
     assert parse_address("none") is None

@@ -9,6 +9,7 @@ since its body may contain anything. Redirects are followed only where a call sa
 from __future__ import annotations
 
 import socket
+import time
 
 from hotmap.agent.settings.values import InvalidValue, parse_url
 from hotmap.core.value import Value
@@ -42,6 +43,10 @@ _MAX_HEAD = 64 << 10
 _MAX_RESPONSE = _MAX_BODY + _MAX_HEAD
 
 
+#: Seconds that each address of a name may take at least.
+_SHORTEST_WAIT = 0.1
+
+
 class EndpointError(Exception):
     """Raised when there is no response, or it is not HTTP; one sentence, without credentials."""
 
@@ -55,34 +60,64 @@ def send_request(call: Call, *, seconds: float, head_only: bool = False) -> Resp
         EndpointError: the endpoint cannot be reached, is not trusted, or does not speak HTTP.
     """
     head = encode_request(call)
+    connection = None
     try:
-        with _connection(call, seconds) as connection:
-            connection.sendall(head)
-            data, response = b"", None
-            while response is None:
-                piece = connection.recv(65536)
-                data += piece
-                response = parse_response(data, call, ended=not piece, head_only=head_only)
-            return response
+        connection = _connect(call, seconds)
+        connection.sendall(head)
+        data, response = b"", None
+        while response is None:
+            piece = connection.recv(65536)
+            data += piece
+            response = parse_response(data, call, ended=not piece, head_only=head_only)
+        return response
     except TimeoutError:
         raise EndpointError(f"no response from {call.url} within {seconds:g}s") from None
-    except socket.gaierror:
-        raise EndpointError(f"cannot resolve the host of {call.url}") from None
+    except socket.gaierror as error:
+        reason = (error.strerror or "").lower()
+        raise EndpointError(f"cannot resolve the host of {call.url}: {reason}") from None
     except OSError as error:
         text = error.strerror or str(error)
         raise EndpointError(f"cannot reach {call.url}: {text.lower()}") from None
+    finally:
+        if connection is not None:
+            connection.close()
 
 
-def _connection(call: Call, seconds: float) -> socket.socket:
+def _connect(call: Call, seconds: float) -> socket.socket:
+    """Connect to an endpoint, to the first of its addresses that accepts.
+
+    An address that does not answer gets its share of the time that is left, so that it does not
+    take that of the others; as Go's dialer has it (go: src/net/dial.go, partialDeadline).
+    """
     url = call.url
     if url.socket:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        return _connect_to(socket.AF_UNIX, url.socket, seconds)
+    deadline = time.monotonic() + seconds
+    found = socket.getaddrinfo(url.host, url.port, 0, socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys((family, address) for family, _, _, _, address in found))
+    failed: OSError = TimeoutError()
+    for number, (family, address) in enumerate(addresses):
+        share = (deadline - time.monotonic()) / (len(addresses) - number)
+        try:
+            connection = _connect_to(family, address, max(share, _SHORTEST_WAIT))
+        except OSError as error:
+            failed = error
+            continue
         connection.settimeout(seconds)
-        connection.connect(url.socket)
-        return connection
-    connection = socket.create_connection((url.host, url.port), timeout=seconds)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return _encrypted(connection, call) if url.scheme == "https" else connection
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return _encrypted(connection, call) if url.scheme == "https" else connection
+    raise failed
+
+
+def _connect_to(family: int, address: object, seconds: float) -> socket.socket:
+    connection = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(seconds)
+        connection.connect(address)  # type: ignore[arg-type]
+    except OSError:
+        connection.close()
+        raise
+    return connection
 
 
 def _encrypted(connection: socket.socket, call: Call) -> socket.socket:

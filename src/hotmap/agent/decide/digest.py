@@ -33,8 +33,8 @@ def digest_of(data: bytes, key: bytes) -> str:
 
 def tree_digest(files: Mapping[str, str], key: bytes) -> str:
     """Digest several files by their paths and their own digests; the order does not matter."""
-    state = blake2b(digest_size=_LENGTH, key=key)
+    parts: list[bytes] = []
     for path in sorted(files):
         name = path.encode("utf-8", "surrogateescape")
-        state.update(len(name).to_bytes(4, "big") + name + files[path].encode())
-    return str(state.hexdigest())
+        parts += len(name).to_bytes(4, "big"), name, files[path].encode()
+    return str(blake2b(b"".join(parts), digest_size=_LENGTH, key=key).hexdigest())

@@ -141,10 +141,10 @@ def parse_signal(text: str) -> int:
     """Parse `HUP`, `SIGHUP`, `1`, `RTMIN+3` or `RTMAX-1` as a signal number."""
     name = text.upper().removeprefix("SIG")
     base, sign, offset = name.partition("+") if name.startswith("RTMIN") else name.partition("-")
-    for known in _signal.Signals:
-        if name == known.name.removeprefix("SIG"):
+    for known_name, known in _signal.Signals.__members__.items():  # with CLD, IOT and POLL
+        if name == known_name.removeprefix("SIG"):
             return int(known)
-        if sign and base == known.name.removeprefix("SIG") and offset.isascii():
+        if sign and base == known_name.removeprefix("SIG") and offset.isascii():
             number = int(known) + int(f"{sign}{offset}") if offset.isdecimal() else 0
             if base in ("RTMIN", "RTMAX") and _is_real_time(number):
                 return number

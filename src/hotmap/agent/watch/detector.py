@@ -103,9 +103,10 @@ class Detector:
         for directory in self.directories:
             try:
                 names = os.listdir(os.path.join(directory, DATA_LINK))
+                linked = os.listdir(directory)
             except OSError:
                 continue
-            if not all(os.path.lexists(os.path.join(directory, name)) for name in names):
+            if not set(names).issubset(linked):
                 return True
         return False
 
