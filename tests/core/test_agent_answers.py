@@ -353,13 +353,18 @@ def test_agent_is_asked_at_addresses_of_pods_only(address: str) -> None:
 
 @pytest.mark.parametrize("address", ["10.0.0.7", "fd00::7", "192.168.1.4", "203.0.113.9"])
 def test_agent_is_asked_at_its_annotated_port(address: str) -> None:
-    assert agent_addresses(a_pod(address), loopback=False) == (AgentAddress(address, 9533, UID),)
+    assert agent_addresses(a_pod(address), loopback=False) == (
+        AgentAddress(address, 9533, UID, "shop"),
+    )
 
 
 def test_each_agent_of_a_pod_is_asked() -> None:
     """In the order of the annotation."""
     found = agent_addresses(a_pod(agent="port=9533;restart=none, port=81"), loopback=False)
-    assert found == (AgentAddress("10.0.0.7", 9533, UID), AgentAddress("10.0.0.7", 81, UID))
+    assert found == (
+        AgentAddress("10.0.0.7", 9533, UID, "shop"),
+        AgentAddress("10.0.0.7", 81, UID, "shop"),
+    )
 
 
 BEHIND = answer(directory(), live=OLD, frozen=OLD)
@@ -399,7 +404,7 @@ def test_pod_has_restarted_when_all_its_agents_have() -> None:
 
 def test_loopback_addresses_are_for_local_control_planes() -> None:
     assert agent_addresses(a_pod("127.1.0.5"), loopback=True) == (
-        AgentAddress("127.1.0.5", 9533, UID),
+        AgentAddress("127.1.0.5", 9533, UID, "shop"),
     )
     assert isinstance(agent_addresses(a_pod("169.254.1.1"), loopback=True), str)
 

@@ -92,6 +92,35 @@ def test_group_whose_keys_workers_have_is_passed_over(clock: Clock) -> None:
     assert queue.get_nowait() == "a"
 
 
+def test_group_has_some_workers_at_most(clock: Clock) -> None:
+    """Keys that take long leave workers to the other groups."""
+    queue: WorkQueue[str] = WorkQueue(clock=clock, group=lambda key: key[0], most=2)
+    for key in ("a1", "a2", "a3", "b1"):
+        queue.add(key)
+    assert [queue.get_nowait() for _ in range(3)] == ["a1", "b1", "a2"]
+    with pytest.raises(asyncio.QueueEmpty):
+        queue.get_nowait()
+    queue.done("b1")
+    with pytest.raises(asyncio.QueueEmpty):
+        queue.get_nowait()
+    queue.done("a2")
+    assert queue.get_nowait() == "a3"
+    assert len(queue) == 0
+
+
+async def test_worker_is_woken_when_its_group_may_have_more() -> None:
+    queue: WorkQueue[str] = WorkQueue(group=lambda key: key[0], most=1)
+    queue.add("a1")
+    assert await queue.get() == "a1"
+    queue.add("a2")
+    waiting = asyncio.create_task(queue.get())
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    queue.done("a1")
+    async with asyncio.timeout(5):
+        assert await waiting == "a2"
+
+
 def test_settled_key_waits_for_quiet(queue: WorkQueue[str], clock: Clock) -> None:
     """Every further change starts the quiet time anew."""
     for _ in range(3):

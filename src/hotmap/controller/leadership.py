@@ -35,6 +35,7 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import SourceChanges
+from hotmap.kube.fair_slots import most_of_one_group
 from hotmap.kube.loop_slices import share_loop
 from hotmap.kube.supervisor import Supervisor
 from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
@@ -102,9 +103,11 @@ class LeaderTerm:
         self._settings = settings
         self._may_write = may_write
         self._startup_retry = startup_retry
-        # Namespaces take turns: an edit that thousands of workloads of one use delays no other.
-        self._refreshes: WorkQueue[ObjectKey] = WorkQueue(group=_namespace_of)
-        self._reconciles: WorkQueue[ObjectKey] = WorkQueue(group=_namespace_of)
+        # Namespaces take turns: an edit that thousands of workloads of one use delays no other, and
+        # workloads of 10,000 pods leave workers to the others.
+        most = most_of_one_group(settings.workers)
+        self._refreshes: WorkQueue[ObjectKey] = WorkQueue(group=_namespace_of, most=most)
+        self._reconciles: WorkQueue[ObjectKey] = WorkQueue(group=_namespace_of, most=most)
         self._workers = supervisor.tasks()
         self._background = supervisor.tasks()
         self._unsubscribe: list[Callable[[], None]] = []

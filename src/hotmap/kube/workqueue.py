@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterator
 from heapq import heappop, heappush
 from itertools import islice
+from math import inf
 from typing import Generic, NamedTuple, TypeVar
 
 from hotmap.kube.loop_clock import loop_time
@@ -73,7 +74,9 @@ class WorkQueue(Generic[K]):
     adds: a worker that needs the key again later adds it again.
 
     Keys of one `group` are delivered in the order in which they became due; groups take turns, so
-    that 10,000 keys of one of them delay no other. By default all keys are one group.
+    that 10,000 keys of one of them delay no other. Workers have at most `most` keys of one group at
+    once: keys that take long leave some workers to the other groups. By default all keys are one
+    group, and `most` is not limited.
 
     `clock` returns monotonic seconds; `uniform` draws the retry pauses.
     """
@@ -84,10 +87,12 @@ class WorkQueue(Generic[K]):
         clock: Callable[[], float] = loop_time,
         uniform: Callable[[float, float], float] = random.uniform,
         group: Callable[[K], Hashable] = lambda key: None,
+        most: float = inf,
     ) -> None:
         self._clock = clock
         self._uniform = uniform
         self._group = group
+        self._most = most
         #: Every pending key, with its time. A key is here or in `_processing`,
         #: in both when it was added again meanwhile.
         self._entries: dict[K, _Entry] = {}
@@ -98,6 +103,8 @@ class WorkQueue(Generic[K]):
         self._ready: dict[Hashable, dict[K, None]] = {}
         #: Key → when a worker took it.
         self._processing: dict[K, float] = {}
+        #: How many keys workers have, by group.
+        self._busy: Counter[Hashable] = Counter()
         self._backoffs: dict[K, Backoff] = {}
         self._sequence = 0
         self._waiters: deque[asyncio.Future[None]] = deque()
@@ -184,12 +191,17 @@ class WorkQueue(Generic[K]):
             self._ready[group] = others
         del self._entries[key]
         self._processing[key] = now
+        self._busy[group] += 1
         self._delivered += 1
         return key
 
     def done(self, key: K) -> None:
         """Mark a key as processed: if it was added meanwhile, it can now be taken again."""
         del self._processing[key]
+        group = self._group(key)
+        self._busy[group] -= 1
+        if not self._busy[group]:
+            del self._busy[group]
         self._wake()
 
     def shutdown(self) -> None:
@@ -200,6 +212,10 @@ class WorkQueue(Generic[K]):
             self._timer = None
         while self._waiters:
             _resolve(self._waiters.popleft())
+
+    def __len__(self) -> int:
+        """Count the keys that wait, due or not."""
+        return len(self._entries)
 
     def has(self, key: K) -> bool:
         """Return whether a key is with a worker, or will be, by whatever was added."""
@@ -293,8 +309,10 @@ class WorkQueue(Generic[K]):
                 self._file(key, entry.due)
 
     def _free_keys(self) -> Iterator[K]:
-        """Iterate over the keys that are due and that no worker has."""
-        for keys in self._ready.values():
+        """Iterate over the keys that are due, that no worker has, and whose group may have more."""
+        for group, keys in self._ready.items():
+            if self._busy[group] >= self._most:
+                continue
             for key in keys:
                 if key not in self._processing:
                     yield key

@@ -32,6 +32,7 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.patch.nudge import TARGET, Target, can_be_nudged, read_target
 from hotmap.kube.client import Client
+from hotmap.kube.fair_slots import FairSlots
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.resources import PODS
 
@@ -100,8 +101,9 @@ class Nudges:
         self._report_refusal = report_refusal
         self._on_agents_notified = on_agents_notified
         self._waves = waves
-        self._slots = asyncio.Semaphore(_NUDGES_AT_ONCE)
-        self._lists = asyncio.Semaphore(_LISTS_AT_ONCE)
+        # Namespaces take turns: 10,000 pods of one delay no other's.
+        self._slots = FairSlots(_NUDGES_AT_ONCE)
+        self._lists = FairSlots(_LISTS_AT_ONCE)
         #: The last nudge of a consumer's pods, and by uid the time of the second one.
         self._sent: dict[ObjectKey, Target] = {}
         self._second: dict[ObjectKey, dict[str, float]] = {}
@@ -187,7 +189,7 @@ class Nudges:
         restarted, and the result of each request.
         """
         consumer, recorded = snapshot.consumer, snapshot.recorded_target
-        async with self._lists:
+        async with self._lists.use(consumer.key.namespace):
             pods = [pod for pod in await list_pods(self._client, consumer) if can_be_nudged(pod)]
         new = {pod.metadata.uid for pod in pods if _holds_other(pod, target, recorded)}
         held = await self._waves.held_back(snapshot, target, pods, new)
@@ -214,7 +216,7 @@ class Nudges:
     async def _send_one(self, namespace: str, nudge: _Nudge) -> _Result:
         uid = nudge.uid
         body = {"metadata": {"uid": uid, "annotations": {TARGET: nudge.value}}}
-        async with self._slots:
+        async with self._slots.use(namespace):
             try:
                 self._check_leading()
                 await self._client.patch(

@@ -27,6 +27,7 @@ from hotmap.core.status.agents import (
     read_answer,
 )
 from hotmap.core.status.pods import DesiredContent
+from hotmap.kube.fair_slots import FairSlots
 
 __all__ = ["AgentClient", "AgentQuery"]
 
@@ -69,7 +70,8 @@ class AgentClient:
         """`server` is the API server's URL; if it is a loopback address, pods may have such too."""
         self._loopback = _is_loopback(urlsplit(server).hostname or "")
         self._timeout = timeout
-        self._slots = asyncio.Semaphore(_MAX_REQUESTS)
+        # Namespaces take turns: agents of one that do not answer delay no other's.
+        self._slots = FairSlots(_MAX_REQUESTS)
         #: By uid of the pod.
         self._final: OrderedDict[str, _Final] = OrderedDict()
         #: Requests sent, by result.
@@ -121,7 +123,7 @@ class AgentClient:
         return merge_reports(await asyncio.gather(*map(self._ask_agent, addresses)))
 
     async def _ask_agent(self, address: AgentAddress) -> AgentReport:
-        async with self._slots:
+        async with self._slots.use(address.namespace):
             try:
                 async with asyncio.timeout(self._timeout):
                     response = await _get(address)

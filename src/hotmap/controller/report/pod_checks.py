@@ -12,6 +12,9 @@ twice for the same cause. Checks only report. They run in the background:
 4. a consumer that is not current yet, or latent, is checked again with increasing pauses
 5. after a nudge with other content, a consumer with agents is checked as soon as they may have
    loaded it, independent of the other checks, and repeatedly until the agents have finished
+
+Namespaces take turns, and none has all checks at once: thousands of consumers or pods of one of
+them delay no other's.
 """
 
 from __future__ import annotations
@@ -21,7 +24,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple, NoReturn
 
@@ -46,8 +48,10 @@ from hotmap.core.model.state import PodCheck, Record
 from hotmap.core.patch.nudge import Target
 from hotmap.core.status.consumer import NO_PODS, ConsumerStatus, State, describe_agents
 from hotmap.core.status.stage import Confidence, PodState
+from hotmap.kube.fair_slots import most_of_one_group
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.recorder import Recorder
+from hotmap.kube.workqueue import WorkQueue
 
 __all__ = [
     "PodCheckGate",
@@ -68,7 +72,8 @@ _CHECK_AFTER = (Verdict.FROZEN.value, Verdict.LIVE.value)
 #: Seconds between agent checks while agents are working or failing; then as all others.
 _AGENT_CHECK_PAUSES = (0.5, 0.5, 1.0, 1.0, 2.0, 2.0, 4.0, 4.0, 8.0, 8.0, 15.0)
 
-#: Consumers whose agents are queried concurrently.
+#: Consumers that are checked concurrently, and consumers whose agents are queried.
+_CHECKERS = 2
 _MAX_AGENT_CHECKS = 8
 
 #: States of pods that end by themselves within seconds.
@@ -150,24 +155,30 @@ class PodChecker:
         self._settings = settings
         self._gate = gate
         self._clock = clock
-        #: Adopted consumers in their order, and when they may be checked; keys only, since there
-        #: may be many.
+        # The queues have the keys by time; what counts is the time that is noted beside them.
+        #: Adopted consumers, and when they may be checked; keys only, since there may be many.
         self._adopted: dict[ObjectKey, float] = {}
-        #: Consumers with a time of their own, and the times; a key may be in the heap repeatedly.
+        self._adopted_queue = self._make_queue(_CHECKERS)
+        #: Consumers with a time of their own.
         self._schedules: dict[ObjectKey, _Schedule] = {}
-        self._heap: list[tuple[float, ObjectKey]] = []
+        self._queue = self._make_queue(_CHECKERS)
         #: Consumers whose agents were nudged with other content: the time of the next check, and
-        #: the number of checks; and the same by time.
+        #: the number of checks.
         self._agent_checks: dict[ObjectKey, tuple[float, int]] = {}
-        self._agent_heap: list[tuple[float, ObjectKey]] = []
-        self._agent_wake = asyncio.Event()
+        self._agent_queue = self._make_queue(_MAX_AGENT_CHECKS)
         #: uids of records with a check result that is not written yet.
         self._unwritten: set[str] = set()
         #: The content of the last Event about the reports of agents.
         self._reported_agents: dict[tuple[ObjectKey, Reason], str] = {}
         self._wake = asyncio.Event()
+        #: When check results were written last.
+        self._written_at = clock()
         #: Checks that cost a LIST.
         self.checks = 0
+
+    def _make_queue(self, workers: int) -> WorkQueue[ObjectKey]:
+        most = most_of_one_group(workers)
+        return WorkQueue(clock=self._clock, group=lambda key: key.namespace, most=most)
 
     # -- schedule ------------------------------------------------------------------------------
 
@@ -190,6 +201,7 @@ class PodChecker:
             self._schedule_action(key, consumer, latest)
         elif key not in self._schedules and key not in self._adopted:
             self._adopted[key] = self._clock() + self._settings.initial_delay
+            self._adopted_queue.add_after(key, self._settings.initial_delay)
             self._wake.set()
 
     def schedule_agent_check(self, key: ObjectKey) -> None:
@@ -206,10 +218,8 @@ class PodChecker:
             self._reported_agents.pop((key, reason), None)
 
     def _schedule_agent_check(self, key: ObjectKey, seconds: float, checks: int) -> None:
-        due = self._clock() + seconds
-        self._agent_checks[key] = due, checks
-        heappush(self._agent_heap, (due, key))
-        self._agent_wake.set()
+        self._agent_checks[key] = self._clock() + seconds, checks
+        self._agent_queue.add_after(key, seconds)
 
     def _schedule_action(self, key: ObjectKey, consumer: Consumer, latest: DecisionEntry) -> None:
         """Schedule a consumer that was rolled out, or whose pods were nudged, anew each time."""
@@ -257,7 +267,7 @@ class PodChecker:
         if schedule is None:
             schedule = self._schedules[key] = _Schedule(now, consumer.behind)
         schedule.due = now + seconds
-        heappush(self._heap, (schedule.due, key))
+        self._queue.add_after(key, seconds)
         self._wake.set()
 
     def _schedule_again(self, key: ObjectKey, consumer: Consumer) -> None:
@@ -283,49 +293,52 @@ class PodChecker:
         """Check pods when they are due, until cancelled."""
         if not self._settings.rate:
             await asyncio.Event().wait()
-        interval = 1 / self._settings.rate
-        written_at = self._clock()
+        self._written_at = self._clock()
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(_CHECKERS):
+                tasks.create_task(self._check_in_turn())
+        raise AssertionError
+
+    async def _check_in_turn(self) -> NoReturn:
+        interval = _CHECKERS / self._settings.rate
         while True:
-            key = None if self._gate.is_busy() else self._take_due_key()
-            if key is not None and await self._check_safely(key):
-                await asyncio.sleep(interval)
-            elif key is not None:
-                await asyncio.sleep(0)
-            elif self._adopted or self._heap:
+            taken = None if self._gate.is_busy() else self._take_due_key()
+            if taken is not None:
+                key, queue = taken
+                try:
+                    is_listed = await self._check_safely(key)
+                finally:
+                    queue.done(key)
+                await asyncio.sleep(interval if is_listed else 0)
+            elif self._queue or self._adopted_queue:
                 await asyncio.sleep(interval)
             else:
-                await self._wait_for_work(written_at)
-            if self._clock() - written_at >= _WRITE_INTERVAL:
+                await self._wait_for_work()
+            if self._clock() - self._written_at >= _WRITE_INTERVAL:
                 self.write()
-                written_at = self._clock()
+                self._written_at = self._clock()
 
     async def run_agent_checks(self) -> NoReturn:
         """Check consumers whose agents were nudged, several at a time, until cancelled."""
         if not self._settings.rate:
             await asyncio.Event().wait()
-        slots = asyncio.Semaphore(_MAX_AGENT_CHECKS)
         async with asyncio.TaskGroup() as tasks:
-            while True:
-                await slots.acquire()
-                key = await self._next_agent_check()
-                task = tasks.create_task(self._check_agents_safely(key))
-                task.add_done_callback(lambda _: slots.release())
+            for _ in range(_MAX_AGENT_CHECKS):
+                tasks.create_task(self._check_agents_in_turn())
+        raise AssertionError
 
-    async def _next_agent_check(self) -> ObjectKey:
-        """Wait for the next consumer that is due."""
+    async def _check_agents_in_turn(self) -> NoReturn:
         while True:
-            self._agent_wake.clear()
-            while self._agent_heap:
-                due, key = self._agent_heap[0]
-                if self._agent_checks.get(key, (None, 0))[0] == due and due > self._clock():
-                    break
-                heappop(self._agent_heap)
-                if self._agent_checks.get(key, (None, 0))[0] == due:
-                    return key
-            left = self._agent_heap[0][0] - self._clock() if self._agent_heap else None
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._agent_wake.wait()
+            key = await self._agent_queue.get()
+            try:
+                due, _ = self._agent_checks.get(key, (inf, 0))
+                left = due - self._clock()
+                if left <= 0:
+                    await self._check_agents_safely(key)
+                elif due != inf:
+                    self._agent_queue.add_after(key, left)
+            finally:
+                self._agent_queue.done(key)
 
     async def _check_agents_safely(self, key: ObjectKey) -> None:
         scheduled = self._agent_checks.get(key)
@@ -426,30 +439,33 @@ class PodChecker:
             self._schedules.setdefault(key, _Schedule(self._clock(), consumer.behind))
             self._apply_result(consumer, record, result.status, result)
 
-    async def _wait_for_work(self, written_at: float) -> None:
+    async def _wait_for_work(self) -> None:
         """Wait until a consumer is scheduled, or check results have to be written."""
         self._wake.clear()
-        left = written_at + _WRITE_INTERVAL - self._clock() if self._unwritten else None
+        left = self._written_at + _WRITE_INTERVAL - self._clock() if self._unwritten else None
         try:
             async with asyncio.timeout(left):
                 await self._wake.wait()
         except TimeoutError:
             return
 
-    def _take_due_key(self) -> ObjectKey | None:
-        """Take a key whose time has come; adopted consumers come after those with a time."""
-        now = self._clock()
-        while self._heap and self._heap[0][0] <= now:
-            due, key = heappop(self._heap)
-            schedule = self._schedules.get(key)
-            if schedule is not None and schedule.due == due:
-                return key
-        for key, due in self._adopted.items():
-            if due > now:
-                break
-            del self._adopted[key]
-            return key
-        return None
+    def _take_due_key(self) -> tuple[ObjectKey, WorkQueue[ObjectKey]] | None:
+        """Take a key whose time has come; adopted consumers come after those with a time.
+
+        The caller must call `done` of the queue that is returned with it.
+        """
+        key = _take(self._queue, self._due_time, clock=self._clock)
+        if key is not None:
+            return key, self._queue
+        key = _take(self._adopted_queue, self._adopted.get, clock=self._clock)
+        if key is None:
+            return None
+        del self._adopted[key]
+        return key, self._adopted_queue
+
+    def _due_time(self, key: ObjectKey) -> float | None:
+        schedule = self._schedules.get(key)
+        return schedule.due if schedule else None
 
     async def _check_safely(self, key: ObjectKey) -> bool:
         """Check one consumer; an internal error affects only this one, as in the queues."""
@@ -593,6 +609,26 @@ class PodChecker:
         level = logging.WARNING if type_ == "Warning" else logging.INFO
         _log.log(level, message, extra={"workload": str(consumer.key)})
         write_consumer_event(self._recorder, consumer, reason, message, type_=type_)
+
+
+def _take(
+    queue: WorkQueue[ObjectKey],
+    due_time: Callable[[ObjectKey], float | None],
+    *,
+    clock: Callable[[], float],
+) -> ObjectKey | None:
+    """Take the next key whose time has come; one that was dropped has none, others were put off."""
+    with suppress(asyncio.QueueEmpty):
+        while True:
+            key = queue.get_nowait()
+            due = due_time(key)
+            left = 0.0 if due is None else due - clock()
+            if due is not None and left <= 0:
+                return key
+            queue.done(key)
+            if due is not None:
+                queue.add_after(key, left)
+    return None
 
 
 def _confirmed(result: PodCheckResult) -> list[str]:

@@ -184,8 +184,9 @@ class AgentAddress(NamedTuple):
 
     host: str
     port: int
-    #: The pod's uid, which the answer must contain.
+    #: The pod's uid, which the answer must contain, and its namespace.
     uid: str
+    namespace: str
 
 
 class AgentAnnouncement(NamedTuple):
@@ -261,7 +262,10 @@ def agent_addresses(pod: Pod, *, loopback: bool) -> tuple[AgentAddress, ...] | s
         return "it has no address yet"
     if not _may_be_asked(address, loopback=loopback):
         return f"agents are not queried at its address {address}"
-    return tuple(AgentAddress(str(address), port, pod.metadata.uid) for port in ports)
+    metadata = pod.metadata
+    return tuple(
+        AgentAddress(str(address), port, metadata.uid, metadata.namespace) for port in ports
+    )
 
 
 def merge_reports(reports: Sequence[AgentReport]) -> AgentReport:
