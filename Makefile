@@ -2,9 +2,9 @@
 # constraints.txt. Nothing but Python 3.11 or newer is needed for `demo`, `test` and `check`.
 PYTHON ?= python3
 VENV := .venv
-# Tests mostly wait for processes, so there are more workers than cores; a file stays in one, and
-# those that take longest begin (tests/conftest.py).
-TEST_WORKERS ?= 4
+# Many tests wait for processes, so there are more workers than cores; a file stays in one worker,
+# and files that wait are mixed with files that compute (tests/conftest.py).
+TEST_WORKERS ?= 5
 # More arguments for pytest, such as --last-failed or -k NAME.
 PYTEST_ARGS ?=
 # What `test-cluster` runs: everything that needs a real Kubernetes.

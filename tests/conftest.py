@@ -5,26 +5,69 @@ A test notes a figure with pytest's `record_property`; nothing is asserted of it
 
 from __future__ import annotations
 
+import gc
+import importlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Property tests check results, not the speed of a machine that other work shares.
+settings.register_profile(
+    "tests", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("tests")
 
 #: Seconds that a test with a marker may take with its fixtures; the others: see pyproject.toml. The
 #: first test of a cluster may build it.
 TIMEOUTS = {"cluster": 3600, "slow": 900}
 
-
-#: Where tests wait most, for processes and for Leases to run out.
-LONGEST = (
-    *("tests/faults/", "tests/walkthroughs/", "tests/kube/test_leader_election.py"),
+#: Where tests wait most, for processes and for Leases to run out; the longest first.
+WAITING = (
+    *("tests/faults/", "tests/kube/test_leader_election.py", "tests/walkthroughs/"),
     *("tests/agent/", "tests/conformance/"),
 )
 
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Collect without the garbage collector: nothing of what is made is garbage, then or later."""
+    gc.disable()
+    if session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        import_from_another_start(getattr(session.config, "workerinput", None))
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def import_from_another_start(worker: Mapping[str, Any] | None) -> None:
+    """Let each parallel worker begin to import at another test module.
+
+    In a new clone all of them have to be compiled, which takes longer than the rest of a
+    collection. A worker that comes to a module second finds it compiled.
+    """
+    if worker is not None:
+        files = sorted((ROOT / "tests").rglob("test_*.py"))
+        start = len(files) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+        for file in files[start:] + files[:start]:
+            with suppress(Exception):  # is reported where the module is collected
+                importlib.import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest, so that a run does not end with waiting for one.
+    """Mix the files whose tests wait with those that compute, so that no processor is idle.
 
     Also set the time-out of tests marked as slow, unless they set their own.
     """
-    items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    places = mixed(dict.fromkeys(item.nodeid.partition("::")[0] for item in items))
+    items.sort(key=lambda item: places[item.nodeid.partition("::")[0]])
     for item in items:
         if item.get_closest_marker("timeout"):
             continue
@@ -32,6 +75,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if item.get_closest_marker(name):
                 item.add_marker(pytest.mark.timeout(seconds))
                 break
+
+
+def mixed(files: Iterable[str]) -> dict[str, float]:
+    """Return the place of each file in a run, from 0 to 1: each sort is spread over all of it."""
+    waiting: list[str] = []
+    computing: list[str] = []
+    for file in files:
+        (waiting if file.startswith(WAITING) else computing).append(file)
+    waiting.sort(key=lambda file: [file.startswith(part) for part in WAITING].index(True))
+    return {
+        file: number / len(kind)
+        for kind in (waiting, computing)
+        for number, file in enumerate(kind)
+    }
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
