@@ -190,6 +190,7 @@ class Webhook:
         port: int = 0,
         tls: ssl.SSLContext | None = None,
         called: Callable[[], None] = lambda: None,
+        host: str = "127.0.0.1",
     ) -> None:
         """`called` is called before each answer."""
         self.calls: list[tuple[str, str, dict[str, str], bytes]] = []
@@ -221,7 +222,7 @@ class Webhook:
             def handle_error(self, *_: object) -> None:
                 return  # a client that does not trust us, or went away
 
-        self._server = Server(("127.0.0.1", port), Handler)
+        self._server = Server((host, port), Handler)
         self._server.daemon_threads = True
         self._scheme = "https" if tls else "http"
         if tls:
@@ -246,10 +247,13 @@ class Webhook:
 
 @contextmanager
 def webhook(
-    port: int = 0, tls: ssl.SSLContext | None = None, called: Callable[[], None] = lambda: None
+    port: int = 0,
+    tls: ssl.SSLContext | None = None,
+    called: Callable[[], None] = lambda: None,
+    host: str = "127.0.0.1",
 ) -> Iterator[Webhook]:
     """Run an endpoint for the length of a block."""
-    endpoint = Webhook(port, tls, called)
+    endpoint = Webhook(port, tls, called, host)
     try:
         yield endpoint
     finally:
