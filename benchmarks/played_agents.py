@@ -13,7 +13,7 @@ import sys
 import time
 
 from benchmarks.clusters import Person
-from hotmap.core.patch.nudge import TARGET
+from hotmap.core.target import TARGET
 from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_kubeconfig
 

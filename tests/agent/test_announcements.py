@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.agent.agents import Agent, PodFile, Volume, agent, eventually, webhook
 
 from hotmap.agent.decide.announcement import (
-    Announcement,
     Comparison,
     overall_state,
     parse_announcement,
@@ -20,6 +19,7 @@ from hotmap.agent.decide.announcement import (
 from hotmap.agent.watch.detector import Detector
 from hotmap.core.payload import Item, configmap_payload, downward_map
 from hotmap.core.payload_digest import EMPTY, file_digest, payload_digest
+from hotmap.core.target import Target
 from hotmap.volume.atomic_writer import AtomicWriter
 
 
@@ -27,7 +27,7 @@ from hotmap.volume.atomic_writer import AtomicWriter
 def test_target_is_found_among_other_annotations(other: str, sequence: int) -> None:
     """Whatever else the pod is annotated with, the target is read from its own line."""
     text = downward_map({"a": other, "hotmap.dev/target": f"{sequence}/live/frozen", "z": other})
-    assert parse_announcement(text) == Announcement(sequence, "live", "frozen")
+    assert parse_announcement(text) == Target(sequence, "live", "frozen")
     assert parse_announcement(downward_map({"a": other})) is None
 
 
@@ -46,7 +46,7 @@ def test_payload_digests_are_the_last_part_of_the_target() -> None:
 
 def relations(comparison: Comparison, live: str | None, **digests: str) -> dict[str, str]:
     """Compare where no payload digest is announced; gives relations by directory."""
-    announcement = None if live is None else Announcement(1, live, "frozen")
+    announcement = None if live is None else Target(1, live, "frozen")
     found = comparison.compare(announcement, digests, {})
     assert {item.evidence for item in found.values()} <= {"" if live is None else "order"}
     return {directory: item.state for directory, item in found.items()}
@@ -96,7 +96,7 @@ def exact(
     comparison: Comparison, live: str, announced: str, **payloads: str
 ) -> dict[str, tuple[str, str]]:
     """Compare where payload digests are announced; each directory's own digest is its payload's."""
-    announcement = Announcement(1, live, "frozen", tuple(announced.split()))
+    announcement = Target(1, live, "frozen", tuple(announced.split()))
     found = comparison.compare(announcement, payloads, payloads)
     return {directory: (item.state, item.evidence) for directory, item in found.items()}
 
@@ -145,10 +145,8 @@ def test_empty_payload_is_no_evidence() -> None:
 def test_overall_state_is_the_worst() -> None:
     """The pod as a whole is matched only when every directory is."""
     comparison = Comparison()
-    comparison.compare(Announcement(1, "A", "f", ("c1",)), {"c": "1", "s": "1"}, {"c": "c1"})
-    found = comparison.compare(
-        Announcement(2, "B", "f", ("c1",)), {"c": "1", "s": "1"}, {"c": "c1"}
-    )
+    comparison.compare(Target(1, "A", "f", ("c1",)), {"c": "1", "s": "1"}, {"c": "c1"})
+    found = comparison.compare(Target(2, "B", "f", ("c1",)), {"c": "1", "s": "1"}, {"c": "c1"})
     assert overall_state(found.values()) == "not yet projected"
     assert overall_state([]) == "none"
 
@@ -315,7 +313,7 @@ def test_first_announcement_is_compared_with_what_was_there_before() -> None:
     """A pod that was never told anything is told what it started with, so nothing is assumed."""
     comparison = Comparison()
     comparison.compare(None, {"d": "one"}, {})
-    first = Announcement(1, "B", "f2", (), "A", "f1")
+    first = Target(1, "B", "f2", (), "A", "f1")
     assert comparison.compare(first, {"d": "one"}, {})["d"].state == "not yet projected"
     assert comparison.compare(first, {"d": "two"}, {})["d"].state == "matched"
     assert not comparison.is_assumed
@@ -328,9 +326,9 @@ def test_first_announcement_is_compared_with_what_was_there_before() -> None:
 def test_announcement_that_was_there_at_start_is_assumed_to_match() -> None:
     """The files may be of an earlier one, so that is no evidence."""
     comparison = Comparison()
-    first = Announcement(1, "B", "f2", (), "A", "f1")
+    first = Target(1, "B", "f2", (), "A", "f1")
     assert comparison.compare(first, {"d": "one"}, {})["d"].state == "matched"
     assert comparison.is_assumed
-    comparison.compare(Announcement(2, "C", "f2"), {"d": "one"}, {})
-    comparison.compare(Announcement(2, "C", "f2"), {"d": "two"}, {})
+    comparison.compare(Target(2, "C", "f2"), {"d": "one"}, {})
+    comparison.compare(Target(2, "C", "f2"), {"d": "two"}, {})
     assert not comparison.is_assumed

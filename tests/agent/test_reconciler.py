@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hotmap.agent.decide.announcement import Announcement
 from hotmap.agent.decide.facts import (
     ERROR,
     PASSED,
@@ -19,6 +18,7 @@ from hotmap.agent.decide.reconciler import Reconciler
 from hotmap.agent.decide.snapshot import Snapshot
 from hotmap.agent.settings.flags import parse_arguments
 from hotmap.agent.settings.loader import load_settings
+from hotmap.core.target import Target
 
 KEY = b"0123456789abcdef"
 
@@ -153,9 +153,9 @@ def test_attempt_of_an_earlier_agent_is_repeated_unless_it_succeeded() -> None:
 def test_frozen_rule_restarts_for_a_second_announcement_only() -> None:
     """The containers started with the first one; content has nothing to do with it."""
     decided = reconciler("--target-file", "/x", "--restart-on", "frozen")
-    decided.record(Announcement(1, "live", "frozen-1"), 1.0)
+    decided.record(Target(1, "live", "frozen-1"), 1.0)
     assert decided.decide(1.0) == []
-    decided.record(Announcement(2, "live", "frozen-2"), 2.0)
+    decided.record(Target(2, "live", "frozen-2"), 2.0)
     (attempt,) = decided.decide(2.0)
     assert isinstance(attempt, StartAttempt)
     assert attempt.rule.name == "frozen"

@@ -15,8 +15,8 @@ from hotmap.controller.reconcile.nudges import Nudges
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.core.errors import api_error
-from hotmap.core.patch.nudge import Target
 from hotmap.core.payload_digest import file_digest, payload_digest
+from hotmap.core.target import Target
 from hotmap.kube.client import Client
 from hotmap.kube.loop_clock import loop_time
 

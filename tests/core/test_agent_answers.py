@@ -13,7 +13,6 @@ from tests.support.objects import ENV, FILES, config_map, deployment, snapshot
 from hotmap.core.decide.evidence import PodStart
 from hotmap.core.decide.restart_wave import RestartProgress
 from hotmap.core.model.objects import Pod
-from hotmap.core.patch.nudge import Target
 from hotmap.core.policy.policy import Agent, Policy
 from hotmap.core.status.agents import (
     AgentAddress,
@@ -35,6 +34,7 @@ from hotmap.core.status.pods import (
     pod_proofs,
 )
 from hotmap.core.status.stage import Confidence, PodState
+from hotmap.core.target import Target
 
 #: The source changed, the pod is older, and it is soon after.
 CHANGED, STARTED, NOW = 1000.0, 500.0, 1003.0

@@ -12,7 +12,6 @@ from tests.support.objects import config_map, deployment, pod_spec, secret, snap
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.config_volumes import VolumeDigest
 from hotmap.core.model.objects import ConfigMap, Pod, Secret
-from hotmap.core.patch.nudge import Target
 from hotmap.core.policy.policy import Agent, Policy
 from hotmap.core.status.agent_coverage import agent_coverage, runs_agent
 from hotmap.core.status.agents import AgentReport, is_final, read_answer
@@ -25,6 +24,7 @@ from hotmap.core.status.pods import (
     with_volume_digests,
 )
 from hotmap.core.status.stage import Confidence, PodState, Stage, weakest
+from hotmap.core.target import Target
 
 CREATED, CHANGED, NOW = 500.0, 1000.0, 1010.0
 UID = "uid-of-web-1"

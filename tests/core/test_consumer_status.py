@@ -15,7 +15,6 @@ from hotmap.core.decide.snapshot import take_snapshots
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck
-from hotmap.core.patch.nudge import Target
 from hotmap.core.policy.policy import Policy
 from hotmap.core.status.consumer import (
     ConsumerStatus,
@@ -27,6 +26,7 @@ from hotmap.core.status.consumer import (
 )
 from hotmap.core.status.pods import ObservedPod, PodProof, desired_content
 from hotmap.core.status.stage import Confidence, Stage
+from hotmap.core.target import Target
 
 DONE = LastDecision("ConfigMap shop/app LEVEL changed: rolling out")
 DESIRED = desired_content(

@@ -11,8 +11,8 @@ from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.snapshot import ChangeSummary, SentNudge, Snapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.state import Record
-from hotmap.core.patch.nudge import Target
 from hotmap.core.policy.policy import Policy
+from hotmap.core.target import Target
 
 BEFORE = config_map("app", {"LEVEL": "info"})
 AFTER = config_map("app", {"LEVEL": "debug"}, version=2, changed_at=990)

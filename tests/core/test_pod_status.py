@@ -22,7 +22,6 @@ from hotmap.core.decide.evidence import PodStart
 from hotmap.core.model.objects import ObjectKey, Pod, PodCondition
 from hotmap.core.model.provider_class import ClassMounts, MountedPod
 from hotmap.core.model.state import Window
-from hotmap.core.patch.nudge import Target
 from hotmap.core.policy.policy import Policy
 from hotmap.core.status.pods import (
     DesiredClass,
@@ -34,6 +33,7 @@ from hotmap.core.status.pods import (
     pod_proofs,
 )
 from hotmap.core.status.stage import Confidence, PodState, Stage
+from hotmap.core.target import Target
 
 #: When the sources last changed, and some moment soon after.
 CHANGED, NOW = 1000.0, 1030.0

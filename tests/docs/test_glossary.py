@@ -15,7 +15,7 @@ from hotmap.agent.settings.flags import FLAGS as AGENT_FLAGS
 from hotmap.controller.report.reasons import Reason
 from hotmap.core.model.annotations import ANNOTATIONS
 from hotmap.core.model.consumer import REVISION
-from hotmap.core.patch.nudge import TARGET
+from hotmap.core.target import TARGET
 
 _ROW = re.compile(r"^\| (?!term|---)(.+?) \| (.+?) \| (.*?) ?\| ?(.*?) ?\|$", re.MULTILINE)
 

@@ -18,7 +18,7 @@ from hotmap.agent.settings.flags import ALIASES
 from hotmap.agent.settings.flags import FLAGS as AGENT_FLAGS
 from hotmap.core.model.annotations import ANNOTATIONS, WATCH_LABEL
 from hotmap.core.model.consumer import REVISION
-from hotmap.core.patch.nudge import TARGET
+from hotmap.core.target import TARGET
 
 _BACKTICKED = re.compile(r"`([^`\s]+)`")
 _PYTHON_FILE = re.compile(r"[\w./-]+\.py")

@@ -16,8 +16,8 @@ from hotmap.controller.report.reasons import Reason
 from hotmap.controller.storage.records import Records
 from hotmap.core.model.annotations import ANNOTATIONS, WATCH_LABEL
 from hotmap.core.model.consumer import REVISION
-from hotmap.core.patch.nudge import TARGET
 from hotmap.core.reloader.annotations import EXCLUDES, LAST_RELOADED_FROM, ROLLOUT_STRATEGY, Names
+from hotmap.core.target import TARGET
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
 

@@ -22,7 +22,7 @@ from hotmap.core.errors import HotmapError, NotFound
 from hotmap.core.model.objects import ObjectKey, ObjectMeta, PodSpec, PodTemplate
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.template_uses import find_uses
-from hotmap.core.patch.nudge import TARGET
+from hotmap.core.target import TARGET
 from hotmap.kube.client import Client
 from hotmap.kube.reflector import Reflector, Selection
 from hotmap.kube.resources import CONFIGMAPS, LEASES, PODS, Resource

@@ -27,7 +27,7 @@ _PARTS = (
         "core/expansion.py",
         "core/payload.py",
     ),
-    *("core/payload_digest.py", "core/text.py", "core/value.py"),
+    *("core/payload_digest.py", "core/target.py", "core/text.py", "core/value.py"),
 )
 
 #: Every file has this time, so that equal sources give an equal file.

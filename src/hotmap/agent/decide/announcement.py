@@ -1,8 +1,5 @@
 """The controller's announcement to this pod: the annotation `hotmap.dev/target`, read from a file.
 
-    hotmap.dev/target="<seq>/<live fingerprint>/<frozen fingerprint>[/<payload digest>[.…]
-                      [/<live fingerprint before>/<frozen fingerprint before>]]"
-
 A downwardAPI volume projects the pod's annotations into a file, so no API access is needed.
 
 Fingerprints are keyed with a key that the pod does not have, so they can only be compared for
@@ -17,15 +14,14 @@ the first time has nothing else to compare with, and would take the change for w
 from __future__ import annotations
 
 from hotmap.core.payload_digest import EMPTY
+from hotmap.core.target import TARGET, Target, parse_target
 from hotmap.core.value import Value
 
 __all__ = [
-    "ANNOTATION",
     "MATCHED",
     "NONE",
     "NOT_ANNOUNCED",
     "NOT_PROJECTED",
-    "Announcement",
     "Comparison",
     "TargetState",
     "overall_state",
@@ -35,22 +31,6 @@ __all__ = [
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-
-class Announcement(Value):
-    """The content that the pod should have.
-
-    live, frozen: fingerprints, opaque
-    payloads: digests of `core.payload_digest`
-    live_before, frozen_before: of the content before, in the first announcement to a pod, else ""
-    """
-
-    sequence: int
-    live: str
-    frozen: str
-    payloads: tuple[str, ...] = ()
-    live_before: str = ""
-    frozen_before: str = ""
 
 
 class TargetState(Value):
@@ -64,15 +44,13 @@ class TargetState(Value):
     evidence: str
 
 
-ANNOTATION = "hotmap.dev/target"
-
 #: Nothing is announced; the files are what is announced; the announcement is newer than the files;
 #: the files are newer than the announcement.
 NONE, MATCHED = "none", "matched"
 NOT_PROJECTED, NOT_ANNOUNCED = "not yet projected", "not yet announced"
 
 
-def parse_announcement(text: str) -> Announcement | None:
+def parse_announcement(text: str) -> Target | None:
     """Parse the target in a downwardAPI annotations file; None without one.
 
     Each line is `key="value"`, the value quoted as Go does (kubernetes: pkg/fieldpath). A target
@@ -80,13 +58,8 @@ def parse_announcement(text: str) -> Announcement | None:
     """
     for line in text.split("\n"):
         name, _, quoted = line.partition("=")
-        if name != ANNOTATION:
-            continue
-        parts = quoted.strip().strip('"').split("/")
-        if len(parts) >= 3 and parts[0].isascii() and parts[0].isdecimal():
-            payloads = tuple(part for part in "".join(parts[3:4]).split(".") if part)
-            before = parts[4:6] if len(parts) >= 6 else ("", "")
-            return Announcement(int(parts[0]), parts[1], parts[2], payloads, *before)
+        if name == TARGET and (target := parse_target(quoted.strip().strip('"'))):
+            return target
     return None
 
 
@@ -109,7 +82,7 @@ class Comparison:
 
     def compare(
         self,
-        announcement: Announcement | None,
+        announcement: Target | None,
         digests: Mapping[str, str],
         payloads: Mapping[str, str],
     ) -> dict[str, TargetState]:

@@ -10,8 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hotmap.agent.decide.announcement import Announcement
     from hotmap.agent.decide.snapshot import Snapshot
+    from hotmap.core.target import Target
 
 
 class DirectoryState:
@@ -43,11 +43,11 @@ class DirectoryStates:
     def __init__(self, directories: Iterable[str]) -> None:
         self.rows = {directory: DirectoryState() for directory in directories}
         #: What was announced last.
-        self.announcement: Announcement | None = None
+        self.announcement: Target | None = None
         self._payloads: dict[str, str] = {}
         self._comparison = Comparison()
 
-    def announce(self, announcement: Announcement) -> None:
+    def announce(self, announcement: Target) -> None:
         """Record what was announced."""
         self.announcement = announcement
         self._compare()

@@ -1,6 +1,6 @@
 """The reconciler's input (facts) and output (commands and transitions).
 
-Facts: Snapshot and Announcement from `watch`; CheckFinished, AttemptFinished, StartFailed,
+Facts: Snapshot and Target from `watch`; CheckFinished, AttemptFinished, StartFailed,
 ApplicationExited and ExitRequested from `act`. Commands: ReadDirectories for `watch`; StartCheck,
 StartAttempt and StartApplication for `act`; and Exit.
 """

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from math import inf
 
-from hotmap.agent.decide.announcement import Announcement
 from hotmap.agent.decide.backoff import backoff
 from hotmap.agent.decide.digest import tree_digest
 from hotmap.agent.decide.directory_states import DirectoryStates
@@ -34,6 +33,7 @@ from hotmap.agent.decide.gate import Gate
 from hotmap.agent.decide.progress import Progress
 from hotmap.agent.decide.rule_state import RuleState
 from hotmap.agent.decide.snapshot import Snapshot
+from hotmap.core.target import Target
 
 __all__ = ["Reconciler"]
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from hotmap.agent.settings.settings import Settings
 
-    Fact = Snapshot | Announcement | CheckFinished | AttemptFinished | StartFailed
+    Fact = Snapshot | Target | CheckFinished | AttemptFinished | StartFailed
     Command = ReadDirectories | StartCheck | StartAttempt | StartApplication | Exit
 
 #: Seconds until content that is to be checked is read again, when it could not be read.
@@ -121,7 +121,7 @@ class Reconciler:
         """Record one fact; times are of one clock, seconds since boot."""
         if isinstance(fact, Snapshot):
             self._record_snapshot(fact, now)
-        elif isinstance(fact, Announcement):
+        elif isinstance(fact, Target):
             self._record_announcement(fact, now)
         elif isinstance(fact, CheckFinished):
             self._record_check(fact, now)
@@ -195,7 +195,7 @@ class Reconciler:
             if self.gate.seen == self.gate.passed:
                 self._set_desired(snapshot, now)
 
-    def _record_announcement(self, announcement: Announcement, now: float) -> None:
+    def _record_announcement(self, announcement: Target, now: float) -> None:
         self._log(
             "announced",
             "new target",
@@ -209,7 +209,7 @@ class Reconciler:
                     state.progress.adopt(self._frozen_at_start(announcement))
                 state.progress.set_desired(announcement.frozen, now, delay=self._splay(state))
 
-    def _frozen_at_start(self, announcement: Announcement) -> str:
+    def _frozen_at_start(self, announcement: Target) -> str:
         """Name what the containers started with, at the first announcement.
 
         If it came while this agent was running, that is what was there before; an announcement

@@ -20,11 +20,11 @@ __all__ = ["DirectoryStatus", "Observer", "ObserverStatus"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hotmap.agent.decide.announcement import Announcement
     from hotmap.agent.decide.snapshot import Snapshot
     from hotmap.agent.runtime.log import Log
     from hotmap.agent.runtime.loop import Loop
     from hotmap.agent.settings.settings import WatchSettings
+    from hotmap.core.target import Target
     from hotmap.volume.watcher import WatcherStatistics
 
 #: Seconds between two attempts while something cannot be read.
@@ -69,7 +69,7 @@ class Observer:
         self._loop = loop
         self._log = log
         self._settings = settings
-        self._observations: list[Snapshot | Announcement] = []
+        self._observations: list[Snapshot | Target] = []
         target = settings.target_file
         self._target_directory = os.path.dirname(target) if target else ""
         also = [self._target_directory] if target else []
@@ -84,7 +84,7 @@ class Observer:
         self._poll_alarm = Alarm(loop, self._poll_again)
         self._link_attempts = 0
         self._last_poll = loop.now()
-        self._announcement: Announcement | None = None
+        self._announcement: Target | None = None
         #: Why announcements cannot be read; "" while they can.
         self.problem = ""
         self._unreadable = self._unreadable_directory = ""
@@ -107,7 +107,7 @@ class Observer:
         """Close the inotify instance."""
         self._detector.close()
 
-    def take(self) -> list[Snapshot | Announcement]:
+    def take(self) -> list[Snapshot | Target]:
         """Return what was read since the last call, in order."""
         taken, self._observations = self._observations, []
         return taken

@@ -30,7 +30,8 @@ from hotmap.core.errors import (
 )
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
-from hotmap.core.patch.nudge import TARGET, Target, can_be_nudged, read_target
+from hotmap.core.patch.nudge import can_be_nudged, read_target
+from hotmap.core.target import TARGET, Target
 from hotmap.kube.client import Client
 from hotmap.kube.fair_slots import FairSlots
 from hotmap.kube.loop_clock import loop_time

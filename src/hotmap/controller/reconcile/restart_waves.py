@@ -20,7 +20,8 @@ from hotmap.core.decide.restart_wave import (
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod, PodDisruptionBudget
-from hotmap.core.patch.nudge import Target, read_target
+from hotmap.core.patch.nudge import read_target
+from hotmap.core.target import Target
 
 __all__ = ["ReadAgents", "RestartWaves", "restarts_in_place"]
 
@@ -91,7 +92,7 @@ class RestartWaves:
     def record_requests(self, key: ObjectKey, target: Target, uids: Sequence[str]) -> None:
         """Record requests to pods; pods with an earlier request keep its time."""
         known = self._requests.get(key)
-        times = known[1] if known and _has_same_content(known[0], target) else {}
+        times = known[1] if known and known[0].names_same_content(target) else {}
         self._requests[key] = target, dict.fromkeys(uids, self._clock()) | times
 
     async def held_back(
@@ -127,7 +128,7 @@ class RestartWaves:
     ) -> Wave:
         consumer = snapshot.consumer
         told, times = self._requests.get(consumer.key, (target, {}))
-        if not _has_same_content(told, target):
+        if not told.names_same_content(target):
             times = {}
         agents = await self._read_agents(
             snapshot, [pod for pod in pods if pod.metadata.uid not in restarting]
@@ -202,10 +203,6 @@ def restarts_in_place(snapshot: Snapshot, pod: Pod, target: Target) -> bool:
 
 def _budget_key(consumer: ObjectKey, budget: DisruptionBudget) -> ObjectKey:
     return ObjectKey("PodDisruptionBudget", consumer.namespace, budget.name)
-
-
-def _has_same_content(target: Target, other: Target) -> bool:
-    return (target.live, target.frozen) == (other.live, other.frozen)
 
 
 def _is_ready(pod: Pod) -> bool:

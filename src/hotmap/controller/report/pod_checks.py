@@ -45,9 +45,9 @@ from hotmap.core.errors import ApiError, ResponseTooLarge, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck, Record
-from hotmap.core.patch.nudge import Target
 from hotmap.core.status.consumer import NO_PODS, ConsumerStatus, State, describe_agents
 from hotmap.core.status.stage import Confidence, PodState
+from hotmap.core.target import Target
 from hotmap.kube.fair_slots import most_of_one_group
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.recorder import Recorder

@@ -20,8 +20,8 @@ from hotmap.core.model.provider_class import PROVIDER_CLASS, ClassMounts
 from hotmap.core.model.references import EVERY_KEY, Use, UseKind
 from hotmap.core.model.source import Source, fingerprint_of, missing_keys
 from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, Window, records_by_source
-from hotmap.core.patch.nudge import Target
 from hotmap.core.policy.policy import Policy, live_change_needs_rollout
+from hotmap.core.target import Target
 
 __all__ = [
     "ChangeSummary",

@@ -42,7 +42,7 @@ from hotmap.core.model.objects import ContainerState, ContainerStatus, ObjectKey
 from hotmap.core.model.provider_class import ClassMounts
 from hotmap.core.model.references import UseKind
 from hotmap.core.model.state import Window
-from hotmap.core.patch.nudge import Target, nudge_time, read_target
+from hotmap.core.patch.nudge import nudge_time, read_target
 from hotmap.core.status.agent_coverage import AgentCoverage, Uncovered, agent_coverage
 from hotmap.core.status.agents import (
     AgentAnnouncement,
@@ -53,6 +53,7 @@ from hotmap.core.status.agents import (
     restart_stage,
 )
 from hotmap.core.status.stage import Confidence, PodState, Stage, stage_by_time, weakest
+from hotmap.core.target import Target
 from hotmap.core.text import printable
 
 __all__ = [
