@@ -77,14 +77,17 @@ def supervised() -> dict[str, list[asyncio.Task[Any]]]:
     return found
 
 
-def fail(task: asyncio.Task[Any]) -> None:
+async def fail(task: asyncio.Task[Any]) -> None:
     """Let what a task waits for raise an error that nothing expects."""
-    waiter: asyncio.Future[Any] = task._fut_waiter  # type: ignore[attr-defined]
-    assert waiter is not None, f"{task.get_name()} does not wait"
-    if isinstance(waiter, asyncio.Task):
-        fail(waiter)
-    else:
-        waiter.set_exception(RuntimeError("unexpected"))
+    while True:
+        waiter: asyncio.Future[Any] | None = task._fut_waiter  # type: ignore[attr-defined]
+        if isinstance(waiter, asyncio.Task):
+            task = waiter
+        elif waiter is not None and not waiter.done():
+            waiter.set_exception(RuntimeError("unexpected"))
+            return
+        else:
+            await asyncio.sleep(0)  # it is about to go on
 
 
 def controller(world: World) -> Controller:
@@ -101,6 +104,8 @@ async def started(world: World, running: Controller) -> dict[str, list[asyncio.T
     await world.workload(annotations={"hotmap.dev/follow": "auto", "hotmap.dev/settle": "no time"})
     await world.event("InvalidAnnotation")
     await world.quiet(running)
+    for _ in range(20):  # until nothing is being written, where an error concerns that alone
+        await asyncio.sleep(0.5)
     return supervised()
 
 
@@ -112,7 +117,7 @@ async def test_tasks_that_fail_are_reported_counted_and_restarted(world: World) 
         assert running._health()[0]
         failed = {name: found[name][0] for name in sorted(_EXPECTED)}
         for task in failed.values():
-            fail(task)
+            await fail(task)
         await asyncio.sleep(0.01)
         healthy, document = running._health()
         assert not healthy
