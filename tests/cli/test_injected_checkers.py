@@ -81,6 +81,7 @@ def test_other_checkers_write_to_tmp_only(program: str) -> None:
     ("arguments", "program"),
     [
         (("--for", "nginx"), "nginx"),
+        (("--for", "nginx-conf.d"), "nginx"),
         (("--for", "haproxy"), "haproxy"),
         (("--for", "prometheus"), "promtool"),
         (("--for", "postgres"), "postgres"),

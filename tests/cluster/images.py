@@ -79,11 +79,17 @@ def reference(name: str) -> str:
 def aliases(name: str) -> list[str]:
     """Return all names under which an image can be asked for.
 
-    hotmap's own have the names of a release, which the manifests and `hotmap inject` write, in the
-    long form that containerd keeps (distribution/reference: normalize.go).
+    hotmap's own have the names of a release, which the manifests and `hotmap inject` write, and
+    nginx's those of the guide (docs/guides/reload-in-the-pod.md), in the long form that containerd
+    keeps (distribution/reference: normalize.go).
     """
-    own = [f"docker.io/library/{name}:{__version__}"] if name in (CONTROLLER, AGENT) else []
-    return [reference(name), *own]
+    known = {
+        CONTROLLER: f"{name}:{__version__}",
+        AGENT: f"{name}:{__version__}",
+        "published-nginx": "nginx:1.22",
+        "hotmap-published-nginx": f"hotmap-nginx:{__version__}",
+    }
+    return [reference(name), *([f"docker.io/library/{known[name]}"] if name in known else [])]
 
 
 def tar(name: str) -> Path:
@@ -92,8 +98,17 @@ def tar(name: str) -> Path:
     Raises:
         TestBedError: a Debian package that it is made from cannot be downloaded.
     """
+    return tar_of(name, MAKERS[name])
+
+
+def tar_of(name: str, make: Callable[[], Image], *sources: Path) -> Path:
+    """Return the tar file of an image that `make` makes; `sources` are made from, too.
+
+    Raises:
+        TestBedError: as `tar`.
+    """
     folder = machine.cache_folder() / "images"
-    path = folder / f"{name}-{_recipe(name)}.tar"
+    path = folder / f"{name}-{_recipe(name, *sources)}.tar"
     if path.exists():
         return path
     folder.mkdir(parents=True, exist_ok=True)
@@ -102,7 +117,7 @@ def tar(name: str) -> Path:
     try:
         if name in (CONTROLLER, AGENT) and (notice := use_available_pins()):
             print(notice, flush=True)
-        write_archive(path, aliases(name), [MAKERS[name]()])
+        write_archive(path, aliases(name), [make()])
     except ImageError as error:
         raise TestBedError(f"image {name}: {error}") from error
     return path
@@ -139,7 +154,8 @@ def add_packages(layer: Layer, wanted: Iterable[str]) -> Layer:
     return layer
 
 
-def _image(layers: list[bytes], settings: Mapping[str, object]) -> Image:
+def image_of(layers: list[bytes], settings: Mapping[str, object]) -> Image:
+    """Make an image for this machine of layers and settings."""
     return Image(machine_architecture(), [plain(layer) for layer in layers], settings)
 
 
@@ -147,11 +163,11 @@ def _pause() -> Image:
     layer = Layer()
     layer.file("pause", _program("bash-static", "bash-static").read_bytes(), 0o755)
     layer.fifo("fifo")
-    return _image([layer.content()], {"Entrypoint": ["/pause", "-c", PAUSE]})
+    return image_of([layer.content()], {"Entrypoint": ["/pause", "-c", PAUSE]})
 
 
 def _busybox() -> Image:
-    return _image([add_shell(add_root(Layer())).content()], {"Cmd": ["sh"], "Env": [PATH]})
+    return image_of([add_shell(add_root(Layer())).content()], {"Cmd": ["sh"], "Env": [PATH]})
 
 
 def _python() -> Image:
@@ -159,12 +175,12 @@ def _python() -> Image:
     layer.link("usr/bin/python3", "python3.11")
     layer.link("usr/bin/python", "python3")
     environment = [PATH, "PYTHONUNBUFFERED=1", "PYTHONDONTWRITEBYTECODE=1"]
-    return _image([layer.content()], {"Cmd": ["python3"], "Env": environment})
+    return image_of([layer.content()], {"Cmd": ["python3"], "Env": environment})
 
 
 def _nginx() -> Image:
     settings = {"Cmd": ["nginx", "-g", "daemon off;"], "Env": [PATH], "StopSignal": "SIGQUIT"}
-    return _image([_nginx_layer()], settings)
+    return image_of([_nginx_layer()], settings)
 
 
 def _nginx_layer() -> bytes:
@@ -177,7 +193,7 @@ def _nginx_layer() -> bytes:
 
 def _published_nginx() -> Image:
     settings = {"Cmd": ["nginx", "-g", "daemon off;"], "Env": [PATH], "StopSignal": "SIGQUIT"}
-    return _image([_published_nginx_layer()], settings)
+    return image_of([_published_nginx_layer()], settings)
 
 
 def _published_nginx_layer() -> bytes:
@@ -201,17 +217,17 @@ def _hotmap_agent() -> Image:
 
 
 def _hotmap_nginx() -> Image:
-    return _with_agent(_nginx_layer())
+    return with_agent(_nginx_layer())
 
 
 def _hotmap_published_nginx() -> Image:
-    return _with_agent(_published_nginx_layer())
+    return with_agent(_published_nginx_layer())
 
 
-def _with_agent(program_layer: bytes) -> Image:
+def with_agent(program_layer: bytes, settings: Mapping[str, object] | None = None) -> Image:
     """Put Python and the agent's one file upon a program: an agent that can check its files.
 
-    As deploy/README.md says to make it.
+    As deploy/README.md says to make it; `settings` are those of the program's image.
     """
     layer = add_packages(Layer(), [package for package in PYTHON if package not in NGINX])
     layer.link("usr/bin/python3", "python3.11")
@@ -221,8 +237,8 @@ def _with_agent(program_layer: bytes) -> Image:
         for name in ("usr/local", "usr/local/bin"):
             layer.folder(name)
         layer.file("usr/local/bin/hotmap", program.read_bytes(), 0o755)
-    settings = {"Entrypoint": ["hotmap"], "Env": [PATH]}
-    return _image([program_layer, layer.content()], settings)
+    own = {"Env": [PATH], **(settings or {}), "Entrypoint": ["hotmap"], "Cmd": []}
+    return image_of([program_layer, layer.content()], own)
 
 
 MAKERS: dict[str, Callable[[], Image]] = {
@@ -238,9 +254,11 @@ MAKERS: dict[str, Callable[[], Image]] = {
 }
 
 
-def _recipe(name: str) -> str:
+def _recipe(name: str, *sources: Path) -> str:
     """Return a short digest of what an image is made from."""
     recipe = hashlib.sha256(Path(__file__).read_bytes())
+    for source in sources:
+        recipe.update(source.read_bytes())
     folders = [TOOLS, SOURCE] if name.startswith("hotmap") else []
     for path in [path for folder in folders for path in walk(folder)]:
         if path.is_file() and not MANUALS.search(str(path)):

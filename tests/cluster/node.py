@@ -138,27 +138,29 @@ def load_images(where: Layout) -> int:
     Raises:
         TestBedError: containerd refuses one.
     """
-    note = where.folder / "containerd" / "images.json"
-    loaded = json.loads(note.read_text()) if note.exists() else {}
     names = images.names()
     for name in names:
-        tar = images.tar(name)
-        if loaded.get(name) == tar.name:
-            continue
+        load_image(where, name, images.tar(name))
+    return len(names)
+
+
+def load_image(where: Layout, name: str, tar: Path) -> None:
+    """Import an image unless containerd has it.
+
+    Raises:
+        TestBedError: containerd refuses it.
+    """
+    note = where.folder / "containerd" / "images.json"
+    loaded = json.loads(note.read_text()) if note.exists() else {}
+    if loaded.get(name) != tar.name:
+        command = ("ctr", "--address", where.containerd_socket, "--namespace", "k8s.io")
         done = subprocess.run(
-            [
-                *("ctr", "--address", where.containerd_socket, "--namespace", "k8s.io"),
-                *("images", "import", tar),
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
+            [*command, "images", "import", tar], capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
             raise TestBedError(f"containerd did not take image {name}: {done.stderr.strip()}")
         loaded[name] = tar.name
         note.write_text(json.dumps(loaded))
-    return len(names)
 
 
 def not_ready(cluster: "Cluster", *, since: float) -> str | None:

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
-import re
 import signal
-import sys
 import time
-import urllib.request
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 from tests.agent.agents import free_port
-from tests.support.processes import child_environment
-from tests.walkthroughs.backend import ROOT, Backend, JsonObject, until
+from tests.walkthroughs.backend import Backend, JsonObject, until
+from tests.walkthroughs.status_controller import (
+    StatusController,
+    get_text,
+    running_status_controller,
+)
 
 from hotmap.cli.inject import Injection, default_image, inject
 
@@ -222,7 +222,7 @@ class _Workload:
 
     async def served(self) -> str:
         """Ask the process what it has loaded; "" while there is no answer."""
-        return await asyncio.to_thread(_get, f"http://{self.address}:{self.port}/")
+        return await asyncio.to_thread(get_text, f"http://{self.address}:{self.port}/")
 
     def signal_agent(self, number: signal.Signals) -> None:
         """Send a signal to the agent, whose process runs on this machine."""
@@ -242,89 +242,13 @@ def _command_line(folder: Path) -> bytes:
     return b""
 
 
-def _get(url: str, seconds: float = 5.0) -> str:
-    with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=seconds) as answer:
-        return str(answer.read().decode())
-    return ""
-
-
-class _Controller:
-    """hotmap's controller as a process, and its status."""
-
-    def __init__(self, backend: Backend, url: str) -> None:
-        self._backend = backend
-        self._url = url
-
-    async def status(self, query: str) -> JsonObject:
-        text = await asyncio.to_thread(_get, f"{self._url}/v1/status?{query}", 30.0)
-        assert text, "the controller does not answer"
-        found: JsonObject = json.loads(text)
-        return found
-
-    async def overview(self) -> dict[str, JsonObject]:
-        found = await self.status(f"namespace={self._backend.namespace}")
-        return {workload["name"]: workload for workload in found["workloads"]}
-
-    async def workload(self, name: str) -> JsonObject:
-        found = await self.status(f"workload=deployment/{self._backend.namespace}/{name}")
-        (document,) = found["workloads"]
-        assert isinstance(document, dict)
-        return document
-
-    async def pods_metric(self) -> dict[str, int]:
-        text = await asyncio.to_thread(_get, f"{self._url}/metrics")
-        found = re.findall(r'^hotmap_pods\{state="(.*)"\} (\d+)', text, re.MULTILINE)
-        return {state: int(count) for state, count in found}
-
-    async def wait(self, name: str, seconds: int) -> tuple[int, float]:
-        """Run `hotmap status --wait`; give its exit status and the seconds that it took."""
-        began = time.monotonic()
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "hotmap", "status", f"deployment/{name}"),
-            *("--namespace", self._backend.namespace, "--wait", f"{seconds}s"),
-            *("--url", self._url, "--quiet", "--kubeconfig", str(self._backend.kubeconfig)),
-            stdin=asyncio.subprocess.DEVNULL,
-            env=child_environment(),
-            cwd=ROOT,
-        )
-        return await process.wait(), time.monotonic() - began
-
-
-@contextlib.asynccontextmanager
-async def _running_controller(backend: Backend, folder: Path) -> AsyncIterator[_Controller]:
-    log = folder / "controller.log"
-    with log.open("wb") as written:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "hotmap", "controller", "--listen", "127.0.0.1:0"),
-            *("--kubeconfig", str(backend.kubeconfig), "--namespace", backend.namespace),
-            *("--namespaces", backend.namespace),
-            stderr=written,
-            stdin=asyncio.subprocess.DEVNULL,
-            env=child_environment(),
-            cwd=ROOT,
-        )
-    try:
-
-        async def port() -> str | None:
-            assert process.returncode is None, log.read_text()
-            found = re.search(r"status on port (\d+)", log.read_text())
-            return found[1] if found else None
-
-        yield _Controller(backend, f"http://127.0.0.1:{await until(port, 'the controller runs')}")
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.terminate()
-        await process.wait()
-        sys.stderr.write(log.read_text())  # shown by pytest when a test fails
-
-
 async def observe(backend: Backend, folder: Path) -> Observations:
     """Run the matrix once: start everything, edit every source, compare, and ask in every way."""
     workloads = [_Workload(Cell(trouble, use)) for trouble in TROUBLES for use in USES]
     for workload in workloads:
         await backend.create(workload.manifests())
     await asyncio.gather(*(_wait_for_start(backend, workload) for workload in workloads))
-    async with _running_controller(backend, folder) as controller:
+    async with running_status_controller(backend, folder) as controller:
         await _wait_for_adoption(controller, workloads)
         _signal_agents(workloads)
         for workload in workloads:
@@ -365,7 +289,7 @@ async def _wait_for_start(backend: Backend, workload: _Workload) -> None:
     await until(check, f"{workload.cell.name} serves", within=_PATIENCE)
 
 
-async def _wait_for_adoption(controller: _Controller, workloads: list[_Workload]) -> None:
+async def _wait_for_adoption(controller: StatusController, workloads: list[_Workload]) -> None:
     """Wait until the controller knows all of them, and has settled on it."""
 
     async def check() -> bool | None:
@@ -383,7 +307,7 @@ def _signal_agents(workloads: list[_Workload]) -> None:
             workload.signal_agent(signal.SIGSTOP)
 
 
-async def _compare(controller: _Controller, workloads: list[_Workload]) -> list[str]:
+async def _compare(controller: StatusController, workloads: list[_Workload]) -> list[str]:
     """Compare what status says with what processes answer after that, as often as time allows.
 
     A workload counts once the controller shows the edited version of its source: before that it
@@ -415,7 +339,7 @@ def _false_current(workload: _Workload, status: JsonObject, served: str) -> list
 
 
 async def _wait_for_all(
-    controller: _Controller, workloads: list[_Workload]
+    controller: StatusController, workloads: list[_Workload]
 ) -> dict[str, tuple[int, str, float]]:
     """Run `hotmap status --wait` for each; those first whose state may end by itself."""
     slots = asyncio.Semaphore(5)
