@@ -40,6 +40,15 @@ def test_text_line_has_date_level_workload_and_fields(capsys: pytest.CaptureFixt
     )
 
 
+def test_text_line_names_a_source_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Most messages begin with it; in JSON it is a field of its own anyway."""
+    message, source = "ConfigMap shop/app LEVEL changed", "ConfigMap shop/app"
+    assert logged(capsys, "text", message, source=source, **FIELDS).endswith(
+        "WARNING Deployment shop/web: ConfigMap shop/app LEVEL changed change=k1.abc\n"
+    )
+    assert json.loads(logged(capsys, "json", message, source=source))["source"] == source
+
+
 def test_json_line_has_fields(capsys: pytest.CaptureFixture[str]) -> None:
     """For machines: the same, and the logger."""
     line = json.loads(logged(capsys, "json", "rolling out", source="ConfigMap shop/app", **FIELDS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
@@ -25,6 +26,32 @@ async def test_first_sight_writes_only_records(world: World) -> None:
     assert await world.events() == []
     assert len(await world.records()) == 1
     assert world.answers()["PATCH"] == 0
+
+
+@pytest.mark.parametrize(("value", "words"), [("debug", "rolling out"), (None, "lacks LEVEL")])
+async def test_log_line_of_a_change_has_workload_source_and_change(
+    world: World, caplog: pytest.LogCaptureFixture, value: str | None, words: str
+) -> None:
+    """As fields, for a rollout and for what is held: scripts need not read the message."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        with caplog.at_level(logging.INFO, "hotmap"):
+            await world.edit(LEVEL=value)
+
+            async def lines() -> list[logging.LogRecord]:
+                return [record for record in caplog.records if words in record.message]
+
+            (line,) = await world.until(lines, "it is logged")
+    fields = {name: getattr(line, name) for name in ("workload", "source", "change")}
+    assert fields == {
+        "workload": "Deployment default/web",
+        "source": "ConfigMap default/app",
+        "change": fields["change"],
+    }
+    assert fields["change"]
 
 
 @pytest.mark.parametrize("opts_in", ["as it is made", "later"])

@@ -2,7 +2,8 @@
 
 Both have the time in RFC 3339 (UTC), the level, the message, and the fields that the record has:
 `workload` and `source` name objects, `change` is the revision that is applied. So all lines about
-one change, or one workload, are found by one search.
+one change, or one workload, are found by one search. A source that the message names is a field in
+JSON only.
 """
 
 from __future__ import annotations
@@ -36,7 +37,11 @@ class _TextFormatter(logging.Formatter):
                 _time(record),
                 record.levelname,
                 f"{workload}: {message}" if workload else message,
-                *(f"{name}={_value(value)}" for name, value in fields.items()),
+                *(
+                    f"{name}={_value(value)}"
+                    for name, value in fields.items()
+                    if name != "source" or value not in message
+                ),
             ]
         )
         return f"{text}\n{_traceback(self, record)}" if record.exc_info else text

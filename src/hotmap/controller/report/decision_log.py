@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from hotmap.core.decide.assessment import CHANGED, Verdict
 from hotmap.core.decide.conflicts import WriterConflict
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.plan import ActionType, Plan
@@ -70,6 +71,9 @@ class DecisionEntry(NamedTuple):
         """Return whether an earlier decision has the same text, even if for another edit."""
         return (self.text, self.actions) == (other.text, other.actions)
 
+
+#: Sources that a line of the log names.
+_MAX_SOURCES = 8
 
 #: Decisions kept per consumer.
 _MAX_ENTRIES = 5
@@ -144,7 +148,11 @@ class DecisionLog:
             _log.log(
                 _level(plan, outcome) if level is None else level,
                 entry.text,
-                extra={"workload": str(consumer.key), "change": entry.revision},
+                extra={
+                    "workload": str(consumer.key),
+                    "source": _name_sources(decision),
+                    "change": entry.revision,
+                },
             )
         return True
 
@@ -223,6 +231,15 @@ class DecisionLog:
         self._decided.discard(key)
         self._missing_sources.pop(key, None)
         self._settling.pop(key, None)
+
+
+def _name_sources(decision: Decision) -> str:
+    """Name the sources that a decision is about; "" for none."""
+    verdicts = (*CHANGED, Verdict.HOLD)
+    findings = decision.assessment.findings
+    found = [str(each.current.source) for each in findings if each.verdict in verdicts]
+    more = f" and {len(found) - _MAX_SOURCES} more" if len(found) > _MAX_SOURCES else ""
+    return ", ".join(found[:_MAX_SOURCES]) + more
 
 
 def _append(kept: list[DecisionEntry], entry: DecisionEntry) -> None:
