@@ -200,6 +200,18 @@ def test_process_is_found_by_command_line(tmp_path: Path) -> None:
             eventually(lambda: process.loads[-1] == "two")
 
 
+def test_response_confirms_no_signal_to_another_process(tmp_path: Path) -> None:
+    """An endpoint that answers says nothing of a process that was sent a signal."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with reader(volume.path / "text", tmp_path) as process, webhook() as endpoint:
+        flags = ("--signal", "HUP", "--process", f"pidfile:{process.pidfile}")
+        with agent(tmp_path, "--dir", volume, *flags, "--url", endpoint.url) as running:
+            running.reaches("told")
+            volume.write(text="two")
+            eventually(lambda: len(endpoint.calls) == 2)
+            running.reaches("told")
+
+
 def test_missing_process_is_reported_and_retried(tmp_path: Path) -> None:
     """While the process is missing, the rule is failing; it is signalled when it exists."""
     volume = Volume(tmp_path / "volume", text="one")

@@ -193,3 +193,14 @@ def test_failed_probe_is_retried(page: Page, tmp_path: Path) -> None:
         eventually(lambda: len(count.read_text()) > 2)
         page.text = '{"loaded": "yes"}'
         running.reaches("loaded")
+
+
+def test_output_probe_reads_long_output() -> None:
+    """A command that prints more than fits into a pipe ends by itself, and all of it counts."""
+    long = "sh -c 'head -c 300000 /dev/zero; echo {0}'"
+    before = read_before(parse_probe(f"output {long.format('one')}"), 0)
+    assert confirm(parse_probe(f"output {long.format('two')}"), before, 0, seconds=ONCE) == ""
+    with pytest.raises(NotConfirmed, match="has not changed"):
+        confirm(parse_probe(f"output {long.format('one')}"), before, 0, seconds=ONCE)
+    assert len(before) < 100_000
+    assert confirm(parse_probe(f"exec {long.format('')}"), "", 0, seconds=ONCE) == ""

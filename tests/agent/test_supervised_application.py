@@ -147,6 +147,24 @@ def test_application_is_killed_after_the_grace_period(tmp_path: Path) -> None:
         assert running.end() == 128 + signal.SIGKILL
 
 
+def test_application_in_another_process_group_is_killed(tmp_path: Path) -> None:
+    """One that has left the group it was started in ends at the grace period as well."""
+    volume, ready = Volume(tmp_path / "volume", text="one"), tmp_path / "ready"
+    code = (
+        "import os, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "os.setpgid(0, os.getpgid(os.getppid()))\n"
+        "open(sys.argv[1], 'a').write('x')\n"
+        "time.sleep(600)"
+    )
+    flags = ("--dir", volume, "--grace", "100ms", "--", sys.executable, "-S", "-c", code, ready)
+    with agent(tmp_path, *flags) as running:
+        eventually(ready.exists)
+        volume.write(text="two")
+        eventually(lambda: ready.read_text() == "xx")
+        assert running.end() == 128 + signal.SIGKILL
+        assert running.log.count("error:") == 0
+
+
 def test_signal_at_start_reaches_the_application(tmp_path: Path) -> None:
     """Ended the moment it was started, again and again, no copy misses its TERM."""
     volume = Volume(tmp_path / "volume", text="0")

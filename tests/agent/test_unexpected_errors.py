@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -169,3 +171,85 @@ def test_exhausted_descriptors_are_retried(tmp_path: Path) -> None:
         resource.prlimit(running.pid, resource.RLIMIT_NOFILE, before)
         eventually(lambda: running.rule()["loads"] == 2)
         assert running.process.poll() is None
+
+
+@pytest.mark.parametrize("place", ["record", "execute"])
+def test_unexpected_error_loses_no_result(tmp_path: Path, place: str) -> None:
+    """One fact or command raises; those of the same moment are handled, and work goes on."""
+    volume = Volume(tmp_path / "volume", text="one")
+    target, method = {
+        "record": ("hotmap.agent.decide.reconciler import Reconciler", "record"),
+        "execute": ("hotmap.agent.act.executor import Executor", "_attempt"),
+    }[place]
+    owner = target.rpartition(" ")[2]
+    (tmp_path / "sitecustomize.py").write_text(
+        f"from {target}\n"
+        f"original, seen = {owner}.{method}, []\n"
+        "def failing(self, what, *rest):\n"
+        "    seen.append(type(what).__name__)\n"
+        "    if seen.count('StartAttempt') == 1 and seen[-1] == 'StartAttempt':\n"
+        "        raise LookupError('hunter2')\n"
+        "    if seen.count('AttemptFinished') == 1 and seen[-1] == 'AttemptFinished':\n"
+        "        raise LookupError('hunter2')\n"
+        "    return original(self, what, *rest)\n"
+        f"{owner}.{method} = failing\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    first, second = tmp_path / "first", tmp_path / "second"
+    (tmp_path / "rules.toml").write_text(
+        "".join(
+            f'[[rule]]\nname = "{path.name}"\nactions = [{{ exec = "touch {path}" }}]\n'
+            for path in (first, second)
+        )
+    )
+    flags = ("--dir", volume, "--rules", tmp_path / "rules.toml")
+    with agent(tmp_path, *flags, env=environment) as running:
+        running.reaches("told")
+        assert first.exists()
+        assert second.exists()
+        failures = sum(rule["failures"] for rule in running.status()["rules"])
+        assert failures + running.status()["internal_errors"] == 1
+        assert "internal error: LookupError" in running.log
+        assert "hunter2" not in running.log
+
+
+def nest(place: Path) -> None:
+    """Make more directories in each other than a recursive function can visit."""
+    code = "import os\nfor _ in range(1200): os.mkdir('d'); os.chdir('d')"
+    subprocess.run([sys.executable, "-S", "-c", code], cwd=place, check=True)
+
+
+def test_remains_nested_too_deeply_do_not_prevent_the_start(tmp_path: Path) -> None:
+    """A checker left them in the work directory, or a program in the stage."""
+    volume, work, stage = Volume(tmp_path / "volume", text="one"), tmp_path / "w", tmp_path / "s"
+    left = (work / "hotmap-agent-left", stage / "..2026_01_01_00_00_00.1")
+    for place in left:
+        place.mkdir(parents=True)
+        nest(place)
+    flags = ("--dir", volume, "--work-dir", work, "--check", "true")
+    with agent(tmp_path, *flags, "--touch", tmp_path / "touched") as running:
+        running.reaches("told")
+    with agent(tmp_path, "--dir", volume, "--stage", stage) as running:
+        eventually(lambda: running.status().get("state") == "waiting")
+        subprocess.run(["rm", "-r", left[1] / "d"], check=True)
+        running.reaches("told")
+        assert (stage / "text").read_text() == "one"
+    subprocess.run(["rm", "-r", left[0]], check=True)
+
+
+def test_directories_nested_too_deeply_are_unreadable(tmp_path: Path) -> None:
+    """A directory that no kubelet writes may be nested in any depth: it is said, and read later."""
+    place = tmp_path / "plain"
+    place.mkdir()
+    (place / "text").write_text("one")
+    with agent(
+        tmp_path, "--dir", place, "--touch", tmp_path / "touched", "--poll-interval", "20ms"
+    ) as running:
+        running.reaches("told")
+        nest(place)
+        (place / "text").write_text("two")
+        running.reaches("waiting")
+        assert "nested too deeply" in running.message
+        assert running.status()["internal_errors"] == 0
+        subprocess.run(["rm", "-r", place / "d"], check=True)
+        running.reaches("told")

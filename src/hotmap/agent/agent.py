@@ -7,8 +7,10 @@ import signal
 
 from hotmap.agent.act.executor import Executor
 from hotmap.agent.act.state_file import StateFile
+from hotmap.agent.decide.announcement import Announcement
 from hotmap.agent.decide.facts import ApplicationExited, Exit, ExitRequested, ReadDirectories
 from hotmap.agent.decide.reconciler import Reconciler
+from hotmap.agent.decide.snapshot import Snapshot
 from hotmap.agent.process.process_table import observe_wall_clock
 from hotmap.agent.process.signals import signal_name
 from hotmap.agent.report.reporter import Reporter
@@ -20,7 +22,8 @@ __all__ = ["Agent"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from hotmap.agent.decide.reconciler import Command
+    from hotmap.agent.act.executor import Result
+    from hotmap.agent.decide.reconciler import Command, Fact
     from hotmap.agent.runtime.loop import Loop
     from hotmap.agent.settings.settings import Settings
 
@@ -53,7 +56,10 @@ class Agent:
             observer=self._observer, reconciler=self._reconciler, executor=self._executor,
         )  # fmt: skip
         self._alarm = Alarm(loop, lambda: None)
-        self._recovery = Alarm(loop, self._observer.recover)
+        self._recovery = Alarm(loop, self._recover)
+        #: Results that could not be recorded; those of them that are to be recorded again now.
+        self._failed: list[Result] = []
+        self._unrecorded: list[Result] = []
         self._stopping = False
         self._exit_status: int | None = None
 
@@ -77,13 +83,12 @@ class Agent:
         """Handle everything that has happened, until nothing is left to do now."""
         while True:
             # 1. Observe: what the directories hold, what was announced, the results of commands.
-            facts = (*self._observer.take(), *self._executor.take())
+            results = (*self._unrecorded, *self._executor.take())
+            self._unrecorded = []
+            facts = (*self._observer.take(), *results)
             now = self._loop.now()
             for fact in facts:
-                if isinstance(fact, ApplicationExited | ExitRequested):
-                    self._exit(fact)
-                else:
-                    self._reconciler.record(fact, now)
+                self._record(fact, now)
             # 2. Decide; kept before it is done, so that a kill at any moment repeats an attempt.
             commands = [] if self._stopping else self._reconciler.decide(now)
             self._executor.save(self._reconciler.attempts())
@@ -91,7 +96,7 @@ class Agent:
             self.reporter.log(self._reconciler.take_transitions())
             # 4. Act
             for command in commands:
-                self._execute(command)
+                self._loop.guard(lambda command=command: self._execute(command))  # type: ignore[misc]
             if not facts and not commands:
                 break
         self.reporter.listen()
@@ -99,6 +104,26 @@ class Agent:
         due = self._reconciler.next_time()
         if due is not None and not self._stopping:
             self._alarm.set(due)
+
+    def _record(self, fact: Fact | ApplicationExited | ExitRequested, now: float) -> None:
+        """Record a fact; a result that could not be recorded is kept for another attempt.
+
+        What was read is read again.
+        """
+        try:
+            if isinstance(fact, ApplicationExited | ExitRequested):
+                self._exit(fact)
+            else:
+                self._reconciler.record(fact, now)
+        except Exception as error:
+            self._on_error(error)
+            if not isinstance(fact, Snapshot | Announcement):
+                self._failed.append(fact)
+
+    def _recover(self) -> None:
+        """Repeat what an unexpected error interrupted."""
+        self._unrecorded, self._failed = self._failed, []
+        self._observer.recover()
 
     def _execute(self, command: Command) -> None:
         if isinstance(command, Exit):

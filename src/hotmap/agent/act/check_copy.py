@@ -124,7 +124,7 @@ def _remove(path: str) -> None:
         _make_removable(path)
         remove_contents(path)
         os.rmdir(path)
-    except OSError:
+    except (OSError, RecursionError):
         return
 
 

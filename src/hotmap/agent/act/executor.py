@@ -102,7 +102,12 @@ class Executor:
                 text = describe_unexpected(error)
                 self._results.append(CheckFinished(command.snapshot, ERROR, text))
         elif isinstance(command, StartAttempt):
-            self._attempt(command)
+            try:
+                self._attempt(command)
+            except Exception as error:
+                self._on_attempt(
+                    AttemptFinished(command.rule.name, describe_unexpected(error), 0, wall())
+                )
         else:
             self.application.start()
 

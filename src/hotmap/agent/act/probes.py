@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from binascii import crc32
 
 from hotmap.agent.act.http import EndpointError, send_request
 from hotmap.agent.process.process_table import (
@@ -39,6 +40,9 @@ _FOREVER = 1.0
 
 #: In the command line of nginx's workers.
 _TITLE = "nginx: worker process"
+
+#: Bytes of a command's output that are kept; more of them count by a checksum.
+_MAX_OUTPUT = 1 << 16
 
 #: Lines of a reason that are shown.
 _MAX_LINES = 3
@@ -164,7 +168,12 @@ def _run(command: tuple[str, ...]) -> str:
             os._exit(126)
     os.close(writer)
     with open(reader, "rb") as file:
-        output = file.read(1 << 16)
+        output = file.read(_MAX_OUTPUT)
+        rest = 0
+        while piece := file.read(_MAX_OUTPUT):  # to its end, or the command could not write it
+            rest = crc32(piece, rest)
+    if rest:
+        output += b"\n%x" % rest
     if status := exit_status(os.waitpid(pid, 0)[1]):
         raise NotConfirmed(f"{command[0]} failed with exit status {status}")
     return output.decode("utf-8", "replace").strip()

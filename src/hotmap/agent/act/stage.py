@@ -48,7 +48,7 @@ class Stage:
         for place in self.places.values():
             try:
                 AtomicWriter(place).remove_remains()
-            except OSError:
+            except (OSError, RecursionError):
                 continue  # it is not there yet, or the next publication says why
 
     def publish(self, snapshot: Snapshot) -> None:

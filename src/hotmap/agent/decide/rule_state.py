@@ -76,11 +76,15 @@ class RuleState:
         """Whether the application itself confirmed the last load.
 
         By a probe, by the response of its endpoint, or by reading the content at its start. That a
-        signal was delivered or a command succeeded says nothing of that.
+        signal was delivered or a command succeeded says nothing of that; and where a process gets
+        a signal, the response is that of another one.
         """
         if self.rule.probes or self.restarts or self.loaded_by_itself:
             return True
-        return any(action.kind == "http" or action.replies for action in self.rule.actions)
+        actions = self.rule.actions
+        if any(action.kind == "signal" for action in actions):
+            return False
+        return any(action.kind == "http" or action.replies for action in actions)
 
     @property
     def state(self) -> str:

@@ -20,6 +20,7 @@ from hotmap.agent.process.spawn import (
     die_with_parent,
     execute_program,
     fork,
+    kill_group,
     lead_group,
     reset_signals,
 )
@@ -188,7 +189,8 @@ class Supervisor:
 
     def _kill(self) -> None:
         if self.pid:
-            os.killpg(self.pid, signal.SIGKILL)
+            os.kill(self.pid, signal.SIGKILL)  # by itself as well: it may have left its group
+            kill_group(self.pid)
 
     def _exited(self, status: int) -> None:
         self.pid = 0

@@ -156,6 +156,8 @@ class Detector:
             raise NotReadable(f"{directory} does not exist yet: waiting for it") from None
         except OSError as error:
             raise NotReadable(describe_error(error, directory)) from None
+        except RecursionError:
+            raise NotReadable(f"cannot read {directory}: nested too deeply") from None
 
     def _read_plain(self, directory: str) -> dict[str, bytes]:
         before, now = self._plain.get(directory), signature(directory)

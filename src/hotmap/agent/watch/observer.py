@@ -190,6 +190,7 @@ class Observer:
 
     def recover(self) -> None:
         """Poll and read everything, after an unexpected error; polling continues in any case."""
+        self._announcement = None
         self._poll_alarm.set(self._loop.now() + self._interval())
         self.poll()
         self.read()

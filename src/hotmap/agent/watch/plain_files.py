@@ -62,6 +62,8 @@ def _list_files(directory: str) -> list[str]:
         walk(directory)
     except OSError as error:
         raise NotReadable(describe_error(error, directory)) from None
+    except RecursionError:
+        raise NotReadable(f"cannot read {directory}: nested too deeply") from None
     return found
 
 
