@@ -85,6 +85,8 @@ class FakeNode:
             return
 
     def _with_ready_condition(self, pod: Object) -> Object:
+        if pod["status"].get("phase") in ("Succeeded", "Failed"):
+            return pod
         ready = "True" if self.becomes_ready(pod) else "False"
         conditions = pod["status"].get("conditions") or []
         before: Object = next((c for c in conditions if c["type"] == "Ready"), {})

@@ -68,6 +68,9 @@ class CustomResources:
             return
         except ApiError as error:
             logger.warning("CustomResourceDefinition %s: %s", name, error)
+        except Exception:
+            # A definition that trips this must not stop the server.
+            logger.exception("CustomResourceDefinition %s: internal error", name)
 
     def _register(self, definition: JsonObject) -> tuple[bool, str]:
         """Register the kind of a definition; tell whether its names are free, and if not, why."""
@@ -174,7 +177,8 @@ def _merged(
     known: list[JsonObject] | None, conditions: list[JsonObject], now: str
 ) -> list[JsonObject]:
     """Return conditions with the time at which each became what it is."""
-    before = {condition["type"]: condition for condition in known or ()}
+    # Whoever writes the status may leave the type out, as in Go, where it is "".
+    before = {condition.get("type", ""): condition for condition in known or ()}
     merged: list[JsonObject] = []
     for condition in conditions:
         old = before.pop(condition["type"], {})

@@ -60,11 +60,17 @@ class OwnerController(Controller[ObjectName]):
     """A controller whose objects own others that their selector finds.
 
     Keys are those of the owners. An owner is added when it changes, when something it owns
-    changes, and when it selects an object without a controller.
+    changes, and when it selects an object without a controller. An adopted object gets `finalizer`.
     """
 
     def __init__(
-        self, context: ControllerContext, name: str, *, owners: str, dependents: str
+        self,
+        context: ControllerContext,
+        name: str,
+        *,
+        owners: str,
+        dependents: str,
+        finalizer: str = "",
     ) -> None:
         super().__init__(context, name, component=f"{name}-controller")
         self._owners = self._informers[owners]
@@ -76,6 +82,7 @@ class OwnerController(Controller[ObjectName]):
             self._dependents,
             owner=scheme.resource(owners),
             dependent=scheme.resource(dependents),
+            finalizer=finalizer,
         )
         self._owners.subscribe(self._on_owner)
         self._dependents.subscribe(self._on_dependent)

@@ -45,12 +45,19 @@ class Ownership:
     """What objects of one kind belong to owners of another, by selector and reference."""
 
     def __init__(
-        self, client: Client, dependents: Informer, *, owner: Kind, dependent: Kind
+        self,
+        client: Client,
+        dependents: Informer,
+        *,
+        owner: Kind,
+        dependent: Kind,
+        finalizer: str = "",
     ) -> None:
         self._client = client
         self._dependents = dependents
         self._owner = owner
         self._dependent = dependent
+        self._finalizer = finalizer
         self._index: Index = dependents.index(by_controller)
 
     def owned_by(self, owner: Object) -> list[Object]:
@@ -96,16 +103,26 @@ class Ownership:
         def adopt(obj: Object) -> Object | None:
             if uid_of(obj) != uid_of(dependent) or controller_of(obj) or is_deleted(obj):
                 return None
-            return with_metadata(obj, ownerReferences=[*owners_of(obj), reference])
+            adopted = with_metadata(obj, ownerReferences=[*owners_of(obj), reference])
+            return self._with_finalizer(adopted, present=True)
 
         await self._change(dependent, adopt)
 
     async def _release(self, owner: Object, dependent: Object) -> None:
         def release(obj: Object) -> Object | None:
             kept = [ref for ref in owners_of(obj) if ref["uid"] != uid_of(owner)]
-            return with_metadata(obj, ownerReferences=kept or None)
+            released = with_metadata(obj, ownerReferences=kept or None)
+            return self._with_finalizer(released, present=False)
 
         await self._change(dependent, release)
+
+    def _with_finalizer(self, obj: Object, *, present: bool) -> Object:
+        if not self._finalizer:
+            return obj
+        finalizers = obj["metadata"].get("finalizers") or []
+        others = [finalizer for finalizer in finalizers if finalizer != self._finalizer]
+        wanted = [*others, self._finalizer] if present else others
+        return with_metadata(obj, finalizers=wanted or None)
 
     async def _change(self, dependent: Object, change: Callable[[Object], Object | None]) -> None:
         try:
@@ -118,6 +135,13 @@ class Ownership:
 
 
 def is_selected(owner: Object, dependent: Object) -> bool:
-    """Return whether the owner's selector finds an object; an absent selector finds none."""
+    """Return whether the owner's selector finds an object; an absent selector finds none.
+
+    That of a ReplicationController is a plain map of labels.
+    """
     selector = owner["spec"].get("selector")
-    return bool(selector) and matches_label_selector(selector, labels_of(dependent))
+    if not selector:
+        return False
+    if all(isinstance(value, str) for value in selector.values()):
+        selector = {"matchLabels": selector}
+    return matches_label_selector(selector, labels_of(dependent))

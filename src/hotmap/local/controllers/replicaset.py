@@ -1,19 +1,20 @@
 """Keeps the desired number of pods of a ReplicaSet, and updates its status.
 
 kubernetes: pkg/controller/replicaset. The caches have seen the controller's own writes before a
-sync ends, so none is decided twice; that takes the place of upstream's expectations.
+sync ends, so none is decided twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any
 
-from hotmap.core.errors import ApiError, Conflict, NotFound
+from hotmap.core.errors import ApiError
 from hotmap.local.controllers.conditions import find_condition, set_condition, without_condition
 from hotmap.local.controllers.controller import ControllerContext, OwnerController
-from hotmap.local.controllers.namespace import is_namespace_terminating
 from hotmap.local.controllers.ownership import by_controller
+from hotmap.local.controllers.pod_control import PodControl, pod_from_template
 from hotmap.local.controllers.pods import (
     choose_victims,
     is_active,
@@ -43,11 +44,15 @@ _BURST = 500
 
 
 class ReplicaSetController(OwnerController):
-    """Reconcile ReplicaSets with their pods."""
+    """Reconcile ReplicaSets, or ReplicationControllers, with their pods."""
 
-    def __init__(self, context: ControllerContext) -> None:
-        super().__init__(context, "replicaset", owners="replicasets", dependents="pods")
+    def __init__(
+        self, context: ControllerContext, *, name: str = "replicaset", owners: str = "replicasets"
+    ) -> None:
+        super().__init__(context, name, owners=owners, dependents="pods")
+        self._resource = owners
         self._siblings = self._owners.index(by_controller)
+        self._pod_control = PodControl(self._client, self._dependents, self._recorder)
 
     async def sync(self, key: ObjectName) -> None:
         """Bring one ReplicaSet's pods and status up to date.
@@ -81,70 +86,20 @@ class ReplicaSetController(OwnerController):
     async def _manage(self, replica_set: Object, pods: Sequence[Object]) -> None:
         missing = spec_replicas(replica_set) - len(pods)
         if missing > 0:
-            await self._create_pods(replica_set, min(missing, _BURST))
+            reference = self._ownership.reference(replica_set)
+            pod = pod_from_template(replica_set, replica_set["spec"]["template"], reference)
+            await self._pod_control.create(replica_set, repeat(pod, min(missing, _BURST)))
         elif missing < 0:
             related = self._related_pods(replica_set)
             count = min(-missing, _BURST)
             victims = choose_victims(pods, related, count, now=self._clock())
-            await self._delete_pods(replica_set, victims)
-
-    async def _create_pods(self, replica_set: Object, count: int) -> None:
-        """Create pods one after another and stop at the first failure.
-
-        Upstream sends batches of 1, 2, 4 … so that a quota is not met by hundreds of refused
-        requests at once; one by one is gentler still, and in one process as fast.
-        """
-        created = None
-        try:
-            for _ in range(count):
-                pod = _new_pod(replica_set, self._ownership.reference(replica_set))
-                created = await self._client.create(
-                    "pods", replica_set["metadata"]["namespace"], pod, manager=MANAGER
-                )
-                text = f"Created pod: {created['metadata']['name']}"
-                self._recorder.event(replica_set, "Normal", "SuccessfulCreate", text)
-        except ApiError as error:
-            # A terminating namespace takes no pods, and its ReplicaSets are deleted with it.
-            if not is_namespace_terminating(error):
-                self._record_failure(replica_set, "FailedCreate", f"Error creating: {error}")
-                raise
-        finally:
-            if created is not None:
-                await self._dependents.reached(created["metadata"]["resourceVersion"])
-
-    async def _delete_pods(self, replica_set: Object, victims: Sequence[Object]) -> None:
-        gone = []
-        try:
-            for pod in victims:
-                await self._delete_pod(replica_set, pod)
-                gone.append(pod)
-        finally:
-            await self._dependents.until(lambda: not any(map(self._is_still_active, gone)))
-
-    async def _delete_pod(self, replica_set: Object, pod: Object) -> None:
-        try:
-            await self._client.delete("pods", *name_of(pod), uid=uid_of(pod))
-        except (NotFound, Conflict):
-            pass  # gone already, or another pod of that name: the cache is about to learn it
-        except ApiError as error:
-            self._record_failure(replica_set, "FailedDelete", f"Error deleting: {error}")
-            raise
-        else:
-            text = f"Deleted pod: {pod['metadata']['name']}"
-            self._recorder.event(replica_set, "Normal", "SuccessfulDelete", text)
-
-    def _is_still_active(self, pod: Object) -> bool:
-        present = self._dependents.objects.get(name_of(pod))
-        return present is not None and uid_of(present) == uid_of(pod) and is_active(present)
+            await self._pod_control.delete(replica_set, victims)
 
     def _related_pods(self, replica_set: Object) -> list[Object]:
         """Return the pods of all ReplicaSets of the same owner, this one's included."""
         owner = controller_of(replica_set)
         siblings = self._siblings.get(owner["uid"]) if owner is not None else [replica_set]
         return [pod for sibling in siblings for pod in self._ownership.owned_by(sibling)]
-
-    def _record_failure(self, replica_set: Object, reason: str, message: str) -> None:
-        self._recorder.event(replica_set, "Warning", reason, message)
 
     # -- the status ----------------------------------------------------------------------------
 
@@ -157,7 +112,7 @@ class ReplicaSetController(OwnerController):
             # Only the status is written, from the spec that this sync saw: observedGeneration
             # says which. So no resourceVersion, and no conflict with a scaling.
             written = await self._client.modify(
-                "replicasets",
+                self._resource,
                 *name_of(replica_set),
                 lambda obj: {**obj, "status": status} if _same_object(obj, replica_set) else None,
                 subresource="status",
@@ -197,7 +152,9 @@ def replica_set_status(
         "availableReplicas": sum(is_available(pod, min_ready, now=now) for pod in active),
         "observedGeneration": replica_set["metadata"].get("generation", 0),
     }
-    status: dict[str, Any] = {"replicas": len(active), "terminatingReplicas": len(terminating)}
+    status: dict[str, Any] = {"replicas": len(active)}
+    if replica_set.get("kind") != "ReplicationController":
+        status["terminatingReplicas"] = len(terminating)
     status |= {field: count for field, count in counts.items() if count}
     conditions = _with_failure(replica_set, len(active), failure, now=now)
     if conditions:
@@ -222,21 +179,6 @@ def _with_failure(
         "message": str(failure),
     }
     return set_condition(list(conditions), condition)
-
-
-def _new_pod(replica_set: Object, owner: Object) -> Object:
-    """Build a pod from the template (kubernetes: controller_utils.go, GetPodFromTemplate)."""
-    template = replica_set["spec"]["template"]
-    metadata = template.get("metadata") or {}
-    passed_on = ("labels", "annotations", "finalizers")
-    return {
-        "metadata": {
-            "generateName": f"{replica_set['metadata']['name']}-",
-            **{field: metadata[field] for field in passed_on if metadata.get(field)},
-            "ownerReferences": [owner],
-        },
-        "spec": template["spec"],
-    }
 
 
 def _same_object(obj: Object, seen: Object) -> bool:

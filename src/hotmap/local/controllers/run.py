@@ -1,8 +1,8 @@
 """Starts and stops all controllers of the local control plane together.
 
 What kube-controller-manager and kube-scheduler are to a cluster. The caches are filled before
-the first decision. StatefulSet, DaemonSet, Job and CronJob are not reconciled: their objects are
-stored and served only.
+the first decision. StatefulSets and DaemonSets are not reconciled: their objects are stored and
+served only.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from hotmap.local.client import Client
+from hotmap.local.controllers.batch.cronjob import CronJobController
+from hotmap.local.controllers.batch.job import JobController
+from hotmap.local.controllers.batch.ttl import TTLAfterFinishedController
 from hotmap.local.controllers.clusterrole_aggregation import ClusterRoleAggregationController
 from hotmap.local.controllers.controller import Controller, ControllerContext
 from hotmap.local.controllers.deployment import DeploymentController
@@ -57,6 +60,10 @@ class Controllers(Lifecycle):
             GarbageCollector(context),
             DeploymentController(context),
             ReplicaSetController(context),
+            ReplicaSetController(context, name="replication", owners="replicationcontrollers"),
+            JobController(context),
+            CronJobController(context),
+            TTLAfterFinishedController(context),
             EndpointsController(context),
             DisruptionController(context),
             ResourceQuotaController(context),

@@ -1,0 +1,102 @@
+"""Creating and deleting the pods of an owner, with its Events.
+
+kubernetes: pkg/controller/controller_utils.go, RealPodControl.
+
+The cache has seen all that was written before a method returns, so the next decision counts it;
+that takes the place of upstream's expectations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from hotmap.core.errors import ApiError, Conflict, NotFound
+from hotmap.local.client import Client
+from hotmap.local.controllers.namespace import is_namespace_terminating
+from hotmap.local.controllers.pods import is_active
+from hotmap.local.informer import Informer
+from hotmap.local.meta import MANAGER, Object, name_of, uid_of
+from hotmap.local.recorder import Recorder
+
+__all__ = ["PodControl", "pod_from_template"]
+
+
+class PodControl:
+    """Creates and deletes pods on behalf of their owners."""
+
+    def __init__(self, client: Client, pods: Informer, recorder: Recorder) -> None:
+        self._client = client
+        self._pods = pods
+        self._recorder = recorder
+
+    async def create(self, owner: Object, pods: Iterable[Object]) -> None:
+        """Create pods one after another and stop at the first failure.
+
+        Upstream sends batches of 1, 2, 4 … so that a quota is not met by hundreds of refused
+        requests at once; one by one is gentler still, and in one process as fast.
+
+        Raises:
+            ApiError: a pod could not be created; an Event says why.
+        """
+        created = None
+        try:
+            for pod in pods:
+                created = await self._client.create(
+                    "pods", owner["metadata"]["namespace"], pod, manager=MANAGER
+                )
+                text = f"Created pod: {created['metadata']['name']}"
+                self._recorder.event(owner, "Normal", "SuccessfulCreate", text)
+        except ApiError as error:
+            # A terminating namespace takes no pods, and their owners are deleted with it.
+            if not is_namespace_terminating(error):
+                text = f"Error creating: {error}"
+                self._recorder.event(owner, "Warning", "FailedCreate", text)
+                raise
+        finally:
+            if created is not None:
+                await self._pods.reached(created["metadata"]["resourceVersion"])
+
+    async def delete(self, owner: Object, pods: Sequence[Object]) -> None:
+        """Delete pods, and return when none of them counts as active.
+
+        Raises:
+            ApiError: a pod could not be deleted; an Event says why.
+        """
+        deleted: list[Object] = []
+        try:
+            for pod in pods:
+                await self._delete(owner, pod)
+                deleted.append(pod)
+        finally:
+            await self._pods.until(lambda: not any(map(self._is_still_active, deleted)))
+
+    async def _delete(self, owner: Object, pod: Object) -> None:
+        try:
+            await self._client.delete("pods", *name_of(pod), uid=uid_of(pod))
+        except (NotFound, Conflict):
+            pass  # gone already, or another pod of that name: the cache is about to learn it
+        except ApiError as error:
+            text = f"Error deleting: {error}"
+            self._recorder.event(owner, "Warning", "FailedDelete", text)
+            raise
+        else:
+            text = f"Deleted pod: {pod['metadata']['name']}"
+            self._recorder.event(owner, "Normal", "SuccessfulDelete", text)
+
+    def _is_still_active(self, pod: Object) -> bool:
+        present = self._pods.objects.get(name_of(pod))
+        return present is not None and uid_of(present) == uid_of(pod) and is_active(present)
+
+
+def pod_from_template(owner: Object, template: Object, reference: Object) -> Object:
+    """Build a pod from a template (kubernetes: controller_utils.go, GetPodFromTemplate)."""
+    metadata = template.get("metadata") or {}
+    passed_on = ("labels", "annotations", "finalizers")
+    return {
+        "metadata": {
+            "generateName": f"{owner['metadata']['name']}-",
+            **{field: metadata[field] for field in passed_on if metadata.get(field)},
+            "ownerReferences": [reference],
+        },
+        "spec": template["spec"],
+    }
