@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 from tests.controller.world import FOLLOW, World, env
+
+from hotmap.controller.settings import PodCheckSettings
+from hotmap.core.status.consumer import State
 
 #: One hour ago, when the pods of these tests started.
 EARLIER = 3600
@@ -167,6 +171,34 @@ async def test_workload_without_opt_in_is_not_rolled(world: World) -> None:
         await world.quiet(controller)
     assert await world.get("Deployment", "web") == before
     assert await world.records() == {}
+
+
+@pytest.mark.parametrize("order", ["after", "before"])
+async def test_new_workload_beside_an_edit_is_rolled_only_if_it_is_older(
+    world: World, order: str
+) -> None:
+    """One `kubectl apply` of both: the start of its pods, in whole seconds, proves nothing."""
+    await world.config_map(LEVEL="info")
+    checks = PodCheckSettings(rate=100.0, initial_delay=0.5, rollout_delay=0.1)
+    async with world.controller(pod_checks=checks) as controller:
+        await world.quiet(controller)
+        await world.passes_a_second()
+        if order == "after":
+            await world.edit(LEVEL="debug")
+        await world.workload()
+        await world.pod("web-1", started=time.time())
+        if order == "before":
+            await world.edit(LEVEL="debug")
+            await world.rollout()
+            return
+        await asyncio.sleep(5)
+        await world.quiet(controller)
+        assert controller._term is not None
+        (consumer,) = controller.index.all_consumers()
+        status = controller._term.leader_view.consumer_states.get(consumer)
+        assert (status.state, status.reason) == (State.CURRENT, "content is up to date")
+    assert await world.revision() == ""
+    assert await world.messages("Latent") == []
 
 
 async def test_late_opt_in_rolls_nothing(world: World) -> None:

@@ -6,9 +6,11 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, FILES, KEY, config_map, deployment, snapshot
 
+from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.decide import Decision, decide
+from hotmap.core.decide.evidence import PodStart
 from hotmap.core.decide.record import record_applied
-from hotmap.core.decide.snapshot import ChangeSummary, SentNudge, Snapshot
+from hotmap.core.decide.snapshot import ChangeSummary, SentNudge, Snapshot, TemplateChange
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.state import Record
 from hotmap.core.policy.policy import Policy
@@ -113,3 +115,28 @@ def test_outdated_nudge_is_corrected() -> None:
         who, None, decide(taken).assessment.findings, key_id=KEY.id, generation=1
     )
     assert decide(told._replace(record=record)).corrects_nudge
+
+
+def created(at: float) -> PodStart:
+    """Make the start of a pod that was created, and started, at a moment."""
+    return PodStart("web-1", at, "", created=at)
+
+
+@pytest.mark.parametrize(
+    ("version", "verdict"),
+    [
+        pytest.param("3", Verdict.ADOPT, id="template written after the source"),
+        pytest.param("1", Verdict.FROZEN, id="template written before, and observed later"),
+        pytest.param("", Verdict.ADOPT, id="unknown"),
+    ],
+)
+def test_template_change_has_to_be_written_after_the_source(version: str, verdict: Verdict) -> None:
+    """Two watches deliver in another order after a pause of the controller."""
+    who = msgspec.structs.replace(deployment(ENV), generation=2)
+    old = msgspec.structs.replace(recorded(deployment(ENV)), generation=1)
+    taken = snapshot(who, AFTER, record=old, policy=SETTLING, now=1000.0)
+    taken = taken._replace(
+        changes=(ChangeSummary(frozenset(("LEVEL",)), 990.1, 990.1),),
+        template=TemplateChange(990.2, 2, version),
+    )
+    assert decide(taken, [created(990.0)]).assessment.verdict is verdict

@@ -258,8 +258,10 @@ class Index:
 
     def _consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
         before = self.policies.drop(key)
-        if new is None or old is None:
+        if new is None:
             self.templates.forget(key)
+        elif old is None or old.uid != new.uid:
+            self.templates.record_creation(new)
         else:
             self.templates.record_change(old, new)
         if key.kind == "Rollout":

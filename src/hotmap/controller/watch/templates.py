@@ -1,4 +1,4 @@
-"""When the pod template of each consumer was last observed to change."""
+"""When the pod template of each consumer was last observed to change, or to be created."""
 
 from __future__ import annotations
 
@@ -17,12 +17,19 @@ class TemplateChanges:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._last: dict[ObjectKey, TemplateChange] = {}
-        #: When a generation first increased since the template was observed to change.
-        self._moved_at: dict[ObjectKey, float] = {}
+        #: The first increase of a generation since the template was observed to change.
+        self._moved: dict[ObjectKey, TemplateChange] = {}
 
     def last_change(self, key: ObjectKey) -> TemplateChange | None:
         """Return when a pod template was last observed to change; None: not since the start."""
         return self._last.get(key)
+
+    def record_creation(self, new: Consumer) -> None:
+        """Record that a consumer was created, if its own controller has made no pods of it yet."""
+        self.forget(new.key)
+        if new.rolling and not new.template_version:
+            change = TemplateChange(self._clock(), new.generation, new.resource_version, True)
+            self._last[new.key] = change
 
     def record_change(self, old: Consumer, new: Consumer) -> None:
         """Record when a pod template was edited, once its own controller reports it.
@@ -32,11 +39,12 @@ class TemplateChanges:
         """
         if old.template_version == new.template_version:
             if old.generation != new.generation:
-                self._moved_at.setdefault(new.key, self._clock())
-        elif (at := self._moved_at.pop(new.key, None)) is not None:
-            self._last[new.key] = TemplateChange(at, new.generation)
+                change = TemplateChange(self._clock(), new.generation, new.resource_version)
+                self._moved.setdefault(new.key, change)
+        elif (moved := self._moved.pop(new.key, None)) is not None:
+            self._last[new.key] = moved._replace(generation=new.generation)
 
     def forget(self, key: ObjectKey) -> None:
         """Drop the last change of a consumer that was deleted or replaced."""
         self._last.pop(key, None)
-        self._moved_at.pop(key, None)
+        self._moved.pop(key, None)

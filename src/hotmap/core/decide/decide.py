@@ -34,7 +34,7 @@ from hotmap.core.decide.flap_breaker import (
 )
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import NEW_PODS, Action, ActionType, Plan, make_plan
-from hotmap.core.decide.snapshot import Snapshot, name_content
+from hotmap.core.decide.snapshot import Snapshot, changed_before, name_content
 from hotmap.core.decide.source_rules import is_already_applied
 from hotmap.core.duration import format_age
 from hotmap.core.model.annotations import RELEASE
@@ -273,12 +273,7 @@ def _changed_before_template(snapshot: Snapshot) -> frozenset[ObjectKey]:
     template, record = snapshot.template, snapshot.record
     if template is None or record is None or template.generation <= record.generation:
         return frozenset()
-    pairs = zip(snapshot.sources, snapshot.changes, strict=True)
-    return frozenset(
-        source.source
-        for source, changes in pairs
-        if changes.last is not None and changes.last < template.at
-    )
+    return changed_before(template, snapshot)
 
 
 def _find_conflict(snapshot: Snapshot) -> WriterConflict | None:

@@ -20,6 +20,7 @@ from hotmap.core.decide.flap_breaker import add_rollout, release
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.snapshot import (
     Snapshot,
+    changed_before,
     content_of,
     name_content,
     name_recorded_content,
@@ -201,6 +202,7 @@ def first_record(decision: Decision) -> Record | None:
     consumer = snapshot.consumer
     generation = UNVOUCHED if consumer.rolling else consumer.generation
     record = record_applied(consumer, None, adopted, key_id=snapshot.key_id, generation=generation)
+    record = msgspec.structs.replace(record, proven_since=_proven_since_creation(snapshot))
     return _with_inherited_rollouts(record, snapshot)
 
 
@@ -222,12 +224,28 @@ def _content(record: Record) -> tuple[object, ...]:
     return record.key_id, record.generation, record.windows, record.rollouts.release, sources
 
 
+def _proven_since_creation(snapshot: Snapshot) -> float:
+    """Return when a consumer was created, if that was after every change of its sources; else 0."""
+    template = snapshot.template
+    if template is None or not template.created:
+        return 0.0
+    before = changed_before(template, snapshot)
+    after = template.at - MARGIN
+    proven = all(
+        item.source in before or (item.changed_at is not None and item.changed_at <= after)
+        for item in snapshot.sources
+    )
+    return template.at if proven else 0.0
+
+
 def _with_proof(record: Record, decision: Decision) -> Record:
     """Add what is known of pods' content beside their starts, while the content is the same."""
     before, snapshot = decision.snapshot.record, decision.snapshot
     since = decision.assessment.proven_since
     if not since and before is not None and _same_content(before, record):
         since = before.proven_since
+    if before is None:
+        since = since or _proven_since_creation(snapshot)
     healed = before.healed if before else ""
     if decision.assessment.heals:
         healed = snapshot.revision

@@ -29,6 +29,7 @@ __all__ = [
     "Snapshot",
     "SourceSnapshot",
     "TemplateChange",
+    "changed_before",
     "content_of",
     "desired_target",
     "name_content",
@@ -121,12 +122,16 @@ class ChangeSummary(NamedTuple):
 
 
 class TemplateChange(NamedTuple):
-    """An observed change of a consumer's pod template."""
+    """An observed change of a consumer's pod template, or its creation."""
 
     #: POSIX seconds of the API server.
     at: float
     #: The consumer's generation by then.
     generation: int
+    #: The consumer's resourceVersion by then.
+    resource_version: str = ""
+    #: Whether the consumer was created with it.
+    created: bool = False
 
 
 class SentNudge(NamedTuple):
@@ -168,7 +173,7 @@ class Snapshot(NamedTuple):
     sent: SentNudge | None = None
     #: Seconds since when a decision on this consumer has to wait.
     waited: float = 0.0
-    #: The last observed change of its pod template.
+    #: The last observed change of its pod template, or its creation.
     template: TemplateChange | None = None
     #: The sources fingerprinted with the newest key, if `key_id` is an older one.
     newest_sources: tuple[SourceSnapshot, ...] = ()
@@ -317,6 +322,28 @@ def _take_source_snapshot(
         writer=source.writer if source else "",
         content=fingerprint_of(source, [EVERY_KEY], key),
     )
+
+
+def changed_before(template: TemplateChange, snapshot: Snapshot) -> frozenset[ObjectKey]:
+    """Return the sources whose last change was observed, and was made before a template change.
+
+    Two watches may deliver in another order than that of the writes, so resourceVersions have to
+    agree. They are revisions of one etcd: ours, since Kubernetes orders those of one kind only
+    (KEP-5504), and where they say nothing the order of observation counts alone.
+    """
+    return frozenset(
+        source.source
+        for source, changes in zip(snapshot.sources, snapshot.changes, strict=True)
+        if changes.last is not None
+        and changes.last < template.at
+        and _may_precede(source.resource_version, template.resource_version)
+    )
+
+
+def _may_precede(version: str, other: str) -> bool:
+    if not (version.isdecimal() and other.isdecimal()):
+        return True
+    return int(version) < int(other)
 
 
 def uses_digest(uses: Sequence[Use]) -> str:
