@@ -16,9 +16,10 @@ from hotmap.core.model.objects import Pod
 from hotmap.core.policy.policy import Agent, Policy
 from hotmap.core.status.agents import (
     AgentAddress,
+    AgentContainer,
     AgentReport,
     agent_addresses,
-    agent_log_command,
+    agent_container,
     is_final,
     merge_reports,
     read_answer,
@@ -78,11 +79,14 @@ def answer(*directories: dict[str, Any], **fields: Any) -> AgentReport:
     return report
 
 
+AGENT_AT = AgentContainer("shop", "web-1", "hotmap-agent", ("agent",))
+
+
 def pod(
     *, ready: bool = True, told: Target | None = WISH.target, at: float = STARTED
 ) -> ObservedPod:
     start = PodStart("web-1", at, "")
-    return ObservedPod(start, at, ready, "", "", told, UID, "kubectl logs …")
+    return ObservedPod(start, at, ready, "", "", told, UID, AGENT_AT)
 
 
 def proof(
@@ -260,7 +264,7 @@ def test_restart_is_proven_by_the_start_of_containers(
                      id="told"),
         pytest.param(answer(directory("refused"), exitStatus=1), State.REFUSED,
                      "1 of 1 pod (web-1): the content did not pass the check of its agent "
-                     "(exit status 1); see kubectl logs", True, id="refused"),
+                     "(exit status 1); see kubectl exec", True, id="refused"),
         pytest.param(answer(directory("failed")), State.FAILED, "did not load", False,
                      id="not loaded: it is retried"),
         pytest.param(answer(directory("check-failed"), exitStatus=127), State.FAILED,
@@ -443,9 +447,50 @@ def test_pod_whose_agent_cannot_be_asked_says_why(found: Pod, problem: str) -> N
     ],
 )  # fmt: skip
 def test_log_command_names_the_container_of_the_agent(spec: dict[str, Any], which: str) -> None:
+    assert agent_container(pod_of(spec)).log_command == f"kubectl logs -n shop web-1 {which}"
+
+
+def pod_of(spec: dict[str, Any]) -> Pod:
     metadata = {"name": "web-1", "namespace": "shop"}
-    found = msgspec.convert({"metadata": metadata, "spec": spec}, Pod)
-    assert agent_log_command(found) == f"kubectl logs -n shop web-1 {which}"
+    return msgspec.convert({"metadata": metadata, "spec": spec}, Pod)
+
+
+@pytest.mark.parametrize(
+    ("container", "command"),
+    [
+        pytest.param({"name": "hotmap-agent",
+                      "args": ["agent", "--dir", "/a", "--socket", "/hotmap/run/agent.sock"]},
+                     "-c hotmap-agent -- hotmap agent status --socket /hotmap/run/agent.sock",
+                     id="sidecar"),
+        pytest.param({"name": "app",
+                      "command": ["python3", "/hotmap/bin/agent.pyz", "--socket=/run/a b"]},
+                     "-c app -- python3 /hotmap/bin/agent.pyz status '--socket=/run/a b'",
+                     id="supervisor"),
+        pytest.param({"name": "reload", "command": ["/usr/bin/hotmap", "agent"]},
+                     "-c reload -- /usr/bin/hotmap agent status", id="its default socket"),
+    ],
+)  # fmt: skip
+def test_output_command_shows_what_the_check_printed(
+    container: dict[str, Any], command: str
+) -> None:
+    """The agent's log does not have it, since it may quote content."""
+    found = agent_container(pod_of({"containers": [{"name": "other"}, container]}))
+    assert found.output_command == f"kubectl exec -n shop web-1 {command}"
+
+
+def test_output_command_is_that_of_the_log_where_the_agent_is_not_known() -> None:
+    """An agent of its own, or several: each log says where the output is."""
+    agents = [{"name": f"hotmap-agent-{number}", "args": ["agent"]} for number in (2, 3)]
+    for containers in ([{"name": "app"}], agents):
+        found = agent_container(pod_of({"containers": containers}))
+        assert found.output_command == found.log_command
+
+
+def test_output_command_cannot_be_extended_by_a_pod() -> None:
+    """A user copies it into a shell, and whoever makes pods chooses their arguments."""
+    args = ["agent", "--socket", "/run/x; rm -rf /\x1b[2J"]
+    found = agent_container(pod_of({"containers": [{"name": "hotmap-agent", "args": args}]}))
+    assert found.output_command.endswith("hotmap agent status --socket '/run/x; rm -rf /\\x1b[2J'")
 
 
 # -- pods that are never ready ---------------------------------------------------------------------

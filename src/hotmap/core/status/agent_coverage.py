@@ -14,7 +14,7 @@ nor with a stage, which the application mounts instead.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -23,10 +23,20 @@ from hotmap.core.model.objects import Container, ObjectKey, Pod, PodSpec
 from hotmap.core.model.volume_uses import volume_sources
 from hotmap.core.text import printable
 
-__all__ = ["AgentCoverage", "Uncovered", "WatchedVolume", "agent_coverage", "runs_agent"]
+__all__ = [
+    "AgentCoverage",
+    "Uncovered",
+    "WatchedVolume",
+    "agent_coverage",
+    "agent_program",
+    "runs_agent",
+]
 
 #: The agent's container and program, as injection names them.
 _AGENT_CONTAINER, _AGENT_PROGRAM = "hotmap-agent", "/hotmap/bin/agent.pyz"
+
+#: The program as it is called elsewhere.
+_AGENT = ("hotmap", "agent")
 
 
 class WatchedVolume(NamedTuple):
@@ -146,12 +156,21 @@ def runs_agent(container: Container) -> bool:
     if container.name == _AGENT_CONTAINER or (prefix == _AGENT_CONTAINER and number.isdecimal()):
         return True
     words = _words(container)
+    if words[:1] == ["agent"] and container.command:
+        return False  # the program is another one
+    return bool(agent_program(words))
+
+
+def agent_program(words: Sequence[str]) -> tuple[str, ...]:
+    """Return the beginning of a container's command and arguments that names the agent, or ()."""
     if _AGENT_PROGRAM in words[:3]:
-        return True
-    if words[:1] == ["agent"] and not container.command:
-        return True  # the image's entry point is hotmap
+        return tuple(words[: words.index(_AGENT_PROGRAM) + 1])
+    if words[:1] == ["agent"] or words[:1] == ("agent",):
+        return ("hotmap", "agent")  # the image's entry point is hotmap
     program = [posixpath.basename(word) for word in words[:4]]
-    return ("hotmap", "agent") in pairwise(program)
+    return next(
+        (tuple(words[: at + 2]) for at, each in enumerate(pairwise(program)) if each == _AGENT), ()
+    )
 
 
 def _words(container: Container) -> list[str]:

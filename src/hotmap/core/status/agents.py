@@ -28,8 +28,10 @@ from __future__ import annotations
 
 import enum
 import ipaddress
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from math import inf
 from typing import Annotated, NamedTuple
 
@@ -39,23 +41,24 @@ from hotmap.core.decide.evidence import MARGIN
 from hotmap.core.decide.restart_wave import RestartProgress
 from hotmap.core.model.annotations import AGENT
 from hotmap.core.model.objects import Pod
-from hotmap.core.status.agent_coverage import running_containers, runs_agent
+from hotmap.core.status.agent_coverage import agent_program, running_containers, runs_agent
 from hotmap.core.status.stage import Confidence, PodState, Stage
 from hotmap.core.target import Target
-from hotmap.core.text import parse_number
+from hotmap.core.text import parse_number, printable
 
 __all__ = [
     "PROTOCOL",
     "AgentAddress",
     "AgentAnnouncement",
     "AgentAnswer",
+    "AgentContainer",
     "AgentDirectory",
     "AgentReport",
     "AgentRestart",
     "AgentState",
     "Evidence",
     "agent_addresses",
-    "agent_log_command",
+    "agent_container",
     "agent_stage",
     "is_final",
     "merge_reports",
@@ -317,11 +320,53 @@ def _may_be_asked(
     return not (address.is_link_local or address.is_multicast or address.is_unspecified)
 
 
-def agent_log_command(pod: Pod) -> str:
-    """Return the command that shows the log of a pod's agent with the output of its checks."""
-    found = [each.name for each in running_containers(pod.spec) if runs_agent(each)]
-    which = f"-c {found[0]}" if len(found) == 1 else "--all-containers"
-    return f"kubectl logs -n {pod.metadata.namespace} {pod.metadata.name} {which}"
+class AgentContainer(NamedTuple):
+    """The container of a pod in which its agent runs, for the commands that a user needs."""
+
+    namespace: str
+    pod: str
+    #: "" if there is none that is known, or more than one.
+    name: str = ""
+    #: Its command and arguments.
+    words: tuple[str, ...] = ()
+
+    @property
+    def log_command(self) -> str:
+        """The command that shows the agent's log."""
+        which = f"-c {self.name}" if self.name else "--all-containers"
+        return f"kubectl logs -n {self.namespace} {self.pod} {which}"
+
+    @property
+    def output_command(self) -> str:
+        """The command that shows the output of the agent's check, which its log does not have.
+
+        That of the log where the agent's command is not known.
+        """
+        program = agent_program(self.words)
+        if not self.name or not program:
+            return self.log_command
+        words = [*program, "status", *_socket_flag(self.words)]
+        command = printable(shlex.join(words))
+        return f"kubectl exec -n {self.namespace} {self.pod} -c {self.name} -- {command}"
+
+
+def _socket_flag(words: Sequence[str]) -> list[str]:
+    for word, value in pairwise([*words, ""]):
+        if word == "--socket":
+            return [word, value]
+        if word.startswith("--socket="):
+            return [word]
+    return []
+
+
+def agent_container(pod: Pod) -> AgentContainer:
+    """Find the container in which the agent of a pod runs."""
+    namespace, name = pod.metadata.namespace, pod.metadata.name
+    found = [each for each in running_containers(pod.spec) if runs_agent(each)]
+    if len(found) != 1:
+        return AgentContainer(namespace, name)
+    words = (*(found[0].command or ()), *(found[0].args or ()))
+    return AgentContainer(namespace, name, found[0].name, words)
 
 
 # -- what it proves ------------------------------------------------------------------------------

@@ -255,12 +255,14 @@ def _status_of_agents(found: Sequence[PodProof], total: int) -> ConsumerStatus:
 
 
 def describe_agents(proofs: Sequence[PodProof], total: int) -> str:
-    """Describe the pods with one agent state among `total` pods, and name the log command."""
+    """Describe the pods with one agent state among `total` pods, and name the command for more."""
     first = proofs[0]
     names = _join_names([proof.pod.start.name for proof in proofs])
     text = f"{len(proofs)} of {_count_pods(total)} ({names}): {first.loaded.reason}"
-    if first.state in (PodState.REFUSED, PodState.FAILED):
-        text += f"; see {first.pod.log_command}"
+    if first.state is PodState.REFUSED:
+        return f"{text}; see {first.pod.agent.output_command}"
+    if first.state is PodState.FAILED:
+        return f"{text}; see {first.pod.agent.log_command}"
     return text
 
 

@@ -46,8 +46,9 @@ from hotmap.core.patch.nudge import nudge_time, read_target
 from hotmap.core.status.agent_coverage import AgentCoverage, Uncovered, agent_coverage
 from hotmap.core.status.agents import (
     AgentAnnouncement,
+    AgentContainer,
     AgentReport,
-    agent_log_command,
+    agent_container,
     agent_stage,
     projected_by_agent,
     restart_stage,
@@ -153,8 +154,8 @@ class ObservedPod(NamedTuple):
     #: The target of its last nudge.
     nudged: Target | None
     uid: str = ""
-    #: The command that shows the log of its agent.
-    log_command: str = ""
+    #: Where its agent runs.
+    agent: AgentContainer = AgentContainer("", "")
     #: When it was last nudged, POSIX seconds of the API server; None: unknown.
     nudged_at: float | None = None
     #: What its agents are about; None: it has no agent, or mounts no followed files.
@@ -330,7 +331,7 @@ def _observe_pod(start: PodStart, pod: Pod, read_by_agents: frozenset[ObjectKey]
         nudged=read_target(pod),
         nudged_at=nudge_time(pod),
         uid=pod.metadata.uid,
-        log_command=agent_log_command(pod),
+        agent=agent_container(pod),
         coverage=agent_coverage(pod, read_by_agents) if read_by_agents else None,
     )
 
