@@ -7,7 +7,6 @@ import signal
 
 from hotmap.agent.act.executor import Executor
 from hotmap.agent.act.state_file import StateFile
-from hotmap.agent.decide.announcement import Announcement
 from hotmap.agent.decide.facts import ApplicationExited, Exit, ExitRequested, ReadDirectories
 from hotmap.agent.decide.reconciler import Reconciler
 from hotmap.agent.decide.snapshot import Snapshot
@@ -17,6 +16,7 @@ from hotmap.agent.report.reporter import Reporter
 from hotmap.agent.runtime.log import Log
 from hotmap.agent.runtime.loop import Alarm
 from hotmap.agent.watch.observer import Observer
+from hotmap.core.target import Target
 
 __all__ = ["Agent"]
 
@@ -117,7 +117,7 @@ class Agent:
                 self._reconciler.record(fact, now)
         except Exception as error:
             self._on_error(error)
-            if not isinstance(fact, Snapshot | Announcement):
+            if not isinstance(fact, Snapshot | Target):
                 self._failed.append(fact)
 
     def _recover(self) -> None:
