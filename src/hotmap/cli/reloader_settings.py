@@ -294,7 +294,7 @@ class _Values:
         return None if text is None else text == "true"
 
     def choice(self, field: str, choices: Mapping[str, T], default: T) -> T:
-        """Read one of some words."""
+        """Read a value that has to be one of some words."""
         text = self.text(field)
         return default if text is None else self._choose(field, text, choices)
 

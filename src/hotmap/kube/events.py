@@ -72,7 +72,7 @@ class _Pending:
         return sum(map(len, self._namespaces.values()))
 
     def put(self, key: EventKey, series: EventSeries) -> bool:
-        """Add a series, unless it is in; return False if the oldest one was dropped for it."""
+        """Add a series, or keep its place; return False if the oldest one was dropped for it."""
         waiting = self._namespaces.setdefault(key.regarding.namespace, {})
         waiting[key] = series
         if len(waiting) <= NAMESPACE_PENDING:

@@ -208,7 +208,7 @@ class Supervisor:
         self._descendants.kill(lambda left: self._cleared(status, left))
 
     def _restore_previous_command(self, status: int, uptime: float) -> None:
-        """Start the previous command, if there is one that ran and nothing else is to be done."""
+        """Start the last command that ran well, unless another command or a stop is pending."""
         proven = self._proven
         if proven is None or self._then is not None or self._last or self._command == proven:
             return

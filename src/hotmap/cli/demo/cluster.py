@@ -62,7 +62,7 @@ class _Pod(msgspec.Struct):
 
 
 class PodSnapshot(NamedTuple):
-    """What matters of a pod that is not terminating."""
+    """The state of a pod that is not terminating, as far as the demo shows it."""
 
     name: str
     uid: str

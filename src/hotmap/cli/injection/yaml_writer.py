@@ -33,7 +33,7 @@ class Style(NamedTuple):
 
     @property
     def blank(self) -> str:
-        """What stands between a colon and a value in brackets."""
+        """White space between a colon and a value in brackets."""
         return "" if self.compact else " "
 
 

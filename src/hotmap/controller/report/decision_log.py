@@ -102,7 +102,7 @@ class DecisionLog:
         self.writer_conflicts: Counter[str] = Counter()
 
     def begin_term(self) -> None:
-        """Begin a term as leader: earlier decisions are shown, and say nothing of the present."""
+        """Begin a term as leader: earlier decisions stay listed, but are no longer current."""
         self._decided.clear()
         self._settling.clear()
 

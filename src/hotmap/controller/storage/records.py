@@ -88,9 +88,11 @@ class Records:
         self._unwritten.add(record.uid)
 
     def set_watched_until(self, until: float | None) -> None:
-        """Write by when every change of a source had been observed, and what was only noted.
+        """Schedule the time and all records that are only in memory to be written.
 
-        None leaves the time as it is. Without any record nothing is written.
+        `until`: every change of a source before it was observed, POSIX seconds of the API server.
+
+        None leaves the time unchanged. Without any record nothing is written.
         """
         if until is not None:
             self.watched_until = until

@@ -167,7 +167,7 @@ def check_timeout(query: Mapping[str, str]) -> None:
     """Refuse a time-out that Go does not read as a duration (apiserver: request_deadline.go).
 
     Raises:
-        BadRequest: it is none.
+        BadRequest: it is not a duration.
     """
     sent = query.get("timeout", "")
     if sent and _DURATION.fullmatch(sent) is None:

@@ -152,7 +152,7 @@ class AttachSession:
         self._streams.resize(width, height)
 
     async def wait(self) -> int:
-        """Return 0: how the container ends is no result of attaching."""
+        """Return 0: the exit code of the container is not that of the session."""
         return 0
 
     async def close(self) -> None:
