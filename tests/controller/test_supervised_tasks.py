@@ -12,11 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.controller.world import World
 
 import hotmap
+from hotmap.controller.reconcile import reconcile
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import AlertSettings, PodCheckSettings, WebhookSettings
+from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.decide import decide as real_decide
+from hotmap.core.decide.snapshot import Snapshot
 from hotmap.kube.supervisor import STEADY_AFTER, Supervisor
 
 _SOURCE = Path(hotmap.__file__).parent
@@ -129,3 +134,28 @@ async def test_tasks_that_fail_are_reported_counted_and_restarted(world: World) 
         assert not [name for name, task in failed.items() if task.done()]
         await world.edit(LEVEL="debug")
         await world.rollout()
+
+
+async def test_internal_error_about_one_workload_costs_only_itself(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are rolled out, every task goes on, and it is tried again until it succeeds."""
+    failing = True
+
+    def decide(snapshot: Snapshot, *arguments: Any) -> Decision:
+        if failing and snapshot.consumer.key.name == "evil":
+            raise RuntimeError("unexpected")
+        return real_decide(snapshot, *arguments)
+
+    await world.config_map(LEVEL="info")
+    for name in ("evil", "web"):
+        await world.workload(name)
+    async with world.controller() as running:
+        await world.quiet(running)
+        monkeypatch.setattr(reconcile, "decide", decide)
+        await world.edit(LEVEL="debug")
+        await world.rollout("web")
+        assert await world.revision("evil") == ""
+        assert not running.supervisor.restarts
+        failing = False
+        await world.rollout("evil")

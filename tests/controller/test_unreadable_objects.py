@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.controller.world import World, env
 
+from hotmap.core.model import limits
 from hotmap.kube import decoding
 
 #: Bytes of an object that are decoded here; nothing else in these tests is as large.
@@ -64,3 +65,22 @@ async def test_unreadable_workload_keeps_its_record(world: World) -> None:
         await world.merge("Deployment", "web", short)
         await world.rolled_out()
         await world.rollout()
+
+
+async def test_workload_beyond_a_bound_is_left_out_with_one_event(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its Event names the bound; the others that use the source are rolled out."""
+    monkeypatch.setattr(limits, "MAX_VARIABLES", 3)
+    await world.config_map(LEVEL="info")
+    await world.workload("large", env(*(["LEVEL"] * 4)))
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+        await world.quiet(controller)
+        assert await world.messages("ObjectTooLarge") == [
+            "Deployment default/large is not tracked: it has 4 environment variables (limit 3)"
+        ]
+        assert await world.revision("large") == ""

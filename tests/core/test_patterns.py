@@ -171,6 +171,13 @@ def test_largest_list_is_matched_by_one_expression(
     assert (compiled, patterns._matcher.cache_info().currsize) == (MAX_ITEMS, 1)
 
 
+def test_large_program_is_given_up_while_it_is_compiled() -> None:
+    """RE2 ends at its memory bound: an item of nine characters may become megabytes."""
+    patterns.check_expression.cache_clear()
+    assert patterns.check_expression(r"\pL{900}x").reason == "pattern too large - compile failed"
+    assert patterns.check_expression("a{300}").reason == "pattern too large"
+
+
 def test_failures_are_not_compiled_again() -> None:
     """The same annotation on another workload costs nothing."""
     patterns.check_expression.cache_clear()
