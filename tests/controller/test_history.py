@@ -61,6 +61,20 @@ def test_history_bounds_the_number_of_deleted_sources() -> None:
     assert history.changes(keys[-1])
 
 
+def test_history_of_an_endlessly_edited_source_is_bounded() -> None:
+    """The first change stays, since a window may begin there, and the latest 32."""
+    clock = Clock()
+    history = History(clock)
+    before, key = None, source("app").key
+    for number in range(1_000):
+        clock.now += 1
+        after = source("app", LEVEL=str(number))
+        history.record_change(key, before, after)
+        before = after
+    times = [change.at for change in history.changes(key)]
+    assert times == [1001.0, *(2000.0 - age for age in range(31, -1, -1))]
+
+
 def test_history_names_no_data_keys_where_very_many_changed() -> None:
     """Then any of them counts as changed."""
     history = History(Clock())
