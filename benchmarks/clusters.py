@@ -30,7 +30,19 @@ from hotmap.kube.resources import (
 )
 from hotmap.kube.watch import Bookmark, Failure, Unreadable, WatchDecoder
 
-__all__ = ["Cluster", "Person", "Revision", "TemplateWatch", "person", "watch_templates"]
+__all__ = [
+    "BARE",
+    "Cluster",
+    "Person",
+    "Revision",
+    "TemplateWatch",
+    "bare_controller",
+    "person",
+    "watch_templates",
+]
+
+#: The DaemonSet that the bare controller writes.
+BARE = "bare"
 
 #: Writes at once while the objects of a benchmark are made.
 _WRITERS = 16
@@ -262,6 +274,29 @@ async def watch_templates(cluster: Cluster) -> AsyncIterator[TemplateWatch]:
         following = asyncio.create_task(follow())
         try:
             yield watch
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+
+@asynccontextmanager
+async def bare_controller(cluster: Cluster) -> AsyncIterator[None]:
+    """Write a rollout of BARE, which must exist, after each edit of a source.
+
+    The least that a controller does, with a client and connections of its own: what it takes is the
+    API server's part of any controller's time, and the machine's.
+    """
+    config = load_kubeconfig(str(cluster.kubeconfig))
+    async with Client(config, user_agent="hotmap-benchmarks-bare") as client:
+        page = await client.list_page(CONFIGMAPS, NAMESPACE, type=_Bare, limit=1)
+
+        async def follow() -> None:
+            async for _, item in _watch(client, CONFIGMAPS, _Bare, page.resource_version):
+                await Person(client).roll(BARE, item.metadata.resource_version)
+
+        following = asyncio.create_task(follow())
+        try:
+            yield
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
