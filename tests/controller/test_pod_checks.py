@@ -380,6 +380,55 @@ async def test_stuck_state_ends_with_its_cause(world: World) -> None:
     assert await world.revision() == ""
 
 
+# -- CronJobs ----------------------------------------------------------------------------------
+
+
+async def run_of_cron_job(world: World, *, started: float) -> None:
+    """A run in progress, as the schedule starts it."""
+    job = "report-1"
+    await world.pod(f"{job}-x", started=started)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": "u", "controller": True}
+    await world.registry.modify(
+        "pods",
+        "default",
+        f"{job}-x",
+        lambda obj: {
+            **obj,
+            "metadata": {
+                **obj["metadata"],
+                "labels": {"batch.kubernetes.io/job-name": job},
+                "ownerReferences": [owner],
+            },
+        },
+        manager="kube",
+    )
+    active = [{"apiVersion": "batch/v1", "kind": "Job", "name": job, "namespace": "default"}]
+    await world.merge_status("CronJob", "report", {"active": active})
+
+
+async def test_cron_job_is_current_when_older_runs_have_ended(world: World) -> None:
+    """A run that started before an edit goes on with older content; it is not called current."""
+    await world.config_map(LEVEL="info")
+    await world.cron_job()
+    await run_of_cron_job(world, started=time.time() + 2)
+    async with world.controller(pod_checks=SOON) as controller:
+        await wait_for_state(world, controller, "current", name="report")
+        await world.passes_a_second()
+        await world.edit(LEVEL="debug")
+
+        async def is_reported() -> dict[str, Any] | None:
+            (found,) = (await status(controller))["workloads"]
+            return found if "the run in progress may have" in found["reason"] else None
+
+        document: dict[str, Any] = await world.until(is_reported, "it waits for the run")
+        assert document["state"] == "waiting"
+        assert "older content (report-1-x: " in document["reason"]
+        assert "the next one reads the current content" in document["reason"]
+        assert document["actionRequired"] is False
+        await world.merge_status("CronJob", "report", {})
+        await wait_for_state(world, controller, "current", name="report")
+
+
 # -- the API server's clock ------------------------------------------------------------------------
 
 

@@ -240,7 +240,9 @@ class PodChecker:
             self._forget_reports(key)
             self._reader.forget(key)
             return
-        if (old.behind, old.rolling, old.paused) == (new.behind, new.rolling, new.paused):
+        if (old.behind, old.rolling, old.paused, old.runs) == (
+            *(new.behind, new.rolling, new.paused, new.runs),
+        ):
             return
         schedule = self._schedules.get(key)
         if schedule is not None and schedule.behind != new.behind:
@@ -495,7 +497,7 @@ class PodChecker:
         if consumer.rolling and quiet < self._settings.stalled_after:
             self._schedule_after(key, consumer, self._settings.stalled_after - quiet)
             return False
-        if not consumer.wanted:
+        if not consumer.wanted and not consumer.runs:
             self._apply_scaled_to_zero(consumer, record)
             return False
         await self._list_and_apply(consumer, record, quiet=quiet)

@@ -150,7 +150,7 @@ class PodReader:
             ApiError, Unreachable: as the client raises them.
         """
         async with self._lists:
-            pods = await list_pods(self._client, snapshot.consumer)
+            pods = await list_pods(self._client, snapshot.consumer, runs=True)
         reports = await self._ask_agents(snapshot, pods)
         now = self._client.server_time()
         return _conclude(snapshot, reports, now=now, stalled=stalled, retried=retried)

@@ -109,6 +109,8 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     finished: bool = False
     #: CronJob: a run of it is in progress, and it allows no concurrent one (`concurrencyPolicy`).
     busy: bool = False
+    #: CronJob: the names of the Jobs in progress that its schedule has started.
+    runs: tuple[str, ...] = ()
     #: Rollout, or what a Rollout takes its pod template from.
     argo: Argo | None = None
     #: The bound of `limits` that its pod template exceeds, as text; then it has no uses and is left
@@ -138,12 +140,13 @@ def owns_pod(consumer: Consumer, pod: Pod) -> bool:
 
     Selectors of two workloads may overlap; each owns only the pods that it, or a ReplicaSet of it,
     controls. A ReplicaSet is named by its workload and a hash (kubernetes: deployment controller,
-    getNewReplicaSet). A pod without a controller counts, as the workload adopts it.
+    getNewReplicaSet). A CronJob owns those of its runs. A pod without a controller counts, as the
+    workload adopts it.
     """
     owner = next((o for o in pod.metadata.owner_references or () if o.controller), None)
     if owner is None or consumer.key.kind == "Pod":
         return True
-    if owner.uid == consumer.uid:
+    if owner.uid == consumer.uid or (owner.kind == "Job" and owner.name in consumer.runs):
         return True
     if consumer.key.kind not in ("Deployment", "Rollout") or owner.kind != "ReplicaSet":
         return False

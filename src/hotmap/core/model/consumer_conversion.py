@@ -195,10 +195,15 @@ def _template_version(kind: str, item: Workload) -> str:
     return shorten(version, _LONGEST_VERSION)
 
 
+#: Runs of a CronJob whose pods are examined.
+_MAX_RUNS = 50
+
+
 def consumer_from_cron_job(
     item: CronJob, dialect: DialectSettings = DEFAULT_SETTINGS, *, known: Consumer | None = None
 ) -> Consumer:
     """Reduce a CronJob; its pods come from the Jobs it makes."""
+    active = [run.name for run in item.status.active or ()]
     return msgspec.structs.replace(
         _consumer(
             "CronJob",
@@ -208,7 +213,8 @@ def consumer_from_cron_job(
             dialect=dialect,
             known=known,
         ),
-        busy=item.spec.concurrency_policy in ("Forbid", "Replace") and bool(item.status.active),
+        busy=item.spec.concurrency_policy in ("Forbid", "Replace") and bool(active),
+        runs=tuple(sorted(active)[:_MAX_RUNS]),
     )
 
 

@@ -220,7 +220,9 @@ def status_from_pods(
     if found := [proof for proof in older if proof.loaded.state is not None]:
         return _status_of_agents(found, len(proofs))
     if older:
-        return _status_of_older_pods(older, len(proofs), desired, agents_restart=agents_restart)
+        return _status_of_older_pods(
+            consumer, older, len(proofs), desired, agents_restart=agents_restart
+        )
     if unready:
         waiting = _waiting_for(unready, len(unready), "ready")
         if all(proof.long_unready for proof in unready):
@@ -267,10 +269,18 @@ def describe_agents(proofs: Sequence[PodProof], total: int) -> str:
 
 
 def _status_of_older_pods(
-    older: Sequence[PodProof], total: int, desired: DesiredContent, *, agents_restart: bool
+    consumer: Consumer,
+    older: Sequence[PodProof],
+    total: int,
+    desired: DesiredContent,
+    *,
+    agents_restart: bool,
 ) -> ConsumerStatus:
     """Return whether pods without evidence for the desired content get it by themselves."""
     names = _join_names([proof.pod.start.name for proof in older])
+    if consumer.runs:
+        why = f"the run in progress may have older content ({names}: {older[0].loaded.reason})"
+        return _waiting(len(older), f"{why}; the next one reads the current content")
     targets = [proof.pod.nudged for proof in older]
     if agents_restart and all(
         target is not None and target.frozen == desired.target.frozen for target in targets

@@ -1,0 +1,55 @@
+"""Which state of the API server is enough to conclude from the pods of a workload."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.controller.test_pod_checks import SOON, wait_for_state
+from tests.controller.world import World
+
+from hotmap.controller.watch import pods as pods_module
+from hotmap.kube.paging import list_items
+
+
+@pytest.fixture
+def lagging_cache(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Let cached lists of pods lack web-2; returns whether each list took a cached state."""
+    lists = []
+
+    async def listed(*arguments: Any, cached: bool, **options: Any) -> AsyncIterator[Any]:
+        lists.append(cached)
+        async for pod in list_items(*arguments, cached=cached, **options):
+            if not cached or pod.metadata.name != "web-2":
+                yield pod
+
+    monkeypatch.setattr(pods_module, "list_items", listed)
+    return lists
+
+
+async def test_pod_that_a_lagging_cache_lacks_is_examined(
+    world: World, lagging_cache: list[bool]
+) -> None:
+    """An API server of several may lag by minutes: its cache lacks a pod from before the edit."""
+    await world.config_map(LEVEL="info")
+    await world.workload(replicas=2)
+    await world.pod("web-1", started=time.time() + 2)
+    await world.pod("web-2")
+    await world.rolled_out("web")
+    async with world.controller(pod_checks=SOON) as controller:
+        document = await wait_for_state(world, controller, "latent")
+    assert "1 of 2 pods may run with older content (web-2: " in document["reason"]
+    assert lagging_cache[:2] == [True, False]
+
+
+async def test_complete_cached_list_is_sufficient(world: World, lagging_cache: list[bool]) -> None:
+    """It costs the API server less."""
+    await world.config_map(LEVEL="info")
+    await world.workload(replicas=1)
+    await world.pod("web-1", started=time.time() + 2)
+    await world.rolled_out("web")
+    async with world.controller(pod_checks=SOON) as controller:
+        await wait_for_state(world, controller, "current")
+    assert set(lagging_cache) == {True}
