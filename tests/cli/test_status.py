@@ -128,7 +128,11 @@ def test_status_without_controller_is_an_error(stage: Stage) -> None:
     ("arguments", "words"),
     [
         (["status", "--url=http://127.0.0.1:1"], "no controller answers at http://127.0.0.1:1: "),
-        (["status", "--url=nonsense"], "no controller answers at nonsense: "),
+        (
+            ["status", "--url=nonsense"],
+            '--url: invalid URL "nonsense": expected an http or https URL',
+        ),
+        (["status", "--selector=a=b=c"], '--selector: invalid selector "a=b=c": '),
         (
             ["status", "a/b/c/d"],
             'invalid workload name "a/b/c/d": expected [KIND/]NAME or [KIND/]NAMESPACE/NAME',

@@ -13,6 +13,7 @@ from aiohttp.test_utils import TestServer
 from hotmap.cli.command_options import StatusOptions
 from hotmap.cli.shared_options import ClusterOptions, ControllerAddress, WorkloadOptions
 from hotmap.cli.status import run_status
+from hotmap.cli.status_client import StatusUnavailable
 
 
 class FakeController:
@@ -24,6 +25,8 @@ class FakeController:
         #: What a check of the pods shows.
         self.checked = "stuck"
         self.checks = 0
+        #: What answers while the controller is replaced, in turn: "standby" or "error".
+        self.away: list[str] = []
         self._server = TestServer(self._app())
 
     def _app(self) -> web.Application:
@@ -32,6 +35,10 @@ class FakeController:
         return app
 
     async def _answer(self, request: web.Request) -> web.Response:
+        if self.away:
+            if self.away.pop(0) == "error":
+                return web.json_response({}, status=503)
+            return web.json_response(document("current") | {"ready": False, "workloads": []})
         if "workload" in request.query:
             assert request.query == {"workload": "StatefulSet/shop/db", "consistent": "true"}
             self.checks += 1
@@ -107,3 +114,49 @@ async def test_wait_that_runs_out_is_not_current(controller: FakeController) -> 
     """Exit status 1, whatever was shown meanwhile."""
     controller.checked = "waiting"
     assert await wait(controller, "500ms") == 1
+
+
+@pytest.mark.parametrize("first", ["current", "waiting"])
+async def test_wait_goes_on_while_the_controller_is_replaced(
+    controller: FakeController, first: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A rolling update of hotmap, before the first answer or between two."""
+    controller.shown = [first, "current"]
+    controller.away = ["standby", "error", "error", "standby"]
+    assert await wait(controller) == 0
+    assert capsys.readouterr().err.count("; retrying") == 1
+
+
+async def test_wait_ends_when_no_controller_comes_back(
+    controller: FakeController, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before its time is over: an hour's wait for a controller that was never installed is long."""
+    monkeypatch.setattr("hotmap.cli.status._AWAY_FOR", 0.2)
+    controller.away = ["standby"] * 1000
+    with pytest.raises(StatusUnavailable, match="is a standby"):
+        await wait(controller)
+
+
+async def test_status_without_wait_does_not_retry(
+    controller: FakeController, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exit status of one question is about this moment."""
+    controller.away = ["standby"]
+    with pytest.raises(StatusUnavailable, match="is a standby"):
+        await wait(controller, "")
+    assert capsys.readouterr().err == ""
+
+
+async def test_workload_that_is_named_twice_is_shown_once(
+    controller: FakeController, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By its kind and without, in any spelling."""
+    url = await controller.start()
+    controller.checked = "current"
+    names = ("sts/db", "statefulset/shop/db")
+    workload, address = WorkloadOptions(namespace="shop", output="name"), ControllerAddress(url=url)
+    status = await asyncio.to_thread(
+        run_status, names, workload, StatusOptions(), ClusterOptions(), address
+    )
+    assert status == 0
+    assert capsys.readouterr().out == "statefulset.apps/db\n"

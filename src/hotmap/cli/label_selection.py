@@ -11,6 +11,7 @@ from collections.abc import Collection
 import msgspec
 
 from hotmap.cli.shared_options import ClusterOptions
+from hotmap.core.errors import BadRequest, SettingsError
 from hotmap.core.model.objects import ObjectMeta
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.resources import BY_KIND
@@ -30,8 +31,8 @@ async def select_by_label(
     """Return kind, namespace and name of the workloads of these kinds whose labels match.
 
     Raises:
-        SettingsError: the kubeconfig cannot be used.
-        ApiError, Unreachable: they cannot be listed, or the selector is invalid.
+        SettingsError: the kubeconfig cannot be used, or the selector is invalid.
+        ApiError, Unreachable: they cannot be listed.
     """
     async with Client(cluster.load(), user_agent="hotmap-cli", limits=_LIMITS) as client:
 
@@ -50,5 +51,8 @@ async def select_by_label(
                 if not token:
                     return found
 
-        parts = await asyncio.gather(*map(listed, sorted(kinds)))
+        try:
+            parts = await asyncio.gather(*map(listed, sorted(kinds)))
+        except BadRequest as error:
+            raise SettingsError(f'--selector: invalid selector "{selector}": {error}') from error
     return set().union(*parts)

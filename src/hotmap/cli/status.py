@@ -23,7 +23,12 @@ from hotmap.cli.printers import (
     print_workloads,
 )
 from hotmap.cli.shared_options import ClusterOptions, ControllerAddress, WorkloadOptions
-from hotmap.cli.status_client import StatusClient, StatusUnavailable, connect
+from hotmap.cli.status_client import (
+    ControllerAway,
+    StatusClient,
+    StatusUnavailable,
+    connect,
+)
 from hotmap.cli.status_document import StatusDocument
 from hotmap.cli.workload_names import WorkloadName, parse_workload_name
 from hotmap.core.errors import SettingsError
@@ -43,6 +48,10 @@ _REACHED = ("current", "delivered")
 #: Seconds for which workloads require a user's action before waiting ends: a source that is created
 #: together with its workloads may be missing for a moment, and a fix may be on its way.
 _FINAL_AFTER = 2.0
+
+#: Seconds for which a controller may be away while its status is waited for: the time for which a
+#: Lease of a leader that was killed lasts, and its successor's start.
+_AWAY_FOR = 30.0
 
 #: The maximum page size (docs/reference/status.md).
 _PAGE = "5000"
@@ -132,26 +141,76 @@ class _Scope(NamedTuple):
 async def _watch(
     scope: _Scope, output: str, cluster: ClusterOptions, address: ControllerAddress
 ) -> int:
-    """Print the status, then each workload again whose state or reason changes; never ends."""
+    """Print the status, then each workload again whose state or reason changes; never ends.
+
+    Raises:
+        StatusUnavailable: there was no answer yet; later a controller that is away is waited for.
+    """
     shown: dict[str, tuple[str, str]] = {}
-    async with connect(cluster, address) as client:
-        while True:
-            document = await _get_status(client, scope, cluster)
-            states = {
-                _title(workload): (workload["state"], workload["reason"])
-                for workload in document["workloads"]
-            }
-            changed = [
-                workload
-                for workload in document["workloads"]
-                if shown.get(_title(workload)) != states[_title(workload)]
-            ]
-            if changed or not shown:
-                partial = {**document, "workloads": changed}
-                _print_status(partial, scope, output, changes=bool(shown))
-                sys.stdout.flush()
-            shown = states or {"": ("", "")}
-            await asyncio.sleep(_PERIOD)
+    is_away = False
+    while True:
+        try:
+            async with connect(cluster, address) as client:
+                while True:
+                    document = await _get_status(client, scope, cluster)
+                    is_away = False
+                    shown = _print_changes(document, shown, scope, output)
+                    await asyncio.sleep(_PERIOD)
+        except ControllerAway as error:
+            if not shown:
+                raise
+            if not is_away:
+                sys.stderr.write(f"hotmap: {error}; retrying\n")
+            is_away = True
+        await asyncio.sleep(_PERIOD)
+
+
+def _print_changes(
+    document: dict[str, Any], shown: dict[str, tuple[str, str]], scope: _Scope, output: str
+) -> dict[str, tuple[str, str]]:
+    """Print the workloads that differ from what was shown; returns what is shown now."""
+    states = {
+        _title(workload): (workload["state"], workload["reason"])
+        for workload in document["workloads"]
+    }
+    changed = [
+        workload
+        for workload in document["workloads"]
+        if shown.get(_title(workload)) != states[_title(workload)]
+    ]
+    if changed or not shown:
+        partial = {**document, "workloads": changed}
+        _print_status(partial, scope, output, changes=bool(shown))
+        sys.stdout.flush()
+    return states or {"": ("", "")}
+
+
+class _Wait:
+    """The time of a wait, and since when no controller answers; times of time.monotonic."""
+
+    def __init__(self, seconds: float) -> None:
+        """`seconds` 0 stands for one answer."""
+        self.repeats = seconds > 0
+        self.deadline = time.monotonic() + seconds
+        self._away_since: float | None = None
+
+    def begin_absence(self, error: ControllerAway) -> None:
+        """Note that no controller answers, and report it once.
+
+        Raises:
+            ControllerAway: this error, once it has lasted too long.
+        """
+        now = time.monotonic()
+        since = now if self._away_since is None else self._away_since
+        if now >= min(self.deadline, since + _AWAY_FOR):
+            raise error
+        if self._away_since is None:
+            self._away_since = since
+            sys.stderr.write(f"hotmap: {error}; retrying\n")
+
+    def end_absence(self) -> None:
+        """Note an answer."""
+        self._away_since = None
 
 
 async def _wait_until_current(
@@ -159,36 +218,52 @@ async def _wait_until_current(
 ) -> dict[str, Any]:
     """Get the status, again each second until all is current or the time is over.
 
+    A controller that is away, as while it is updated, is waited for.
+    """
+    wait = _Wait(seconds)
+    while True:
+        try:
+            async with connect(cluster, address) as client:
+                return await _poll_until_current(client, scope, cluster, wait)
+        except ControllerAway as error:
+            wait.begin_absence(error)
+        await asyncio.sleep(_PERIOD)
+
+
+async def _poll_until_current(
+    client: StatusClient, scope: _Scope, cluster: ClusterOptions, wait: _Wait
+) -> dict[str, Any]:
+    """Get the status until all is current or the time is over.
+
     Ends as soon as some workloads cannot become current without a user's action, which is checked
     once more before. Nothing is taken for current before the controller has compared its sources
     with the API server's: an edit from just before may not have reached it.
     """
-    async with connect(cluster, address) as client:
-        deadline = time.monotonic() + seconds
-        final_since: float | None = None
-        # Of all namespaces, that is only worth its requests once nothing else is left to be done.
-        consistent = bool(scope.names) or not scope.all_namespaces
-        while True:
-            document = await _get_status(client, scope, cluster, consistent=consistent)
-            now = time.monotonic()
-            is_reached = bool(document["workloads"]) and all(
-                workload["state"] in _REACHED for workload in document["workloads"]
-            )
-            if is_reached and seconds and not consistent:
-                consistent = True
-                continue
-            if is_reached or now >= deadline:
+    final_since: float | None = None
+    # Of all namespaces, that is only worth its requests once nothing else is left to be done.
+    consistent = bool(scope.names) or not scope.all_namespaces
+    while True:
+        document = await _get_status(client, scope, cluster, consistent=consistent)
+        wait.end_absence()
+        now = time.monotonic()
+        is_reached = bool(document["workloads"]) and all(
+            workload["state"] in _REACHED for workload in document["workloads"]
+        )
+        if is_reached and wait.repeats and not consistent:
+            consistent = True
+            continue
+        if is_reached or now >= wait.deadline:
+            return document
+        consistent = False
+        if not any(workload.get("actionRequired") for workload in document["workloads"]):
+            final_since = None
+        elif final_since is None:
+            final_since = now
+        elif now - final_since >= _FINAL_AFTER:
+            if await _is_final(client, document):
                 return document
-            consistent = False
-            if not any(workload.get("actionRequired") for workload in document["workloads"]):
-                final_since = None
-            elif final_since is None:
-                final_since = now
-            elif now - final_since >= _FINAL_AFTER:
-                if await _is_final(client, document):
-                    return document
-                final_since = None
-            await asyncio.sleep(min(_PERIOD, deadline - now))
+            final_since = None
+        await asyncio.sleep(min(_PERIOD, wait.deadline - now))
 
 
 async def _is_final(client: StatusClient, document: dict[str, Any]) -> bool:
@@ -225,11 +300,12 @@ async def _get_status(
         )
         for text in scope.names
     ]
-    consumers = [consumer for document in documents for consumer in document["workloads"]]
+    by_title = {_title(item): item for document in documents for item in document["workloads"]}
+    consumers = list(by_title.values())
     for consumer in consumers:
         if consumer["state"] == "unfollowed":
             raise StatusUnavailable(f"{_title(consumer)} is not followed: {consumer['reason']}")
-    return {**documents[0], "workloads": consumers, **_sums(documents)}
+    return {**documents[0], "workloads": consumers, **_count(consumers, documents[0]["counts"])}
 
 
 async def _get_workload(
@@ -261,21 +337,13 @@ def _only(document: dict[str, Any], selected: Collection[tuple[str, str, str]]) 
         for workload in document["workloads"]
         if (workload["kind"], workload["namespace"], workload["name"]) in selected
     ]
-    counts = {
-        state: sum(workload["state"] == state for workload in workloads)
-        for state in document["counts"]
-    }
-    behind = sum(workload["behind"] for workload in workloads)
-    return {**document, "workloads": workloads, "counts": counts, "behind": behind}
+    return {**document, "workloads": workloads, **_count(workloads, document["counts"])}
 
 
-def _sums(documents: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Add up the counts of several documents."""
-    counts: dict[str, int] = {}
-    for document in documents:
-        for state, count in document["counts"].items():
-            counts[state] = counts.get(state, 0) + count
-    return {"counts": counts, "behind": sum(document["behind"] for document in documents)}
+def _count(workloads: Sequence[dict[str, Any]], states: Collection[str]) -> dict[str, Any]:
+    """Count workloads by state, and the pods that are not up to date."""
+    counts = {state: sum(workload["state"] == state for workload in workloads) for state in states}
+    return {"counts": counts, "behind": sum(workload["behind"] for workload in workloads)}
 
 
 def _print_status(

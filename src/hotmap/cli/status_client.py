@@ -23,12 +23,19 @@ import msgspec
 from hotmap.cli.shared_options import ClusterOptions, ControllerAddress
 from hotmap.controller.report.status_access import TOKEN_HEADER
 from hotmap.controller.settings import DEFAULT_NAMESPACE, Settings
-from hotmap.core.errors import ApiError, Forbidden, HotmapError, NotFound, SettingsError
+from hotmap.core.errors import (
+    ApiError,
+    Forbidden,
+    HotmapError,
+    NotFound,
+    SettingsError,
+    Unreachable,
+)
 from hotmap.core.model.objects import ObjectMeta
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.resources import PODS
 
-__all__ = ["StatusClient", "StatusUnavailable", "connect"]
+__all__ = ["ControllerAway", "StatusClient", "StatusUnavailable", "connect"]
 
 _SELECTOR = "app.kubernetes.io/name=hotmap,app.kubernetes.io/component=controller"
 
@@ -49,6 +56,10 @@ _LIMITS = Limits(connect=5.0, attempt=_TIMEOUT, attempts=2)
 
 class StatusUnavailable(SettingsError):
     """Raised when no controller answers, so that the status is unknown; exit status 2."""
+
+
+class ControllerAway(StatusUnavailable):
+    """Raised when no leader answers now, as while the controller is replaced or elected."""
 
 
 class _Fetch(Protocol):
@@ -92,6 +103,10 @@ async def connect(
     timeout = aiohttp.ClientTimeout(total=_TIMEOUT, sock_connect=5.0)
     async with aiohttp.ClientSession(timeout=timeout, trust_env=True) as http:
         if address.url:
+            if not address.url.startswith(("http://", "https://")):
+                raise SettingsError(
+                    f'--url: invalid URL "{address.url}": expected an http or https URL'
+                )
             yield StatusClient(_direct(http, address.url), namespace=_default_namespace(cluster))
             return
         async with Client(cluster.load(), user_agent="hotmap-cli", limits=_LIMITS) as client:
@@ -115,13 +130,12 @@ def _direct(http: aiohttp.ClientSession, url: str) -> _Fetch:
             async with http.get(f"{url.rstrip('/')}/v1/status", params=dict(query)) as response:
                 body = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-            raise StatusUnavailable(
+            raise ControllerAway(
                 f"no controller answers at {url}: {str(error) or 'timeout'}"
             ) from error
         if response.status != 200:
-            raise StatusUnavailable(
-                f"{url}/v1/status answered {response.status}: not a hotmap controller"
-            )
+            kind = ControllerAway if response.status >= 500 else StatusUnavailable
+            raise kind(f"{url}/v1/status answered {response.status}: not a hotmap controller")
         return body
 
     return fetch
@@ -157,7 +171,7 @@ async def _discover(
         pods = [pod for pod in await _pods(client, address) if pod.status.phase == "Running"]
     except StatusUnavailable as error:
         return await _through_service(client, address, error)
-    problems = []
+    problems: list[StatusUnavailable] = []
     standbys = 0
     for pod in pods:
         fetch = _through_proxy(client, pod)
@@ -166,7 +180,7 @@ async def _discover(
         except StatusUnavailable as error:
             if isinstance(error.__cause__, Forbidden):
                 return await _through_service(client, address, error)
-            problems.append(str(error))
+            problems.append(error)
             continue
         if document.get("ready"):
             return fetch
@@ -175,9 +189,9 @@ async def _discover(
         who = f"all {standbys} controllers that answered are standbys"
         if standbys == 1:
             who = "the only controller that answered is a standby"
-        raise StatusUnavailable(f"{who}; the leader is not reachable or not elected yet: try again")
+        raise ControllerAway(f"{who}; the leader is not reachable or not elected yet: try again")
     if problems:
-        raise StatusUnavailable(problems[0])
+        raise problems[0]
     return await _local(client, http)
 
 
@@ -199,7 +213,7 @@ async def _pods(client: Client, address: ControllerAddress) -> list[_Pod]:
             refused = error
             continue
         except HotmapError as error:
-            raise StatusUnavailable(str(error)) from error
+            raise _unavailable(str(error), error) from error
         if pods or not place:
             return pods
     if refused is not None:
@@ -243,7 +257,7 @@ async def _through_service(
                     " controller's namespace, or --url to its address"
                 ) from error
             except HotmapError as error:
-                raise StatusUnavailable(str(error)) from error
+                raise _unavailable(str(error), error) from error
             if _decode(body).get("ready"):
                 break
         return body
@@ -261,13 +275,14 @@ def _through_proxy(client: Client, pod: _Pod) -> _Fetch:
         try:
             return await client.request("GET", path, params=query)
         except (Forbidden, NotFound, ApiError) as error:
-            raise StatusUnavailable(
+            raise _unavailable(
                 f"cannot reach Pod {namespace}/{name} through the API server: {error}; run "
                 f"'kubectl --namespace={namespace} port-forward pod/{name} {port}' and add "
-                f"--url http://127.0.0.1:{port}"
+                f"--url http://127.0.0.1:{port}",
+                error,
             ) from error
         except HotmapError as error:
-            raise StatusUnavailable(str(error)) from error
+            raise _unavailable(str(error), error) from error
 
     return fetch
 
@@ -281,10 +296,18 @@ async def _local(client: Client, http: aiohttp.ClientSession) -> _Fetch:
     try:
         document = _decode(await fetch({"limit": "1"}))
     except StatusUnavailable as error:
-        raise StatusUnavailable(not_found.format("does not answer")) from error
+        raise ControllerAway(not_found.format("does not answer")) from error
     if document.get("server") != client.server:
         raise StatusUnavailable(not_found.format(f"serves {document.get('server')}"))
     return fetch
+
+
+def _unavailable(text: str, cause: HotmapError) -> StatusUnavailable:
+    """Make the error for a failed request; a Pod that is gone has a successor soon."""
+    is_away = isinstance(cause, (Unreachable, NotFound)) or (
+        isinstance(cause, ApiError) and cause.code >= 500
+    )
+    return ControllerAway(text) if is_away else StatusUnavailable(text)
 
 
 # -- documents -------------------------------------------------------------------------------------
@@ -304,7 +327,7 @@ def _decode(body: bytes) -> dict[str, Any]:
 
 def _require_leader(document: dict[str, Any]) -> dict[str, Any]:
     if not document.get("ready"):
-        raise StatusUnavailable(
+        raise ControllerAway(
             "the controller that answered is a standby or still starting; connect to the leader"
         )
     return document

@@ -129,6 +129,8 @@ def read_images(path: Path) -> list[str]:
     """
     try:
         lines = path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"images file {path}: {error}") from None
+    except OSError as error:
+        raise SettingsError(f"cannot read images file {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"cannot read images file {path}: not valid UTF-8") from None
     return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
