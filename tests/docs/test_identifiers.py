@@ -41,6 +41,7 @@ _FOREIGN = re.compile(r"\b(?:DESIGN|STYLE)(?:\.md)?,? (?:§|section )|\breferenc
 
 #: Flags of other programs that pages and docstrings name.
 _FOREIGN_FLAGS = {
+    "--aclfile",  # redis-server
     "--as",
     "--overwrite",  # kubectl annotate
     "--authorization-mode",
