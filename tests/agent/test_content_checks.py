@@ -234,7 +234,7 @@ def test_checker_that_may_not_bind_a_port_rejects_nothing(tmp_path: Path) -> Non
         assert "it may not bind a port below 1024 here" in status["message"]
 
 
-def test_process_that_restarted_with_rejected_content_is_told_again(tmp_path: Path) -> None:
+def test_process_that_restarted_with_rejected_content_is_reloaded_again(tmp_path: Path) -> None:
     """A loaded, B rejected, the process restarts and reads B, B is taken back to A: A is loaded."""
     volume = Volume(tmp_path / "volume", text="good A")
     source = volume.path / "text"
@@ -254,7 +254,7 @@ def test_process_that_restarted_with_rejected_content_is_told_again(tmp_path: Pa
                 running.reaches("told")
 
 
-def test_process_that_ran_all_along_is_not_told_again(tmp_path: Path) -> None:
+def test_process_that_kept_running_is_not_reloaded_again(tmp_path: Path) -> None:
     """It has not read what was rejected, so nothing has to be loaded."""
     volume = Volume(tmp_path / "volume", text="good A")
     flags = ("--dir", volume, "--signal", "HUP", "--check", CHECK)
@@ -308,7 +308,7 @@ def token(number: int) -> str:
     return b".".join(encoded).decode()
 
 
-def test_rotated_service_account_token_restarts_nobody(tmp_path: Path) -> None:
+def test_rotated_service_account_token_restarts_no_application(tmp_path: Path) -> None:
     """It is published at once; a change beside it restarts the application as always."""
     volume, stage = Volume(tmp_path / "volume", token=token(1), conf="one"), tmp_path / "stage"
     flags = ("--dir", volume, "--stage", stage, "--check", "grep -q . {dir}/token")

@@ -617,7 +617,7 @@ async def test_revert_while_down_is_remembered_until_pods_could_be_listed(
         await world.rollout()
 
 
-async def test_revert_while_down_rolls_nobody_where_no_pod_started(world: World) -> None:
+async def test_revert_while_down_rolls_no_workload_where_no_pod_started(world: World) -> None:
     """Nothing holds other content."""
     await world.config_map(LEVEL="info")
     await world.workload()

@@ -58,7 +58,7 @@ async def _fight(world: World, times: int) -> None:
         await asyncio.sleep(5)
 
 
-async def test_flapping_is_held_and_told_once(world: World) -> None:
+async def test_flapping_is_held_and_reported_once(world: World) -> None:
     """The Event says since when, until when, who writes and how to release; `why` folds it."""
     await world.config_map(LEVEL="A")
     await world.workload()

@@ -155,7 +155,7 @@ async def test_crash_between_run_and_record_runs_once(world: World) -> None:
     assert await world.records() != records
 
 
-async def test_two_active_controllers_run_it_once(world: World) -> None:
+async def test_two_active_controllers_create_one_job(world: World) -> None:
     """Both make the same Job, so there is one."""
     await world.config_map(LEVEL="info")
     await world.cron_job(annotations=RUN_NOW)

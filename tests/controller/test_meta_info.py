@@ -139,7 +139,7 @@ async def test_former_leader_writes_nothing(world: World, caplog: pytest.LogCapt
     assert not await exists(world)
 
 
-async def test_controller_writes_it_when_it_leads(world: World) -> None:
+async def test_leader_writes_meta_info(world: World) -> None:
     """Once; the controller does not wait for it."""
     settings = Settings(
         reloader=ReloaderSurface(meta_info=WANTED), listen=("127.0.0.1", 0), identity="one"

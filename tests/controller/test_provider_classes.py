@@ -554,7 +554,7 @@ async def test_enabling_it_later_rolls_nothing(world: World, driver: Driver) -> 
         await world.rollout()
 
 
-async def test_kinds_that_come_and_go(world: World) -> None:
+async def test_kinds_that_appear_or_disappear_roll_nothing(world: World) -> None:
     """The driver may be installed later, and removed; neither rolls anything."""
     await world.workload(spec=class_volume())
     for pod in ("web-1", "web-2"):
@@ -588,7 +588,7 @@ async def test_kinds_that_come_and_go(world: World) -> None:
         assert await world.revision() == first
 
 
-async def test_statuses_that_may_not_be_read(world: World, driver: Driver) -> None:
+async def test_forbidden_statuses_leave_content_unknown(world: World, driver: Driver) -> None:
     """Nothing is known then, and nothing else is harmed."""
     world.registry.withheld.add(STATUSES)
     await set_up(world, driver)

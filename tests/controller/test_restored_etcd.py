@@ -61,7 +61,7 @@ async def test_edits_count_after_etcd_was_restored(world: World) -> None:
     assert len(await world.messages("SourceRestored")) == 1
 
 
-async def test_unchanged_content_rolls_nobody_after_etcd_was_restored(world: World) -> None:
+async def test_unchanged_content_rolls_no_workload_after_etcd_was_restored(world: World) -> None:
     """The same content under a smaller version is noted, and told once."""
     await world.config_map(LEVEL="info")
     await world.workload()

@@ -32,7 +32,7 @@ FROM_DEPLOYMENT = ("Deployment", "web")
         ({"restart_at": 100, "restarted_at": 100}, False),
     ],
 )
-def test_it_rolls_until_its_newest_template_is_promoted_or_restarted(
+def test_rollout_is_in_progress_until_its_newest_template_is_promoted_or_restarted(
     options: dict[str, Any], rolling: bool
 ) -> None:
     """Argo's own two pairs of facts tell."""

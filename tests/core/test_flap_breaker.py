@@ -86,7 +86,7 @@ def test_limit_of_one_holds_the_first_return() -> None:
     assert find_hold(rollouts, "C", NOW, limit=1) is None
 
 
-def test_limit_of_zero_holds_nobody() -> None:
+def test_limit_of_zero_holds_no_rollout() -> None:
     """Nothing is counted then, and nothing spaced."""
     rollouts = rolled("ABABABABAB", every=1, limit=0)
     assert rollouts == RolloutTimes()
@@ -162,7 +162,7 @@ def test_release_forgets_the_rollouts() -> None:
     assert add_rollout(released, NOW, content="B").release == released.release
 
 
-def test_clock_that_was_set_back_holds_nobody() -> None:
+def test_clock_that_was_set_back_holds_no_rollout() -> None:
     """Rollouts in the future are not believed."""
     assert find_hold(rolled("ABABAB", every=1, until=NOW + 86400), "A", NOW) is None
     assert remaining_spacing(rolled("ABAB", every=1, until=NOW + 86400), NOW) == 0

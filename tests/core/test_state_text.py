@@ -155,12 +155,12 @@ def test_cut_text_loses_only_what_was_cut(length: int) -> None:
         pytest.param(f'{HEADER}\n["u","k",4,[],[],[],0,{"[" * 100_000}\n', id="… in a new field"),
     ],
 )
-def test_what_is_not_understood_is_not_known(text: str) -> None:
+def test_unreadable_values_count_as_unknown(text: str) -> None:
     """An unknown scheme and lines in another shape mean that nothing is known."""
     assert read_shard(text) == {}
 
 
-def test_one_bad_line_costs_one_record() -> None:
+def test_invalid_line_loses_only_its_record() -> None:
     """What can be read beside a line that cannot is kept."""
     assert read_shard(f"{HEADER}\n\n[broken\n{LINE}\n") == {"6f0c": RECORD}
 
@@ -175,7 +175,7 @@ def test_with_twice_as_many_shards_a_record_stays_or_moves_to_a_new_one(
     assert after in (before, before + shards)
 
 
-def test_record_is_where_it_was_yesterday() -> None:
+def test_shard_of_a_record_is_stable() -> None:
     """The order in which a release files records binds the next one."""
     assert [shard_of("6f0c", shards) for shards in (1, 2, 4, 8, 16, SHARDS)] == [0, 0, 2, 2, 2, 2]
 

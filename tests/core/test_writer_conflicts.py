@@ -235,6 +235,6 @@ def test_files_are_nudged_beside_other_writer() -> None:
     assert defer_to(WAITING, OTHER, reported=False, now=NOW).requeue_after == 1.0
 
 
-def test_flap_breaker_names_it_too() -> None:
+def test_flap_breaker_names_the_other_writer() -> None:
     """A suppression for too many rollouts names the writer that reverts them."""
     assert defer_to(BRAKED, REMOVED, reported=True, now=NOW).reason.endswith("; it was removed")

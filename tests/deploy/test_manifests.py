@@ -27,7 +27,7 @@ def objects(variant: str) -> dict[tuple[str, str], dict[str, Any]]:
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_they_are_what_kubectl_makes_of_the_kustomization(
+def test_manifests_are_what_kubectl_builds_of_the_kustomization(
     real_cluster: Cluster, variant: str
 ) -> None:
     """Who changes one has to render the other (deploy/README.md)."""
@@ -100,7 +100,7 @@ def test_namespaced_objects_are_in_the_included_namespace(variant: str) -> None:
         assert item["metadata"].get("namespace") == (None if kind in cluster_wide else "hotmap")
 
 
-def test_namespaced_one_can_be_put_into_any_namespace() -> None:
+def test_namespaced_manifests_fit_any_namespace() -> None:
     """It names none, and has nothing that is not in a namespace."""
     found = objects("namespaced")
     assert not [item for item in found.values() if "namespace" in item["metadata"]]

@@ -80,7 +80,7 @@ def test_on_everybodys_objects() -> None:
     assert set(granted("base.yaml", kind="ClusterRole", name="hotmap")) == set(listed(own=False))
 
 
-def test_on_everybodys_objects_in_one_namespace() -> None:
+def test_rights_on_user_objects_are_the_same_in_one_namespace() -> None:
     """The Role of the namespaced installation is the same for what lies in every namespace.
 
     Argo Rollouts may not exist, and a user can grant only rights that he has.

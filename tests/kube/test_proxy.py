@@ -143,7 +143,7 @@ async def test_proxy_that_cannot_be_reached_is_named(plane: ControlPlane) -> Non
         assert message in str(caught.value)
 
 
-async def test_refusal_of_a_socks_proxy_is_said(plane: ControlPlane, tmp_path: Path) -> None:
+async def test_refusal_of_a_socks_proxy_is_reported(plane: ControlPlane, tmp_path: Path) -> None:
     with running_proxy(tmp_path, "--socks") as proxy:
         url = f"socks5://127.0.0.1:{proxy.port}"
         async with Client(config(plane, url, "refused.test")) as client:

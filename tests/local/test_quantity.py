@@ -24,7 +24,7 @@ def test_quantity_is_read(text: str, amount: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "1x", "1 Gi", "Gi", "1ki", "--1", "1e"])
-def test_what_is_no_quantity_is_refused(text: str) -> None:
+def test_invalid_quantity_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a resource quantity"):
         parse_quantity(text)
 

@@ -114,7 +114,7 @@ def test_one_volume_under_two_paths_is_reported_under_both(tmp_path: Path) -> No
         assert watcher.poll() == [mount, alias]
 
 
-def test_other_files_in_the_mount_are_no_news(tmp_path: Path) -> None:
+def test_other_files_in_the_mount_are_not_reported(tmp_path: Path) -> None:
     """What is made, renamed or written beside `..data` wakes, but is not reported."""
     [mount] = make_mounts(tmp_path, "a")
     with VolumeWatcher([mount]) as watcher:

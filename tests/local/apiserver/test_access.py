@@ -95,7 +95,7 @@ async def test_binding_counts_at_once_and_until_it_is_deleted(registry: Registry
     )
 
 
-async def test_nobody_grants_what_they_do_not_have(registry: Registry) -> None:
+async def test_role_with_more_rights_than_its_author_is_refused(registry: Registry) -> None:
     authorizer = RBACAuthorizer(registry.store, registry.scheme)
     registry.writer.plugins = AdmissionChain([EscalationPlugin(authorizer)])
     rules = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list"]}]

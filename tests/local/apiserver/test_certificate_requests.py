@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.registry import Registry
 
 
-async def test_request_names_its_sender_whatever_it_says(registry: Registry) -> None:
+async def test_request_names_its_authenticated_sender(registry: Registry) -> None:
     registry.writer.plugins = AdmissionChain([CertificateRequestPlugin()])
     spec = {"request": "YQ==", "signerName": "example.com/x", "username": "root", "uid": "0"}
     created = await registry.create(

@@ -261,7 +261,7 @@ async def test_definition_takes_its_objects_with_it(registry: Registry) -> None:
         registry.scheme.resource("widgets.example.com")
 
 
-async def test_taken_names_are_told(registry: Registry) -> None:
+async def test_taken_names_are_reported(registry: Registry) -> None:
     await establish(registry, definition())
     second = definition()
     second["metadata"]["name"] = "gadgets.example.com"

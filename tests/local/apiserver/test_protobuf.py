@@ -134,7 +134,7 @@ def test_custom_resource_is_stored_as_sorted_json() -> None:
     assert codec.decode("/registry/example.com/widgets/default/a", written) == stored
 
 
-def test_encrypted_record_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_encrypted_record_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     codec = StorageCodec(built_in_scheme())
     for name in "ab":
         assert (

@@ -240,7 +240,7 @@ async def test_yaml_that_grows_is_bad_request(api: Api, body: bytes, text: str) 
     assert text in created.message
 
 
-async def test_request_beyond_limits_is_told_without_traceback(
+async def test_request_beyond_limits_is_refused_without_traceback(
     api: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A URL of more than a mebibyte, as Go's server refuses it; the next request is answered."""

@@ -98,7 +98,7 @@ def test_items_of_lists_with_keys_have_a_value_before() -> None:
         ({"rule": "1 / (self.n - 1) > 0", "message": "m"}, 'spec: Invalid value: "object": '),
     ],
 )  # fmt: skip
-def test_broken_rule_is_told_as_kubernetes_does(rule: dict[str, Any], text: str) -> None:
+def test_broken_rule_is_reported_as_by_kubernetes(rule: dict[str, Any], text: str) -> None:
     (found,) = texts({"n": 1}, spec(rule, n=INTEGER))
     assert found.startswith(text)
     assert found == text or found.endswith(" evaluating rule: m")

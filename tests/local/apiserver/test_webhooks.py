@@ -165,7 +165,7 @@ async def test_mutated_object_must_still_be_valid(
     assert refused.value.code == 422
 
 
-async def test_generated_name_is_the_one_that_was_told(
+async def test_generated_name_is_the_one_that_webhooks_saw(
     registry: Registry, server: WebhookServer
 ) -> None:
     await validate_with(registry, server)

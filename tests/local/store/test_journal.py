@@ -164,7 +164,9 @@ def test_history_outlives_restart(tmp_path: Path) -> None:
     journal.close()
 
 
-def test_torn_tail_is_dropped_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_torn_tail_is_dropped_and_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     store, journal = open_store(tmp_path)
     store.create("/registry/a/x", b"1")
     journal.close()
