@@ -72,17 +72,20 @@ def texts() -> dict[str, str]:
 
 @functools.cache
 def suspects() -> dict[str, str]:
-    """Read the files that have any of the phrases: one pass over everything instead of one each."""
-    any_phrase = compile_phrase("|".join(PLAIN))
-    return {name: text for name, text in texts().items() if any_phrase.search(text)}
+    """Read the files that have any of the phrases: one pass over everything instead of one each.
+
+    In lower case, since a search that ignores case takes four times as long.
+    """
+    any_phrase = compile_phrase("|".join(PLAIN).lower(), re.NOFLAG)
+    return {name: text for name, text in texts().items() if any_phrase.search(text.lower())}
 
 
 @functools.cache
-def compile_phrase(phrase: str) -> re.Pattern[str]:
+def compile_phrase(phrase: str, flags: re.RegexFlag = re.IGNORECASE) -> re.Pattern[str]:
     """Compile a phrase that may continue on the next line."""
     # A line end within a paragraph or a comment, with its indentation and comment mark.
     gap = r"(?:[ \t]*\n[ \t]*(?:#:? ?)?| )"
-    return re.compile(rf"(?<![\w-])(?:{phrase.replace(' ', gap)})(?![\w-])", re.IGNORECASE)
+    return re.compile(rf"(?<![\w-])(?:{phrase.replace(' ', gap)})(?![\w-])", flags)
 
 
 def find_phrase(phrase: str, text: str) -> list[int]:
