@@ -32,6 +32,7 @@ from tests.support.objects import (
 )
 
 from hotmap.core.decide.assessment import Facts, Verdict
+from hotmap.core.decide.evidence import PodStart
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.snapshot import revision_of, take_snapshots
@@ -195,6 +196,27 @@ def test_rule_6_template_change_alone_proves_nothing(created: float, verdict: Ve
     }
     record = applied_record(deployment(), app())
     assert assess_change(who, record, now, started=[created], **facts).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("spec", "mounted", "verdict"),
+    [
+        pytest.param(ENV, 400.0, Verdict.ADOPT, id="variables are read at the start"),
+        pytest.param(FILES, 400.0, Verdict.FROZEN, id="files were written before the image came"),
+        pytest.param(FILES, 504.0, Verdict.ADOPT, id="files were written after the change"),
+        pytest.param(ENV_AND_FILES, 400.0, Verdict.FROZEN, id="both"),
+    ],
+)
+def test_rule_6_files_are_as_old_as_their_volume(
+    spec: str, mounted: float, verdict: Verdict
+) -> None:
+    """A kubelet mounts before it pulls the image, which may take longer than the change is ago."""
+    record = applied_record(deployment(spec), app())
+    now = [app(B_BOTH, version=2, changed_at=500)]
+    start = PodStart("web-0", 600.0, "", created=400.0, mounted=mounted)
+    who = deployment(spec, generation=2)
+    found = assess_change(who, record, now, starts=(start,), live_needs_rollout=True)
+    assert found.verdict is verdict
 
 
 def test_scaled_down_workload_has_pods_until_the_last_is_gone() -> None:

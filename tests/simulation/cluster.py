@@ -21,6 +21,9 @@ from hotmap.core.model.consumer import FIELD_MANAGER, REVISION
 from hotmap.core.model.objects import ConfigMap, Pod, PodTemplate, Workload
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.template_uses import find_uses
+from hotmap.core.patch.rollout import TemplatePatch
+from hotmap.core.reloader.annotations import LAST_RELOADED_FROM
+from hotmap.core.reloader.patch import FIELD_MANAGER as RELOADER
 
 __all__ = ["NAMESPACE", "SOURCES", "TEMPLATES", "Cluster", "Event", "SimulatedPod"]
 
@@ -103,17 +106,59 @@ def rfc3339(at: float) -> str:
 
 
 class _Template(NamedTuple):
-    """A pod template: which of TEMPLATES, which image, and the revision that it carries."""
+    """A pod template: which of TEMPLATES, which image, and what rollouts have written into it."""
 
     spec: int
     image: int
     revision: str = ""
+    #: Reloader's marks: (container, variable, value), and its annotation.
+    variables: tuple[tuple[str, str, str], ...] = ()
+    reloaded: str = ""
 
     def uses(self) -> tuple[Use, ...]:
         return _uses(self.spec)
 
     def containers(self) -> list[str]:
         return [container["name"] for container in TEMPLATES[self.spec]["containers"]]
+
+    @property
+    def marks(self) -> tuple[object, ...]:
+        return self.variables, self.reloaded
+
+    def annotations(self) -> dict[str, str]:
+        values = {REVISION: self.revision, LAST_RELOADED_FROM: self.reloaded}
+        return {name: value for name, value in values.items() if value}
+
+    def pod_spec(self) -> Object:
+        """Return the pod spec with the variables that rollouts have added."""
+        spec: Object = copy.deepcopy(TEMPLATES[self.spec])
+        for container in spec["containers"]:
+            for name, variable, value in self.variables:
+                if name == container["name"]:
+                    container.setdefault("env", []).append({"name": variable, "value": value})
+        return spec
+
+    def with_spec(self, spec: int, image: int) -> _Template:
+        """Return the template after a user has changed it; what is left of it keeps its marks."""
+        changed = self._replace(spec=spec, image=image)
+        there = set(changed.containers())
+        return changed._replace(variables=tuple(v for v in self.variables if v[0] in there))
+
+    def patched(self, template: Object) -> _Template:
+        """Apply a strategic merge patch of a rollout."""
+        annotations = template.get("metadata", {}).get("annotations", {})
+        variables = {(container, name): value for container, name, value in self.variables}
+        for container in template.get("spec", {}).get("containers", []):
+            for entry in container["env"]:
+                if entry.get("$patch") == "delete":
+                    variables.pop((container["name"], entry["name"]), None)
+                else:
+                    variables[container["name"], entry["name"]] = entry["value"]
+        return self._replace(
+            revision=annotations.get(REVISION, self.revision),
+            reloaded=annotations.get(LAST_RELOADED_FROM, self.reloaded),
+            variables=tuple((*place, value) for place, value in sorted(variables.items())),
+        )
 
 
 @cache
@@ -166,7 +211,7 @@ class SimulatedPod:
             status["initContainerStatuses"] = [
                 {"name": "setup", "state": {"terminated": {"startedAt": at, "reason": "Completed"}}}
             ]
-        annotations = {REVISION: self.template.revision} if self.template.revision else {}
+        annotations = self.template.annotations()
         return msgspec.convert(
             {
                 "metadata": {
@@ -274,7 +319,7 @@ class Cluster:
 
     def set_template(self, spec: int, image: int) -> None:
         """Change the pod template as people do; what hotmap wrote into it stays."""
-        changed = self.template._replace(spec=spec, image=image)
+        changed = self.template.with_spec(spec, image)
         if changed != self.template:
             self.template = changed
             self._writers["kubectl"] = self.now, False
@@ -290,6 +335,9 @@ class Cluster:
             if ours_at:
                 self._writers[FIELD_MANAGER] = ours_at, False
             self._writers["kubectl-rollout"] = self.now, bool(others[-1].revision)
+        if others[-1].marks != self.template.marks:
+            self._writers.pop(RELOADER, None)
+            self._writers.setdefault("kubectl-rollout", (self.now, False))
         self.template = others[-1]
         self._spec_changed()
 
@@ -303,15 +351,19 @@ class Cluster:
             self.paused = paused
             self._spec_changed()
 
-    def patch_revision(self, version: str, revision: str) -> bool:
-        """Write hotmap's annotation, unless the Deployment moved on."""
+    def patch_template(self, version: str, patch: TemplatePatch) -> bool:
+        """Write a rollout, unless the Deployment moved on."""
         if version != str(self._workload_version):
             return False
-        if revision != self.template.revision:
-            self.template = self.template._replace(revision=revision)
-            for manager, (at, _) in tuple(self._writers.items()):
-                self._writers[manager] = at, False
-            self._writers[FIELD_MANAGER] = self.now, True
+        assert isinstance(patch.body, dict)
+        changed = self.template.patched(patch.body["spec"]["template"])
+        if changed != self.template:
+            owns = changed.revision != self.template.revision
+            self.template = changed
+            for manager, (at, owned) in tuple(self._writers.items()):
+                self._writers[manager] = at, owned and not owns
+            _, owned = self._writers.get(patch.field_manager, (0.0, False))
+            self._writers[patch.field_manager] = self.now, owns or owned
             self._spec_changed()
         return True
 
@@ -464,7 +516,6 @@ class Cluster:
 
     def workload(self) -> Workload:
         observed, alive, updated, revisions = self._status or (0, 0, 0, 0)
-        annotations = {REVISION: self.template.revision} if self.template.revision else {}
         managed = [
             {
                 "manager": manager,
@@ -494,8 +545,8 @@ class Cluster:
                 "paused": self.paused,
                 "selector": {"matchLabels": {"app": "web"}},
                 "template": {
-                    "metadata": {"annotations": annotations},
-                    "spec": copy.deepcopy(TEMPLATES[self.template.spec]),
+                    "metadata": {"annotations": self.template.annotations()},
+                    "spec": self.template.pod_spec(),
                 },
             },
             "status": {

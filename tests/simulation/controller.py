@@ -44,6 +44,7 @@ from hotmap.core.model.state import (
     write_shard,
 )
 from hotmap.core.policy.policy import Defaults
+from hotmap.core.reloader.annotations import DialectSettings, Writing
 from hotmap.core.status.consumer import NO_PODS, ConsumerStatus, State, derive_status
 from hotmap.kube.store import Store
 
@@ -62,7 +63,12 @@ class Controller:
         self.cluster = cluster
         self._chance = chance
         settle = chance.choice((0.5, 0.5, 0.0, 4.0))
-        self._defaults = Defaults(follow="auto", settle=settle, settle_max=max(settle, 5.0))
+        # hotmap's own way of writing a rollout, or one of Reloader's.
+        writing = chance.choice((Writing.REVISION, Writing.REVISION, *Writing))
+        self._dialect = DialectSettings(writing=writing)
+        self._defaults = Defaults(
+            follow="auto", settle=settle, settle_max=max(settle, 5.0), dialect=self._dialect
+        )
         self._annotations = {"hotmap.dev/rereads": "true"} if rereads else {}
         self.is_cut_off = False
         #: Whether the API server is away: nothing arrives, and nothing is written.
@@ -214,7 +220,7 @@ class Controller:
         return stores[kind]
 
     def _source(self, item: ConfigMap) -> Source:
-        return source_from_config_map(item, [KEY])
+        return source_from_config_map(item, [KEY], self._dialect)
 
     def _consumer(self, item: Workload) -> Consumer:
         consumer: Consumer = self._transforms.workload("Deployment")(item)
@@ -316,10 +322,10 @@ class Controller:
             if action.type is ActionType.NUDGE:
                 self._nudge(decision)
             if action.type is ActionType.ROLLOUT:
-                revision = rollout_patch(decision, action).revision
-                if not self.cluster.patch_revision(consumer.resource_version, revision):
+                patch = rollout_patch(decision, action)
+                if not self.cluster.patch_template(consumer.resource_version, patch):
                     return None
-                return Outcome(self.cluster.generation, revision, self.cluster.now)
+                return Outcome(self.cluster.generation, patch.revision, self.cluster.now)
         if not decision.plan.actions and decision.corrects_nudge:
             self._nudge(decision)
         return Outcome(consumer.generation, revision, self.cluster.now)
