@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -44,6 +45,30 @@ async def test_conflict_is_decided_again(world: World) -> None:
     assert len(sent) == 2
     assert (await world.get("Deployment", "web"))["metadata"]["labels"] == {"team": "shop"}
     assert len(await world.messages()) == 1
+
+
+async def test_lasting_conflicts_are_retried_with_backoff_and_one_read(world: World) -> None:
+    """Beside a stalled watch all writes are refused: one read after three, ever fewer writes."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    sent = 0
+
+    async def refuse(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+        nonlocal sent
+        if plural == "deployments":
+            sent += 1
+            raise api_error(409, "the object has been modified", reason="Conflict")
+
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        reads = world.plane.fail("list", "deployments.apps")
+        world.registry.guards.append(refuse)
+        await world.edit(LEVEL="debug")
+        await asyncio.sleep(30)
+        assert 5 <= sent <= 15
+        assert reads.met == 1
+        world.registry.guards.clear()
+        await world.rollout()
 
 
 async def test_opt_out_before_the_write(world: World) -> None:
