@@ -96,7 +96,12 @@ class Reader(NamedTuple):
 
 def wait_for_log(process: subprocess.Popen[str], words: str) -> None:
     assert process.stderr is not None
-    assert any(words in line for line in process.stderr)
+    lines = []
+    for line in process.stderr:
+        if words in line:
+            return
+        lines.append(line)
+    raise AssertionError(f"it ended: {''.join(lines)}")
 
 
 @contextmanager
