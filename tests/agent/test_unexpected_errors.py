@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -213,13 +214,32 @@ def test_unexpected_error_loses_no_result(tmp_path: Path, place: str) -> None:
         assert "hunter2" not in running.log
 
 
-def nest(place: Path) -> None:
-    """Make more directories in each other than a recursive function can visit."""
-    code = "import os\nfor _ in range(1200): os.mkdir('d'); os.chdir('d')"
-    subprocess.run([sys.executable, "-S", "-c", code], cwd=place, check=True)
+@pytest.fixture
+def nest() -> Iterator[Callable[[Path], None]]:
+    """Make more directories in each other than a recursive function can visit.
+
+    They are removed again, since the functions that remove temporary directories are recursive.
+    """
+    made: list[Path] = []
+
+    def nest(place: Path) -> None:
+        made.append(place)
+        code = "import os\nfor _ in range(1200): os.mkdir('d'); os.chdir('d')"
+        subprocess.run([sys.executable, "-S", "-c", code], cwd=place, check=True)
+
+    yield nest
+    for place in made:
+        remove(place)
 
 
-def test_remains_nested_too_deeply_do_not_prevent_the_start(tmp_path: Path) -> None:
+def remove(place: Path) -> None:
+    """Remove nested directories, also while an agent does."""
+    subprocess.run(["rm", "-rf", place / "d"], check=False, stderr=subprocess.DEVNULL)
+
+
+def test_remains_nested_too_deeply_do_not_prevent_the_start(
+    tmp_path: Path, nest: Callable[[Path], None]
+) -> None:
     """A checker left them in the work directory, or a program in the stage."""
     volume, work, stage = Volume(tmp_path / "volume", text="one"), tmp_path / "w", tmp_path / "s"
     left = (work / "hotmap-agent-left", stage / "..2026_01_01_00_00_00.1")
@@ -231,13 +251,14 @@ def test_remains_nested_too_deeply_do_not_prevent_the_start(tmp_path: Path) -> N
         running.reaches("told")
     with agent(tmp_path, "--dir", volume, "--stage", stage) as running:
         eventually(lambda: running.status().get("state") == "waiting")
-        subprocess.run(["rm", "-r", left[1] / "d"], check=True)
+        remove(left[1])
         running.reaches("told")
         assert (stage / "text").read_text() == "one"
-    subprocess.run(["rm", "-r", left[0]], check=True)
 
 
-def test_directories_nested_too_deeply_are_unreadable(tmp_path: Path) -> None:
+def test_directories_nested_too_deeply_are_unreadable(
+    tmp_path: Path, nest: Callable[[Path], None]
+) -> None:
     """A directory that no kubelet writes may be nested in any depth: it is said, and read later."""
     place = tmp_path / "plain"
     place.mkdir()
@@ -251,5 +272,5 @@ def test_directories_nested_too_deeply_are_unreadable(tmp_path: Path) -> None:
         running.reaches("waiting")
         assert "nested too deeply" in running.message
         assert running.status()["internal_errors"] == 0
-        subprocess.run(["rm", "-r", place / "d"], check=True)
+        remove(place)
         running.reaches("told")
