@@ -52,7 +52,8 @@ async def select_by_label(
                     return found
 
         try:
-            parts = await asyncio.gather(*map(listed, sorted(kinds)))
+            # Without workloads the selector is checked all the same.
+            parts = await asyncio.gather(*map(listed, sorted(kinds) or ["Deployment"]))
         except BadRequest as error:
             raise SettingsError(f'--selector: invalid selector "{selector}": {error}') from error
-    return set().union(*parts)
+    return {name for part in parts for name in part if name[0] in kinds}
