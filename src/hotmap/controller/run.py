@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
@@ -344,41 +344,13 @@ class Controller:
     def _make_term(self) -> LeaderTerm:
         assert self._reflectors is not None, "a term begins after the watches"
         self.decision_log.begin_term()
-        reporter = EventReporter(
-            self._recorder,
-            decision_log=self.decision_log,
-            alert=self._shadow.record_own_rollout if self._shadow else self._alerts.rolled,
-            found_changed=self._webhooks.source_found_changed,
-            record_rollout=self._metrics.record_rollout,
-        )
+        reporter = self._make_reporter()
 
         def on_agents_notified(key: ObjectKey) -> None:
             pod_checker.schedule_agent_check(key)  # it needs an observer, which needs the nudges
 
-        nudges = Nudges(
-            self._client,
-            self._payloads,
-            check_leading=self._check_leading,
-            report_refusal=reporter.nudge_refused,
-            on_agents_notified=on_agents_notified,
-            waves=RestartWaves(
-                clock=loop_time,
-                report_stop=reporter.restart_stopped,
-                read_agents=self._pod_reader.read_restarts,
-                list_budgets=DisruptionBudgets(self._client).list,
-            ),
-        )
-        observer = Observer(
-            index=self.index,
-            records=self.records,
-            settings=ObserverSettings(
-                self._keys,
-                flap_limit=self._settings.flap_limit,
-                detects_conflicts=self._shadow is None,
-            ),
-            clock=self._client.server_time,
-            sent_nudge=nudges.sent,
-        )
+        nudges = self._make_nudges(reporter, on_agents_notified=on_agents_notified)
+        observer = self._make_observer(nudges)
         consumer_states = ConsumerStates(
             index=self.index,
             decision_log=self.decision_log,
@@ -418,6 +390,45 @@ class Controller:
             may_write=self._may_write,
             startup_retry=self._startup_retry,
             supervisor=self.supervisor,
+        )
+
+    def _make_reporter(self) -> EventReporter:
+        return EventReporter(
+            self._recorder,
+            decision_log=self.decision_log,
+            alert=self._shadow.record_own_rollout if self._shadow else self._alerts.rolled,
+            found_changed=self._webhooks.source_found_changed,
+            record_rollout=self._metrics.record_rollout,
+        )
+
+    def _make_nudges(
+        self, reporter: EventReporter, *, on_agents_notified: Callable[[ObjectKey], None]
+    ) -> Nudges:
+        return Nudges(
+            self._client,
+            self._payloads,
+            check_leading=self._check_leading,
+            report_refusal=reporter.nudge_refused,
+            on_agents_notified=on_agents_notified,
+            waves=RestartWaves(
+                clock=loop_time,
+                report_stop=reporter.restart_stopped,
+                read_agents=self._pod_reader.read_restarts,
+                list_budgets=DisruptionBudgets(self._client).list,
+            ),
+        )
+
+    def _make_observer(self, nudges: Nudges) -> Observer:
+        return Observer(
+            index=self.index,
+            records=self.records,
+            settings=ObserverSettings(
+                self._keys,
+                flap_limit=self._settings.flap_limit,
+                detects_conflicts=self._shadow is None,
+            ),
+            clock=self._client.server_time,
+            sent_nudge=nudges.sent,
         )
 
     def _make_pod_checker(

@@ -65,51 +65,62 @@ _LOG_LEVELS = {"all": "info", "debug": "info", "info": "info", "warn": "warning"
                "error": "warning", "none": "none"}  # fmt: skip
 
 
+class _Flags:
+    """The flags of one call, with their defaults."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._given = parse_kingpin_flags(words, FLAGS, switches=_SWITCHES, many=("watched-dir",))
+
+    def all(self, name: str) -> Sequence[str]:
+        return self._given.get(name, ())
+
+    def text(self, name: str) -> str:
+        return self._given.get(name, [FLAGS[name][0]])[-1]
+
+    def path(self, name: str) -> str:
+        text = self.text(name)
+        return parse_value(text, parse_path, f"--{name}") if text else ""
+
+    def seconds(self, name: str) -> float:
+        return parse_value(self.text(name), parse_duration, f"--{name}")
+
+    def choice(self, name: str, allowed: Sequence[str]) -> str:
+        text = self.text(name)
+        if text not in allowed:
+            raise SettingsError(f"--{name}: expected {', '.join(allowed)}, got {text!r}")
+        return text
+
+
 def load(words: Sequence[str]) -> Settings | None:
     """Translate a command line; None when there is nothing to watch.
 
     Raises:
         SettingsError: a flag is unknown or invalid.
     """
-    given = parse_kingpin_flags(words, FLAGS, switches=_SWITCHES, many=("watched-dir",))
-
-    def text(name: str) -> str:
-        return given.get(name, [FLAGS[name][0]])[-1]
-
-    def seconds(name: str) -> float:
-        return parse_value(text(name), parse_duration, f"--{name}")
-
-    def require_choice(name: str, allowed: Sequence[str]) -> str:
-        if text(name) not in allowed:
-            raise SettingsError(f"--{name}: expected {', '.join(allowed)}, got {text(name)!r}")
-        return text(name)
-
-    method = require_choice("reload-method", ("http", "signal"))
-    log_format = require_choice("log-format", ("logfmt", "json"))
-    level = _LOG_LEVELS[require_choice("log-level", tuple(_LOG_LEVELS))]
-    file = (
-        parse_value(text("config-file"), parse_path, "--config-file") if text("config-file") else ""
-    )
-    output = text("config-envsubst-file")
-    directories = [parse_path(directory) for directory in given.get("watched-dir", ())]
-    interval, delay = seconds("watch-interval"), seconds("delay-interval")
+    given = _Flags(words)
+    method = given.choice("reload-method", ("http", "signal"))
+    log_format = given.choice("log-format", ("logfmt", "json"))
+    level = _LOG_LEVELS[given.choice("log-level", tuple(_LOG_LEVELS))]
+    file = given.path("config-file")
+    output = given.text("config-envsubst-file")
+    directories = [parse_path(directory) for directory in given.all("watched-dir")]
+    interval, delay = given.seconds("watch-interval"), given.seconds("delay-interval")
+    listen = given.text("listen-address") if interval else ""
     if interval == 0:
         directories = []
     if not (file or directories):
         return None
     web = None
-    if text("web-config-file"):
+    if given.text("web-config-file"):
         from hotmap.agent.settings.web_config_file import load_web_config
 
-        web = load_web_config(parse_path(text("web-config-file")), "--web-config-file")
+        web = load_web_config(parse_path(given.text("web-config-file")), "--web-config-file")
     watched = [*([_place(file)] if file else []), *directories]
     settings = load_settings(
         Arguments(
             {
                 "dir": list(dict.fromkeys(watched)),
-                "listen": [
-                    text("listen-address") if interval and text("listen-address") else "none"
-                ],
+                "listen": [listen or "none"],
                 "log-format": ["json" if log_format == "json" else "text"],
             },
             {"listen": "--listen-address"},
@@ -123,30 +134,30 @@ def load(words: Sequence[str]) -> Settings | None:
             settle_max=max(2.0, 4 * delay),
             poll_interval=min(poll, interval or poll),
         ),
-        rules=(
-            Rule(
-                "configuration",
-                (
-                    *([_pattern(file)] if file else []),
-                    *(f"{directory}/*" for directory in directories),
-                ),
-                (),
-                (_action(method, text("reload-url"), text("process-executable-name")),)
-                if interval
-                else (Action("none"),),
-                _probes(text("runtimeinfo-url")) if method == "signal" and interval else (),
-            ),
-        ),
+        rules=(_rule(given, method, file, directories),),
         actions=settings.actions._replace(
-            timeout=max(seconds("reload-timeout"), 0.001),
-            verify_timeout=max(seconds("reload-timeout"), 0.001),
-            retry_first=max(seconds("retry-interval"), 0.01),
-            retry_max=max(seconds("retry-interval"), 0.01),
+            timeout=max(given.seconds("reload-timeout"), 0.001),
+            verify_timeout=max(given.seconds("reload-timeout"), 0.001),
+            retry_first=max(given.seconds("retry-interval"), 0.01),
+            retry_max=max(given.seconds("retry-interval"), 0.01),
         ),
         reports=settings.reports._replace(log_level=level, reload_method=method, web=web),
         render=RenderSettings(file, parse_path(output)) if file and output else None,
         once=interval == 0,
     )
+
+
+def _rule(given: _Flags, method: str, file: str, directories: Sequence[str]) -> Rule:
+    """Make the rule that reloads after a change; with an interval of 0 it does nothing."""
+    patterns = (
+        *([_pattern(file)] if file else []),
+        *(f"{directory}/*" for directory in directories),
+    )
+    if given.seconds("watch-interval") == 0:
+        return Rule("configuration", patterns, (), (Action("none"),), ())
+    action = _action(method, given.text("reload-url"), given.text("process-executable-name"))
+    probes = _probes(given.text("runtimeinfo-url")) if method == "signal" else ()
+    return Rule("configuration", patterns, (), (action,), probes)
 
 
 def _place(file: str) -> str:
