@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import AsyncIterator
+from itertools import chain, repeat
 from typing import Any
 
 import aiohttp
@@ -226,6 +227,8 @@ def answer(status_line: str, body: bytes, **headers: str) -> bytes:
         pytest.param(answer("200 OK", b'{"protocol":7}'), "speaks protocol 7", id="newer agent"),
         pytest.param(answer("200 OK", b"[" * 5000), "cannot be read", id="deep"),
         pytest.param(answer("200 OK", b" " * 100_000), "cannot be read", id="large"),
+        pytest.param(answer("200 OK", b'{"protocol":1,"live":"\xff\xfe\xed\xa0\x80"}'),
+                     "cannot be read", id="not UTF-8"),
         pytest.param(b"\x00\x01\x02", "cannot be read", id="no HTTP"),
         pytest.param(None, "did not answer within", id="silent"),
         pytest.param(b"", "cannot be read", id="closes at once"),
@@ -245,6 +248,29 @@ async def test_agent_that_gives_no_answer_leaves_the_workload_unknown(
         document = await wait_for_state(world, controller, "unknown")
         assert words in document["reason"]
         assert await pod_states(controller) == {"web-1": "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("piece", "most", "words"),
+    [
+        pytest.param(b" ", 100, "did not answer within 1s", id="drips without end"),
+        pytest.param(b" " * 100_000, 1_000_000, "cannot be read", id="floods without end"),
+    ],
+)
+async def test_answer_without_end_is_given_up(
+    world: World, agents: FakeAgents, piece: bytes, most: int, words: str
+) -> None:
+    """After a second or 64 KiB, whichever is first."""
+    await followed(world)
+    agent = await a_pod(world, agents)
+    agent.respond = lambda: chain([answer("200 OK", b"{")], repeat(piece))
+    async with world.controller(pod_checks=QUICK) as controller:
+        await world.quiet(controller)
+        await edit(world, "size = 2")
+        await wait_for_nudge(world)
+        document = await wait_for_state(world, controller, "unknown")
+        assert words in document["reason"]
+    assert agent.sent <= most * agent.requests
 
 
 async def test_answer_of_another_pod_does_not_count(world: World, agents: FakeAgents) -> None:

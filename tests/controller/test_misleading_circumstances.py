@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
@@ -54,6 +55,7 @@ async def test_deletion_that_is_undone_within_the_settle_time_empties_no_files(
     async with world.controller(settle=2.0, settle_max=10.0) as controller:
         await world.quiet(controller)
         await world.delete("ConfigMap", "app")
+        await asyncio.sleep(0.5)  # the controller has seen that it is gone
         await world.config_map(LEVEL="info")
         await world.quiet(controller)
     assert await world.target("web-1") == ""

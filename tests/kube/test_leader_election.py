@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.support.leader_election import NAME, NAMESPACE, Candidate, election, unchanged_for
@@ -18,6 +18,7 @@ from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
 from hotmap.kube.leaderelection import LeaderElector, LeaseTiming
+from hotmap.kube.lease import LeaseClient
 
 #: The wires are threads.
 pytestmark = pytest.mark.real_time
@@ -203,6 +204,8 @@ async def test_deleting_a_lease_does_not_end_what_its_holder_was_promised() -> N
         },
         {"leaseTransitions": 7, "renewTime": "1970-01-01T00:00:00.000000Z"},
         {"holderIdentity": " \n/ghost/{}'\"", "leaseDurationSeconds": 1},
+        {"holderIdentity": "g" * 1_000_000, "leaseDurationSeconds": 1},
+        {"holderIdentity": "", "leaseDurationSeconds": -5, "leaseTransitions": -(1 << 31)},
     ],
 )
 async def test_lease_with_invalid_content_is_acquired_after_expiry(spec: Any) -> None:
@@ -214,6 +217,33 @@ async def test_lease_with_invalid_content_is_acquired_after_expiry(spec: Any) ->
         assert candidate.elector.statistics().last_error == ""
     assert after["holderIdentity"] == "a"
     assert 0 <= after["leaseTransitions"] < 1 << 31
+
+
+@pytest.mark.parametrize(
+    ("spec", "record"),
+    [
+        pytest.param(
+            {"holderIdentity": "g" * 1_000_000}, ("g" * 253 + "…", 10, 0), id="a long holder"
+        ),
+        pytest.param({"leaseDurationSeconds": 2**31 - 1}, ("", 600, 0), id="68 years"),
+        pytest.param({"leaseDurationSeconds": 10**30}, ("", 600, 0), id="beyond 64 bits"),
+        pytest.param(
+            {"holderIdentity": ["a"], "leaseDurationSeconds": "1", "leaseTransitions": {}},
+            ("", 10, 0),
+            id="other types",
+        ),
+        pytest.param(["no", "object"], ("", 10, 0), id="no object"),
+        pytest.param({"leaseDurationSeconds": 1.5}, ("", 10, 0), id="a fraction"),
+        pytest.param({"leaseDurationSeconds": True}, ("", 10, 0), id="a boolean"),
+        pytest.param({"leaseDurationSeconds": 15, "leaseTransitions": 3}, ("", 15, 3), id="valid"),
+    ],
+)
+def test_lease_values_are_bounded(spec: Any, record: tuple[str, float, int]) -> None:
+    """A Lease that nobody renews ends, and what standbys log of it is short."""
+    leases = LeaseClient(
+        cast(Client, None), ObjectKey("Lease", NAMESPACE, NAME), default_duration=10
+    )
+    assert leases.read_record(spec) == record
 
 
 async def test_foreign_lease_metadata_is_kept() -> None:

@@ -11,7 +11,7 @@ import ipaddress
 import itertools
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 __all__ = ["FakeAgent", "FakeAgents"]
@@ -34,9 +34,10 @@ class FakeAgent:
             "frozen": "",
             "directories": [{"state": "loaded", "evidence": "", "payload": "", "age": None}],
         }
-        self.respond: Callable[[], bytes | None] = self._respond
-        #: Requests so far.
-        self.requests = 0
+        #: Returns the response, None for none, or its pieces, of which one is sent every 50 ms.
+        self.respond: Callable[[], bytes | Iterator[bytes] | None] = self._respond
+        #: Requests so far, and bytes that were sent in pieces.
+        self.requests = self.sent = 0
         self._server: asyncio.Server | None = None
 
     def _respond(self) -> bytes:
@@ -63,9 +64,15 @@ class FakeAgent:
             response = self.respond()
             if response is None:
                 await reader.read()  # it never answers; the client goes
-            else:
+            elif isinstance(response, bytes):
                 writer.write(response)
                 await writer.drain()
+            else:
+                for piece in response:
+                    writer.write(piece)
+                    await writer.drain()
+                    self.sent += len(piece)
+                    await asyncio.sleep(0.05)
         except (OSError, EOFError):
             return
         finally:

@@ -6,17 +6,26 @@ coordination.k8s.io/v1, LeaseSpec).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from hotmap.core.errors import NotFound, Unavailable
 from hotmap.core.model.objects import ObjectKey, ObjectMeta
+from hotmap.core.text import shorten
 from hotmap.kube.client import Client
 from hotmap.kube.decoding import decode, decoding_problem
 from hotmap.kube.resources import LEASES
 
 __all__ = ["Lease", "LeaseClient", "LeaseRecord", "StoredLease"]
+
+
+#: Characters of a holder that are kept: it is logged by every standby.
+LONGEST_HOLDER: Final = 253
+
+#: Seconds. A holder that has not renewed for so long is gone, whatever its record says: with the
+#: largest duration that a Lease can have, no replica would lead for 68 years.
+LONGEST_DURATION: Final = 600
 
 
 class LeaseRecord(NamedTuple):
@@ -98,12 +107,13 @@ class LeaseClient:
         )
 
     def read_record(self, spec: object) -> LeaseRecord:
-        """Read the record of a spec; invalid values count as absent."""
+        """Read the record of a spec; invalid values count as absent, and long ones are cut."""
         fields = spec if isinstance(spec, dict) else {}
         holder = fields.get("holderIdentity")
         return LeaseRecord(
-            holder if isinstance(holder, str) else "",
-            _positive(fields.get("leaseDurationSeconds")) or self._default_duration,
+            shorten(holder, LONGEST_HOLDER) if isinstance(holder, str) else "",
+            min(_positive(fields.get("leaseDurationSeconds")), LONGEST_DURATION)
+            or self._default_duration,
             _positive(fields.get("leaseTransitions")),
         )
 
