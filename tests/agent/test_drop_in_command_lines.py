@@ -25,9 +25,11 @@ from tests.agent.agents import PATIENCE, READER, Volume, eventually, free_port, 
 from hotmap.agent.act.config_output import render
 from hotmap.agent.act.http import redirect
 from hotmap.agent.drop_in.configmap_reload import FLAGS as CONFIGMAP_FLAGS
+from hotmap.agent.drop_in.configmap_reload import load as load_configmap_reload
 from hotmap.agent.drop_in.prometheus_config_reloader import FLAGS as RELOADER_FLAGS
 from hotmap.agent.settings.settings import Call
 from hotmap.agent.settings.values import parse_url
+from hotmap.core.errors import SettingsError
 
 CONFIGMAP_RELOAD, RELOADER = "configmap-reload", "prometheus-config-reloader"
 
@@ -189,6 +191,67 @@ def test_redirects_end() -> None:
     assert redirect(call, 302, "/c") is None
     assert redirect(Call(parse_url("http://a/b")), 302, "/c") is None
     assert redirect(Call(parse_url("http://a/b"), redirects=1), 302, "ftp://x") is None
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["unix:///run/app.sock:/x", "/x HTTP/1.1\nHost: b", "/x\rY: 1", "/x y", "http://b/\x1b[31m"],
+)
+def test_redirect_leads_nowhere_else(location: str) -> None:
+    """Not to a socket of this container, and not to a request that the response has written."""
+    assert redirect(Call(parse_url("http://a/b"), redirects=1), 302, location) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("-volume-dir=/a -webhook-url=http://h/x", ("http://h:80/x", "POST", ("/a",))),
+        ("--volume-dir /a --webhook-url http://h", ("http://h:80/", "POST", ("/a",))),
+        ("-volume-dir -x -webhook-url=http://h", ("http://h:80/", "POST", ("{cwd}/-x",))),
+        ("-volume-dir=/a -volume-dir=/b -volume-dir=/a -webhook-url=http://h",
+         ("http://h:80/", "POST", ("/a", "/b"))),
+        ("-volume-dir=rel -webhook-url=http://h", ("http://h:80/", "POST", ("{cwd}/rel",))),
+        ("-volume-dir=/a -webhook-url=HTTPS://H:1/x?y=z#f", ("https://H:1/x?***", "POST", ("/a",))),
+        ("-volume-dir=/a -webhook-url=http://[::1]:9/x", ("http://[::1]:9/x", "POST", ("/a",))),
+        ("-volume-dir=/a -webhook-url=http://u:p%40@h/", ("http://***@h:80/", "POST", ("/a",))),
+        ("-volume-dir=/a -webhook-url=http://h -webhook-method=PUT -webhook-method=GET",
+         ("http://h:80/", "GET", ("/a",))),
+        ("-volume-dir=/a -webhook-url=http://h -webhook-retries=-1",
+         ("http://h:80/", "POST", ("/a",))),
+        ("-volume-dir=/a -webhook-url=http://h -- -nonsense", ("http://h:80/", "POST", ("/a",))),
+        ("-volume-dir=/a -webhook-url=http://h - -nonsense", ("http://h:80/", "POST", ("/a",))),
+        ("-volume-dir=/a -webhook-url=http://h word -webhook-method=PUT",
+         ("http://h:80/", "POST", ("/a",))),
+        ("-webhook-url=http://h -volume-dir=/a -webhook-status-code 201",
+         ("http://h:80/", "POST", ("/a",))),
+        ("-volume-dir=/a -webhook-url=http://h ---x", "unknown flag ---x"),
+        ("-volume-dir=/a -webhook-url=http://h -=x", "unknown flag -"),
+        ("-volume-dir=/a -webhook-url=http://h --=x", "unknown flag --"),
+        ("-volume-dir=/a -webhook-url=ftp://h",
+         "-webhook-url: invalid URL: expected a form such as http://127.0.0.1:8080/-/reload"),
+        ("-volume-dir=/a -webhook-url=http://h:99999",
+         "-webhook-url: invalid port: expected a number from 0 to 65535 after the last colon"),
+        ("-volume-dir= -webhook-url=http://h",
+         '-volume-dir: invalid path "": must not be empty or contain a NUL byte'),
+        ("-volume-dir=/a -webhook-url=http://h -web.listen-address=9533",
+         '-web.listen-address: invalid address "9533": expected :9533, 127.0.0.1:9533 or none'),
+    ],
+)  # fmt: skip
+def test_configmap_reload_command_line_is_read_as_by_go(
+    words: str, expected: tuple[str, str, tuple[str, ...]] | str
+) -> None:
+    """One dash or two, values that look like flags, where flags end, which value counts."""
+    if isinstance(expected, str):
+        with pytest.raises(SettingsError) as caught:
+            load_configmap_reload(words.split(" "))
+        assert str(caught.value) == expected
+        return
+    found = load_configmap_reload(words.split(" "))
+    call = found.rules[0].actions[0].call
+    assert call is not None
+    url, method, directories = expected
+    assert (str(call.url), call.method) == (url, method)
+    assert found.watch.directories == tuple(each.format(cwd=Path.cwd()) for each in directories)
 
 
 def test_body_that_never_ends_is_not_waited_for(tmp_path: Path) -> None:

@@ -233,9 +233,11 @@ def redirect(call: Call, status: int, location: str) -> Call | None:
     """Return the call that a redirect asks for; None for any other response.
 
     As Go's HTTP client: 301, 302 and 303 turn into GET without a body, 307 and 308 keep both, and
-    credentials go to the same host only.
+    credentials go to the same host only. Never to a unix socket, which only this container has.
     """
     if call.redirects < 1 or status not in (301, 302, 303, 307, 308) or not location:
+        return None
+    if " " in location or not location.isprintable():
         return None
     url = call.url
     if location.startswith("//"):
@@ -248,6 +250,8 @@ def redirect(call: Call, status: int, location: str) -> Call | None:
     try:
         target = parse_url(location)
     except InvalidValue:
+        return None
+    if target.socket:
         return None
     if (target.host, target.port, target.scheme) != (url.host, url.port, url.scheme):
         call = call._replace(credentials="", token="")
