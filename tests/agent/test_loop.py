@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 
-from hotmap.agent.runtime.loop import Loop, Timer
+from hotmap.agent.runtime.loop import READ, Loop, Timer
 
 
 def test_loop_drops_cancelled_timers_before_their_time() -> None:
@@ -32,3 +34,21 @@ def test_loop_fires_timers_in_order_after_others_were_cancelled() -> None:
     now[0] = 200.0
     loop.turn()
     assert fired == list(range(0, 100, 10))
+
+
+def test_loop_handles_signals_first() -> None:
+    """A call that takes its time, or a client that never ends, delays no TERM."""
+    loop, calls, before = Loop(), [], signal.getsignal(signal.SIGUSR1)
+    reader, writer = os.pipe()
+    try:
+        loop.watch(reader, READ, lambda: calls.append("pipe"))
+        loop.on_signals([signal.SIGUSR1], lambda _: calls.append("signal"))
+        os.write(writer, b"x")
+        signal.raise_signal(signal.SIGUSR1)
+        loop.turn()
+        assert calls == ["signal", "pipe"]
+    finally:
+        loop.close()
+        signal.signal(signal.SIGUSR1, before)
+        os.close(reader)
+        os.close(writer)

@@ -11,6 +11,9 @@ from subprocess import Popen
 import pytest
 from tests.agent.agents import Volume, agent, eventually, webhook
 
+from hotmap.agent.settings.flags import parse_arguments
+from hotmap.agent.settings.loader import load_settings
+
 #: Counts its HUPs; some seconds after each, it shows what it has loaded.
 SLOW = """
 import os, signal, sys, time
@@ -103,13 +106,14 @@ def test_endpoint_that_answers_late_is_not_called_for_ever(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_endpoint_that_answers_after_12_seconds_is_called_once(tmp_path: Path) -> None:
-    """The default time limit is a minute."""
+    """With the default time limit, which is a minute."""
     volume = Volume(tmp_path / "volume", text="one")
-    with (
-        webhook(called=lambda: time.sleep(12)) as endpoint,
-        agent(tmp_path, "--dir", volume, "--url", endpoint.url) as running,
-    ):
-        running.reaches("loaded")
+    with webhook(called=lambda: time.sleep(12)) as endpoint:
+        flags = ("--dir", str(volume), "--url", endpoint.url)
+        limit = load_settings(parse_arguments(flags)).actions.timeout
+        assert limit == 60
+        with agent(tmp_path, *flags, "--action-timeout", f"{limit:g}s") as running:
+            running.reaches("loaded")
         assert len(endpoint.calls) == 1
 
 
