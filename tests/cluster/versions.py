@@ -107,13 +107,14 @@ COREDNS = ModuleSet(
     "github.com/coredns/coredns",
     {"coredns": "github.com/coredns/coredns"},
 )
-# Upstream's own tests of a cluster, and the program that their pods run.
+# Upstream's own tests of a cluster, the program that their pods run, and that which runs them.
 E2E = ModuleSet(
     MODULES / "e2e-1.36",
     "k8s.io/kubernetes",
     {
         "e2e.test": "k8s.io/kubernetes/test/e2e",
         "agnhost": "k8s.io/kubernetes/test/images/agnhost",
+        "ginkgo": "github.com/onsi/ginkgo/v2/ginkgo",
     },
     frozenset({"e2e.test"}),
 )

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from hotmap.local.apiserver.kinds import built_in_scheme
 from hotmap.local.apiserver.kinds.core.pod import PODS
-from hotmap.local.quota import is_in_scope
+from hotmap.local.quota import counts, is_in_scope
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -50,3 +51,22 @@ def test_quota_of_cross_namespace_affinity_counts_such_pods(
         },
     ):
         assert is_in_scope({"spec": scopes}, PODS, {"spec": spec}) is counted
+
+
+@pytest.mark.parametrize(
+    "name", ["requests.example.com/gpu", "limits.memory", "cpu", "requests.cpu", "pods"]
+)
+def test_pods_use_what_they_request(name: str) -> None:
+    """The name of an extended resource has dots of its own."""
+    assert counts(PODS, name)
+
+
+def test_storage_is_not_used_by_pods() -> None:
+    assert not counts(PODS, "requests.storage")
+
+
+@pytest.mark.parametrize("name", ["persistentvolumeclaims", "requests.storage"])
+@pytest.mark.parametrize("prefix", ["", "gold.storageclass.storage.k8s.io/"])
+def test_claims_use_storage_also_by_class(prefix: str, name: str) -> None:
+    claims = built_in_scheme().resource("persistentvolumeclaims")
+    assert counts(claims, prefix + name)

@@ -32,6 +32,7 @@ from hotmap.local.apiserver.plugins.escalation import EscalationPlugin
 from hotmap.local.apiserver.plugins.limitranger import LimitRangePlugin
 from hotmap.local.apiserver.plugins.priority import PriorityPlugin
 from hotmap.local.apiserver.plugins.resourcequota import ResourceQuotaPlugin
+from hotmap.local.apiserver.plugins.runtimeclass import RuntimeClassPlugin
 from hotmap.local.apiserver.plugins.service_addresses import ServiceAddressPlugin
 from hotmap.local.apiserver.plugins.serviceaccount import ServiceAccountPlugin
 from hotmap.local.apiserver.rbac import RBACAuthorizer
@@ -222,6 +223,7 @@ class LocalCluster(Lifecycle):
                 ServiceAccountPlugin(registry.reader),
                 ServiceAddressPlugin(registry.store, registry.reader, self._network.services),
                 PriorityPlugin(registry.store, registry.reader),
+                RuntimeClassPlugin(registry.reader),
                 LimitRangePlugin(registry.store, registry.reader),
                 EscalationPlugin(authorizer),
                 CertificateRequestPlugin(),

@@ -41,13 +41,15 @@ def counts(kind: Kind, resource: str) -> bool:
         return False
     match kind.plural:
         case "pods":
-            prefix, _, name = resource.rpartition(".")
+            # The name of an extended resource has dots of its own.
+            prefix, _, name = resource.partition(".")
             is_compute = prefix in ("requests", "limits") or resource in _COMPUTE
             return resource == "pods" or (is_compute and name != "storage")
         case "services":
             return resource in ("services", "services.nodeports", "services.loadbalancers")
         case "persistentvolumeclaims":
-            return resource == "persistentvolumeclaims" or "requests.storage" in resource
+            name = resource.rpartition("/")[2]
+            return name in ("persistentvolumeclaims", "requests.storage")
     return kind.plural in _NAMED and resource == kind.plural
 
 

@@ -87,6 +87,11 @@ EVERYTHING = Selector()
 
 # Selectable fields that are false where they are absent (pkg/registry/core/node/strategy.go).
 _FLAGS = frozenset({("spec", "unschedulable")})
+#: What counts where a field is absent (core/v1/conversion.go: field labels of Event).
+_FALLBACKS: Mapping[FieldPath, FieldPath] = {
+    ("source", "component"): ("reportingComponent",),
+    ("deprecatedSource", "component"): ("reportingController",),
+}
 
 
 def field_text(obj: Mapping[str, Any], path: FieldPath) -> str:
@@ -94,6 +99,8 @@ def field_text(obj: Mapping[str, Any], path: FieldPath) -> str:
     value: Any = obj
     for part in path:
         value = value.get(part) if isinstance(value, dict) else None
+    if value is None and path in _FALLBACKS:
+        return field_text(obj, _FALLBACKS[path])
     if value is None:
         return "false" if path in _FLAGS else ""
     if isinstance(value, bool):

@@ -67,6 +67,8 @@ class Strategy:
     structure: object = None
     #: Field selectors beyond metadata.name and metadata.namespace, as (label, path).
     selectable_fields: tuple[tuple[str, FieldPath], ...] = ()
+    #: Whether `default` fills in stored objects as well, whenever they are read.
+    defaults_on_read = False
     #: What `kubectl get` shows; none means name and age.
     columns: tuple[Column, ...] = ()
     #: Whether metadata.generation counts changes of the spec.

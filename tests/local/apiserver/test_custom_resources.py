@@ -18,7 +18,7 @@ from hotmap.local.apiserver.custom.schema import add_defaults, prune, unknown_fi
 from hotmap.local.apiserver.custom.validation import schema_errors
 from hotmap.local.apiserver.custom_resources import CustomResources
 from hotmap.local.apiserver.handlers import Request, answer
-from hotmap.local.apiserver.negotiation import decode_body
+from hotmap.local.apiserver.negotiation import decode_body, repeated_keys
 from hotmap.local.apiserver.openapi import OpenAPI
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.routes import parse_path
@@ -476,3 +476,85 @@ async def test_published_definitions_load(registry: Registry, folder: str) -> No
 def test_text_of_wrong_length_is_not_held_against_its_pattern(title: str, count: int) -> None:
     schema = {"type": "string", "pattern": "^a+$", "minLength": 2, "maxLength": 5}
     assert len(schema_errors(title, schema, "title")) == count
+
+
+async def test_defaults_fill_in_stored_objects_on_read(registry: Registry) -> None:
+    """A default that comes later shows in objects from before, however they are read."""
+    bare: dict[str, Any] = {"type": "object", "properties": {"size": {"type": "integer"}}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": bare}}}
+    await establish(registry, definition(schema=schema))
+    assert (await create(registry, {}))["spec"] == {}
+    name = "widgets.example.com"
+
+    def add_default(found: dict[str, Any]) -> dict[str, Any]:
+        spec = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        spec["properties"]["size"]["default"] = 3
+        return found
+
+    await registry.modify("customresourcedefinitions", None, name, add_default, manager="t")
+    while True:
+        found = await registry.get(name, "default", "a")
+        if found["spec"] == {"size": 3}:
+            break
+        await asyncio.sleep(0.01)
+    assert [obj["spec"] for obj in (await registry.list(name)).items] == [{"size": 3}]
+    with registry.watch(name, "default") as watch:
+        assert (await anext(watch)).object["spec"] == {"size": 3}
+
+
+async def test_condition_without_type_leaves_definition_served(registry: Registry) -> None:
+    """Whoever may write the status cannot stop the server by it."""
+    await establish(registry, definition())
+    name = "widgets.example.com"
+
+    def spoil(found: dict[str, Any]) -> dict[str, Any]:
+        found["status"]["conditions"] = [{"message": "patched"}]
+        return found
+
+    await registry.modify(
+        "customresourcedefinitions", None, name, spoil, subresource="status", manager="t"
+    )
+    while True:
+        found = await registry.get("customresourcedefinitions", None, name)
+        kinds = [condition.get("type") for condition in found["status"]["conditions"]]
+        if "Established" in kinds:
+            break
+        await asyncio.sleep(0.01)
+    assert {"message": "patched"} in found["status"]["conditions"]
+    assert await create(registry, {"size": 1})
+
+
+async def test_custom_resource_may_have_any_finalizer(registry: Registry) -> None:
+    """The list of standard names is for built-in kinds."""
+    await establish(registry, definition())
+    obj = {"metadata": {"name": "a", "finalizers": ["keep"]}, "spec": {}}
+    made = await registry.create("widgets.example.com", "default", obj, manager="t")
+    assert made["metadata"]["finalizers"] == ["keep"]
+
+
+async def test_applied_key_that_comes_twice_is_told(registry: Registry) -> None:
+    """In YAML and in JSON; strictly it is refused."""
+    await establish(registry, definition())
+    path = parse_path(registry.scheme, "/apis/example.com/v1/namespaces/default/widgets/a")
+    assert path is not None
+    text = (
+        "error converting YAML to JSON: yaml: unmarshal errors:\n"
+        '  line 6: key "size" already set in map'
+    )
+    body = b"apiVersion: example.com/v1\nkind: Widget\nmetadata: {name: a}\nspec:\n"
+    body += b"  size: 1\n  size: 2\n"
+    warnings: list[str] = []
+    kind = "application/apply-patch+yaml"
+    request = Request({"fieldManager": "m"}, content_type=kind, body=body, warnings=warnings)
+    await answer(registry, "patch", path, request)
+    assert warnings == [text]
+    strict = request._replace(query={"fieldManager": "m", "fieldValidation": "Strict"})
+    with pytest.raises(BadRequest, match="error strict decoding YAML: error converting"):
+        await answer(registry, "patch", path, strict)
+
+
+def test_repeated_keys_of_aliases_are_found_once() -> None:
+    """A document that grows by its aliases is not written out."""
+    bomb = b"a0: &a0 {k: 1, k: 2}\n"
+    bomb += b"".join(b"a%d: &a%d [*a%d, *a%d]\n" % (n, n, n - 1, n - 1) for n in range(1, 60))
+    assert repeated_keys(bomb).count("already set in map") == 1

@@ -6,6 +6,7 @@ import pytest
 
 from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.kinds.core.configmap import CONFIGMAPS
+from hotmap.local.apiserver.kinds.core.event import EVENTS
 from hotmap.local.apiserver.kinds.core.pod import PODS
 from hotmap.local.selectors import (
     matches_label_selector,
@@ -108,6 +109,14 @@ def test_field_selector_compares_text() -> None:
         "status.phase!=Failed,metadata.name==p",
     ):
         assert all(r.matches(pod) for r in parse_fields(PODS, text)), text
+
+
+def test_events_are_selected_by_source_or_reporting_controller() -> None:
+    """Events of the newer API have no source."""
+    (requirement,) = parse_fields(EVENTS, "source=web")
+    assert requirement.matches({"source": {"component": "web"}})
+    assert requirement.matches({"reportingComponent": "web"})
+    assert not requirement.matches({"source": {"component": "db"}, "reportingComponent": "web"})
 
 
 def test_unknown_field_label_is_refused() -> None:

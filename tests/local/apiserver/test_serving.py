@@ -15,10 +15,12 @@ from tests.local.apiserver.api import CONFIGMAPS, TOKEN, Api, configmap, store_o
 
 from hotmap.core.errors import SettingsError
 from hotmap.local.apiserver.server import APIServer
+from hotmap.local.apiserver.watches import RegistryWatch
 from hotmap.local.tokens import Tokens
 
 if TYPE_CHECKING:
     from hotmap.local.apiserver.registry import Registry
+    from hotmap.local.apiserver.watches import Frame
     from hotmap.local.pki import ServerPKI
 
 
@@ -176,6 +178,34 @@ async def test_unexpected_exception_is_internal_error_and_logged(
     assert TOKEN not in caplog.text
 
 
+async def test_answer_that_fails_half_way_is_cut(
+    api: Api, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection ends without the end of the answer; no second one follows in it."""
+    assert (await api.post(CONFIGMAPS, configmap("first"))).status == 201
+    taken = RegistryWatch.take
+
+    def take_once(watch: RegistryWatch) -> list[Frame]:
+        monkeypatch.setattr(RegistryWatch, "take", broken)
+        return taken(watch)
+
+    def broken(_: RegistryWatch) -> list[Frame]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(RegistryWatch, "take", take_once)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    url = f"{api.url}{CONFIGMAPS}?watch=1"
+    received = b""
+    async with api.session.get(url, headers=headers) as response:
+        with pytest.raises(aiohttp.ClientPayloadError):
+            async for chunk in response.content.iter_any():
+                received += chunk
+                await registry.create("configmaps", "default", configmap("next"), manager="t")
+    assert b"HTTP/1.1" not in received
+    assert received.count(b"\n") == 1
+    assert (await api.get(CONFIGMAPS)).status == 200
+
+
 async def test_watch_of_stalled_client_is_ended(api: Api, registry: Registry) -> None:
     """Its watch ends; the server's memory does not grow with it."""
     async with api.watch(CONFIGMAPS) as watch:
@@ -315,8 +345,9 @@ async def test_role_names_are_path_segments(api: Api) -> None:
 
 
 @pytest.mark.parametrize("timeout", ["invalid", "5", "1 s"])
-async def test_invalid_timeout_is_refused(api: Api, timeout: str) -> None:
-    reply = await api.get("/api/v1/namespaces", timeout=timeout)
+@pytest.mark.parametrize("path", ["/api/v1/namespaces", "/version"])
+async def test_invalid_timeout_is_refused(api: Api, timeout: str, path: str) -> None:
+    reply = await api.get(path, timeout=timeout)
     assert (reply.status, reply.message) == (400, "invalid timeout specified in the request URL")
 
 

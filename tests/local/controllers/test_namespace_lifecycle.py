@@ -96,10 +96,55 @@ async def test_namespace_deletion_waits_for_finalizers() -> None:
         await plane.until(only_the_held_one_is_left)
         namespace = await plane.registry.get("namespaces", None, "team")
         assert namespace["status"]["phase"] == "Terminating"
+
+        async def reasons() -> dict[str, str]:
+            namespace = await plane.registry.get("namespaces", None, "team")
+            conditions = namespace["status"].get("conditions") or ()
+            return {c["type"]: c["message"] for c in conditions if c["status"] == "True"}
+
+        assert await plane.until(reasons) == {
+            "NamespaceContentRemaining": (
+                "Some resources are remaining: configmaps. has 1 resource instances"
+            ),
+            "NamespaceFinalizersRemaining": (
+                "Some content in the namespace has finalizers remaining: example.com/hold in 1 "
+                "resource instances"
+            ),
+        }
         with pytest.raises(Forbidden, match="because it is being terminated"):
             await plane.create("configmaps", {"metadata": {"name": "new"}}, namespace="team")
         await plane.registry.modify(
             "configmaps",
+            "team",
+            "held",
+            lambda obj: {**obj, "metadata": {**obj["metadata"], "finalizers": []}},
+            manager="test",
+        )
+
+        async def gone() -> bool:
+            return "team" not in await plane.names("namespaces", None)
+
+        await plane.until(gone, what="the namespace to go")
+
+
+async def test_pods_of_a_namespace_go_first() -> None:
+    """What they may need to stop is deleted when they are gone."""
+    async with control_plane() as plane:
+        await _create_namespace(plane)
+        pod = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
+        container = {"name": "main", "image": "host", "command": ["true"]}
+        await plane.create("pods", {**pod, "spec": {"containers": [container]}}, "team")
+        await plane.create("configmaps", {"metadata": {"name": "needed"}}, namespace="team")
+        await plane.registry.delete("namespaces", None, "team")
+
+        async def is_described() -> bool:
+            namespace = await plane.registry.get("namespaces", None, "team")
+            return bool(namespace["status"].get("conditions"))
+
+        await plane.until(is_described)
+        assert "needed" in await plane.names("configmaps", "team")
+        await plane.registry.modify(
+            "pods",
             "team",
             "held",
             lambda obj: {**obj, "metadata": {**obj["metadata"], "finalizers": []}},

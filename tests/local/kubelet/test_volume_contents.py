@@ -67,7 +67,25 @@ async def test_fresh_token_is_kept(tmp_path: Path) -> None:
     assert issued == [("", 3600)]
     file = tmp_path / "pods/u/volumes/kubernetes.io~projected/v/token"
     assert file.read_text() == "token-1"
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("context", "owner", "mode"),
+    [({}, 0, 0o644), ({"runAsUser": 1000}, 1000, 0o600), ({"fsGroup": 10000}, 0, 0o640)],
+)
+async def test_token_is_for_user_or_group_alone(
+    tmp_path: Path, context: dict[str, int], owner: int, mode: int
+) -> None:
+    """Where neither is known, whoever runs in the pod reads it (kubernetes: projected.go)."""
+    requires("root", available=os.geteuid() == 0, reason="only root gives files away")
+
+    def issue(_: object, **__: object) -> str:
+        return "token"
+
+    kept = volumes(tmp_path, tokens=issue)
+    assert await kept.set_up(pod(token_projection(3600), securityContext=context)) == []
+    found = (tmp_path / "pods/u/volumes/kubernetes.io~projected/v/token").stat()
+    assert (found.st_uid, stat.S_IMODE(found.st_mode)) == (owner, mode)
 
 
 async def test_old_token_is_replaced(tmp_path: Path) -> None:

@@ -101,6 +101,7 @@ class AccountTokens:
             int(self._clock()) + expiration_seconds,
             "",
             BoundObject("Pod", metadata["name"], metadata["uid"]),
+            self._node(spec["nodeName"]) if spec.get("nodeName") else None,
         )
         return self._signer.sign(claims)
 

@@ -42,6 +42,10 @@ def in_version(kind: Kind, value: bytes) -> bytes:
     if kind.conversion is not None:
         obj = kind.conversion.from_stored(msgspec.json.decode(value))
         return msgspec.json.encode(arrange_fields(kind, obj, obj["metadata"]))
+    if kind.strategy.defaults_on_read:
+        obj = msgspec.json.decode(value)
+        kind.strategy.default(obj)
+        return msgspec.json.encode(arrange_fields(kind, obj, obj["metadata"]))
     if len(kind.versions) == 1 and not kind.stored_version:
         return value
     head = b'{"kind":"%s","apiVersion":"' % kind.kind.encode()

@@ -32,7 +32,7 @@ def strict_errors(kind: Kind, obj: JsonObject, body: bytes = b"") -> list[str]:
     fields = fields_of(kind)
     unknown_allowed = fields is None
     sent: Any = obj
-    if body and _has_duplicates(body):
+    if body and has_duplicates(body):
         sent = json.loads(body, object_pairs_hook=_Pairs)
     found: list[str] = []
     for error in _errors(sent, fields or _METADATA_ONLY, "", unknown_allowed=unknown_allowed):
@@ -44,7 +44,7 @@ def strict_errors(kind: Kind, obj: JsonObject, body: bytes = b"") -> list[str]:
     return found[:_LIMIT]
 
 
-def _has_duplicates(body: bytes) -> bool:
+def has_duplicates(body: bytes) -> bool:
     duplicates = False
 
     def check(pairs: list[tuple[str, Any]]) -> JsonObject:

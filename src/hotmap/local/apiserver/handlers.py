@@ -17,7 +17,7 @@ from hotmap.local.apiserver import admission, managed_fields
 from hotmap.local.apiserver.decode_errors import summarize
 from hotmap.local.apiserver.encoding import arrange_fields
 from hotmap.local.apiserver.eviction import evict
-from hotmap.local.apiserver.field_validation import strict_errors
+from hotmap.local.apiserver.field_validation import has_duplicates, strict_errors
 from hotmap.local.apiserver.lists import EncodedList, parse_resource_version
 from hotmap.local.apiserver.negotiation import (
     JSON,
@@ -26,6 +26,7 @@ from hotmap.local.apiserver.negotiation import (
     is_json,
     negotiate_form,
     not_convertible,
+    repeated_keys,
     unsupported_patch,
 )
 from hotmap.local.apiserver.options import (
@@ -314,6 +315,7 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
     if kind == "apply":
         assert isinstance(patch, dict)
         _check_applied_type(path.kind, patch)
+        request.warn(*_repetition_warnings(request, options))
         if not path.subresource and not registry.reader.exists(path):
             status = 201
     elif isinstance(patch, dict):
@@ -459,6 +461,20 @@ def _check_applied_type(kind: Kind, config: JsonObject) -> None:
     if (api_version, sent) != (kind.api_version, kind.kind):
         group, _, version = api_version.rpartition("/")
         raise BadRequest(f"invalid object type: {group}/{version}, Kind={sent}")
+
+
+def _repetition_warnings(request: Request, options: WriteOptions) -> tuple[str, ...]:
+    """Find keys that an applied configuration has twice (endpoints/handlers/patch.go)."""
+    if options.field_validation == "Ignore":
+        return ()
+    # Most send JSON, which is quicker to look through.
+    is_json_body = request.body.lstrip().startswith(b"{")
+    if is_json_body and not has_duplicates(request.body):
+        return ()
+    found = repeated_keys(request.body)
+    if found and options.field_validation == "Strict":
+        raise BadRequest(f"error strict decoding YAML: {found}")
+    return (found,) if found else ()
 
 
 def _json_of(request: Request) -> bytes:

@@ -56,7 +56,11 @@ def metadata_errors(kind: Kind, metadata: JsonObject) -> list[FieldError]:
     errors += label_errors("metadata.labels", metadata.get("labels") or {})
     errors += annotation_errors("metadata.annotations", metadata.get("annotations") or {})
     for index, finalizer in enumerate(metadata.get("finalizers") or ()):
-        errors += _finalizer_errors("metadata.finalizers", index, finalizer)
+        at = f"metadata.finalizers[{index}]"
+        errors += [
+            invalid_value("metadata.finalizers", finalizer, why)
+            for why in qualified_name_errors(finalizer)
+        ] or ([] if kind.strategy.is_custom else _standard_name_errors(at, finalizer))
     return errors + _owner_errors(metadata.get("ownerReferences") or [])
 
 
@@ -85,13 +89,12 @@ def annotation_errors(path: str, annotations: dict[str, str]) -> list[FieldError
     return errors
 
 
-def _finalizer_errors(path: str, index: int, finalizer: str) -> list[FieldError]:
-    """pkg/apis/core/validation: ValidateFinalizerName."""
-    errors = [invalid_value(path, finalizer, why) for why in qualified_name_errors(finalizer)]
-    if not errors and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
-        why = "name is neither a standard finalizer name nor is it fully qualified"
-        errors.append(invalid_value(f"{path}[{index}]", finalizer, why))
-    return errors
+def _standard_name_errors(path: str, finalizer: str) -> list[FieldError]:
+    """pkg/apis/core/validation: validateKubeFinalizerName, of built-in kinds only."""
+    if "/" in finalizer or finalizer in _STANDARD_FINALIZERS:
+        return []
+    why = "name is neither a standard finalizer name nor is it fully qualified"
+    return [invalid_value(path, finalizer, why)]
 
 
 def _owner_errors(owners: list[JsonObject]) -> list[FieldError]:

@@ -252,6 +252,40 @@ def decode_patch(body: bytes, content_type: str) -> tuple[PatchKind, object]:
     return kind, patch
 
 
+def repeated_keys(body: bytes) -> str:
+    """Say which keys of a YAML document come twice, as Go's strict reader does; "" for none."""
+    import yaml  # as in `_read_yaml`
+
+    try:
+        root = yaml.compose(body, yaml.SafeLoader)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return ""
+    found: list[str] = []
+    nodes = [root] if root is not None else []
+    # An alias is its node once more, which is looked at once.
+    known: set[int] = set()
+    while nodes:
+        node = nodes.pop()
+        if id(node) in known:
+            continue
+        known.add(id(node))
+        if isinstance(node, yaml.SequenceNode):
+            nodes.extend(reversed(node.value))
+        elif isinstance(node, yaml.MappingNode):
+            seen: set[str] = set()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                    line = key.start_mark.line + 1
+                    found.append(f'  line {line}: key "{key.value}" already set in map')
+                elif isinstance(key, yaml.ScalarNode):
+                    seen.add(key.value)
+            nodes.extend(value for _, value in reversed(node.value))
+    if not found:
+        return ""
+    listed = "\n".join(found)
+    return f"error converting YAML to JSON: yaml: unmarshal errors:\n{listed}"
+
+
 def _read_configuration(body: bytes) -> JsonObject:
     """Read a configuration that shall be applied."""
     try:

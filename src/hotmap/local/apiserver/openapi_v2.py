@@ -30,7 +30,7 @@ def merge_documents(documents: Iterable[JsonObject]) -> JsonObject:
     paths: JsonObject = {}
     for document in documents:
         for name, schema in document["components"]["schemas"].items():
-            definitions.setdefault(name, _schema(schema))
+            definitions.setdefault(name, _definition(schema))
         for path, item in document["paths"].items():
             paths[path] = {method: _operation(operation) for method, operation in item.items()}
     return {
@@ -39,6 +39,17 @@ def merge_documents(documents: Iterable[JsonObject]) -> JsonObject:
         "paths": paths,
         "definitions": definitions,
     }
+
+
+def _definition(schema: JsonObject) -> JsonObject:
+    """Convert the schema of a kind; of one that permits anything, clients must not know a field.
+
+    apiextensions-apiserver: pkg/controller/openapi/builder, buildKubeNative.
+    """
+    kinds = "x-kubernetes-group-version-kind"
+    if not schema.get("x-kubernetes-preserve-unknown-fields") or kinds not in schema:
+        return _schema(schema)
+    return {"type": "object", kinds: schema[kinds]}
 
 
 def _schema(schema: JsonObject) -> JsonObject:

@@ -194,14 +194,18 @@ class APIServer:
         warnings: list[str] = []
         try:
             response = await self._respond(request, self._authenticate(request), warnings)
-        except ApiError as error:
-            response = _failure(error, request.headers.get("Accept", ""))
         except (ConnectionError, asyncio.CancelledError):
             raise
-        except Exception:
-            logger.exception("%s %s failed", request.method, request.path)
+        except Exception as error:
+            if not isinstance(error, ApiError):
+                logger.exception("%s %s failed", request.method, request.path)
+            if _is_begun(request):
+                # A second answer cannot follow; without an end, the client knows that it is cut.
+                raise ConnectionAbortedError("the answer failed half-way") from error
+            if isinstance(error, ApiError):
+                return _failure(error, request.headers.get("Accept", ""))
             text = "an error on the server prevented the request from succeeding"
-            response = _failure(api_error(500, text, reason="InternalError"))
+            return _failure(api_error(500, text, reason="InternalError"))
         for warning in warnings if not response.prepared else ():
             _add_warning(response, warning)
         return response
@@ -230,6 +234,7 @@ class APIServer:
     async def _respond(
         self, request: web.BaseRequest, user: UserInfo, warnings: list[str]
     ) -> web.StreamResponse:
+        check_timeout(request.query)
         path = parse_path(self._registry.scheme, request.path)
         if path is None:
             if not request.path.startswith(_PUBLIC):
@@ -244,7 +249,6 @@ class APIServer:
         verb = verb_of(request.method, path, request.query)
         if path.kind.strategy.deprecation:
             warnings.append(path.kind.strategy.deprecation)
-        check_timeout(request.query)
         if verb in ("get", "list", "watch") and not request.query.get("resourceVersion"):
             self._registry.store.catch_up()
         if verb == "watch":
@@ -380,6 +384,11 @@ class APIServer:
         async for chunk in chunks:
             await response.write(chunk)
         return response
+
+
+def _is_begun(request: web.BaseRequest) -> bool:
+    """Return whether the head of an answer has been sent."""
+    return request.writer.output_size > 0
 
 
 def _is_group_version(path: str) -> bool:

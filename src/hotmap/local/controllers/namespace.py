@@ -8,16 +8,43 @@ the content and removes the finalizer.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from hotmap.core.errors import ApiError, Conflict, NotFound
+from hotmap.local.controllers.conditions import find_condition
 from hotmap.local.controllers.controller import Controller, ControllerContext
 from hotmap.local.informer import Index, Informer, by_namespace
-from hotmap.local.meta import MANAGER, Object, ObjectName, is_deleted, name_of, uid_of
+from hotmap.local.meta import MANAGER, Object, ObjectName, is_deleted, name_of, timestamp, uid_of
 from hotmap.local.scheme import Kind
 
-__all__ = ["NamespaceController", "is_namespace_terminating"]
+__all__ = ["NamespaceController", "deletion_conditions", "is_namespace_terminating"]
 
 _FINALIZER = "kubernetes"
+# Type, reason and message of each condition while there is nothing to tell.
+_SUCCESSES = (
+    (
+        "NamespaceDeletionDiscoveryFailure",
+        "ResourcesDiscovered",
+        "All resources successfully discovered",
+    ),
+    (
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    (
+        "NamespaceDeletionContentFailure",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+    ("NamespaceContentRemaining", "ContentRemoved", "All content successfully removed"),
+    (
+        "NamespaceFinalizersRemaining",
+        "ContentHasNoFinalizers",
+        "All content-preserving finalizers finished",
+    ),
+)
 
 
 class NamespaceController(Controller[ObjectName]):
@@ -43,21 +70,27 @@ class NamespaceController(Controller[ObjectName]):
         """Delete what a terminating namespace still holds, or finalize it when it is empty.
 
         Objects with a grace period or finalizers are deleted in their own time; each deletion
-        causes another sync. Events are deleted last, since they describe the other deletions.
+        causes another sync. Pods go first, before what they may need to stop; Events last, since
+        they describe the other deletions. Conditions tell what keeps the namespace.
         """
         namespace = self._namespaces.objects.get(key)
         if namespace is None or not is_deleted(namespace):
             return
         name = namespace["metadata"]["name"]
         remaining = {resource: index.get(name) for resource, index in self._content.items()}
-        events = remaining.pop("events", [])
-        if any(remaining.values()):
+        events, pods = remaining.pop("events", []), remaining.pop("pods", [])
+        if pods:
+            await self._delete("pods", pods)
+            remaining = {"pods": pods}
+        elif any(remaining.values()):
             for resource, objects in remaining.items():
                 await self._delete(resource, objects)
         elif events:
             await self._delete("events", events)
         else:
             await self._finalize(namespace)
+            return
+        await self._write_conditions(namespace, tuple(remaining))
 
     def _on_namespace(self, old: Object | None, new: Object | None) -> None:
         if new is not None and is_deleted(new):
@@ -80,6 +113,31 @@ class NamespaceController(Controller[ObjectName]):
                 await self._client.delete(resource, *name_of(obj), uid=uid_of(obj))
             except (NotFound, Conflict):
                 continue
+
+    async def _write_conditions(self, namespace: Object, resources: Sequence[str]) -> None:
+        """Tell what is left of some kinds, once what can be deleted at once is gone."""
+        name = namespace["metadata"]["name"]
+        left: dict[str, list[Object]] = {}
+        for resource in resources:
+            if self._content[resource].get(name):
+                found = (await self._client.list(resource, name)).items
+                left |= {resource: found} if found else {}
+        if not left:
+            return
+        conditions = deletion_conditions(
+            (namespace.get("status") or {}).get("conditions") or [], left, now=self._clock()
+        )
+
+        def change(obj: Object) -> Object | None:
+            status = obj.get("status") or {}
+            if uid_of(obj) != uid_of(namespace) or status.get("conditions") == conditions:
+                return None
+            return {**obj, "status": {**status, "conditions": conditions}}
+
+        with contextlib.suppress(NotFound):
+            await self._client.modify(
+                "namespaces", None, name, change, subresource="status", manager=MANAGER
+            )
 
     async def _finalize(self, namespace: Object) -> None:
         """Remove the finalizer; the cache may lag behind, so the API server is read first."""
@@ -106,6 +164,47 @@ class NamespaceController(Controller[ObjectName]):
                 subresource="finalize",
                 manager=MANAGER,
             )
+
+
+def deletion_conditions(
+    known: Sequence[Object], left: Mapping[str, Sequence[Object]], *, now: float
+) -> list[Object]:
+    """Describe the objects that are left of a namespace, by resource.
+
+    kubernetes: pkg/controller/namespace/deletion/status_condition_utils.go.
+    """
+    counts = sorted(
+        f"{resource if '.' in resource else resource + '.'} has {len(objects)} resource instances"
+        for resource, objects in left.items()
+    )
+    finalizers = Counter(
+        finalizer
+        for objects in left.values()
+        for obj in objects
+        for finalizer in obj["metadata"].get("finalizers") or ()
+    )
+    kept = sorted(f"{name} in {count} resource instances" for name, count in finalizers.items())
+    found = {kind: ("False", reason, text) for kind, reason, text in _SUCCESSES}
+    text = f"Some resources are remaining: {', '.join(counts)}"
+    found["NamespaceContentRemaining"] = ("True", "SomeResourcesRemain", text)
+    if kept:
+        text = f"Some content in the namespace has finalizers remaining: {', '.join(kept)}"
+        found["NamespaceFinalizersRemaining"] = ("True", "SomeFinalizersRemain", text)
+    conditions = []
+    for kind, (status, reason, message) in found.items():
+        before = find_condition(known, kind)
+        is_same = before is not None and before["status"] == status
+        since = before["lastTransitionTime"] if before and is_same else timestamp(now)
+        conditions.append(
+            {
+                "type": kind,
+                "status": status,
+                "lastTransitionTime": since,
+                "reason": reason,
+                "message": message,
+            }
+        )
+    return conditions
 
 
 def is_namespace_terminating(error: ApiError) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from decimal import Decimal
 from functools import partial
 
 from hotmap.core.errors import NotFound
@@ -47,7 +48,7 @@ class ResourceQuotaController(Controller[ObjectName]):
                 if namespace == key[0] and quota.is_in_scope(found, kind, obj)
             )
             counted = quota.total(usages)
-            used.update({name: counted[name] for name in names if name in counted})
+            used.update({name: counted.get(name, Decimal(0)) for name in names})
         status = {"hard": hard, "used": quota.format_usage(used, hard)}
         if (found.get("status") or {}) == status:
             return

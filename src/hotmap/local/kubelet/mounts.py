@@ -178,7 +178,10 @@ class PodVolumes:
         group = _given_group(pod["spec"])
         if payload is not None:
 
-            def set_permissions(_: str) -> None:
+            def set_permissions(revision: str) -> None:
+                user = _common_user(pod["spec"])
+                for name in _token_paths(volume) if user is not None else ():
+                    os.chown(Path(revision, name), user or 0, -1)
                 if group is not None:
                     give_to_group(path, group, read_only=True)
 
@@ -261,7 +264,7 @@ class PodVolumes:
         if "downwardAPI" in entry:
             return self._downward_payload(pod, entry["downwardAPI"], mode)
         if "serviceAccountToken" in entry:
-            return self._token_payload(pod, entry["serviceAccountToken"])
+            return self._token_payload(pod, entry["serviceAccountToken"], mode)
         raise ManifestError(f"projected sources of type {', '.join(entry)} are not supported")
 
     def _downward_payload(
@@ -281,7 +284,9 @@ class PodVolumes:
             )
         return payload
 
-    def _token_payload(self, pod: Mapping[str, Any], projection: Mapping[str, Any]) -> Payload:
+    def _token_payload(
+        self, pod: Mapping[str, Any], projection: Mapping[str, Any], mode: int
+    ) -> Payload:
         """Issue a token, or give the known one up to 80 % of its life or for a day.
 
         kubernetes: pkg/kubelet/token/token_manager.go, requiresRefresh.
@@ -295,8 +300,11 @@ class PodVolumes:
         if not token or now - issued_at >= min(TOKEN_AGE * lifetime, TOKEN_LAST_AGE):
             token = self._tokens(pod, audience=audience, expiration_seconds=lifetime)
             self._issued[audience, lifetime] = (token, now)
-        # Readable by the container's user alone (kubernetes: projected.go, with one user).
-        return {projection["path"]: PayloadFile(token.encode(), 0o600)}
+        # Where the user or the group is known, for them alone (kubernetes: projected.go).
+        spec = pod["spec"]
+        if _common_user(spec) is not None or _given_group(spec) is not None:
+            mode = 0o600
+        return {projection["path"]: PayloadFile(token.encode(), mode)}
 
 
 def mounted_volumes(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -337,6 +345,25 @@ def _given_group(spec: Mapping[str, Any]) -> int | None:
     """Return the fsGroup; None unless root, since only root can change a file's group."""
     group: int | None = (spec.get("securityContext") or {}).get("fsGroup")
     return group if os.geteuid() == 0 else None
+
+
+def _common_user(spec: Mapping[str, Any]) -> int | None:
+    """Return the user that all containers run as; None without, or where this is not root.
+
+    kubernetes: pkg/volume/util, FsUserFrom.
+    """
+    default = (spec.get("securityContext") or {}).get("runAsUser")
+    users = {
+        (container.get("securityContext") or {}).get("runAsUser", default)
+        for container in _all_containers(spec)
+    }
+    user: int | None = next(iter(users)) if len(users) == 1 else None
+    return user if os.geteuid() == 0 else None
+
+
+def _token_paths(volume: Mapping[str, Any]) -> list[str]:
+    sources = (volume.get("projected") or {}).get("sources") or ()
+    return [s["serviceAccountToken"]["path"] for s in sources if "serviceAccountToken" in s]
 
 
 def _is_projection(volume: Mapping[str, Any]) -> bool:

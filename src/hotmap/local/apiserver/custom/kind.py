@@ -13,7 +13,7 @@ import msgspec
 from hotmap.local.apiserver.columns import AGE, NAME, ago
 from hotmap.local.apiserver.custom.jsonpath import find
 from hotmap.local.apiserver.custom.rules import has_rules, rule_errors
-from hotmap.local.apiserver.custom.schema import add_defaults, prune, unknown_fields
+from hotmap.local.apiserver.custom.schema import add_defaults, has_defaults, prune, unknown_fields
 from hotmap.local.apiserver.custom.validation import schema_errors
 from hotmap.local.field_errors import invalid_value
 from hotmap.local.group_version_kind import GroupVersionKind
@@ -49,6 +49,7 @@ class CustomStrategy(Strategy):
 
     def __init__(self, version: JsonObject) -> None:
         self.schema: JsonObject = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+        self.defaults_on_read = has_defaults(self.schema)
         self._has_rules = has_rules(self.schema)
         self.preserves = bool(self.schema.get("x-kubernetes-preserve-unknown-fields"))
         self.columns = _columns(version.get("additionalPrinterColumns"))

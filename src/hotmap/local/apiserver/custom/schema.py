@@ -8,7 +8,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-__all__ = ["add_defaults", "prune", "unknown_fields"]
+__all__ = ["add_defaults", "has_defaults", "prune", "unknown_fields"]
 
 JsonObject = dict[str, Any]
 
@@ -51,6 +51,15 @@ def _unspecified(
         for index, inner in enumerate(value):
             found += _unspecified(inner, items, f"{path}[{index}]", is_root=False)
     return found
+
+
+def has_defaults(schema: JsonObject) -> bool:
+    """Return whether `add_defaults` could change anything."""
+    inner = [*(schema.get("properties") or {}).values()]
+    inner += [schema[name] for name in ("additionalProperties", "items") if name in schema]
+    return "default" in schema or any(
+        has_defaults(value) for value in inner if isinstance(value, dict)
+    )
 
 
 def add_defaults(value: Any, schema: JsonObject) -> None:

@@ -162,7 +162,7 @@ STORED = (
     _stored(
         "certificates.k8s.io/v1",
         Names("certificatesigningrequests", "CertificateSigningRequest", ("csr",)),
-        None,
+        StoredStrategy(selectable=("spec.signerName",)),
         STATUS,
         Subresource("approval", ("get", "patch", "update"), field="status"),
         namespaced=False,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.kinds import stored_validation as validation
 from hotmap.local.field_errors import FieldError, invalid_value, required, unsupported
-from hotmap.local.strategy import Strategy
+from hotmap.local.strategy import Strategy, field_labels
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -26,7 +26,9 @@ class StoredStrategy(Strategy):
         default: Callable[[JsonObject], None] | None = None,
         check: Callable[[JsonObject], Iterable[FieldError]] | None = None,
         check_update: Callable[[JsonObject, JsonObject], Iterable[FieldError]] | None = None,
+        selectable: tuple[str, ...] = (),
     ) -> None:
+        self.selectable_fields = field_labels(*selectable)
         self._default = default
         self.has_generation = has_generation
         self._status = {} if status is None else status
