@@ -1,4 +1,4 @@
-"""Records that somebody has damaged or mixed up cost evidence, and never a rollout of their own."""
+"""Records that were damaged or mixed up cost evidence, and never cause a rollout."""
 
 from __future__ import annotations
 

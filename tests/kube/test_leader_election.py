@@ -239,7 +239,7 @@ async def test_lease_with_invalid_content_is_acquired_after_expiry(spec: Any) ->
     ],
 )
 def test_lease_values_are_bounded(spec: Any, record: tuple[str, float, int]) -> None:
-    """A Lease that nobody renews ends, and what standbys log of it is short."""
+    """A Lease that is not renewed ends, and what standbys log of it is short."""
     leases = LeaseClient(
         cast(Client, None), ObjectKey("Lease", NAMESPACE, NAME), default_duration=10
     )
