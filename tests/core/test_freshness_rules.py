@@ -179,6 +179,24 @@ def test_rule_7_ends_when_all_pods_were_replaced(
     assert assess_change(who, record, now, started=started).verdict is verdict
 
 
+def test_rule_7_other_uses_do_not_end_a_hold() -> None:
+    """A template that uses the source in another way gets new pods with the old content, too."""
+    record = applied_record(deployment(ENV), app(immutable=True))
+    who = deployment(ENV_AND_FILES, generation=2)
+    now = [app(B_FROZEN, uid="uid-2", changed_at=500)]
+    for _ in range(2):
+        assessment = assess_change(who, record, now)
+        assert assessment.verdict is Verdict.HOLD
+        assert "was immutable and has been recreated" in assessment.reason
+        after = record_after(who, record, assessment)
+        assert after.sources == record.sources
+        record = after
+    idle = deployment(ENV_AND_FILES, generation=3, replicas=0)
+    assert assess_change(idle, record, now).verdict is Verdict.ADOPT
+    same = [app(uid="uid-2", changed_at=500)]
+    assert assess_change(deployment(ENV, generation=2), record, same).verdict is Verdict.UP_TO_DATE
+
+
 @pytest.mark.parametrize(
     ("created", "verdict"),
     [

@@ -414,13 +414,11 @@ def _recorded_source(
     """Build the record of one source; None: it stays unknown."""
     current = finding.current
     kind, _, name = current.source
-    if not current.visible:
+    if not current.visible or finding.verdict is Verdict.HOLD:
         return recorded
     if recorded is not None and recorded.uses != current.digest:
         recorded = None
     if recorded is not None and current.is_unknown:
-        return recorded
-    if finding.verdict is Verdict.HOLD:
         return recorded
     if recorded is not None and not current.exists:
         if current.required:

@@ -152,6 +152,8 @@ def _assess_other_uses(
         return Verdict.ADOPT, f"{what}: now tracking"
     if not current.exists or not recorded.uid:
         return _assess_unknown(consumer, current, facts)
+    if recorded.immutable and not same_object:
+        return _assess_recreated_immutable(consumer, current, facts)
     if not reads_at_start(current, facts):
         return Verdict.LIVE, f"changed, and {what}"
     return _assess_frozen_change(consumer, record, current, facts, f"changed, and {what}")
