@@ -380,6 +380,28 @@ async def test_stuck_state_ends_with_its_cause(world: World) -> None:
     assert await world.revision() == ""
 
 
+async def test_missing_right_to_list_pods_is_the_reason(world: World) -> None:
+    """In all views, until it is granted: "not verified yet" says nothing that a user can act on."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1", started=time.time() + 2)
+    refusal = world.plane.fail("list", "pods", code=403)
+    async with world.controller(pod_checks=SOON) as controller:
+
+        async def is_reported() -> dict[str, Any] | None:
+            (found,) = (await status(controller))["workloads"]
+            return found if "cannot be listed" in found["reason"] else None
+
+        document: dict[str, Any] = await world.until(is_reported, "it says what is missing")
+        assert document["state"] == "unverified"
+        assert document["reason"] == "its pods cannot be listed: not now"
+        (named,) = (await status(controller, "?workload=default/web"))["workloads"]
+        assert (named["state"], named["reason"]) == (document["state"], document["reason"])
+        assert named["podsError"] in document["reason"]
+        world.plane.failures.remove(refusal)
+        await wait_for_state(world, controller, "current")
+
+
 # -- CronJobs ----------------------------------------------------------------------------------
 
 

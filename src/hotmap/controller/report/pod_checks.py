@@ -41,13 +41,14 @@ from hotmap.controller.watch.observation import Observer
 from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.snapshot import Snapshot
-from hotmap.core.errors import ApiError, ResponseTooLarge, Unreachable
+from hotmap.core.errors import ApiError, HotmapError, ResponseTooLarge, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck, Record
 from hotmap.core.status.consumer import NO_PODS, ConsumerStatus, State, describe_agents
 from hotmap.core.status.stage import Confidence, PodState
 from hotmap.core.target import Target
+from hotmap.core.text import printable
 from hotmap.kube.fair_slots import most_of_one_group
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.recorder import Recorder
@@ -534,10 +535,19 @@ class PodChecker:
             )
         except (ApiError, ResponseTooLarge, Unreachable) as error:
             _log.info("pods not checked, retrying later: %s", error, extra={"workload": str(key)})
+            self._set_unverified(consumer, error)
             return None
         if self._records.get(consumer.uid) != record or self._gate.is_pending(key):
             return None  # something was decided meanwhile, or will be
         return result
+
+    def _set_unverified(self, consumer: Consumer, error: HotmapError) -> None:
+        """Show why pods are not verified, unless something else is known of them."""
+        key = consumer.key
+        known = self._consumer_states.pod_check(key)
+        if not consumer.rolling and (known is None or known.state is State.UNVERIFIED):
+            reason = printable(f"its pods cannot be listed: {error}")
+            self._consumer_states.set_pod_check(key, ConsumerStatus(State.UNVERIFIED, reason))
 
     # -- results -------------------------------------------------------------------------------
 
