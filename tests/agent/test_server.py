@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import socket
 import time
@@ -10,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
-from tests.agent.agents import Agent, Volume, agent, free_port
+from tests.agent.agents import PATIENCE, Agent, Volume, agent, free_port
 
 
 @contextmanager
@@ -53,6 +54,17 @@ def test_healthz_answers_despite_slow_clients(tmp_path: Path) -> None:
                     continue
             assert healthz(port) == 200
             assert running.get("/healthz")[0] == 200
+
+
+def test_idle_connections_are_closed(tmp_path: Path) -> None:
+    """A client that sends nothing, or half of a request, does not keep its connection."""
+    with serving(tmp_path) as (_, port), contextlib.ExitStack() as stack:
+        connections = []
+        for request in (b"", b"GET /healthz HTTP/1.1\r\n"):
+            connection = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+            connections.append(stack.enter_context(connection))
+            connection.sendall(request)
+        assert [connection.recv(1) for connection in connections] == [b"", b""]
 
 
 def test_server_does_not_spin_without_descriptors(tmp_path: Path) -> None:
