@@ -285,3 +285,18 @@ def test_directory_equals_the_last_payload(
         assert writer.write(payload) is (wanted != shown)
         assert_tidy(mount, payload)
         shown = wanted
+
+
+def test_revision_that_is_a_link_is_not_published(tmp_path: Path) -> None:
+    """The same bytes elsewhere are not ours: whoever may change them would change the volume."""
+    mount, outside = tmp_path / "volume", tmp_path / "outside"
+    mount.mkdir()
+    outside.mkdir()
+    (outside / "a").write_text("one")
+    (mount / "..2026_11_21_00_07_04.1").symlink_to(outside)
+    (mount / "..data").symlink_to("..2026_11_21_00_07_04.1")
+    writer = AtomicWriter(str(mount))
+    assert writer.write({"a": PayloadFile(b"one", 0o644)})
+    assert (mount / "..data").resolve().parent == mount
+    assert [each.name for each in outside.iterdir()] == ["a"]
+    assert not writer.write({"a": PayloadFile(b"one", 0o644)})
