@@ -236,3 +236,26 @@ def test_result_of_an_attempt_counts_while_newer_content_waits() -> None:
     assert isinstance(attempt, StartAttempt)
     decided.record(AttemptFinished("default", "", 0, 1234.0), 3.0)
     assert (decided.rules[0].state, decided.rules[0].loads) == ("loaded", 2)
+
+
+def test_restart_waits_for_a_random_part_of_the_splay() -> None:
+    """Each replica for another one; content that replaces other content waits no longer."""
+    flags = ("--dir", "/d", "--splay", "100s", "--exec", "true", "--restart", "supervised")
+    settings = load_settings(parse_arguments([*flags, "--", "app"]))
+    parts = iter([0.3, 0.9, 0.9])
+    decided = Reconciler(settings, KEY, {}, lambda: next(parts))
+
+    def passes(digest: str, now: float) -> list[object]:
+        decided.record(snapshot(digest), now)
+        assert decided.decide(now) == [StartCheck(snapshot(digest))]
+        decided.record(CheckFinished(snapshot(digest), PASSED), now)
+        return list(decided.decide(now))
+
+    assert passes("a", 0.0) == [StartApplication()]
+    assert passes("b", 1.0) == []
+    assert decided.next_time() == 91.0
+    assert passes("c", 2.0) == []
+    assert decided.next_time() == 91.0
+    assert decided.decide(90.0) == []
+    (attempt,) = decided.decide(91.0)
+    assert isinstance(attempt, StartAttempt)
