@@ -211,3 +211,19 @@ def test_json_log_has_one_line_per_transition(tmp_path: Path) -> None:
     assert all({"time", "level", "event", "message"} <= item.keys() for item in lines)
     assert [item["level"] for item in lines].count("warning") == 1
     assert "hunter2" not in running.log
+
+
+def test_closed_standard_streams_are_not_reused(tmp_path: Path) -> None:
+    """A file that got their numbers would receive log lines: the loop takes bytes for signals."""
+    volume, started = Volume(tmp_path / "volume", text="one"), tmp_path / "started"
+    closed = ("sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh")
+    words = ("--dir", volume, "--state", tmp_path / "state", "--exec", "cat", "--")
+    program = ("sh", "-c", f"echo x >> {started}; exec sleep 600")
+    with agent(tmp_path, *words, *program, before=closed) as running:
+        eventually(started.exists)
+        volume.write(text="two")
+        running.reaches("told")
+        streams = [Path(f"/proc/{running.pid}/fd/{number}").readlink() for number in range(3)]
+        assert streams == [Path("/dev/null")] * 3
+        assert running.status()["application"]["starts"] == 1
+        assert started.read_text() == "x\n"

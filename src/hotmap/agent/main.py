@@ -54,9 +54,10 @@ def _run(arguments: Arguments) -> int:
         _print("\n".join([*settings.warnings, "settings are valid"]))
         return 0
     from hotmap.agent.agent import Agent
-    from hotmap.agent.process.spawn import disable_core_dumps
+    from hotmap.agent.process.spawn import disable_core_dumps, open_standard_streams
     from hotmap.agent.runtime.loop import Loop
 
+    open_standard_streams()
     disable_core_dumps()
     return Agent(settings, Loop()).run()
 

@@ -29,9 +29,10 @@ def run(program: str, words: Sequence[str]) -> int:
     if settings is None:
         return 0
     from hotmap.agent.agent import Agent
-    from hotmap.agent.process.spawn import disable_core_dumps
+    from hotmap.agent.process.spawn import disable_core_dumps, open_standard_streams
     from hotmap.agent.runtime.loop import Loop
 
+    open_standard_streams()
     disable_core_dumps()
     return Agent(settings, Loop()).run()
 

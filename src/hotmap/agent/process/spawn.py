@@ -13,6 +13,7 @@ __all__ = [
     "fork",
     "kill_group",
     "lead_group",
+    "open_standard_streams",
     "reset_signals",
     "take_orphans",
 ]
@@ -21,6 +22,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import NoReturn
+
+#: Number of standard error.
+_LAST_STREAM = 2
 
 # linux: include/uapi/linux/prctl.h
 _SET_DUMPABLE = 4
@@ -122,6 +126,17 @@ def disable_core_dumps() -> None:
     RLIMIT_CORE would be inherited.
     """
     _prctl(_SET_DUMPABLE, 0)
+
+
+def open_standard_streams() -> None:
+    """Open /dev/null in place of standard streams that are closed.
+
+    Otherwise the next files get their numbers: the log would be written into one of them, and an
+    application would inherit it.
+    """
+    while (descriptor := os.open("/dev/null", os.O_RDWR)) <= _LAST_STREAM:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
 
 
 def _prctl(option: int, argument: int) -> bool:
