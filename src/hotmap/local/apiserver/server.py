@@ -197,15 +197,7 @@ class APIServer:
         except (ConnectionError, asyncio.CancelledError):
             raise
         except Exception as error:
-            if not isinstance(error, ApiError):
-                logger.exception("%s %s failed", request.method, request.path)
-            if _is_begun(request):
-                # A second answer cannot follow; without an end, the client knows that it is cut.
-                raise ConnectionAbortedError("the answer failed half-way") from error
-            if isinstance(error, ApiError):
-                return _failure(error, request.headers.get("Accept", ""))
-            text = "an error on the server prevented the request from succeeding"
-            return _failure(api_error(500, text, reason="InternalError"))
+            response = _failed_answer(request, error)
         for warning in warnings if not response.prepared else ():
             _add_warning(response, warning)
         return response
@@ -386,9 +378,21 @@ class APIServer:
         return response
 
 
-def _is_begun(request: web.BaseRequest) -> bool:
-    """Return whether the head of an answer has been sent."""
-    return request.writer.output_size > 0
+def _failed_answer(request: web.BaseRequest, error: Exception) -> web.Response:
+    """Return the answer to a request that failed.
+
+    Raises:
+        ConnectionAbortedError: the head of an answer has been sent. A second one cannot follow;
+            without an end, the client knows that it is cut.
+    """
+    if not isinstance(error, ApiError):
+        logger.error("%s %s failed", request.method, request.path, exc_info=error)
+    if request.writer.output_size > 0:
+        raise ConnectionAbortedError("the answer failed half-way") from error
+    if isinstance(error, ApiError):
+        return _failure(error, request.headers.get("Accept", ""))
+    text = "an error on the server prevented the request from succeeding"
+    return _failure(api_error(500, text, reason="InternalError"))
 
 
 def _is_group_version(path: str) -> bool:
