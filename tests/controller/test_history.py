@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
+import pytest
 from tests.support.objects import config_map, sources
 
 from hotmap.controller.watch.history import History
+from hotmap.core.decide.source_changes import thin_changes
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source
 
@@ -61,18 +65,56 @@ def test_history_bounds_the_number_of_deleted_sources() -> None:
     assert history.changes(keys[-1])
 
 
-def test_history_of_an_endlessly_edited_source_is_bounded() -> None:
-    """The first change stays, since a window may begin there, and the latest 32."""
+def record_edits(history: History, clock: Clock, keys: Iterable[str], pause: float) -> ObjectKey:
+    """Edit one data key after the other; versions and values are the number of the edit."""
+    before = source("app")
+    data: dict[str, str] = {}
+    for number, key in enumerate(keys, 1):
+        clock.now += pause
+        data[key] = str(number)
+        after = msgspec.structs.replace(source("app", **data), resource_version=str(number))
+        history.record_change(before.key, before, after)
+        before = after
+    return before.key
+
+
+@pytest.mark.parametrize("pause", [0.02, 1.0, 60.0])
+def test_history_of_an_endlessly_edited_source_is_bounded(pause: float) -> None:
+    """And has no gap: a window may begin at each change, and begins a bit early at worst."""
     clock = Clock()
     history = History(clock)
-    before, key = None, source("app").key
-    for number in range(1_000):
-        clock.now += 1
-        after = source("app", LEVEL=str(number))
-        history.record_change(key, before, after)
-        before = after
-    times = [change.at for change in history.changes(key)]
-    assert times == [1001.0, *(2000.0 - age for age in range(31, -1, -1))]
+    edits = 1_000
+    kept = history.changes(record_edits(history, clock, ["LEVEL"] * edits, pause))
+    assert len(kept) <= 32
+    assert kept[-1].began == kept[-1].at == clock.now
+    versions = [int(change.resource_version) for change in kept]
+    assert versions == sorted(versions)
+    for recorded in range(edits):
+        began = next(c.began for c in kept if int(c.resource_version) > recorded)
+        changed = 1000.0 + pause * (recorded + 1)
+        age = clock.now - changed
+        assert changed - age - pause <= began <= changed + 1e-6
+
+
+def test_history_keeps_the_time_of_a_data_key_beside_one_that_is_edited_endlessly() -> None:
+    """Otherwise pods that started after its change would count as older in the end."""
+    clock = Clock()
+    history = History(clock)
+    keys = ["LEVEL", "LEVEL", *["heartbeat"] * 1_000]
+    kept = history.changes(record_edits(history, clock, keys, 1.0))
+    assert len(kept) <= 32
+    assert [change.at for change in kept if "LEVEL" in change.keys] == [1002.0]
+
+
+def test_stored_changes_of_a_burst_begin_with_the_first() -> None:
+    """The next controller examines the pods that started since then."""
+    clock = Clock()
+    history = History(clock)
+    kept = history.changes(record_edits(history, clock, ["LEVEL"] * 200, 0.02))
+    stored = thin_changes(kept, 8)
+    assert len(stored) == 8
+    assert stored[0].began == kept[0].began
+    assert stored[-1] == kept[-1]
 
 
 def test_history_names_no_data_keys_where_very_many_changed() -> None:

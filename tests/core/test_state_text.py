@@ -210,9 +210,10 @@ SEEN = SourceChanges(
 )
 
 SEEN_LINE = (
-    '{"source":["ConfigMap","shop","app"],'
-    '"sightings":[[1.5,"1042",["a","b"],1.0,false,null,false],[2.0,"",[],null,false,null,false],'
-    '[9.0,"1050",[],null,false,3.0,true]]}'
+    '{"source":["ConfigMap","shop","app"],"sightings":['
+    '[1.5,"1042",["a","b"],1.0,false,null,false,false],'
+    '[2.0,"",[],null,false,null,false,false],'
+    '[9.0,"1050",[],null,false,3.0,true,false]]}'
 )
 
 

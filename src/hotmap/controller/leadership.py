@@ -30,6 +30,7 @@ from hotmap.controller.startup import StartupRetry
 from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index, Queues
+from hotmap.core.decide.source_changes import thin_changes
 from hotmap.core.errors import ApiError, HotmapError, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -42,7 +43,7 @@ from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
 
 __all__ = ["LeaderTerm", "TermParts"]
 
-#: Number of changes of one source that are stored: enough for an edit and its revert.
+#: Number of changes of one source that are stored; of more, several become one.
 _STORED_CHANGES = 8
 
 #: Seconds between two writes of how long the sources were watched.
@@ -249,7 +250,7 @@ class LeaderTerm:
 
     def _store_changes(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         """Store a change of a followed source."""
-        changes = self._index.history.changes(key)[-_STORED_CHANGES:]
+        changes = thin_changes(self._index.history.changes(key), _STORED_CHANGES)
         if changes and self._index.followers_of(key):
             self._records.put_changes(SourceChanges(key, changes))
 

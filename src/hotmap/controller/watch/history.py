@@ -19,6 +19,7 @@ from hotmap.core.decide.source_changes import (
     WatchGap,
     make_observed_change,
     make_unobserved_write,
+    thin_changes,
 )
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source, changed_keys, has_removed_keys
@@ -27,7 +28,7 @@ from hotmap.core.text import parse_number
 
 __all__ = ["History"]
 
-#: Changes kept per source; a window needs the first and the last since the last applied version.
+#: Changes kept per source: a window begins with the first since the last applied version.
 _KEPT = 32
 
 #: Data keys that are named in one change; with more, the keys count as unknown.
@@ -45,7 +46,7 @@ class History:
     def __init__(self, clock: Callable[[], float]) -> None:
         """`clock` returns POSIX seconds of the API server."""
         self._clock = clock
-        self._changes: dict[ObjectKey, list[ObservedChange]] = {}
+        self._changes: dict[ObjectKey, tuple[ObservedChange, ...]] = {}
         #: The changes that an earlier controller stored.
         self._saved: dict[ObjectKey, tuple[ObservedChange, ...]] = {}
         #: The first listed version of each source that was written since: the resourceVersion,
@@ -114,10 +115,8 @@ class History:
         return True
 
     def _append_change(self, key: ObjectKey, change: ObservedChange) -> None:
-        kept = self._changes.setdefault(key, [])
-        kept.append(change)
-        # The first one stays: it is where a window may begin.
-        del kept[1 : max(1, len(kept) - _KEPT)]
+        kept = self._changes.get(key, ())
+        self._changes[key] = thin_changes((*kept, change), _KEPT)
 
     def _drop_deleted(self, now: float) -> None:
         """Drop sources that were deleted long ago, and the oldest if there are too many."""
@@ -140,7 +139,7 @@ class History:
         at = self._listed_at
         return SourceHistory(
             self._saved.get(key, ()),
-            tuple(self._changes.get(key, ())),
+            self._changes.get(key, ()),
             self._listed.get(key),
             None if at is None else WatchGap(self._watched_until, at),
         )
@@ -160,7 +159,7 @@ class History:
         """
         self._watched_until = until
         for key, changes in saved.items():
-            own = self._changes.get(key, [])
+            own = self._changes.get(key, ())
             begun = _number(own[0].resource_version) if own else 0
             earlier = [s for s in changes if not own or _number(s.resource_version) < begun]
             self._saved[key] = tuple(earlier)

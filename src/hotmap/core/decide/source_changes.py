@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from hotmap.core.decide.snapshot import ChangeSummary, SourceSnapshot
 from hotmap.core.model.references import Use
 from hotmap.core.model.source import Source
@@ -34,6 +36,7 @@ __all__ = [
     "make_observed_change",
     "make_unobserved_write",
     "summarize_changes",
+    "thin_changes",
 ]
 
 #: Seconds between a write and the watch event of it, at most, for both to be the same.
@@ -97,6 +100,45 @@ def make_unobserved_write(new: Source, *, since: float, now: float) -> ObservedC
     return ObservedChange(now, new.resource_version, frozenset(), since=min(since, now), same=True)
 
 
+def thin_changes(changes: Sequence[ObservedChange], most: int) -> tuple[ObservedChange, ...]:
+    """Reduce the changes of a source, oldest first, to so many, without a gap in time.
+
+    Two changes of the same data keys become one that lasts from the first to the second: those that
+    are closest together compared with their age, so a burst keeps its begin, and the time of a data
+    key does not move with the edits of another. The newest stays as it is. Where no two have the
+    same data keys, the second oldest is dropped: the oldest is where a window may begin.
+    """
+    kept = list(changes)
+    while len(kept) > most:
+        pair = _find_closest(kept)
+        if pair is None:
+            del kept[1]
+            continue
+        first, second = pair
+        kept[second] = msgspec.structs.replace(kept[second], since=kept[first].began, several=True)
+        del kept[first]
+    return tuple(kept)
+
+
+def _find_closest(changes: Sequence[ObservedChange]) -> tuple[int, int] | None:
+    """Find the two changes that may become one, and that lose the least by it."""
+    newest = changes[-1].at
+    closest: tuple[float, int, int] | None = None
+    last: dict[frozenset[str], int] = {}
+    for second, change in enumerate(changes[:-1]):
+        if change.created or change.same or not change.resource_version:
+            continue
+        first = last.get(change.keys)
+        last[change.keys] = second
+        if first is None:
+            continue
+        began = changes[first].began
+        span = (change.at - began) / max(newest - began, 1e-3)
+        if closest is None or span < closest[0]:
+            closest = span, first, second
+    return closest[1:] if closest else None
+
+
 def summarize_changes(
     source: SourceSnapshot,
     recorded: SourceRecord | None,
@@ -134,9 +176,9 @@ def summarize_changes(
     gap = history.gap if _number(listed[0]) > known else None
     unobserved_by = _bound_unobserved(source, listed[1], gap.until) if gap else None
     unobserved = _unobserved_windows(gap, history.saved, unobserved_by)
-    first = [item.began for item in used[:1]] + [window.start for window in unobserved]
+    first = [item.began for item in used] + [window.start for window in unobserved]
     last = [item.at for item in used[-1:]] + [window.end for window in unobserved]
-    is_window = len(used) > 1 or bool(unobserved) or any(item.same for item in used)
+    is_window = len(used) > 1 or bool(unobserved) or any(item.same or item.several for item in used)
     return ChangeSummary(
         keys=frozenset().union(*(change.keys for change in changes)),
         first=min(first, default=None),

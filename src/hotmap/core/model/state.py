@@ -122,10 +122,12 @@ class ObservedChange(msgspec.Struct, array_like=True, frozen=True, gc=False):
     since: float | None = None
     #: Whether the data is what it was: it was written, with unknown data, while it was not watched.
     same: bool = False
+    #: Whether it stands for several changes of the same data keys, the last of them at `at`.
+    several: bool = False
 
     @property
     def began(self) -> float:
-        """After when it happened."""
+        """After when it happened, or the first of several."""
         return self.at if self.since is None else self.since
 
 
