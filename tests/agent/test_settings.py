@@ -266,3 +266,13 @@ def test_help_lists_every_flag() -> None:
     """--help, -h and -help print all flags."""
     assert all(f"--{name}" in help_text() for name in FLAGS)
     assert run("-h").stdout == run("--help").stdout == help_text()
+
+
+def test_help_fits_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the help of the other commands does; a wider terminal gets longer lines."""
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = help_text()
+    assert max(map(len, narrow.splitlines())) <= 80
+    monkeypatch.setenv("COLUMNS", "200")
+    assert 80 < max(map(len, help_text().splitlines())) <= 100
+    assert narrow.split() == help_text().split()

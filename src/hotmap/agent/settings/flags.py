@@ -204,7 +204,11 @@ def _suggestion(name: str) -> str:
 
 
 def help_text() -> str:
-    """Lay all flags out for a terminal."""
+    """Lay all flags out for the width of the terminal, 100 columns at most."""
+    import shutil  # with `re`, which costs memory that only this needs
+    import textwrap
+
+    width = min(shutil.get_terminal_size().columns, 100)
     lines = [
         "Usage: hotmap agent [FLAGS] [-- PROGRAM ARGUMENTS]",
         "       hotmap agent status [--socket PATH] [--json]",
@@ -216,5 +220,13 @@ def help_text() -> str:
         lines += ["", f"{title}:"]
         for flag in flags:
             repeatable = " Repeatable." if flag.repeatable else ""
-            lines.append(f"  {f'--{flag.name} {flag.value}'.strip():<32} {flag.text}{repeatable}")
+            name = f"  {f'--{flag.name} {flag.value}'.strip():<32} "
+            text = f"{flag.text}{repeatable}"
+            lines += textwrap.wrap(
+                text,
+                max(width, 60),
+                initial_indent=name,
+                subsequent_indent=" " * len(name),
+                break_on_hyphens=False,
+            )
     return "\n".join([*lines, "", "The flags of configmap-reload are accepted as well.", ""])
