@@ -33,9 +33,10 @@ Object = dict[str, Any]
 DEADLINE = 60.0
 REAL_DEADLINE = 5.0
 
-#: Seconds between two polls: at first, and at most, which virtual time still jumps over at once.
-POLL = 0.005
-POLL_MAX = 0.02
+#: Seconds between two polls: of the first ones, and of the others. Before a jump as long as the
+#: latter virtual time leaves the kernel a moment to deliver what was sent.
+POLL, LATER_POLL = 0.005, 0.05
+FIRST_POLLS = 20
 
 #: Short, so that waiting for a settled change is no long wait.
 SETTLE = 0.03
@@ -450,12 +451,12 @@ class World:
         """Wait until a coroutine function returns something true, and return that."""
         clock = asyncio.get_running_loop().time
         deadline, real_deadline = clock() + within, time.monotonic() + min(within, REAL_DEADLINE)
-        pause = POLL
+        polls = 0
         while clock() < deadline or time.monotonic() < real_deadline:
             if found := await check():
                 return found
-            await asyncio.sleep(pause)
-            pause = min(POLL_MAX, pause * 1.1)
+            polls += 1
+            await asyncio.sleep(POLL if polls <= FIRST_POLLS else LATER_POLL)
         raise AssertionError(f"waited in vain until {what}; Events: {await self.messages()}")
 
     async def rollout(self, name: str = "web", *, after: str = "", **where: str) -> str:
