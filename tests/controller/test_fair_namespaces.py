@@ -1,0 +1,88 @@
+"""Workloads with very many pods in one namespace delay no other namespace's.
+
+Everything that takes long for them never ends here: what is measured is not how long they take, but
+that others do not wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from tests.controller.world import REREADS, World, files
+
+from hotmap.controller.reconcile import nudges
+from hotmap.controller.report.pod_reader import PodReader
+from hotmap.controller.settings import PodCheckSettings
+from hotmap.controller.watch.pods import list_pods
+from hotmap.core.model.consumer import Consumer
+
+MANY = "many"
+
+#: More than there are workers.
+WORKLOADS = 40
+
+
+def never_for_many(
+    real: Callable[..., Awaitable[Any]], namespace_of: Callable[..., str]
+) -> Callable[..., Awaitable[Any]]:
+    """Let a coroutine function never return where it is called for the one namespace."""
+
+    async def call(*arguments: Any, **options: Any) -> Any:
+        if namespace_of(*arguments) == MANY:
+            await asyncio.Event().wait()
+        return await real(*arguments, **options)
+
+    return call
+
+
+async def set_up(world: World, count: int) -> None:
+    """Create workloads in the one namespace, and one with a pod in another."""
+    await world.namespace(MANY)
+    for namespace in (MANY, "default"):
+        await world.config_map(namespace=namespace, LEVEL="info")
+    for number in range(count):
+        await world.workload(f"web-{number}", files(), annotations=REREADS, namespace=MANY)
+    await world.workload(spec=files(), annotations=REREADS)
+    await world.pod("web-1", started=time.time() + 5)
+
+
+async def test_nudges_of_many_pods_leave_workers_to_other_namespaces(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def namespace_of(client: object, consumer: Consumer) -> str:
+        return consumer.key.namespace
+
+    await set_up(world, WORKLOADS)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        listing = never_for_many(list_pods, namespace_of)
+        monkeypatch.setattr(nudges, "list_pods", listing)
+        await world.edit(namespace=MANY, LEVEL="debug")
+        await asyncio.sleep(1)
+        assert controller.queue_statistics()["refresh"].processing == 28
+        await world.edit(LEVEL="debug")
+        assert await world.until(lambda: world.target("web-1"), "the other's pod is nudged")
+
+
+async def test_checks_of_many_pods_do_not_delay_those_of_other_namespaces(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def namespace_of(reader: object, snapshot: Any) -> str:
+        namespace: str = snapshot.consumer.key.namespace
+        return namespace
+
+    await set_up(world, 3)
+    monkeypatch.setattr(PodReader, "check", never_for_many(PodReader.check, namespace_of))
+    checks = PodCheckSettings(rate=100.0, initial_delay=0.0)
+    async with world.controller(pod_checks=checks) as controller:
+        web = await world.get("Deployment", "web")
+
+        async def is_checked() -> bool:
+            record = controller.records.get(web["metadata"]["uid"])
+            return record is not None and record.pods_checked.name in ("CURRENT", "DELIVERED")
+
+        await world.until(is_checked, "the pods of the other are checked")
