@@ -317,6 +317,24 @@ def test_plain_file_over_the_limit_is_refused(
         running.reaches("told")
 
 
+def test_too_many_plain_files_are_refused(tmp_path: Path) -> None:
+    """Empty files take memory too; what was loaded stays, and fewer of them are loaded again."""
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    (folder / "file").write_text("one")
+    flags = ("--poll-interval", "50ms", "--max-directory-size", "1Mi")
+    with agent(tmp_path, "--dir", folder, "--touch", tmp_path / "touched", *flags) as running:
+        running.reaches("told")
+        for number in range(1000):
+            (folder / f"empty-{number}").touch()
+        eventually(lambda: f"{folder} has more than 1000 files" in running.message)
+        assert running.status()["state"] == "waiting"
+        assert "--max-directory-size" in running.message
+        (folder / "empty-7").unlink()
+        running.reaches("told")
+        assert not running.message
+
+
 def test_empty_directory_is_loaded(tmp_path: Path) -> None:
     """Asked for another verdict on content that is gone, the agent waits instead of spinning."""
     volume = Volume(tmp_path / "volume", text="evil")

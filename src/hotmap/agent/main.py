@@ -83,7 +83,7 @@ def _show_status(arguments: Arguments, *, as_json: bool) -> int:
     except EndpointError as error:
         _print_error(f"no response from an agent: {error}")
         return 1
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         _print_error(f"the response of {call.url} is not an agent's status")
         return 1
     _print(json.dumps(status, indent=2) if as_json else text)

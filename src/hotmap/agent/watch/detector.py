@@ -160,20 +160,23 @@ class Detector:
             raise NotReadable(f"cannot read {directory}: nested too deeply") from None
 
     def _read_plain(self, directory: str) -> dict[str, bytes]:
-        before, now = self._plain.get(directory), signature(directory)
+        before, now = self._plain.get(directory), self._signature(directory)
         self._plain[directory] = now
         if now != before:
             self._again.add(directory)
         found = read_plain(directory, self._max_size)
-        if signature(directory) != self._plain[directory]:
+        if self._signature(directory) != self._plain[directory]:
             self._plain[directory] = None
             raise NotReadable(f"{directory} changed while it was read")
         return found
 
+    def _signature(self, directory: str) -> object:
+        return signature(directory, self._max_size)
+
     def _plain_changed(self, directory: str) -> bool:
         if os.path.lexists(os.path.join(directory, DATA_LINK)):
             return self._plain.pop(directory, None) is not None
-        now = signature(directory)
+        now = self._signature(directory)
         changed = now != self._plain.get(directory, now)
         self._plain[directory] = now
         if directory in self._again and not changed:

@@ -11,6 +11,11 @@ import stat
 __all__ = ["NotReadable", "describe_error", "read_plain", "signature"]
 
 
+#: Bytes that a file counts for at least, since an empty one takes memory too: its path, its digest
+#: and its entries. And how many files are allowed whatever the limit is.
+_BYTES_OF_FILE, _MIN_FILES = 4096, 1000
+
+
 class NotReadable(Exception):
     """Raised when a directory cannot be read now; its text is one sentence."""
 
@@ -22,13 +27,14 @@ def read_plain(directory: str, max_size: int) -> dict[str, bytes]:
     """Read the files below a directory, or a single file, by relative path.
 
     Raises:
-        NotReadable: a file cannot be read, or there are more than `max_size` bytes.
+        NotReadable: a file cannot be read, or there are more than `max_size` bytes, or too many
+            files for that size.
     """
     found: dict[str, bytes] = {}
     left = max_size
     is_file = not os.path.isdir(directory)
     folder = os.path.dirname(directory) if is_file else directory
-    for path in [directory] if is_file else _list_files(directory):
+    for path in [directory] if is_file else _list_files(directory, max_size):
         found[os.path.relpath(path, folder)] = data = _read_file(path, left + 1)
         left -= len(data)
         if left < 0:
@@ -39,10 +45,15 @@ def read_plain(directory: str, max_size: int) -> dict[str, bytes]:
     return found
 
 
-def _list_files(directory: str) -> list[str]:
-    """List regular files below a directory; links that point out of it are ignored."""
+def _list_files(directory: str, max_size: int) -> list[str]:
+    """List regular files below a directory; links that point out of it are ignored.
+
+    Raises:
+        NotReadable: it cannot be listed, or has too many files for `max_size` bytes.
+    """
     root = os.path.realpath(directory)
     found: list[str] = []
+    most = max(_MIN_FILES, max_size // _BYTES_OF_FILE)
 
     def walk(folder: str) -> None:
         with os.scandir(folder) as entries:
@@ -57,6 +68,11 @@ def _list_files(directory: str) -> list[str]:
                     walk(entry.path)
                 elif entry.is_file():
                     found.append(entry.path)
+                if len(found) > most:
+                    raise NotReadable(
+                        f"{directory} has more than {most} files: watch a part of it, or raise "
+                        "--max-directory-size"
+                    )
 
     try:
         walk(directory)
@@ -67,12 +83,15 @@ def _list_files(directory: str) -> list[str]:
     return found
 
 
-def signature(directory: str) -> object:
-    """Summarize plain content without reading it: names, sizes, times and inodes."""
+def signature(directory: str, max_size: int) -> object:
+    """Summarize plain content without reading it: names, sizes, times and inodes.
+
+    None where it cannot be listed, or has too many files for `max_size` bytes.
+    """
     try:
         if not os.path.isdir(directory):
             return _stamp(directory)
-        return [(path, _stamp(path)) for path in _list_files(directory)]
+        return [(path, _stamp(path)) for path in _list_files(directory, max_size)]
     except (OSError, NotReadable):
         return None
 
