@@ -4,7 +4,9 @@ from __future__ import annotations
 
 #: Reason → subject → lines.
 REASONS: dict[str, dict[str, tuple[str, ...]]] = {
-    "No controller starts Jobs here, so they have no start time.": {"workloads": ("~get jobs",)},
+    "kubectl goes through a map, whose order differs from run to run.": {
+        "objects": ("describe limits limits",),
+    },
     "Values of two Go types are shown by names that only Go has.": {
         "workloads": (
             'patch job one -p {"spec":{"template":{"spec":{"restartPolicy":"OnFailure"}}}}',

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+import re
+import socket
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
 from aiohttp import web
 
-from hotmap.core.errors import ApiError
+from hotmap.core.errors import ApiError, Invalid
 from hotmap.local.access import user_named
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.registry import Registry
@@ -187,6 +189,29 @@ async def test_unreachable_webhook_follows_its_policy(
         "validatingwebhookconfigurations", None, "check", ignoring, kind="json", manager="t"
     )
     await create(registry)
+
+
+async def test_slow_webhook_is_told_by_its_address(
+    registry: Registry, server: WebhookServer
+) -> None:
+    """With the time that it was given, as upstream asks it."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"https://127.0.0.1:{silent.getsockname()[1]}/slow"
+        client = {"url": url, "caBundle": server.authority}
+        await validate_with(registry, server, clientConfig=client, timeoutSeconds=1)
+        expected = re.escape(f'Post "{url}?timeout=1s": context deadline exceeded')
+        with pytest.raises(ApiError, match=expected):
+            await create(registry)
+
+
+async def test_condition_that_does_not_compile_is_invalid(
+    registry: Registry, server: WebhookServer
+) -> None:
+    pytest.importorskip("cel")
+    condition = {"name": "bad", "expression": "... [] bad expression"}
+    expected = r"webhooks\[0\]\.matchConditions\[0\]\.expression.*compilation failed"
+    with pytest.raises(Invalid, match=expected):
+        await validate_with(registry, server, matchConditions=[condition])
 
 
 async def test_selectors_choose_objects_and_namespaces(

@@ -295,3 +295,8 @@ def test_indexes_are_written_as_intervals(text: str, indexes: list[int]) -> None
 def test_indexes_that_are_none_are_ignored() -> None:
     """A status written by another program is no reason to fail."""
     assert parse_indexes("x,1-,3-9,a-b", 5) == {1, 3, 4}
+
+
+def test_indexes_beyond_all_bounds_take_no_memory() -> None:
+    """Whoever writes a status decides its text."""
+    assert len(parse_indexes("0-2000000000", 2**31)) < 2_000_000

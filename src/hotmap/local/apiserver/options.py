@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from hotmap.core.errors import BadRequest
 from hotmap.local.access import SYSTEM, UserInfo
+from hotmap.local.apiserver.decode_errors import json_type
 from hotmap.local.apiserver.routes import is_true
 from hotmap.local.apiserver.status import internal, invalid_options
 from hotmap.local.field_errors import (
@@ -32,6 +33,15 @@ FieldValidation = Literal["", "Ignore", "Strict", "Warn"]
 _MAX_MANAGER = 128
 # As Go's time.ParseDuration reads it.
 _DURATION = re.compile(r"[-+]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h))+)")
+
+#: Field of DeleteOptions → its type here and in Go.
+_DELETE_TYPES: Mapping[str, tuple[type, str]] = {
+    "gracePeriodSeconds": (int, "int64"),
+    "preconditions": (dict, "v1.Preconditions"),
+    "orphanDependents": (bool, "bool"),
+    "propagationPolicy": (str, "v1.DeletionPropagation"),
+    "dryRun": (list, "[]string"),
+}
 
 
 class WriteOptions(NamedTuple):
@@ -215,6 +225,7 @@ def delete_options(query: Mapping[str, str], body: JsonObject) -> DeleteOptions:
         Invalid: a value is impossible.
         BadRequest: a number is none.
     """
+    _check_delete_types(body)
     grace = body.get("gracePeriodSeconds")
     if grace is None:
         grace = integer(query, "gracePeriodSeconds")
@@ -242,6 +253,19 @@ def delete_options(query: Mapping[str, str], body: JsonObject) -> DeleteOptions:
         cast("Propagation | None", propagation),
         bool(dry_run),
     )
+
+
+def _check_delete_types(body: JsonObject) -> None:
+    """Refuse options whose fields have another type than Go's."""
+    for name, (wanted, go_type) in _DELETE_TYPES.items():
+        value = body.get(name)
+        is_flag = isinstance(value, bool) and wanted is not bool
+        if value is not None and (not isinstance(value, wanted) or is_flag):
+            raise BadRequest(
+                f'DeleteOptions in version "v1" cannot be handled as a DeleteOptions: json: cannot '
+                f"unmarshal {json_type(value)} into Go struct field DeleteOptions.{name} of type "
+                f"{go_type}"
+            )
 
 
 def integer(query: Mapping[str, str], name: str) -> int | None:

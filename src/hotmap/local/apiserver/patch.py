@@ -85,14 +85,14 @@ def json_patch(document: Any, patch: object) -> Any:
                     f"{copied}, exceeding the limit {MAX_COPIED}",
                     reason="RequestEntityTooLarge",
                 )
+        return root[0]
     except (LookupError, TypeError, ValueError):
-        # Upstream does not name the operation, either.
+        # The document itself may be gone as well. Upstream does not name the operation, either.
         raise api_error(
             422,
             "the server rejected our request due to an error in our request",
             reason="Invalid",
         ) from None
-    return root[0]
 
 
 def _operate(root: list[Any], step: JsonObject) -> int:

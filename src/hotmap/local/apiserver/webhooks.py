@@ -13,6 +13,7 @@ import ssl
 import uuid
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -142,8 +143,7 @@ class Webhooks:
         except (OSError, TimeoutError, ValueError, msgspec.DecodeError) as error:
             if webhook.get("failurePolicy") == "Ignore":
                 return {}
-            why = str(error) or "context deadline exceeded"
-            text = f"failed calling webhook {quote(name)}: failed to call webhook: {why}"
+            text = f"failed calling webhook {quote(name)}: failed to call webhook: {error}"
             raise _internal(text) from None
         if not response.get("allowed"):
             raise _denial(name, response.get("status") or {})
@@ -158,7 +158,9 @@ class Webhooks:
         if client.get("caBundle"):
             authority = base64.b64decode(client["caBundle"]).decode()
             context = ssl.create_default_context(cadata=authority)
-        timeout = aiohttp.ClientTimeout(total=webhook.get("timeoutSeconds") or _TIMEOUT)
+        seconds = webhook.get("timeoutSeconds") or _TIMEOUT
+        timeout = aiohttp.ClientTimeout(total=seconds)
+        url += f"{'&' if '?' in url else '?'}timeout={seconds}s"
         try:
             async with (
                 aiohttp.ClientSession(timeout=timeout) as session,
@@ -173,8 +175,11 @@ class Webhooks:
                 body = await answer.read()
                 if answer.status != 200:
                     raise ValueError(f"the server answered with status {answer.status}")
-        except aiohttp.ClientError as error:
-            raise OSError(f'Post "{url}": {error}') from None
+        except (aiohttp.ClientError, TimeoutError) as error:
+            parts = urlsplit(url)
+            shown = parts._replace(netloc=f"{server_name}:{parts.port}") if server_name else parts
+            why = "context deadline exceeded" if isinstance(error, TimeoutError) else str(error)
+            raise OSError(f'Post "{shown.geturl()}": {why}') from None
         found = msgspec.json.decode(body)
         if not isinstance(found, dict) or not isinstance(found.get("response"), dict):
             raise ValueError("webhook response was absent")

@@ -420,7 +420,8 @@ def _check_configuration(path: ResourcePath, config: JsonObject) -> None:
     if not errors:
         return
     text = errors[0] if len(errors) == 1 else "errors:\n  " + "\n  ".join(errors)
-    kind, metadata = path.kind, config.get("metadata") or {}
+    kind, metadata = path.kind, config.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
     shown = f"{metadata.get('namespace', '')}/{metadata.get('name', path.name)}"
     version = f"{kind.group}/{kind.version}, Kind={kind.kind}"
     raise internal(f"failed to create typed patch object ({shown}; {version}): {text}")

@@ -157,6 +157,17 @@ def _message(rule: JsonObject, variables: JsonObject) -> str:
 
 
 @lru_cache(maxsize=4096)
+def syntax_error(text: str) -> str:
+    """Say why an expression cannot be compiled; "" if it can, or nothing here could tell."""
+    if cel is None:
+        return ""
+    try:
+        cel.compile(text)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def compile_expression(text: str) -> Any:
     """Compile an expression; None where this package cannot."""
     if cel is None or not text.strip():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hotmap.local.apiserver.custom.rules import syntax_error
 from hotmap.local.apiserver.kinds import stored_validation as validation
 from hotmap.local.field_errors import FieldError, invalid_value, required, unsupported
 from hotmap.local.strategy import Strategy, field_labels
@@ -155,6 +156,12 @@ class WebhooksStrategy(StoredStrategy):
             path = f"webhooks[{index}]"
             if not webhook.get("name"):
                 errors.append(required(f"{path}.name"))
+            for number, condition in enumerate(webhook.get("matchConditions") or ()):
+                text = condition.get("expression", "")
+                why = syntax_error(text) if text else ""
+                if why:
+                    at = f"{path}.matchConditions[{number}].expression"
+                    errors.append(invalid_value(at, text, f"compilation failed: {why}"))
             if webhook.get("sideEffects") not in ("None", "NoneOnDryRun"):
                 known = ("None", "NoneOnDryRun")
                 errors.append(

@@ -11,6 +11,8 @@ from hotmap.local.meta import Object, annotations_of
 
 __all__ = ["completion_index", "format_indexes", "parse_indexes"]
 
+#: Indexes above are ignored, so that the text of a status cannot take all memory.
+_HIGHEST = 1_000_000
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 
 
@@ -23,7 +25,7 @@ def parse_indexes(text: str, completions: int) -> set[int]:
             start, end = int(first), int(last or first)
         except ValueError:
             continue
-        found.update(range(max(start, 0), min(end, completions - 1) + 1))
+        found.update(range(max(start, 0), min(end, completions - 1, _HIGHEST) + 1))
     return found
 
 
@@ -44,4 +46,5 @@ def format_indexes(indexes: Iterable[int]) -> str:
 def completion_index(pod: Object) -> int | None:
     """Return the index that a pod works on; None without a valid one."""
     text = annotations_of(pod).get(COMPLETION_INDEX, "")
-    return int(text) if text.isascii() and text.isdigit() else None
+    is_index = text.isascii() and text.isdigit() and len(text) <= len(str(_HIGHEST))
+    return int(text) if is_index else None
