@@ -114,7 +114,11 @@ async def _edit_in_turn(
         before = len(watch.seen)
         source = f"source-{number % consumers}"
         _, answered = await user.edit(source, {"LEVEL": f"{value} {number}"})
-        await watch.until(before + 2)
+        try:
+            await watch.until(before + 2)
+        except HotmapError as error:
+            written = ", ".join(seen.consumer for seen in watch.seen[before:]) or "nothing"
+            raise HotmapError(f"{error}; after the edit of {source}: {written}") from error
         taken = {seen.consumer == BARE: (seen.at - answered) * 1e3 for seen in watch.seen[before:]}
         delays.rollouts.append(taken[False])
         delays.bare.append(taken[True])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -291,8 +291,13 @@ async def bare_controller(cluster: Cluster) -> AsyncIterator[None]:
         page = await client.list_page(CONFIGMAPS, NAMESPACE, type=_Bare, limit=1)
 
         async def follow() -> None:
-            async for _, item in _watch(client, CONFIGMAPS, _Bare, page.resource_version):
-                await Person(client).roll(BARE, item.metadata.resource_version)
+            since = page.resource_version
+            while True:  # an API server that stalls ends requests
+                with suppress(HotmapError, RuntimeError):
+                    async for _, item in _watch(client, CONFIGMAPS, _Bare, since):
+                        await Person(client).roll(BARE, item.metadata.resource_version)
+                        since = item.metadata.resource_version
+                await asyncio.sleep(0.1)
 
         following = asyncio.create_task(follow())
         try:
