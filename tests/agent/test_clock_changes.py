@@ -181,7 +181,7 @@ def test_plain_files_are_read_twice_after_a_change(
     file = tmp_path / "text"
     place = str(file if single else tmp_path)
     file.write_text("one")
-    monkeypatch.setattr(detector_module, "signature", lambda _: "the same step")
+    monkeypatch.setattr(detector_module, "signature", lambda *_: "the same step")
     detector = Detector([place], b"key")
     try:
         assert detector.read().contents == {place: {"text": b"one"}}
