@@ -125,6 +125,32 @@ def test_change_during_agent_downtime_is_loaded(tmp_path: Path) -> None:
             assert len(endpoint.calls) == 2
 
 
+def test_process_restarted_during_agent_downtime_is_signalled(tmp_path: Path) -> None:
+    """Meanwhile it read other content, which was reverted before the agent ran again."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = (
+        *("--dir", volume, "--state", tmp_path / "state"),
+        *("--signal", "HUP", "--process", f"pidfile:{tmp_path}/loaded.pid"),
+    )
+    with reader(volume.path / "text", tmp_path), agent(tmp_path, *flags) as running:
+        running.reaches("told")
+        running.end()
+        tick()
+        volume.write(text="two")
+    (tmp_path / "loaded.pid").unlink()
+    with reader(volume.path / "text", tmp_path) as process:
+        eventually(lambda: process.loads[-1] == "two")
+        volume.write(text="one")
+        with agent(tmp_path, *flags) as running:
+            eventually(lambda: process.loads[-1] == "one")
+            running.reaches("told")
+        loads = len(process.loads)
+        tick()
+        with agent(tmp_path, *flags) as running:
+            running.reaches("told")
+            assert len(process.loads) == loads, "it has run since before the state was written"
+
+
 def test_exec_gets_the_changed_files(tmp_path: Path) -> None:
     """A command runs without a shell, with the changed files in its environment."""
     volume = Volume(tmp_path / "volume", a="1", b="1")

@@ -50,6 +50,7 @@ class Agent:
         state = StateFile(settings.state_file)
         self._observer = Observer(loop, self._log, settings.watch, state.key)
         self._reconciler = Reconciler(settings, state.key, state.attempts, _random)
+        self._reconciler.doubt_processes_since(state.saved_at)
         self._executor = Executor(loop, self._log, settings, state)
         self.reporter = Reporter(
             loop, self._log, settings.reports,

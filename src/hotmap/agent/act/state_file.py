@@ -14,6 +14,7 @@ import fcntl
 import os
 
 from hotmap.agent.decide.digest import KEY_LENGTH
+from hotmap.agent.runtime.clock import since_boot
 
 __all__ = ["StateFile"]
 
@@ -36,6 +37,8 @@ class StateFile:
         self.key = os.urandom(KEY_LENGTH)
         #: By rule: the digest that was tried last, and whether it was loaded.
         self.attempts: dict[str, tuple[str, bool]] = {}
+        #: Seconds since boot at which it was written last; 0 where that is unknown.
+        self.saved_at = 0.0
         self._written = b""
         #: Of the lock, which the kernel releases when the process ends; -1 without it.
         self._lock = -1
@@ -97,6 +100,8 @@ class StateFile:
             self.problem = f"ignoring {self._path}, which is not a state file: {error}"
             return
         self.key, self.attempts = key, attempts
+        if found.get("boot") == _boot() != "" and isinstance(found.get("at"), float):
+            self.saved_at = found["at"]
 
     def save(self, attempts: dict[str, tuple[str, bool]]) -> None:
         """Write the file atomically, if `attempts` differ; a failure is kept in `problem`."""
@@ -111,6 +116,8 @@ class StateFile:
             {
                 "version": _VERSION,
                 "key": self.key.hex(),
+                "boot": _boot(),
+                "at": since_boot(),
                 "rules": [
                     [name, {"tried": tried, "done": done}]
                     for name, (tried, done) in attempts.items()
@@ -131,6 +138,15 @@ class StateFile:
             self._written = b""
             return
         self._written, self.problem = text, ""
+
+
+def _boot() -> str:
+    """Return what identifies this boot of the node: an emptyDir outlives it; "" if unknown."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read(64).strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def _remove(path: str) -> None:

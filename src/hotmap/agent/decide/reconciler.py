@@ -85,6 +85,18 @@ class Reconciler:
         self._commands: list[Command] = []
         self._transitions: list[Transition] = []
 
+    def doubt_processes_since(self, when: float) -> None:
+        """Record that a process that started after `when` may have read other content.
+
+        No agent ran then that could have seen it. Of an endpoint or a command it is not known
+        which process they are about.
+        """
+        if self._settings.checks.stage or self._settings.application.command:
+            return
+        for state in self.rules:
+            if state.signals_only and state.progress.done:
+                state.progress.expose(when)
+
     @property
     def started(self) -> bool:
         """Whether any content has passed its check."""

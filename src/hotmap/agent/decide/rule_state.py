@@ -67,6 +67,13 @@ class RuleState:
             self.loaded_files = self.files
 
     @property
+    def signals_only(self) -> bool:
+        """Whether all that the rule does is to send signals to one process."""
+        kinds = {action.kind for action in self.rule.actions} - {"none"}
+        targets = {action.target for action in self.rule.actions if action.kind == "signal"}
+        return kinds == {"signal"} and len(targets) == 1
+
+    @property
     def restarts(self) -> bool:
         """Whether the rule restarts its process."""
         return any(action.kind == "restart" for action in self.rule.actions)
