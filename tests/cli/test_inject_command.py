@@ -45,6 +45,28 @@ def hotmap(*arguments: str | Path, stdin: bytes = b"") -> tuple[int, bytes, str]
     return status, out, problems.decode()
 
 
+def test_output_to_a_pipe_does_not_replace_it(tmp_path: Path) -> None:
+    """Nor a device: `--output /dev/null` as root must leave the machine as it is."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        status, output, _ = hotmap("-f", "-", "--output", pipe, stdin=WEB.encode())
+        written = os.read(reader, 1 << 16)
+    finally:
+        os.close(reader)
+    assert (status, output) == (0, b"")
+    assert b"hotmap-agent" in written
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_output_named_dash_is_standard_output() -> None:
+    status, output, _ = hotmap("-f", "-", "--output", "-", stdin=WEB.encode())
+    assert status == 0
+    assert b"hotmap-agent" in output
+
+
 def test_files_and_directories_become_one_stream(tmp_path: Path) -> None:
     """In order, each once; a directory's manifests by name, and nothing else in it."""
     (tmp_path / "b.yml").write_text(WEB)

@@ -65,7 +65,7 @@ def run_inject(options: InjectOptions, flags: Sequence[str]) -> int:
         for filename, text in results.items():
             if text != texts[filename]:
                 write_manifest(filename, text)
-    elif options.output:
+    elif options.output and options.output != "-":
         write_manifest(options.output, join_manifests(results.values()))
     else:
         sys.stdout.write(join_manifests(results.values()))

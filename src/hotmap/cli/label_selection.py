@@ -11,7 +11,7 @@ from collections.abc import Collection
 import msgspec
 
 from hotmap.cli.shared_options import ClusterOptions
-from hotmap.core.errors import BadRequest, SettingsError
+from hotmap.core.errors import ApiError, BadRequest, SettingsError, Unreachable
 from hotmap.core.model.objects import ObjectMeta
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.resources import BY_KIND
@@ -31,8 +31,8 @@ async def select_by_label(
     """Return kind, namespace and name of the workloads of these kinds whose labels match.
 
     Raises:
-        SettingsError: the kubeconfig cannot be used, or the selector is invalid.
-        ApiError, Unreachable: they cannot be listed.
+        SettingsError: the kubeconfig cannot be used, the selector is invalid, or they cannot be
+            listed, so that their status is unknown.
     """
     async with Client(cluster.load(), user_agent="hotmap-cli", limits=_LIMITS) as client:
 
@@ -56,4 +56,6 @@ async def select_by_label(
             parts = await asyncio.gather(*map(listed, sorted(kinds) or ["Deployment"]))
         except BadRequest as error:
             raise SettingsError(f'--selector: invalid selector "{selector}": {error}') from error
+        except (ApiError, Unreachable) as error:
+            raise SettingsError(f"--selector: cannot list workloads: {error}") from error
     return {name for part in parts for name in part if name[0] in kinds}

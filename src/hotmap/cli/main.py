@@ -65,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return 1  # the reader of our output has closed the pipe
     except OSError as error:
-        return _fail(error, 1)
+        return _fail(_describe_os_error(error), 1)
     finally:
         _flush_output()
     return result if isinstance(result, int) else 0
@@ -93,7 +93,12 @@ def _program_name() -> str:
     return "kubectl hotmap" if program == "kubectl-hotmap" else "hotmap"
 
 
-def _fail(error: Exception, status: int) -> int:
+def _describe_os_error(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename else reason
+
+
+def _fail(error: Exception | str, status: int) -> int:
     click.echo(f"{_program_name()}: {error}", err=True)
     return status
 

@@ -65,12 +65,17 @@ def join_manifests(texts: Iterable[str]) -> str:
 def write_manifest(filename: str, text: str) -> None:
     """Write a file completely or not at all; it keeps its permissions.
 
+    A device or a pipe is written to and stays what it is.
+
     Raises:
         ManifestError: it cannot be written.
     """
     target = Path(filename).resolve()
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(text.encode())
+            return
         draft.write_bytes(text.encode())
         if target.exists():
             draft.chmod(target.stat().st_mode & 0o7777)
