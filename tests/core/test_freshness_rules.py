@@ -499,6 +499,25 @@ def test_rule_7_same_content_is_fresh() -> None:
     )
 
 
+def test_rule_7_same_content_does_not_end_what_kubelets_serve() -> None:
+    """A mutable successor with equal content: the next edit of it reaches no pod of the node."""
+    who, record = deployment(ENV), applied_record(deployment(ENV), app(immutable=True))
+    successor = app(uid="uid-2", version=2)
+    for _ in range(2):
+        assessment = assess_change(who, record, [successor])
+        assert assessment.verdict is Verdict.UP_TO_DATE
+        record = record_after(who, record, assessment)
+    edited = [app(B_FROZEN, uid="uid-2", version=3)]
+    assert assess_change(who, record, edited).verdict is Verdict.HOLD
+    other = deployment(ENV_AND_FILES, generation=2)
+    adopted = record_after(other, record, assess_change(other, record, [successor]))
+    assert assess_change(other, adopted, edited).verdict is Verdict.HOLD
+    idle = deployment(ENV, generation=2, replicas=0)
+    unused = assess_change(idle, record, [successor])
+    free = record_after(idle, record, unused, generation=2)
+    assert assess_change(deployment(ENV, generation=2), free, edited).verdict is Verdict.FROZEN
+
+
 def test_rule_7_reason_has_the_remedy() -> None:
     """The hold names the remedy, and following it ends the hold."""
     before, now = [app(immutable=True)], [app(B_FROZEN, uid="uid-2", immutable=True)]

@@ -68,11 +68,12 @@ def current_records() -> list[Record]:
     """Return the same records with what the current version added."""
     first, second = RECORDS
     edited = msgspec.structs.replace(first.sources[0], edited=True)
+    pinned = msgspec.structs.replace(first.sources[1], pinned=True)
     rolls = RolloutTimes((1500.0, 1600.0), 1, ("a", "b"), "released")
     return [
         msgspec.structs.replace(
             first,
-            sources=(edited, first.sources[1]),
+            sources=(edited, pinned),
             rollouts=rolls,
             proven_since=1650.0,
             healed="kH3x-new",

@@ -25,6 +25,7 @@ from hotmap.core.decide.snapshot import (
     name_content,
     name_recorded_content,
 )
+from hotmap.core.decide.source_rules import may_be_pinned
 from hotmap.core.fingerprint import ABSENT
 from hotmap.core.model.annotations import RELEASE
 from hotmap.core.model.consumer import Consumer
@@ -220,7 +221,7 @@ def is_worth_writing(decision: Decision, record: Record) -> bool:
 
 
 def _content(record: Record) -> tuple[object, ...]:
-    sources = [(s.kind, s.name, s.uses, s.uid, s.frozen, s.live) for s in record.sources]
+    sources = [(s.kind, s.name, s.uses, s.uid, s.frozen, s.live, s.pinned) for s in record.sources]
     return record.key_id, record.generation, record.windows, record.rollouts.release, sources
 
 
@@ -305,6 +306,7 @@ def record_applied(
     be checked afterwards. `record` None: there was none before.
     """
     known = records_by_source(record if record is not None and record.key_id == key_id else None)
+    before = records_by_source(record)
     verdicts = {finding.verdict for finding in findings}
     new_pods = Verdict.FROZEN in verdicts
     held = Verdict.HOLD in verdicts and not new_pods
@@ -316,7 +318,14 @@ def record_applied(
     if held:
         generation = record.generation if record else UNVOUCHED
     recorded = (
-        _recorded_source(f, known.get(f.current.source.kind_and_name), new_pods) for f in findings
+        _recorded_source(
+            f,
+            known.get(f.current.source.kind_and_name),
+            new_pods,
+            pinned=not consumer.has_no_pods
+            and _stays_pinned(f, before.get(f.current.source.kind_and_name)),
+        )
+        for f in findings
     )
     return Record(
         uid=consumer.uid,
@@ -408,8 +417,18 @@ def record_reloader_write(record: Record, *, now: float) -> Record:
     return msgspec.structs.replace(record, foreign_writes=ForeignWrites(now + MARGIN, reported))
 
 
+def _stays_pinned(finding: Finding, recorded: SourceRecord | None) -> bool:
+    """Return whether kubelets may still serve an immutable source in place of its successor.
+
+    Other content is adopted only when no pod can have the old one; equal content says nothing.
+    """
+    if recorded is None or not may_be_pinned(recorded, finding.current):
+        return False
+    return finding.verdict is not Verdict.ADOPT or recorded.content == finding.current.content
+
+
 def _recorded_source(
-    finding: Finding, recorded: SourceRecord | None, new_pods: bool
+    finding: Finding, recorded: SourceRecord | None, new_pods: bool, *, pinned: bool
 ) -> SourceRecord | None:
     """Build the record of one source; None: it stays unknown."""
     current = finding.current
@@ -438,4 +457,5 @@ def _recorded_source(
         current.content,
         current.changed_at,
         current.edited,
+        pinned,
     )

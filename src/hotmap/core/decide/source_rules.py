@@ -29,6 +29,7 @@ __all__ = [
     "has_mounts",
     "is_already_applied",
     "listed",
+    "may_be_pinned",
     "reads_at_start",
     "started_with",
 ]
@@ -94,7 +95,7 @@ def _assess_known(
         if facts.reload_on_delete and not current.required:
             return found(*_assess_frozen_change(consumer, record, current, facts, "is deleted"))
         return found(*_assess_deleted(current, recorded, facts))
-    if recorded.immutable and recorded.uid != current.uid:
+    if may_be_pinned(recorded, current):
         return found(*_assess_recreated_immutable(consumer, current, facts))
     if current.missing:
         return found(
@@ -146,13 +147,13 @@ def _assess_other_uses(
 ) -> tuple[Verdict, str]:
     """Rule 8: other data keys, or another kind of use; compares what is comparable."""
     what = "is used differently than before"
-    same_object = recorded.uid == current.uid
-    same_version = same_object and recorded.resource_version == current.resource_version
+    version = recorded.uid, recorded.resource_version
+    same_version = version == (current.uid, current.resource_version)
     if same_version or (recorded.content and recorded.content == current.content):
         return Verdict.ADOPT, f"{what}: now tracking"
     if not current.exists or not recorded.uid:
         return _assess_unknown(consumer, current, facts)
-    if recorded.immutable and not same_object:
+    if may_be_pinned(recorded, current):
         return _assess_recreated_immutable(consumer, current, facts)
     if not reads_at_start(current, facts):
         return Verdict.LIVE, f"changed, and {what}"
@@ -183,6 +184,14 @@ def _assess_creation(current: SourceSnapshot, facts: Facts) -> tuple[Verdict, st
     ):
         return Verdict.ADOPT, "was created; the containers that use it started with it"
     return None
+
+
+def may_be_pinned(recorded: SourceRecord, current: SourceSnapshot) -> bool:
+    """Return whether a kubelet may serve the content of an immutable source that was replaced.
+
+    Also when the content of both was the same at first.
+    """
+    return recorded.pinned or (recorded.immutable and recorded.uid != current.uid)
 
 
 def _assess_recreated_immutable(

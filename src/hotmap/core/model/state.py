@@ -92,6 +92,9 @@ class SourceRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     changed_by: float | None = None
     #: Whether that change replaced content that pods may have, as this installation knows.
     edited: bool = False
+    #: Whether it replaced an immutable source with the same content, which kubelets may go on to
+    #: serve after the next edit.
+    pinned: bool = False
 
 
 class Window(msgspec.Struct, array_like=True, frozen=True, gc=False):
