@@ -133,8 +133,38 @@ async def test_aggregated_discovery(api: Api) -> None:
     assert configmaps["responseKind"] == {"group": "", "version": "v1", "kind": "ConfigMap"}
     groups = await api.request("GET", "/apis", accept=AGGREGATED)
     names = [item["metadata"]["name"] for item in groups.body["items"]]
-    assert names[:3] == ["apps", "batch", "coordination.k8s.io"]
+    assert names[:3] == ["apiregistration.k8s.io", "apps", "events.k8s.io"]
     assert "rbac.authorization.k8s.io" in names
+
+
+async def test_groups_are_listed_by_priority(api: Api) -> None:
+    """Clients take kinds in this order, as in `kubectl get all`."""
+    groups = [group["name"] for group in (await api.get("/apis")).body["groups"]]
+    assert groups[:3] == ["apiregistration.k8s.io", "apps", "events.k8s.io"]
+    assert groups.index("autoscaling") < groups.index("batch") < groups.index("policy")
+    aggregated = "application/json;v=v2;g=apidiscovery.k8s.io;as=APIGroupDiscoveryList"
+    items = (await api.request("GET", "/apis", accept=aggregated)).body["items"]
+    assert [item["metadata"]["name"] for item in items] == groups
+
+
+@pytest.mark.parametrize(
+    ("query", "agent", "is_indented"),
+    [
+        ({"pretty": "1"}, "kubectl/v1", True),
+        ({"pretty": "false"}, "curl/8", False),
+        ({}, "curl/8", True),
+        ({}, "kubectl/v1", False),
+    ],
+)
+async def test_json_is_indented_for_people(
+    api: Api, query: dict[str, str], agent: str, is_indented: bool
+) -> None:
+    """On request, and for programs that people use; failures as well."""
+    headers = {"Authorization": f"Bearer {TOKEN}", "User-Agent": agent}
+    for path in ("/api/v1/namespaces/default", "/api/v1/namespaces/none", "/apis"):
+        url = f"{api.url}{path}"
+        async with api.session.get(url, headers=headers, params=query) as response:
+            assert (await response.text()).startswith('{\n  "kind"') is is_indented
 
 
 async def test_plain_discovery(api: Api) -> None:
@@ -142,7 +172,7 @@ async def test_plain_discovery(api: Api) -> None:
     assert (await api.get("/api")).body["versions"] == ["v1"]
     groups = (await api.get("/apis")).body["groups"]
     preferred = [group["preferredVersion"]["groupVersion"] for group in groups]
-    assert preferred[:3] == ["apps/v1", "batch/v1", "coordination.k8s.io/v1"]
+    assert preferred[:3] == ["apiregistration.k8s.io/v1", "apps/v1", "events.k8s.io/v1"]
     assert "autoscaling/v2" in preferred
     resources = {r["name"]: r for r in (await api.get("/api/v1")).body["resources"]}
     assert {"pods", "pods/log", "pods/exec", "pods/status", "namespaces/finalize"} <= set(resources)

@@ -30,6 +30,30 @@ _CUSTOM_VERBS = (
     "watch",
 )
 
+#: By falling priority (cmd/kube-apiserver/app and pkg/controlplane/apiserver, aggregator.go).
+_GROUPS = (
+    "apiregistration.k8s.io",
+    "apps",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "autoscaling",
+    "batch",
+    "certificates.k8s.io",
+    "networking.k8s.io",
+    "policy",
+    "rbac.authorization.k8s.io",
+    "storage.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "scheduling.k8s.io",
+    "coordination.k8s.io",
+    "node.k8s.io",
+    "discovery.k8s.io",
+    "resource.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+)
+
 
 def document(
     scheme: Scheme, path: str, *, aggregated: bool, address: str = ""
@@ -53,7 +77,7 @@ def document(
                 ],
             }
         case ["apis"]:
-            groups = list(dict.fromkeys(group for group, _ in served if group))
+            groups = sorted({group for group, _ in served if group}, key=_group_order)
             if aggregated:
                 return _aggregated(scheme, groups)
             listed = [_group(scheme, group) for group in groups]
@@ -84,6 +108,12 @@ def _kinds(scheme: Scheme, group: str, version: str) -> list[Kind]:
     return sorted(found, key=lambda kind: kind.plural)
 
 
+def _group_order(group: str) -> tuple[int, str]:
+    """Order groups as upstream does: its own by priority, those of others behind, by name."""
+    known = group in _GROUPS
+    return (_GROUPS.index(group) if known else len(_GROUPS), group)
+
+
 def _resource_list(scheme: Scheme, group: str, version: str) -> JsonObject:
     resources: list[JsonObject] = []
     for kind in _kinds(scheme, group, version):
@@ -94,9 +124,10 @@ def _resource_list(scheme: Scheme, group: str, version: str) -> JsonObject:
             "kind": kind.kind,
             "verbs": list(_CUSTOM_VERBS if kind.strategy.is_custom else kind.verbs),
         }
+        resource = _with_aliases(resource, kind)
         if kind.verbs != ("create",):
             resource["storageVersionHash"] = _storage_version_hash(kind)
-        resources.append(_with_aliases(resource, kind))
+        resources.append(resource)
         resources.extend(_subresource(kind, part) for part in _subresources(kind))
     listed = {"groupVersion": f"{group}/{version}" if group else version, "resources": resources}
     # Upstream's list of the core group does not say what it is in.

@@ -200,6 +200,8 @@ class APIServer:
             response = _failed_answer(request, error)
         for warning in warnings if not response.prepared else ():
             _add_warning(response, warning)
+        if isinstance(response, web.Response) and _wants_indentation(request):
+            _indent(response)
         return response
 
     def _authenticate(self, request: web.BaseRequest) -> UserInfo:
@@ -393,6 +395,20 @@ def _failed_answer(request: web.BaseRequest, error: Exception) -> web.Response:
         return _failure(error, request.headers.get("Accept", ""))
     text = "an error on the server prevented the request from succeeding"
     return _failure(api_error(500, text, reason="InternalError"))
+
+
+def _wants_indentation(request: web.BaseRequest) -> bool:
+    """Return whether JSON is to be read by people (apiserver: writers.go, isPrettyPrint)."""
+    wanted = request.query.get("pretty", "")
+    if wanted:
+        return wanted in ("1", "t", "T", "true", "True", "TRUE")
+    return request.headers.get("User-Agent", "").startswith(("curl", "Wget", "Mozilla/5.0"))
+
+
+def _indent(response: web.Response) -> None:
+    body = response.body
+    if response.content_type == JSON and isinstance(body, bytes):
+        response.body = msgspec.json.format(body, indent=2)
 
 
 def _is_group_version(path: str) -> bool:
