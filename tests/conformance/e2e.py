@@ -96,10 +96,14 @@ def _write_images(directory: Path, programs: Programs) -> str:
                 layer.extractall(busybox, filter="tar")
     shutil.copytree(busybox, agnhost, symlinks=True)
     shutil.copy2(programs.path("agnhost"), agnhost / "agnhost")
+    # The image's own arguments, where a container has none.
+    entrypoint = agnhost / "entrypoint"
+    entrypoint.write_text('#!/bin/sh\n[ $# -gt 0 ] || set -- pause\nexec /agnhost "$@"\n')
+    entrypoint.chmod(0o755)
     return "\n".join(
         (
             f"{_REGISTRY}/e2e-test-images/busybox={busybox}",
-            f"{_REGISTRY}/e2e-test-images/agnhost={agnhost}:/agnhost",
+            f"{_REGISTRY}/e2e-test-images/agnhost={agnhost}:/entrypoint",
             f"{_REGISTRY}/pause={agnhost}:/agnhost pause",
         )
     )
