@@ -289,6 +289,34 @@ async def test_controller_of_the_current_namespace_is_found(server: Server, tmp_
     assert (await ask(await server.start(tmp_path)))["ready"]
 
 
+async def test_local_controller_is_found_at_either_port(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first may be another program, or a controller of another API server."""
+    cluster = await server.start(tmp_path)
+
+    def serve(document: object) -> TestServer:
+        async def status(request: web.Request) -> web.Response:
+            return web.json_response(document)
+
+        app = web.Application()
+        app.router.add_get("/v1/status", status)
+        return TestServer(app)
+
+    here = answer(server=cluster.load().server)
+    others = (answer(server="https://other"), {"kind": "Other"})
+    async with serve(here) as running, serve(others[0]) as first, serve(others[1]) as second:
+        found, foreign, program = (
+            str(each.make_url("")).rstrip("/") for each in (running, first, second)
+        )
+        for before in ("http://127.0.0.1:1", foreign, program):
+            monkeypatch.setattr("hotmap.cli.status_client._LOCAL_URLS", (before, found))
+            assert (await ask(cluster))["ready"]
+        monkeypatch.setattr("hotmap.cli.status_client._LOCAL_URLS", (foreign, program))
+        message = await refused(cluster)
+        assert f"{foreign} serves https://other and {program} is no hotmap controller" in message
+
+
 async def test_missing_controller_names_its_labels(server: Server, tmp_path: Path) -> None:
     """The message says what was searched."""
     cluster = await server.start(tmp_path)

@@ -84,7 +84,7 @@ class ControllerAddress(NamedTuple):
         Flag(
             "URL of the controller.",
             "URL",
-            default="discovered through the API server, else http://127.0.0.1:9533",
+            default="discovered through the API server, else http://127.0.0.1:9533 or :9090",
         ),
     ] = None
     #: "" searches all namespaces.

@@ -41,7 +41,8 @@ _SELECTOR = "app.kubernetes.io/name=hotmap,app.kubernetes.io/component=controlle
 
 #: Where `hotmap controller` listens by default.
 _HOST, _PORT = Settings().listen or ("127.0.0.1", 9533)
-_LOCAL_URL = f"http://{_HOST}:{_PORT}"
+#: Where a controller on this machine listens by default, without and with --reloader-compat.
+_LOCAL_URLS = (f"http://{_HOST}:{_PORT}", f"http://{_HOST}:9090")
 
 #: The controller's Service and its port for users (deploy/base), and how often it is asked: of two
 #: replicas behind it, one is a standby.
@@ -121,7 +122,7 @@ def _default_namespace(cluster: ClusterOptions) -> str:
         return "default"
 
 
-# -- connections --------- ------------------------------------------------------------------------
+# -- connections ---------------------------------------------------------------------------------
 
 
 def _direct(http: aiohttp.ClientSession, url: str) -> _Fetch:
@@ -288,18 +289,25 @@ def _through_proxy(client: Client, pod: _Pod) -> _Fetch:
 
 
 async def _local(client: Client, http: aiohttp.ClientSession) -> _Fetch:
-    not_found = (
-        f"no controller found for {client.server}: no Pod there has the labels {_SELECTOR}, and "
-        f"{_LOCAL_URL} {{}}; start one with 'hotmap controller', or set --url to its address"
+    found, is_away = [], True
+    for url in _LOCAL_URLS:
+        fetch = _direct(http, url)
+        try:
+            document = _decode(await fetch({"limit": "1"}))
+        except ControllerAway:
+            found.append(f"{url} does not answer")
+        except StatusUnavailable:
+            found.append(f"{url} is no hotmap controller")
+        else:
+            if document.get("server") == client.server:
+                return fetch
+            found.append(f"{url} serves {document.get('server')}")
+            is_away = False
+    problem = ControllerAway if is_away else StatusUnavailable
+    raise problem(
+        f"no controller found for {client.server}: no Pod there has the labels {_SELECTOR}, "
+        f"{' and '.join(found)}; start one with 'hotmap controller', or set --url to its address"
     )
-    fetch = _direct(http, _LOCAL_URL)
-    try:
-        document = _decode(await fetch({"limit": "1"}))
-    except StatusUnavailable as error:
-        raise ControllerAway(not_found.format("does not answer")) from error
-    if document.get("server") != client.server:
-        raise StatusUnavailable(not_found.format(f"serves {document.get('server')}"))
-    return fetch
 
 
 def _unavailable(text: str, cause: HotmapError) -> StatusUnavailable:
