@@ -194,8 +194,9 @@ class APIServer:
         warnings: list[str] = []
         try:
             response = await self._respond(request, self._authenticate(request), warnings)
-        except (ConnectionError, asyncio.CancelledError):
-            raise
+        except ConnectionError:
+            # The client is gone. aiohttp ends the connection on this, without a traceback.
+            raise asyncio.CancelledError from None
         except Exception as error:
             response = _failed_answer(request, error)
         for warning in warnings if not response.prepared else ():
