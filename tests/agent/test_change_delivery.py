@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 import sys
 from pathlib import Path
 
@@ -244,6 +245,7 @@ def test_missing_process_is_reported_and_retried(tmp_path: Path) -> None:
     flags = ("--signal", "HUP", "--process", f"pidfile:{tmp_path}/loaded.pid")
     with agent(tmp_path, "--dir", volume, *flags) as running:
         assert "loaded.pid does not exist" in running.reaches("failing")["message"]
+        time.sleep(0.05)  # the kernel counts starts in hundredths of a second
         with reader(volume.path / "text", tmp_path):
             running.reaches("loaded")
 

@@ -168,6 +168,7 @@ def syntax_error(text: str) -> str:
     return ""
 
 
+@lru_cache(maxsize=4096)
 def compile_expression(text: str) -> Any:
     """Compile an expression; None where this package cannot."""
     if cel is None or not text.strip():
