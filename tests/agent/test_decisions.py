@@ -130,29 +130,29 @@ def test_newer_content_during_an_attempt_is_loaded_next() -> None:
 def test_rejection_holds_until_content_changes() -> None:
     """A verdict holds for the content it was given on."""
     gate = Gate()
-    gate.see("bad")
+    gate.see("bad", 1.0)
     gate.begin()
     gate.reject("syntax")
     assert not gate.due(99.0)
-    gate.see("good")
+    gate.see("good", 1.0)
     assert gate.due(99.0)
     gate.begin()
     gate.accept()
     assert gate.passed == "good"
-    gate.see("bad")
+    gate.see("bad", 1.0)
     assert gate.due(99.0), "a check may look at more than the content; ask again"
 
 
 def test_revert_to_passed_content_needs_no_check() -> None:
     """The good content was never taken away, so there is nothing to check or to load."""
     gate = Gate()
-    gate.see("good")
+    gate.see("good", 1.0)
     gate.begin()
     gate.accept()
-    gate.see("bad")
+    gate.see("bad", 1.0)
     gate.begin()
     gate.reject("syntax")
-    gate.see("good")
+    gate.see("good", 1.0)
     assert not gate.undecided
     assert gate.error == ""
 
@@ -160,7 +160,7 @@ def test_revert_to_passed_content_needs_no_check() -> None:
 def test_check_error_is_retried_after_a_delay() -> None:
     """A checker that did not end is asked again after a pause."""
     gate = Gate()
-    gate.see("a")
+    gate.see("a", 1.0)
     gate.begin()
     gate.fail("it hangs", now=0.0, delay=delay)
     assert not gate.due(0.5)

@@ -14,6 +14,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -26,7 +27,8 @@ from tests.agent.agents import PATIENCE, Agent, Volume, agent, eventually, free_
 from tests.support.processes import children_of
 from tests.support.requires import requires
 
-from hotmap.agent.process.process_table import ProcessError, find
+from hotmap.agent.process.process_table import ProcessError, find, identify
+from hotmap.agent.process.signals import send_reload
 from hotmap.agent.settings.known_programs import KNOWN_PROGRAMS
 
 
@@ -197,6 +199,38 @@ def test_prometheus(tmp_path: Path) -> None:
             volume.write(prometheus__yml="globl: {}")
             refuses(running, "globl")
             assert version() == "two"
+
+
+def test_starting_prometheus_is_not_killed_by_a_signal(tmp_path: Path) -> None:
+    """The runtime of Go catches HUP at once, and exits at it until Prometheus asks for it."""
+    needs("prometheus", "promtool")
+    (tmp_path / "prometheus.yml").write_text("global: {}\n")
+    command = (
+        *("prometheus", f"--config.file={tmp_path}/prometheus.yml"),
+        *(f"--web.listen-address=127.0.0.1:{free_port()}", f"--storage.tsdb.path={tmp_path}/data"),
+    )
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        asked = identify(process.pid)
+        assert asked is not None
+        deadline = time.monotonic() + 1
+        while time.monotonic() < deadline:
+            with pytest.raises(ProcessError, match="may not handle HUP yet"):
+                send_reload(asked, signal.SIGHUP)
+        assert process.poll() is None
+
+        def is_sent() -> bool:
+            try:
+                send_reload(asked, signal.SIGHUP)
+            except ProcessError:
+                return False
+            return True
+
+        eventually(is_sent)
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
 
 
 @pytest.mark.slow  # ten seconds of processor time, most of them for initdb

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from hotmap.agent.decide.facts import (
     ERROR,
     PASSED,
@@ -50,6 +52,22 @@ def test_new_content_is_checked_and_then_loaded() -> None:
     assert decided.decide(3.0) == []
     assert decided.directories.rows["/d"].loaded == "a"
     assert [each.event for each in decided.take_transitions()] == ["changed", "told"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "since"), [((), 1.0), (("--stage", "/s"), 2.0)], ids=["mounted", "published"]
+)
+def test_process_that_starts_during_the_check_has_read_mounted_content(
+    flags: tuple[str, ...], since: float
+) -> None:
+    """It is there before it passes; what is published is there only afterwards."""
+    decided = reconciler("--signal", "HUP", "--process", "name:app", *flags)
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 2.0)
+    (attempt,) = decided.decide(2.0)
+    assert isinstance(attempt, StartAttempt)
+    assert attempt.desired_since == since
 
 
 def test_bytes_of_content_are_kept_only_until_the_check_is_over() -> None:

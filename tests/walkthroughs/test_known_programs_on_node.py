@@ -257,7 +257,8 @@ class _Story:
         await self._is_current("four")
         pod = await self._shop.pod(self.name)
         assert pod["metadata"]["uid"] == uid, "it was not rolled out"
-        assert [each["restartCount"] for each in pod["status"]["containerStatuses"]] == [0]
+        (status,) = pod["status"]["containerStatuses"]
+        assert status["restartCount"] == 0, status["lastState"]
 
     async def _serve(self) -> str:
         return await self.program.serve(self._shop, self.name)

@@ -237,9 +237,9 @@ class Attempt:
 def is_loaded_at_start(command: StartAttempt) -> bool:
     """Whether the rule's process started after its content was there, so that it has read it.
 
-    Both times are since boot: when the content passed its check (and was published), and when the
-    kernel started the process. The content before the agent's first read is unknown, so an older
-    process is reloaded once.
+    Both times are since boot: when the agent had read the content (with a stage, had published
+    it), and when the kernel started the process. The content before the agent's first read is
+    unknown, so an older process is reloaded once.
     """
     if command.doubted_since is not None:
         return _is_older(command, command.doubted_since)

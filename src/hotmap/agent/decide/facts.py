@@ -91,7 +91,7 @@ class StartAttempt(Value):
     """Make a rule's process load what changed, starting with the action at `position`.
 
     changed: files since the last load
-    desired_since: seconds since boot
+    desired_since: since when a process that starts reads the content, in seconds since boot
     doubted_since: the content was loaded before; only a process that started later, in seconds
         since boot, may have read other content since
     """

@@ -19,6 +19,8 @@ class Gate:
     def __init__(self) -> None:
         #: Digests: what is mounted, what is being checked, what passed last, what was rejected.
         self.seen: str | None = None
+        #: Since when that is mounted, by the clock of the caller.
+        self.seen_since = 0.0
         self.checking: str | None = None
         self.passed: str | None = None
         self.rejected: str | None = None
@@ -28,10 +30,11 @@ class Gate:
         self.failures = 0
         self.retry_at = 0.0
 
-    def see(self, digest: str) -> None:
+    def see(self, digest: str, now: float) -> None:
         """Record what is mounted now."""
         if digest != self.seen:
             self.seen = digest
+            self.seen_since = now
             self.retry_at = 0.0
             self.failures = 0
             if digest == self.passed:

@@ -44,7 +44,7 @@ class Progress:
         self.retry_at = 0.0
         #: What was tried cannot be loaded, so nothing is tried until it changes.
         self.held = False
-        #: Since when this content is desired; since when anything is pending.
+        #: Since when a process that starts reads this content; since when anything is pending.
         self.desired_since = 0.0
         self.pending_since: float | None = None
         self.error = ""
@@ -55,16 +55,19 @@ class Progress:
         loaded = self.done and self.tried == self.desired and self.doubted_since is None
         return self.desired is not None and not loaded
 
-    def set_desired(self, digest: str, now: float, *, delay: float = 0.0) -> None:
+    def set_desired(
+        self, digest: str, now: float, *, since: float | None = None, delay: float = 0.0
+    ) -> None:
         """Record what should be loaded; other content than before is tried after `delay`.
 
+        `since`: a process that started after that has read it; by default, `now`.
         Content that replaces other content which is still waiting for that does not wait longer.
         """
         if digest == self.desired:
             return
         waits = self.pending and not self.failures and not self.running
         self.desired = digest
-        self.desired_since = now
+        self.desired_since = now if since is None else since
         if not self.running or self.tried == digest:
             self.superseded_at = None
         elif self.superseded_at is None:

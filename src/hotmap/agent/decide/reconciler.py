@@ -197,7 +197,7 @@ class Reconciler:
         elif self._rereading:
             self.gate.postpone(now)
         self._rereading = False
-        self.gate.see(snapshot.digest)
+        self.gate.see(snapshot.digest, now)
         self.directories.project(snapshot, now)
         self._snapshot = snapshot
         if self.gate.undecided:
@@ -300,15 +300,22 @@ class Reconciler:
         """Set what every rule should load; of a snapshot only digests are kept."""
         self._passed = snapshot._replace(contents={})
         self.directories.accept(snapshot)
+        since = self._visible_since(snapshot, now)
         for state in self.rules:
             if not state.is_frozen:
                 state.files = state.select(snapshot.files)
-                state.progress.set_desired(
-                    tree_digest(state.files, self._key), now, delay=self._splay(state)
-                )
+                digest = tree_digest(state.files, self._key)
+                state.progress.set_desired(digest, now, since=since, delay=self._splay(state))
                 if self.gate.seen == snapshot.digest:
                     state.progress.restore(now)
         self._update_loaded(now)
+
+    def _visible_since(self, snapshot: Snapshot, now: float) -> float:
+        """Return since when a process that starts reads this content, which has just passed."""
+        is_published = self._settings.checks.stage or self._settings.render is not None
+        if is_published or self.gate.seen != snapshot.digest:
+            return now
+        return self.gate.seen_since
 
     def _expose(self, snapshot: Snapshot, now: float) -> None:
         """Record that processes may read content before it passed, or although it never does.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 from hotmap.agent.process.process_table import (
     Process,
@@ -63,7 +64,8 @@ def send_reload(process: Process, number: int) -> None:
     SIGHUP kills a program that has not set its handler yet. So during its first seconds, a signal
     that it neither catches nor blocks nor ignores is not sent, unless the signal is meant to stop
     a process. A process that waits in sigwait(3) looks as if it did not block, which is why this
-    is limited to the first seconds.
+    is limited to the first seconds. The runtime of Go catches every signal before the program has
+    asked for one, and still exits, so a Go program has to be older than that.
 
     Raises:
         ProcessError: it is not ready yet, it has exited, or permission is denied.
@@ -75,7 +77,7 @@ def send_reload(process: Process, number: int) -> None:
         and not _is_ready_for(process.pid, number)
     ):
         raise ProcessError(
-            f"process {process.pid} has just started and does not handle {signal_name(number)} "
+            f"process {process.pid} has just started and may not handle {signal_name(number)} "
             "yet, which would kill it"
         )
     send_signal(process, number)
@@ -83,6 +85,12 @@ def send_reload(process: Process, number: int) -> None:
 
 #: Seconds that a program has to set its handlers; ours, a JVM takes about one.
 _STARTUP = 5.0
+
+#: Seconds; Go takes some 30 µs for all of its handlers.
+_ADDING_HANDLERS = 0.002
+
+#: Signals 35 to 64, all of which the runtime of Go catches, and hardly anything else does.
+_CAUGHT_BY_GO = sum(1 << (number - 1) for number in range(35, 65))
 
 #: Signals whose default action is what the sender wants, or nothing.
 _HARMLESS_OR_MEANT = (
@@ -93,13 +101,23 @@ _HARMLESS_OR_MEANT = (
 
 
 def _is_ready_for(pid: int, number: int) -> bool:
+    """Whether a process handles a signal; seen twice, since Go adds its handlers one by one."""
+    if not _handles(pid, number):
+        return False
+    time.sleep(_ADDING_HANDLERS)
+    return _handles(pid, number)
+
+
+def _handles(pid: int, number: int) -> bool:
     """Whether proc(5) status shows that a process catches, ignores or blocks a signal."""
-    masks = 0
+    masks = {"SigBlk": 0, "SigIgn": 0, "SigCgt": 0}
     for line in read_proc(f"/proc/{pid}/status").split("\n"):
         name, _, mask = line.partition(":")
-        if name in ("SigBlk", "SigIgn", "SigCgt"):
-            masks |= int(mask, 16)
-    return bool(masks >> (number - 1) & 1)
+        if name in masks:
+            masks[name] = int(mask, 16)
+    if masks["SigCgt"] & _CAUGHT_BY_GO == _CAUGHT_BY_GO:
+        return False
+    return any(mask >> (number - 1) & 1 for mask in masks.values())
 
 
 def signal_name(number: int) -> str:
