@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.cluster import keys, layout, versions
+from tests.cluster import keys, layout, machine, versions
 from tests.cluster.__main__ import main
 from tests.cluster.cluster import Cluster
 from tests.cluster.components import State
@@ -153,8 +153,8 @@ def test_only_components_with_a_kubeconfig_can_be_routed(plane: Cluster) -> None
 
 def test_used_port_is_reported_before_start(tmp_path: Path) -> None:
     """The sentence names who needs the port; the folder stays free."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        base = listener.getsockname()[1] - layout.PORTS["kube-apiserver"]
+    base = machine.free_base_port(len(layout.PORTS))
+    with socket.create_server(("127.0.0.1", base + layout.PORTS["kube-apiserver"])):
         cluster = Cluster(tmp_path / "c", layout.Settings(base, node=False))
         with pytest.raises(TestBedError, match="which kube-apiserver needs, is already in use"):
             cluster.up()
