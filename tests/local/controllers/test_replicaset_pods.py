@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 from tests.local.controllers.objects import pod, replica_set
@@ -58,6 +59,23 @@ async def test_replica_set_creates_exactly_a_hundred_pods() -> None:
         assert len(await plane.messages("SuccessfulCreate")) == 100
         assert await plane.messages("SuccessfulDelete") == []
         assert len(await plane.names("pods")) == 100
+
+
+async def test_large_replica_set_leaves_time_to_others() -> None:
+    """What waits for the processor gets it after each pod, not after the last."""
+    seen: list[int] = []
+    async with control_plane() as plane:
+
+        async def look() -> None:
+            while not seen or seen[-1] < 50:
+                seen.append(len(await plane.names("pods")))
+                await asyncio.sleep(0)
+
+        looking = asyncio.create_task(look())
+        await plane.create("replicasets", _replica_set(50))
+        await looking
+    steps = [later - earlier for earlier, later in itertools.pairwise(seen)]
+    assert max(steps) <= 2
 
 
 async def test_scaling_down_deletes_pods_and_records_events() -> None:

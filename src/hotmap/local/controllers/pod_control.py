@@ -8,6 +8,7 @@ that takes the place of upstream's expectations.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 
 from hotmap.core.errors import ApiError, Conflict, NotFound
@@ -46,6 +47,8 @@ class PodControl:
                 )
                 text = f"Created pod: {created['metadata']['name']}"
                 self._recorder.event(owner, "Normal", "SuccessfulCreate", text)
+                # The registry answers without waiting; requests come in between.
+                await asyncio.sleep(0)
         except ApiError as error:
             # A terminating namespace takes no pods, and their owners are deleted with it.
             if not is_namespace_terminating(error):
@@ -67,6 +70,7 @@ class PodControl:
             for pod in pods:
                 await self._delete(owner, pod)
                 deleted.append(pod)
+                await asyncio.sleep(0)
         finally:
             await self._pods.until(lambda: not any(map(self._is_still_active, deleted)))
 

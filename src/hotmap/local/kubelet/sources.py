@@ -13,6 +13,7 @@ never decides *when* a sync happens, only how old the result may be:
 from __future__ import annotations
 
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hotmap.core.errors import ApiError, NotFound
@@ -54,6 +55,7 @@ class _References:
 
     def __init__(self) -> None:
         self._by_pod: dict[str, set[tuple[str, SourceName]]] = {}
+        self._pods: Counter[tuple[str, SourceName]] = Counter()
 
     def replace(
         self, pod: str, wanted: set[tuple[str, SourceName]]
@@ -62,8 +64,12 @@ class _References:
         before = self._by_pod.pop(pod, set())
         if wanted:
             self._by_pod[pod] = wanted
-        used = set().union(*self._by_pod.values())
-        return wanted - before, before - used
+        self._pods.update(wanted)
+        self._pods.subtract(before)
+        unused = {key for key in before if not self._pods[key]}
+        for key in unused:
+            del self._pods[key]
+        return wanted - before, unused
 
 
 class WatchedSources:
