@@ -57,6 +57,19 @@ def test_history_keeps_changes_of_a_source_that_came_back() -> None:
     assert len(history.changes(key)) == 3
 
 
+@pytest.mark.parametrize("immutable", [True, False])
+def test_history_keeps_when_an_immutable_source_was_deleted(immutable: bool) -> None:
+    """Also by a list that shows its successor in its place."""
+    clock = Clock()
+    history = History(clock)
+    before = msgspec.structs.replace(source("app", LEVEL="info"), immutable=immutable)
+    after = msgspec.structs.replace(source("app", LEVEL="debug"), uid="uid-2")
+    history.record_change(before.key, None, before)
+    assert history.of(before.key).immutable_until is None
+    history.record_change(before.key, before, after, listed=True)
+    assert history.of(before.key).immutable_until == (clock.now if immutable else None)
+
+
 def test_history_bounds_the_number_of_deleted_sources() -> None:
     """9,000 names that do not come back: those of the latest 4,096 are kept."""
     history = History(Clock())

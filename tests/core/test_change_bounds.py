@@ -6,13 +6,19 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, KEY, config_map, deployment, sources
 
-from hotmap.core.decide.snapshot import ChangeSummary, SourceSnapshot, take_snapshots
+from hotmap.core.decide.snapshot import (
+    ChangeSummary,
+    SourceSnapshot,
+    TemplateChange,
+    take_snapshots,
+)
 from hotmap.core.decide.source_changes import (
     SourceHistory,
     WatchGap,
     bound_change,
     make_observed_change,
     make_unobserved_write,
+    replaces_immutable,
     summarize_changes,
 )
 from hotmap.core.model.source import Source
@@ -287,6 +293,22 @@ def test_same_data_after_an_interrupted_watch_leaves_a_window() -> None:
     known = seen(again, asked, sighting, listed=(asked.resource_version, 100.0), gap=GAP)
     assert known.window == Window(600.0, 660.0)
     assert bound_change(again, asked, known).changed_at == 100.0
+
+
+@pytest.mark.parametrize(
+    ("deleted", "template", "expected"),
+    [
+        pytest.param(None, TemplateChange(100.0, 2), False, id="none was deleted"),
+        pytest.param(90.0, TemplateChange(100.0, 2), False, id="before the template changed"),
+        pytest.param(110.0, TemplateChange(100.0, 2), True, id="while pods of the template ran"),
+        pytest.param(110.0, None, False, id="the template was not seen to change"),
+    ],
+)
+def test_deleted_immutable_source_concerns_templates_that_used_it(
+    deleted: float | None, template: TemplateChange | None, expected: bool
+) -> None:
+    """Pods of a later template have not used it."""
+    assert replaces_immutable(SourceHistory(immutable_until=deleted), template) is expected
 
 
 def test_change_that_arrives_late_happened_since_its_written_time() -> None:

@@ -35,12 +35,12 @@ from hotmap.core.decide.assessment import Facts, Verdict
 from hotmap.core.decide.evidence import PodStart
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.record import record_applied
-from hotmap.core.decide.snapshot import revision_of, take_snapshots
+from hotmap.core.decide.snapshot import SourceSnapshot, revision_of, take_snapshots
 from hotmap.core.decide.source_rules import ROLLOUT_PATIENCE
 from hotmap.core.model.consumer import FIELD_MANAGER
 from hotmap.core.model.consumer_conversion import consumer_from_workload
-from hotmap.core.model.objects import ManagedFields, ObjectKey
-from hotmap.core.model.state import UNVOUCHED
+from hotmap.core.model.objects import ConfigMap, ManagedFields, ObjectKey
+from hotmap.core.model.state import UNVOUCHED, Record
 
 # -- rule 0: a crash between the patch and the record -----------------------------------------
 
@@ -516,6 +516,59 @@ def test_rule_7_same_content_does_not_end_what_kubelets_serve() -> None:
     unused = assess_change(idle, record, [successor])
     free = record_after(idle, record, unused, generation=2)
     assert assess_change(deployment(ENV, generation=2), free, edited).verdict is Verdict.FROZEN
+
+
+@pytest.mark.parametrize(
+    ("rolling", "recreated", "unchanged"),
+    [
+        pytest.param(True, Verdict.HOLD, Verdict.UP_TO_DATE, id="older pods run on"),
+        pytest.param(False, Verdict.CHECK_PODS, Verdict.CHECK_PODS, id="the rollout is over"),
+    ],
+)
+def test_rule_7_source_out_of_use_counts_while_older_pods_run(
+    rolling: bool, recreated: Verdict, unchanged: Verdict
+) -> None:
+    """A template without the source, its recreation, and an undo: old pods never went away."""
+    other = deployment("containers: [{name: web}]", generation=2)
+    other = structs.replace(other, rolling=rolling)
+    record = applied_record(deployment(ENV), app(immutable=True))
+    without = record_after(other, record, assess_change(other, record, []), generation=2)
+    assert without.sources == ()
+    back = deployment(ENV, generation=3)
+    successor = [app(B_FROZEN, uid="uid-2", changed_at=500)]
+    assert assess_change(back, without, successor).verdict is recreated
+    assert assess_change(back, without, [app(immutable=True)]).verdict is unchanged
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        pytest.param(None, id="the consumer is new"),
+        pytest.param(Record("uid-web", KEY.id, 1), id="the source is new to it"),
+    ],
+)
+def test_rule_7_deletion_of_an_immutable_source_before_its_first_record(
+    record: Record | None,
+) -> None:
+    """Pods of this template have used it, as hotmap saw; so they hold what it was."""
+    who = deployment(OPTIONAL_ENV, generation=2)
+    facts = Facts(now=1000, revision="")
+
+    def snapshots(*items: ConfigMap) -> tuple[SourceSnapshot, ...]:
+        taken = take_snapshots(who.uses, sources(*items), KEY)
+        return tuple(item._replace(replaces_immutable=True) for item in taken)
+
+    gone = record_after(who, record, assess(who, record, snapshots(), facts), generation=2)
+    recreated = snapshots(app(uid="uid-2"))
+    held = assess(who, gone, recreated, facts)
+    assert held.verdict is Verdict.HOLD
+    at_once = assess(who, record, recreated, facts)
+    assert at_once.verdict is Verdict.HOLD
+    kept = record_after(who, record, at_once, generation=2)
+    # The next controller knows of the deletion by the record only.
+    assert assess_change(who, kept, [app(uid="uid-2")]).verdict is Verdict.HOLD
+    idle = deployment(OPTIONAL_ENV, replicas=0, generation=3)
+    assert assess_change(idle, kept, [app(uid="uid-2")]).verdict is Verdict.ADOPT
 
 
 def test_rule_7_reason_has_the_remedy() -> None:

@@ -77,6 +77,7 @@ def current_records() -> list[Record]:
             rollouts=rolls,
             proven_since=1650.0,
             healed="kH3x-new",
+            former=(pinned,),
         ),
         second,
     ]

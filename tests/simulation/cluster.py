@@ -247,6 +247,11 @@ class Cluster:
         self._version = 100
         self._uids = 0
         self._sources: dict[str, Object] = {}
+        #: What the kubelets serve of sources that were immutable when they were read, for as long
+        #: as a pod uses them (kubernetes: pkg/kubelet/util/manager, watch-based manager).
+        self._pinned: dict[str, Content] = {}
+        #: The uids of these sources, oldest first.
+        self.pinned_uids: list[str] = []
         #: What each source held, and since when; None: it did not exist.
         self._past: dict[str, list[tuple[float, Content | None]]] = {name: [] for name in SOURCES}
         self.events: list[Event] = []
@@ -264,7 +269,7 @@ class Cluster:
         self._made = 0
         self._status: tuple[int, ...] = ()
         for name in SOURCES:
-            self.write(name, {"a": "0", "b": "0"})
+            self.write(name, {"a": "0", "b": "0"}, immutable=chance.random() < 0.1)
         self._publish_workload()
         for _ in range(20):
             self.now += 1
@@ -276,10 +281,17 @@ class Cluster:
         found = self._sources.get(name)
         return None if found is None else dict(found["data"])
 
-    def write(self, name: str, data: Content | None, *, label: bool = False) -> None:
-        """Create, edit or delete a ConfigMap; a removal moves no time of managedFields."""
-        self._version += 1
+    def write(
+        self, name: str, data: Content | None, *, label: bool = False, immutable: bool = False
+    ) -> None:
+        """Create, edit or delete a ConfigMap; a removal moves no time of managedFields.
+
+        An edit of one that is immutable is refused; `immutable` counts for a new one.
+        """
         before = self._sources.get(name)
+        if before is not None and before["immutable"] and data not in (None, before["data"]):
+            return
+        self._version += 1
         if data is None:
             if before is not None:
                 del self._sources[name]
@@ -288,7 +300,8 @@ class Cluster:
             return
         if before is None:
             self._uids += 1
-            before = {"uid": f"uid-{self._uids}", "data": {}, "time": self.now}
+            uid = f"uid-{self._uids}"
+            before = {"uid": uid, "data": {}, "time": self.now, "immutable": immutable}
         taken = label or any(before["data"].get(key) != value for key, value in data.items())
         if not taken and before["data"] == data:
             return
@@ -297,9 +310,13 @@ class Cluster:
             "data": dict(data),
             "time": self.now if taken else before["time"],
             "version": self._version,
+            "immutable": before["immutable"],
         }
         self._past[name].append((self.now, dict(data)))
         self.events.append(Event(self.now, "ConfigMap", name, self.config_map(name)))
+
+    def is_immutable(self, name: str) -> bool:
+        return name in self._sources and bool(self._sources[name]["immutable"])
 
     def config_map(self, name: str) -> ConfigMap:
         found = self._sources[name]
@@ -313,6 +330,7 @@ class Cluster:
                     "managedFields": [{"manager": "kubectl", "time": rfc3339(found["time"])}],
                 },
                 "data": found["data"],
+                "immutable": found["immutable"] or None,
             },
             ConfigMap,
         )
@@ -383,6 +401,7 @@ class Cluster:
     def step(self) -> None:
         """Let the Deployment's controller and the kubelets do one thing each."""
         self.pods = [pod for pod in self.pods if pod.ends is None or pod.ends > self.now]
+        self._release_pins()
         self._roll_on()
         for pod in self.pods:
             self._serve(pod)
@@ -446,7 +465,7 @@ class Cluster:
             pod.mounted = self.now
             lag = self._lag()
             for use in pod.template.uses():
-                pod.files[use] = self._content(use, self.now - lag)
+                pod.files[use] = self._served(use, self.now - lag)
         elif pod.started is None and self.chance.random() < 0.6:
             for name in pod.template.containers():
                 self._start_container(pod, name)
@@ -457,7 +476,7 @@ class Cluster:
         """Update the files of a pod, as its kubelet does at each sync."""
         for use in pod.files:
             if use.kind is UseKind.LIVE:
-                pod.files[use] = self._content(use, self.now)
+                pod.files[use] = self._served(use, self.now)
 
     def _start_container(self, pod: SimulatedPod, name: str) -> None:
         first = name not in pod.containers
@@ -473,7 +492,7 @@ class Cluster:
             elif not use.init:
                 # A container that is restarted binds what the volume holds by then.
                 at = pod.mounted if by_path and first and pod.mounted else self.now - lag
-                pod.read[use] = self._content(use, at)
+                pod.read[use] = self._served(use, at)
 
     def _can_start(self, pod: SimulatedPod) -> bool:
         """Return whether all is there that is not optional."""
@@ -488,6 +507,25 @@ class Cluster:
     def _lag(self) -> float:
         """By how much a kubelet's cache is behind, in seconds."""
         return self.chance.choice((0.0, 0.0, 0.01, 0.05))
+
+    def _release_pins(self) -> None:
+        """Forget what was pinned for pods that are gone."""
+        used = {use.source.name for pod in self.pods for use in pod.template.uses()}
+        self._pinned = {name: data for name, data in self._pinned.items() if name in used}
+
+    def _served(self, use: Use, at: float) -> Content:
+        """Return what a kubelet gives a container; the pods share a node."""
+        name = use.source.name
+        if name not in self._pinned and (found := self._sources.get(name)) and found["immutable"]:
+            self._pinned[name] = dict(found["data"])
+            self.pinned_uids.append(found["uid"])
+        if name in self._pinned:
+            return {
+                key: value
+                for key, value in self._pinned[name].items()
+                if use.keys.select(key, binary=False)
+            }
+        return self._content(use, at)
 
     def _content(self, use: Use, at: float) -> Content:
         held: Content | None = None

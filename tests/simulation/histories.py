@@ -42,13 +42,17 @@ def broken_promise(result: HistoryResult) -> str:
     Every change in it is seen by a controller, or leaves a difference to what was recorded. So the
     pods have to hold the present content once it is quiet, unless new ones could not start, or
     hotmap's rollouts were reverted, or a source came into use while no controller ran, so that
-    there was nothing to compare it with: then it is enough that they are named.
+    there was nothing to compare it with: then it is enough that they are named. Where a kubelet
+    serves an immutable source that no controller has ever seen in use, nothing can be known.
     """
+    if any(" served unseen " in line for line in result.log):
+        return ""
     if result.is_false:
         return f"called {result.state.value} ({result.reason}), but {'; '.join(result.stale)}"
     undone = any(" undo " in line for line in result.log)
     came_into_use = any(" is used now" in line for line in result.log)
-    if result.stale and not (result.blocked or undone or came_into_use):
+    held = any("was immutable and has been recreated" in line for line in result.log)
+    if result.stale and not (result.blocked or undone or came_into_use or held):
         return f"left behind as {result.state.value} ({result.reason}): {'; '.join(result.stale)}"
     return ""
 
@@ -84,7 +88,17 @@ class _History:
             self._cluster.now += STEP * self._chance.uniform(0.8, 1.2)
             if self._chance.random() < 0.7:
                 self._cluster.step()
+            self._note_unseen()
             self._controller.step()
+
+    def _note_unseen(self) -> None:
+        """Note which immutable sources a kubelet keeps that the controller knows nothing of."""
+        cluster, controller = self._cluster, self._controller
+        while cluster.pinned_uids:
+            uid = cluster.pinned_uids.pop(0)
+            is_watching = controller.is_up and not controller.is_cut_off
+            if not is_watching and uid not in controller.state:
+                self._log.append(f"{cluster.now:.1f} served unseen {uid}")
 
     def _disturb(self) -> None:
         cluster = self._cluster
@@ -98,7 +112,11 @@ class _History:
         )
 
     def _edit(self, event: Disturbance) -> None:
-        self._cluster.write(event.source, event.edited(self._cluster.data(event.source)))
+        data = self._cluster.data(event.source)
+        if self._cluster.is_immutable(event.source):  # the way to edit one
+            self._cluster.write(event.source, None)
+            self._pass(event.gap)
+        self._cluster.write(event.source, event.edited(data), immutable=event.hard)
 
     def _remove(self, event: Disturbance) -> None:
         if data := self._cluster.data(event.source):
@@ -112,7 +130,7 @@ class _History:
         if (data := self._cluster.data(event.source)) is not None:
             self._cluster.write(event.source, None)
             self._pass(event.gap)
-            self._cluster.write(event.source, event.recreated(data))
+            self._cluster.write(event.source, event.recreated(data), immutable=event.pick < 0.3)
 
     def _template(self, event: Disturbance) -> None:
         self._cluster.set_template(event.template, event.image)
@@ -149,7 +167,11 @@ class _History:
         controller.reconnect(listing=self._chance.random() < 0.5)
         for name in SOURCES:  # what everybody needs
             if cluster.data(name) is None or "a" not in (cluster.data(name) or {}):
-                cluster.write(name, {**(cluster.data(name) or {}), "a": "0"})
+                data = {**(cluster.data(name) or {}), "a": "0"}
+                cluster.write(name, data)
+                if cluster.data(name) != data:  # it is immutable
+                    cluster.write(name, None)
+                    cluster.write(name, data)
         cluster.pause(paused=False)
         for _ in range(60):
             if not controller.is_up:

@@ -58,6 +58,8 @@ class History:
         self._watched_until: float | None = None
         #: The time of a source's last data change, if later writes changed only its metadata.
         self._changed_at: dict[ObjectKey, float | None] = {}
+        #: When immutable sources were last deleted.
+        self._immutable_until: dict[ObjectKey, float] = {}
         #: When sources were deleted that have not been recreated, oldest first.
         self._deleted: dict[ObjectKey, float] = {}
 
@@ -111,6 +113,8 @@ class History:
         )
         if new is None:
             self._deleted[key] = now
+            if old is not None and old.immutable:
+                self._immutable_until[key] = now
             self._drop_deleted(now)
         return True
 
@@ -125,7 +129,7 @@ class History:
             if len(self._deleted) <= _DELETED_AT_MOST and now - at <= _DELETED_FOR:
                 return
             del self._deleted[key]
-            for kept in (self._changes, self._saved, self._listed):
+            for kept in (self._changes, self._saved, self._listed, self._immutable_until):
                 kept.pop(key, None)
 
     def bounded(self, source: Source) -> Source:
@@ -142,6 +146,7 @@ class History:
             self._changes.get(key, ()),
             self._listed.get(key),
             None if at is None else WatchGap(self._watched_until, at),
+            self._immutable_until.get(key),
         )
 
     def changes(self, key: ObjectKey) -> tuple[ObservedChange, ...]:

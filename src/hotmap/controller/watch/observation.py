@@ -13,7 +13,7 @@ from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.snapshot import SentNudge, Snapshot, take_snapshot
-from hotmap.core.decide.source_changes import bound_change, summarize_changes
+from hotmap.core.decide.source_changes import bound_change, replaces_immutable, summarize_changes
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -154,6 +154,7 @@ class Observer:
     def _summarize_changes(self, snapshot: Snapshot) -> dict[str, Any]:
         """Return the observed changes of each source since the version that was last applied."""
         known, history = records_by_source(snapshot.record), self._index.history
+        template = self._index.templates.last_change(snapshot.consumer.key)
         summaries, sources = [], []
         for source in snapshot.sources:
             recorded = known.get(source.source.kind_and_name)
@@ -170,7 +171,12 @@ class Observer:
             bounded = bound_change(source, recorded, summary)
             unreadable = self._index.is_unreadable(source.source)
             visible = source.exists or (not unreadable and self._is_visible(source.source))
-            sources.append(bounded._replace(visible=visible, unreadable=unreadable))
+            replaced = replaces_immutable(changes, template)
+            sources.append(
+                bounded._replace(
+                    visible=visible, unreadable=unreadable, replaces_immutable=replaced
+                )
+            )
         return {"changes": tuple(summaries), "sources": tuple(sources)}
 
     def _is_visible(self, source: ObjectKey) -> bool:

@@ -222,7 +222,8 @@ def is_worth_writing(decision: Decision, record: Record) -> bool:
 
 def _content(record: Record) -> tuple[object, ...]:
     sources = [(s.kind, s.name, s.uses, s.uid, s.frozen, s.live, s.pinned) for s in record.sources]
-    return record.key_id, record.generation, record.windows, record.rollouts.release, sources
+    release, former = record.rollouts.release, [(s.kind, s.name, s.uid) for s in record.former]
+    return record.key_id, record.generation, record.windows, release, sources, former
 
 
 def _proven_since_creation(snapshot: Snapshot) -> float:
@@ -342,6 +343,7 @@ def record_applied(
         if adopts or new_pods or updates or record is None
         else record.pods_checked,
         namespace=consumer.key.namespace,
+        former=_former_immutable(known.values(), findings) if consumer.rolling else (),
     )
 
 
@@ -417,12 +419,26 @@ def record_reloader_write(record: Record, *, now: float) -> Record:
     return msgspec.structs.replace(record, foreign_writes=ForeignWrites(now + MARGIN, reported))
 
 
+def _former_immutable(
+    known: Iterable[SourceRecord], findings: Iterable[Finding]
+) -> tuple[SourceRecord, ...]:
+    """Select the recorded sources that are out of use and that kubelets may go on to serve."""
+    used = {finding.current.source.kind_and_name for finding in findings}
+    return tuple(
+        source
+        for source in known
+        if (source.immutable or source.pinned) and (source.kind, source.name) not in used
+    )
+
+
 def _stays_pinned(finding: Finding, recorded: SourceRecord | None) -> bool:
     """Return whether kubelets may still serve an immutable source in place of its successor.
 
     Other content is adopted only when no pod can have the old one; equal content says nothing.
     """
-    if recorded is None or not may_be_pinned(recorded, finding.current):
+    if recorded is None:
+        return finding.current.replaces_immutable
+    if not may_be_pinned(recorded, finding.current):
         return False
     return finding.verdict is not Verdict.ADOPT or recorded.content == finding.current.content
 
@@ -433,7 +449,9 @@ def _recorded_source(
     """Build the record of one source; None: it stays unknown."""
     current = finding.current
     kind, _, name = current.source
-    if not current.visible or finding.verdict is Verdict.HOLD:
+    if not current.visible:
+        return recorded
+    if finding.verdict is Verdict.HOLD and (recorded is not None or not pinned):
         return recorded
     if recorded is not None and recorded.uses != current.digest:
         recorded = None
@@ -445,6 +463,9 @@ def _recorded_source(
         if not new_pods:
             gone = finding.verdict is Verdict.LIVE
             return msgspec.structs.replace(recorded, live=ABSENT) if gone else recorded
+    if finding.verdict is Verdict.HOLD:  # what kubelets serve in its place is not known
+        frozen, live = ABSENT if current.frozen else "", ABSENT if current.live else ""
+        current = current._replace(uid="", content="", frozen=frozen, live=live)
     return SourceRecord(
         kind,
         name,

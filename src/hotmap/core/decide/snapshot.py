@@ -85,6 +85,8 @@ class SourceSnapshot(NamedTuple):
     edited: bool = False
     #: A SecretProviderClass: what pods have mounted of it.
     mounts: ClassMounts | None = None
+    #: Whether an immutable source of this name was deleted since the pod template last changed.
+    replaces_immutable: bool = False
 
     @property
     def is_unknown(self) -> bool:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hotmap.core.decide.snapshot import ChangeSummary, SourceSnapshot
+from hotmap.core.decide.snapshot import ChangeSummary, SourceSnapshot, TemplateChange
 from hotmap.core.model.references import Use
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import ObservedChange, SourceRecord, Window
@@ -35,6 +35,7 @@ __all__ = [
     "bound_change",
     "make_observed_change",
     "make_unobserved_write",
+    "replaces_immutable",
     "summarize_changes",
     "thin_changes",
 ]
@@ -68,6 +69,9 @@ class SourceHistory(NamedTuple):
     listed: tuple[str, float | None] | None = None
     #: None: not determined yet.
     gap: WatchGap | None = None
+    #: When an immutable source of this name was last deleted, POSIX seconds; None: never, as far as
+    #: this controller knows.
+    immutable_until: float | None = None
 
 
 def make_observed_change(
@@ -247,6 +251,12 @@ def _concerns(change: ObservedChange, source: SourceSnapshot) -> bool:
 def _reads_any(uses: Iterable[Use], keys: Iterable[str]) -> bool:
     wanted = tuple(keys)
     return any(use.keys.reads(key) for use in uses for key in wanted)
+
+
+def replaces_immutable(history: SourceHistory, template: TemplateChange | None) -> bool:
+    """Return whether pods of this template may have used an immutable source that was deleted."""
+    until = history.immutable_until
+    return until is not None and template is not None and until > template.at
 
 
 def bound_change(

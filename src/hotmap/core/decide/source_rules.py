@@ -57,13 +57,15 @@ def assess_source(
         known = recorded is not None and recorded.uses == current.digest
         verdict = Verdict.UP_TO_DATE if known else Verdict.ADOPT
         return found(verdict, "is mounted in different versions, or by no pod: waiting for updates")
+    if recorded is None and current.replaces_immutable and current.exists:
+        return found(*_assess_recreated_immutable(consumer, current, facts))
     if record is not None and recorded is None:
         return found(*_assess_new_use(consumer, record, current, facts))
     if record is None or recorded is None:
         return found(*_assess_unknown(consumer, current, facts))
     if recorded.uses != current.digest:
         return found(*_assess_other_uses(consumer, record, recorded, current, facts))
-    if not recorded.uid and current.exists:
+    if not recorded.uid and current.exists and not recorded.pinned:
         if not facts.reload_on_create:
             return found(Verdict.ADOPT, "was created; creations are ignored (flags)")
         if (created := _assess_creation(current, facts)) is not None:
@@ -151,7 +153,7 @@ def _assess_other_uses(
     same_version = version == (current.uid, current.resource_version)
     if same_version or (recorded.content and recorded.content == current.content):
         return Verdict.ADOPT, f"{what}: now tracking"
-    if not current.exists or not recorded.uid:
+    if not current.exists or not (recorded.uid or recorded.pinned):
         return _assess_unknown(consumer, current, facts)
     if may_be_pinned(recorded, current):
         return _assess_recreated_immutable(consumer, current, facts)

@@ -222,11 +222,16 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     proven_since: float = 0.0
     #: The revision for which pods with older content were replaced, which is done once.
     healed: str = ""
+    #: Immutable sources that the template has ceased to use while its older pods run on: their
+    #: kubelets serve them until these are gone.
+    former: tuple[SourceRecord, ...] = ()
 
 
 def records_by_source(record: Record | None) -> dict[tuple[str, str], SourceRecord]:
     """Return what was last applied of each source, by its kind and name."""
-    return {(source.kind, source.name): source for source in record.sources} if record else {}
+    if record is None:
+        return {}
+    return {(source.kind, source.name): source for source in (*record.former, *record.sources)}
 
 
 def shard_of(uid: str, shards: int = SHARDS) -> int:
