@@ -119,6 +119,68 @@ def test_history_keeps_the_time_of_a_data_key_beside_one_that_is_edited_endlessl
     assert [change.at for change in kept if "LEVEL" in change.keys] == [1002.0]
 
 
+@pytest.mark.parametrize("most", [8, 32])
+def test_history_of_many_different_data_keys_drops_no_change(most: int) -> None:
+    """Each data key is edited once: whichever a consumer uses, its change is known.
+
+    The history covers the whole time since each version, and no change appears to be earlier than
+    it was, or pods that started before it would count as proven.
+    """
+    clock = Clock()
+    history = History(clock)
+    edits = 300
+    keys = [f"K{number}" for number in range(1, edits + 1)]
+    kept = thin_changes(history.changes(record_edits(history, clock, keys, 0.02)), most)
+    assert len(kept) <= most
+    assert kept[-1].keys == {keys[-1]}
+    for number, key in enumerate(keys, 1):
+        at = 1000.0 + 0.02 * number
+        assert any(
+            c.began <= at + 1e-6 and at <= c.at + 1e-6 for c in kept if not c.keys or key in c.keys
+        )
+        began = next(c.began for c in kept if int(c.resource_version) >= number)
+        assert began <= at + 1e-6
+
+
+def test_history_of_an_endlessly_recreated_source_drops_no_change() -> None:
+    clock = Clock()
+    history = History(clock)
+    times = []
+    for number in range(1, 101):
+        made = msgspec.structs.replace(
+            source("app", LEVEL=str(number)), resource_version=f"{number}"
+        )
+        clock.now += 1.0
+        history.record_change(made.key, None, made)
+        times.append(clock.now)
+        clock.now += 1.0
+        history.record_change(made.key, made, None)
+        times.append(clock.now)
+    kept = history.changes(made.key)
+    assert len(kept) <= 32
+    for at in times:
+        assert any(c.began <= at <= c.at for c in kept)
+
+
+def test_history_covers_an_edit_and_its_revert_beside_many_other_edits() -> None:
+    """A pod that started between the two has the other content, whatever else was edited."""
+    clock = Clock()
+    history = History(clock)
+    before = source("app", LEVEL="info")
+    versions = [{"LEVEL": "debug"}, {"LEVEL": "info", "K0": "0"}]
+    versions += [{"LEVEL": "info", f"K{number}": ""} for number in range(1, 100)]
+    old = before
+    for number, data in enumerate(versions, 2):
+        clock.now += 0.02
+        new = msgspec.structs.replace(source("app", **data), resource_version=str(number))
+        history.record_change(before.key, old, new)
+        old = new
+    used = [c for c in history.changes(before.key) if not c.keys or "LEVEL" in c.keys]
+    assert used[0].began == pytest.approx(1000.02)
+    assert used[-1].at >= 1000.04 - 1e-6
+    assert len(used) > 1 or used[0].several
+
+
 def test_stored_changes_of_a_burst_begin_with_the_first() -> None:
     """The next controller examines the pods that started since then."""
     clock = Clock()
@@ -158,3 +220,16 @@ def test_change_of_a_watch_is_all_that_happened() -> None:
     history.record_change(before.key, before, after, since=900.0)
     [changed] = history.changes(before.key)
     assert not changed.same
+
+
+def test_history_keeps_stored_changes_before_a_deletion_that_it_observed_first() -> None:
+    """A deletion has no version to compare with."""
+    earlier = History(Clock())
+    before = source("app", LEVEL="info")
+    after = msgspec.structs.replace(source("app", LEVEL="debug"), resource_version="9")
+    earlier.record_change(before.key, before, after)
+    stored = earlier.changes(before.key)
+    history = History(Clock())
+    history.record_change(before.key, after, None)
+    history.restore({before.key: stored}, until=950.0)
+    assert history.changes(before.key)[: len(stored)] == stored

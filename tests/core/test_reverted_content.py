@@ -117,6 +117,23 @@ def test_window_that_just_ended_is_examined_later(now: float) -> None:
     assert plan.reason == "reverted; re-checking pods"
 
 
+@pytest.mark.parametrize("now", [110.5, 200])
+def test_reason_after_an_edit_and_a_deletion_says_that_the_source_was_deleted(now: float) -> None:
+    """Nothing came back: a pod may have started with the content before the deletion."""
+    assessment = assess_change(now=now, pods_checked=False, gone=True)
+    assert "ConfigMap shop/app was deleted" in assessment.reason
+    assert "pods" in assessment.reason
+    assert "reverted" not in assessment.reason
+
+
+def test_reason_after_several_live_edits_says_that_the_files_changed() -> None:
+    assessment = assess_change(
+        ENV_AND_FILES, now=110.5, data={**A, "app.yaml": "b: 2"}, pods_checked=False
+    )
+    assert (assessment.verdict, assessment.early) == (Verdict.LIVE, True)
+    assert assessment.reason == "ConfigMap shop/app changed in mounted files; re-checking pods"
+
+
 def test_rollout_is_waited_for_first() -> None:
     """While the consumer rolls out, its pods say nothing; after a minute they are looked at."""
     assert assess_change(rolling=True, pods_checked=False).early

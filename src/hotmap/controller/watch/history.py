@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from hotmap.core.decide.source_changes import (
+    MAX_NAMED_KEYS,
     SourceHistory,
     WatchGap,
     make_observed_change,
@@ -30,9 +31,6 @@ __all__ = ["History"]
 
 #: Changes kept per source: a window begins with the first since the last applied version.
 _KEPT = 32
-
-#: Data keys that are named in one change; with more, the keys count as unknown.
-_KEYS = 256
 
 #: Seconds for which the changes of a deleted source are kept, in case that it returns, and how many
 #: deleted sources at most: names that do not come back must not fill the memory.
@@ -99,7 +97,7 @@ class History:
                 self._changed_at.setdefault(key, old.changed_at)
                 return missed
         self._changed_at.pop(key, None)
-        named = keys if len(keys) <= _KEYS else frozenset[str]()
+        named = keys if len(keys) <= MAX_NAMED_KEYS else frozenset[str]()
         self._append_change(
             key,
             make_observed_change(
@@ -165,9 +163,17 @@ class History:
         self._watched_until = until
         for key, changes in saved.items():
             own = self._changes.get(key, ())
-            begun = _number(own[0].resource_version) if own else 0
+            begun = self._find_begin(key, own) if own else 0
             earlier = [s for s in changes if not own or _number(s.resource_version) < begun]
             self._saved[key] = tuple(earlier)
+
+    def _find_begin(self, key: ObjectKey, own: Sequence[ObservedChange]) -> int:
+        """Return the least version that this controller observed as a change.
+
+        The first one may be a deletion, which has no version; then it followed the listed one.
+        """
+        listed, _ = self._listed[key]
+        return _number(listed) + 1 if listed else _number(own[0].resource_version)
 
 
 def _number(resource_version: str) -> int:

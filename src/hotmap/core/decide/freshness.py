@@ -230,7 +230,7 @@ def _assess_windows(
     ]
     if not windows or not affected:
         return by_content
-    came_back = "reverted"
+    came_back = _describe_return(by_content)
     if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
         reason = f"{came_back}; re-checking pods when the rollout ends"
         return by_content._replace(reason=reason, early=True)
@@ -249,6 +249,18 @@ def _assess_windows(
         ]
         return _new_pods(reason, findings, facts, distinct=True)
     return by_content
+
+
+def _describe_return(by_content: Assessment) -> str:
+    """Say what a window has ended with: the content is back, or a source does not exist."""
+    absent = [
+        f.reason
+        for f in by_content.findings
+        if not f.current.exists and f.verdict is by_content.verdict
+    ]
+    if absent:
+        return "; ".join(absent)
+    return "reverted" if by_content.verdict is Verdict.UP_TO_DATE else by_content.reason
 
 
 def _find_start_blocker(findings: Sequence[Finding], facts: Facts) -> str:

@@ -30,6 +30,7 @@ from hotmap.core.model.state import ObservedChange, SourceRecord, Window
 from hotmap.core.text import parse_number
 
 __all__ = [
+    "MAX_NAMED_KEYS",
     "SourceHistory",
     "WatchGap",
     "bound_change",
@@ -39,6 +40,9 @@ __all__ = [
     "summarize_changes",
     "thin_changes",
 ]
+
+#: Data keys that are named in one change; with more, the keys count as unknown.
+MAX_NAMED_KEYS = 256
 
 #: Seconds between a write and the watch event of it, at most, for both to be the same.
 _SAME_WRITE = 2.0
@@ -110,18 +114,33 @@ def thin_changes(changes: Sequence[ObservedChange], most: int) -> tuple[Observed
     Two changes of the same data keys become one that lasts from the first to the second: those that
     are closest together compared with their age, so a burst keeps its begin, and the time of a data
     key does not move with the edits of another. The newest stays as it is. Where no two have the
-    same data keys, the second oldest is dropped: the oldest is where a window may begin.
+    same data keys, two neighbours become one of the data keys of both. None is dropped, since it
+    may be the only one that concerns a consumer: a merged change begins early and ends late, so
+    pods are examined that need not be, and none is taken for younger than it is.
+
+    `most` is at least 3.
     """
     kept = list(changes)
     while len(kept) > most:
-        pair = _find_closest(kept)
-        if pair is None:
-            del kept[1]
-            continue
-        first, second = pair
-        kept[second] = msgspec.structs.replace(kept[second], since=kept[first].began, several=True)
+        first, second = _find_closest(kept) or _find_closest_neighbours(kept)
+        kept[second] = _merge(kept[first], kept[second])
         del kept[first]
     return tuple(kept)
+
+
+def _merge(first: ObservedChange, second: ObservedChange) -> ObservedChange:
+    """Make one change of two, at the time and version of the second."""
+    keys = first.keys | second.keys
+    if not first.keys or not second.keys or len(keys) > MAX_NAMED_KEYS:
+        keys = frozenset()
+    return msgspec.structs.replace(
+        second,
+        keys=second.keys if keys == second.keys else keys,  # shares the existing one
+        since=first.began,
+        created=False,
+        same=first.same and second.same,
+        several=True,
+    )
 
 
 def _find_closest(changes: Sequence[ObservedChange]) -> tuple[int, int] | None:
@@ -141,6 +160,22 @@ def _find_closest(changes: Sequence[ObservedChange]) -> tuple[int, int] | None:
         if closest is None or span < closest[0]:
             closest = span, first, second
     return closest[1:] if closest else None
+
+
+def _find_closest_neighbours(changes: Sequence[ObservedChange]) -> tuple[int, int]:
+    """Find the two successive changes that lose the least by becoming one, but for the newest.
+
+    A creation stays by itself, since no pod has other content than that.
+    """
+    newest = changes[-1].at
+    pairs = range(1 if changes[0].created else 0, len(changes) - 2)
+
+    def span(first: int) -> float:
+        began = changes[first].began
+        return (changes[first + 1].at - began) / max(newest - began, 1e-3)
+
+    first = min(pairs, key=span)
+    return first, first + 1
 
 
 def summarize_changes(

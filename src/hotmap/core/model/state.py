@@ -125,7 +125,7 @@ class ObservedChange(msgspec.Struct, array_like=True, frozen=True, gc=False):
     since: float | None = None
     #: Whether the data is what it was: it was written, with unknown data, while it was not watched.
     same: bool = False
-    #: Whether it stands for several changes of the same data keys, the last of them at `at`.
+    #: Whether it stands for several changes, the first of them at `since`, the last at `at`.
     several: bool = False
 
     @property
