@@ -48,7 +48,7 @@ class State(NamedTuple):
 STATES: dict[str, State] = {
     "settling": State(flags=("--settle", "10m", "--settle-max", "10m")),
     "checking": State(hold="check"),
-    "rejected": State(fail=("check", 1), word="rejected"),
+    "refused": State(fail=("check", 1), word="refused"),
     "without a verdict": State(fail=("check", 127), word="waiting"),
     "looking at probes": State(hold="look"),
     "calling": State(hang=True),

@@ -273,7 +273,7 @@ def test_sighup_checks_at_once(tmp_path: Path) -> None:
     allowed = tmp_path / "allowed"
     flags = ("--check", f"test -e {allowed}", "--url")
     with webhook() as endpoint, agent(tmp_path, "--dir", volume, *flags, endpoint.url) as running:
-        running.reaches("rejected")
+        running.reaches("refused")
         allowed.touch()
         running.process.send_signal(signal.SIGHUP)
         running.reaches("loaded")
@@ -294,7 +294,7 @@ def test_status_command_prints_the_state(tmp_path: Path) -> None:
         done = status()
         assert (done.returncode, done.stdout.splitlines()[0]) == (0, "told")
         volume.write(text="")
-        running.reaches("rejected")
+        running.reaches("refused")
         done = status()
         assert done.returncode == 1
         assert "text is empty" in done.stdout

@@ -1,4 +1,4 @@
-"""Content that is rejected is neither loaded nor published, and is reported."""
+"""Content that is refused is neither loaded nor published, and is reported."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hotmap.volume.atomic_writer import AtomicWriter
 CHECK = "grep -q good {dir}/text"
 
 
-def test_rejected_content_triggers_nothing(tmp_path: Path) -> None:
+def test_refused_content_triggers_nothing(tmp_path: Path) -> None:
     """The old content stays loaded; status, metrics, log and readiness show what is wrong."""
     volume = Volume(tmp_path / "volume", text="good 1")
     with webhook() as endpoint:
@@ -29,8 +29,8 @@ def test_rejected_content_triggers_nothing(tmp_path: Path) -> None:
         with agent(tmp_path, *flags) as running:
             loaded = running.reaches("loaded")["rules"][0]["loaded"]
             volume.write(text="evil")
-            status = running.reaches("rejected")
-            assert status["check"]["state"] == "rejected"
+            status = running.reaches("refused")
+            assert status["check"]["state"] == "refused"
             assert status["rules"][0]["loaded"] == loaded
             assert "hotmap_agent_check_passed 0" in running.get("/metrics")[1]
             assert running.get("/readyz")[0] == 200, "the last good content still works"
@@ -45,7 +45,7 @@ def test_check_output_names_the_mounted_path(tmp_path: Path) -> None:
     volume = Volume(tmp_path / "volume", text="evil")
     check = "sh -c 'echo no good: {dir}/text; exit 1'"
     with agent(tmp_path, "--dir", volume, "--check", check) as running:
-        assert running.reaches("rejected")["check"]["error"] == f"no good: {volume}/text"
+        assert running.reaches("refused")["check"]["error"] == f"no good: {volume}/text"
 
 
 def test_check_output_is_printed_once_by_status(tmp_path: Path) -> None:
@@ -53,10 +53,10 @@ def test_check_output_is_printed_once_by_status(tmp_path: Path) -> None:
     volume = Volume(tmp_path / "volume", text="evil")
     check = "sh -c 'echo first; echo second; exit 1'"
     with agent(tmp_path, "--dir", volume, "--check", check) as running:
-        status = running.reaches("rejected")
+        status = running.reaches("refused")
         title, *told = format_status(status).splitlines()
-        assert title == f"rejected: {status['message']}"
-        assert told[:2] == ["  check rejected: first", "    second"]
+        assert title == f"refused: {status['message']}"
+        assert told[:2] == ["  check refused: first", "    second"]
         assert "first" not in "".join(told[2:])
         assert told[2] == f"  {volume}: projected, detected by inotify"
         assert told[3].startswith("    projected ")
@@ -68,7 +68,7 @@ def test_check_output_is_limited_to_its_end(tmp_path: Path) -> None:
     volume = Volume(tmp_path / "volume", text="evil")
     check = "sh -c 'yes line | head -c 10000000; echo; echo the reason; exit 1'"
     with agent(tmp_path, "--dir", volume, "--check", check) as running:
-        error = running.reaches("rejected")["check"]["error"]
+        error = running.reaches("refused")["check"]["error"]
         assert error.endswith("the reason")
         assert len(error) <= 4096
         size = next(
@@ -93,7 +93,7 @@ def test_check_runs_on_a_copy_of_all_directories(tmp_path: Path) -> None:
     assert list(work.iterdir()) == []
 
 
-def test_check_timeout_is_not_a_rejection(tmp_path: Path) -> None:
+def test_check_timeout_is_not_a_refusal(tmp_path: Path) -> None:
     """It is killed and asked again; once it answers, the content is loaded."""
     volume, quick = Volume(tmp_path / "volume", text="one"), tmp_path / "quick"
     check = f"sh -c 'test -e {quick} || sleep 60'"
@@ -132,7 +132,7 @@ def test_built_in_checks(
     with agent(tmp_path, "--dir", volume, *flags) as running:
         running.reaches("told")
         volume.write(**bad)
-        assert words in running.reaches("rejected")["check"]["error"]
+        assert words in running.reaches("refused")["check"]["error"]
         assert "hunter2" not in running.log + running.get("/status")[1]
 
 
@@ -141,14 +141,14 @@ def test_stage_has_only_content_that_passed(tmp_path: Path) -> None:
     volume, stage = Volume(tmp_path / "volume", text="evil"), tmp_path / "stage"
     flags = ("--dir", volume, "--stage", stage, "--check", CHECK)
     with agent(tmp_path, *flags) as running:
-        running.reaches("rejected")
+        running.reaches("refused")
         assert running.get("/startupz")[0] == 503
         assert not (stage / "text").exists()
         volume.write(text="good", more="x")
         running.reaches("told")
         assert visible(stage) == {"text": b"good", "more": b"x"}
         volume.write(text="evil")
-        running.reaches("rejected")
+        running.reaches("refused")
         assert visible(stage) == {"text": b"good", "more": b"x"}
 
 
@@ -161,7 +161,7 @@ def test_stage_survives_a_kill(tmp_path: Path) -> None:
         running.process.kill()
     volume.write(text="evil")
     with agent(tmp_path, *flags) as running:
-        running.reaches("rejected")
+        running.reaches("refused")
         assert visible(stage) == {"text": b"good"}
         volume.write(text="good again")
         running.reaches("told")
@@ -221,20 +221,20 @@ def test_kill_leaves_a_consistent_stage(tmp_path: Path) -> None:
         assert set(visible(stage).values()) == {b"15"}
 
 
-def test_checker_that_may_not_bind_a_port_rejects_nothing(tmp_path: Path) -> None:
-    """`nginx -t` binds port 80, which the agent may not: trouble, repeated, and no rejection."""
+def test_checker_that_may_not_bind_a_port_refuses_nothing(tmp_path: Path) -> None:
+    """`nginx -t` binds port 80, which the agent may not: trouble, repeated, and no refusal."""
     volume = Volume(tmp_path / "volume", text="good")
     words = "nginx: [emerg] bind() to 0.0.0.0:80 failed (13: Permission denied)"
     check = f"sh -c 'echo \"{words}\"; exit 1'"
     with agent(tmp_path, "--dir", volume, "--check", check) as running:
         eventually(lambda: running.status().get("check", {}).get("counts", {}).get("error", 0) > 1)
         status = running.reaches("waiting")  # between two checks
-        assert status["check"]["counts"]["rejected"] == 0
+        assert status["check"]["counts"]["refused"] == 0
         assert "it may not bind a port below 1024 here" in status["message"]
 
 
-def test_process_that_restarted_with_rejected_content_is_reloaded_again(tmp_path: Path) -> None:
-    """A loaded, B rejected, the process restarts and reads B, B is taken back to A: A is loaded."""
+def test_process_that_restarted_with_refused_content_is_reloaded_again(tmp_path: Path) -> None:
+    """A loaded, B refused, the process restarts and reads B, B is taken back to A: A is loaded."""
     volume = Volume(tmp_path / "volume", text="good A")
     source = volume.path / "text"
     flags = ("--dir", volume, "--signal", "HUP", "--check", CHECK)
@@ -243,7 +243,7 @@ def test_process_that_restarted_with_rejected_content_is_reloaded_again(tmp_path
         with agent(tmp_path, *flags, *process) as running:
             running.reaches("told")
             volume.write(text="evil B")
-            running.reaches("rejected")
+            running.reaches("refused")
             first.end()
             first.pidfile.unlink()
             with reader(source, tmp_path) as second:
@@ -254,7 +254,7 @@ def test_process_that_restarted_with_rejected_content_is_reloaded_again(tmp_path
 
 
 def test_process_that_kept_running_is_not_reloaded_again(tmp_path: Path) -> None:
-    """It has not read what was rejected, so nothing has to be loaded."""
+    """It has not read what was refused, so nothing has to be loaded."""
     volume = Volume(tmp_path / "volume", text="good A")
     flags = ("--dir", volume, "--signal", "HUP", "--check", CHECK)
     with reader(volume.path / "text", tmp_path) as process:
@@ -263,7 +263,7 @@ def test_process_that_kept_running_is_not_reloaded_again(tmp_path: Path) -> None
             running.reaches("told")
             loads = eventually(lambda: process.loads if len(process.loads) == 2 else [])
             volume.write(text="evil B")
-            running.reaches("rejected")
+            running.reaches("refused")
             volume.write(text="good A")
             running.reaches("told")
             time.sleep(0.2)

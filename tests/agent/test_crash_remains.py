@@ -136,7 +136,7 @@ def test_unpublished_revision_is_removed_at_the_start(tmp_path: Path) -> None:
     (left / "text").write_text("half")
     volume.write(text="evil")
     with agent(tmp_path / "agent", *flags) as running:
-        running.reaches("rejected")
+        running.reaches("refused")
         assert not left.exists()
         assert (stage / "text").read_text() == "good"
 

@@ -127,12 +127,12 @@ def test_newer_content_during_an_attempt_is_loaded_next() -> None:
     assert progress.begin() == 0
 
 
-def test_rejection_holds_until_content_changes() -> None:
+def test_refusal_holds_until_content_changes() -> None:
     """A verdict holds for the content it was given on."""
     gate = Gate()
     gate.see("bad", 1.0)
     gate.begin()
-    gate.reject("syntax")
+    gate.refuse("syntax")
     assert not gate.due(99.0)
     gate.see("good", 1.0)
     assert gate.due(99.0)
@@ -151,7 +151,7 @@ def test_revert_to_passed_content_needs_no_check() -> None:
     gate.accept()
     gate.see("bad", 1.0)
     gate.begin()
-    gate.reject("syntax")
+    gate.refuse("syntax")
     gate.see("good", 1.0)
     assert not gate.undecided
     assert gate.error == ""

@@ -188,7 +188,7 @@ def test_stage_shows_only_checked_content(pods: Pods, mode: str) -> None:
 
     def refused_first() -> bool:
         try:
-            return "rejected" in pods("logs", name, "--container=hotmap-agent-first")
+            return "refused" in pods("logs", name, "--container=hotmap-agent-first")
         except TestBedError:
             return False  # it is about to start
 
@@ -196,7 +196,7 @@ def test_stage_shows_only_checked_content(pods: Pods, mode: str) -> None:
         eventually(refused_first)
     else:
         eventually(lambda: "running" in containers().get(holder, {}).get("state", {}))
-        eventually(lambda: status().get("state") == "rejected")
+        eventually(lambda: status().get("state") == "refused")
     if mode != "supervisor":
         assert "running" not in containers()["app"]["state"]
     pods.settings(name, text="good one")
@@ -207,7 +207,7 @@ def test_stage_shows_only_checked_content(pods: Pods, mode: str) -> None:
     eventually(lambda: status().get("state") == reloaded)
 
     pods.settings(name, text="bad two")
-    nudging(pods, name, lambda: status().get("state") == "rejected", "the refusal")
+    nudging(pods, name, lambda: status().get("state") == "refused", "the refusal")
     assert seen("/conf/text") == "good one"
     if mode != "supervisor":
         with contextlib.suppress(TestBedError):  # the shell may end with its container

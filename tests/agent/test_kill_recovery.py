@@ -208,14 +208,14 @@ def test_process_killed_in_any_state_loads_the_content(tmp_path: Path, name: str
             process.end()
             process.pidfile.unlink()
             scene.release()
-            if name in ("settling", "rejected", "without a verdict"):
+            if name in ("settling", "refused", "without a verdict"):
                 running.process.send_signal(signal.SIGHUP)  # instead of waiting ten minutes
             with reader(scene.volume.path / "text", tmp_path) as successor:
                 running.reaches("loaded")
                 eventually(lambda: successor.loads[-1] == "two")
 
 
-@pytest.mark.parametrize("state", ["loaded", "checking", "rejected", "calling"])
+@pytest.mark.parametrize("state", ["loaded", "checking", "refused", "calling"])
 def test_killed_application_stops_the_agent_in_any_state(tmp_path: Path, state: str) -> None:
     """Whatever the agent is at, the container ends with the application, and with its status."""
     volume = Volume(tmp_path / "volume", text="one")
@@ -223,7 +223,7 @@ def test_killed_application_stops_the_agent_in_any_state(tmp_path: Path, state: 
         flags = {
             "loaded": (),
             "checking": ("--check", "sh -c 'grep -q one {dir}/text || sleep 600'"),
-            "rejected": ("--check", "grep -q one {dir}/text"),
+            "refused": ("--check", "grep -q one {dir}/text"),
             "calling": ("--url", endpoint.url),
         }[state]
         with agent(tmp_path, "--dir", volume, *flags, "--", "sleep", "600") as running:
@@ -231,7 +231,7 @@ def test_killed_application_stops_the_agent_in_any_state(tmp_path: Path, state: 
             if state != "loaded":
                 endpoint.hang.clear()
                 volume.write(text="two")
-                running.reaches("rejected" if state == "rejected" else "pending")
+                running.reaches("refused" if state == "refused" else "pending")
             os.kill(pid, signal.SIGKILL)
             assert running.process.wait(20) == 128 + signal.SIGKILL
             assert children_of(running.pid) == []

@@ -79,7 +79,7 @@ def served(port: int) -> str:
 
 def refuses(running: Agent, *words: str) -> None:
     """Assert that the current content is refused, with the output of the checker."""
-    error = running.reaches("rejected")["check"]["error"]
+    error = running.reaches("refused")["check"]["error"]
     assert all(word in error for word in words), error
 
 

@@ -25,7 +25,7 @@ def status_by_tcp(port: int) -> str:
 
 def fail_with_output(running: Agent, kind: str) -> str:
     """Wait until the program has failed, and return its message from the unix socket."""
-    eventually(lambda: running.status().get("state") in ("rejected", "failing"))
+    eventually(lambda: running.status().get("state") in ("refused", "failing"))
     status = running.status()
     return str(status["check"]["error"] if kind == "check" else status["message"])
 

@@ -92,7 +92,7 @@ def test_published_nginx_is_reloaded_and_kept_from_broken_files(
     pods.settings(name, default__conf=site("two"))
     eventually(announcing(lambda: served() == "two"), "the edit is served")
     pods.settings(name, default__conf=site("three") + "}")
-    eventually(announcing(lambda: agent().get("state") == "rejected"), "the check refuses it")
+    eventually(announcing(lambda: agent().get("state") == "refused"), "the check refuses it")
     assert 'unexpected "}"' in agent()["check"]["error"]
     assert served() == "two"
     pods.settings(name, default__conf=site("four"))

@@ -7,7 +7,7 @@ import pytest
 from hotmap.agent.decide.facts import (
     ERROR,
     PASSED,
-    REJECTED,
+    REFUSED,
     AttemptFinished,
     CheckFinished,
     Exit,
@@ -71,9 +71,9 @@ def test_process_that_starts_during_the_check_has_read_mounted_content(
 
 
 def test_bytes_of_content_are_kept_only_until_the_check_is_over() -> None:
-    """What remains of content that passed or was rejected are digests."""
+    """What remains of content that passed or was refused are digests."""
     decided = reconciler("--exec", "true")
-    for digest, result in (("a", PASSED), ("b", REJECTED)):
+    for digest, result in (("a", PASSED), ("b", REFUSED)):
         decided.record(snapshot(digest), 1.0)
         decided.decide(1.0)
         decided.record(CheckFinished(snapshot(digest), result, ""), 1.0)
@@ -81,24 +81,24 @@ def test_bytes_of_content_are_kept_only_until_the_check_is_over() -> None:
     assert [each.contents for each in kept] == [{}]
 
 
-def test_rejected_content_is_not_attempted() -> None:
-    """The rule keeps what it has, and the rejection is logged once."""
+def test_refused_content_is_not_attempted() -> None:
+    """The rule keeps what it has, and the refusal is logged once."""
     decided = reconciler("--exec", "true")
     decided.record(snapshot("bad"), 1.0)
     decided.decide(1.0)
-    decided.record(CheckFinished(snapshot("bad"), REJECTED, "syntax"), 1.0)
+    decided.record(CheckFinished(snapshot("bad"), REFUSED, "syntax"), 1.0)
     assert decided.decide(1000.0) == []
     assert decided.next_time() is None
     warnings = [each for each in decided.take_transitions() if each.is_warning]
-    assert [(each.event, each.message) for each in warnings] == [("rejected", "syntax")]
+    assert [(each.event, each.message) for each in warnings] == [("refused", "syntax")]
 
 
-def test_rejected_content_is_read_again_to_be_checked_again() -> None:
+def test_refused_content_is_read_again_to_be_checked_again() -> None:
     """Its bytes were not kept, so a check on request starts with a reading."""
     decided = reconciler("--exec", "true")
     decided.record(snapshot("bad"), 1.0)
     decided.decide(1.0)
-    decided.record(CheckFinished(snapshot("bad"), REJECTED, "syntax"), 1.0)
+    decided.record(CheckFinished(snapshot("bad"), REFUSED, "syntax"), 1.0)
     decided.retry_now()
     assert decided.decide(2.0) == [ReadDirectories()]
     assert decided.decide(2.5) == [], "until the next attempt to read"
@@ -111,7 +111,7 @@ def test_content_that_cannot_be_read_again_is_read_later() -> None:
     decided = reconciler("--exec", "true")
     decided.record(snapshot("bad"), 1.0)
     decided.decide(1.0)
-    decided.record(CheckFinished(snapshot("bad"), REJECTED, "syntax"), 1.0)
+    decided.record(CheckFinished(snapshot("bad"), REFUSED, "syntax"), 1.0)
     decided.retry_now()
     decided.decide(2.0)
     assert decided.next_time() == 3.0
@@ -131,8 +131,8 @@ def test_check_error_delays_the_next_check_whatever_is_read() -> None:
 
 
 def test_once_exits_without_loading() -> None:
-    """0 for content that passed, 1 for content that was rejected."""
-    for result, status in ((PASSED, 0), (REJECTED, 1)):
+    """0 for content that passed, 1 for content that was refused."""
+    for result, status in ((PASSED, 0), (REFUSED, 1)):
         decided = reconciler("--once", "--exec", "true")
         decided.record(snapshot("a"), 1.0)
         decided.decide(1.0)
@@ -179,8 +179,8 @@ def test_frozen_rule_restarts_for_a_second_announcement_only() -> None:
     assert attempt.rule.name == "frozen"
 
 
-def revert_rejected(decided: Reconciler) -> None:
-    """Load content a, reject b, and take b back to a."""
+def revert_refused(decided: Reconciler) -> None:
+    """Load content a, refuse b, and take b back to a."""
     decided.record(snapshot("a"), 1.0)
     decided.decide(1.0)
     decided.record(CheckFinished(snapshot("a"), PASSED), 2.0)
@@ -188,16 +188,16 @@ def revert_rejected(decided: Reconciler) -> None:
     decided.record(AttemptFinished("default", "", 0, 1234.0), 3.0)
     decided.record(snapshot("b"), 4.0)
     decided.decide(4.0)
-    decided.record(CheckFinished(snapshot("b"), REJECTED, "syntax"), 5.0)
+    decided.record(CheckFinished(snapshot("b"), REFUSED, "syntax"), 5.0)
     assert decided.decide(5.0) == []
     assert not decided.attempts()["default"][1], "the next agent cannot rely on it either"
     decided.record(snapshot("a"), 6.0)
 
 
-def test_content_is_loaded_again_after_rejected_content_was_visible() -> None:
-    """A process that started meanwhile has read the rejected content."""
+def test_content_is_loaded_again_after_refused_content_was_visible() -> None:
+    """A process that started meanwhile has read the refused content."""
     decided = reconciler("--exec", "true")
-    revert_rejected(decided)
+    revert_refused(decided)
     assert decided.rules[0].state == "pending"
     (attempt,) = decided.decide(6.0)
     assert isinstance(attempt, StartAttempt)
@@ -207,7 +207,7 @@ def test_content_is_loaded_again_after_rejected_content_was_visible() -> None:
     assert decided.rules[0].state == "told"
 
 
-def test_content_is_not_loaded_again_after_rejected_content_with_a_stage() -> None:
+def test_content_is_not_loaded_again_after_refused_content_with_a_stage() -> None:
     """With a stage no process has seen it."""
     decided = reconciler("--exec", "true", "--stage", "/s")
     decided.record(snapshot("a"), 1.0)
@@ -217,7 +217,7 @@ def test_content_is_not_loaded_again_after_rejected_content_with_a_stage() -> No
     decided.record(AttemptFinished("default", "", 0, 1234.0), 3.0)
     decided.record(snapshot("b"), 4.0)
     decided.decide(4.0)
-    decided.record(CheckFinished(snapshot("b"), REJECTED, "syntax"), 5.0)
+    decided.record(CheckFinished(snapshot("b"), REFUSED, "syntax"), 5.0)
     decided.record(snapshot("a"), 6.0)
     assert decided.decide(6.0) == []
     assert decided.rules[0].state == "told"

@@ -137,7 +137,7 @@ def test_sigterm_stops_the_supervised_application(tmp_path: Path, name: str) -> 
     program = ("--", sys.executable, "-S", "-c", SLOW, str(tmp_path))
     with agent(tmp_path, "--dir", volume, *AROUND[name], *program) as running:
         if name == "not started":
-            running.reaches("rejected")
+            running.reaches("refused")
             assert ends_at_once(running) == 128 + signal.SIGTERM
             assert not (tmp_path / "started").exists()
             return

@@ -78,13 +78,13 @@ def test_application_starts_after_content_passed(tmp_path: Path) -> None:
     volume = Volume(tmp_path / "volume", text="evil")
     flags = ("--dir", volume, "--check", "grep -q good {dir}/text")
     with agent(tmp_path, *flags, *application(tmp_path)) as running:
-        running.reaches("rejected")
+        running.reaches("refused")
         assert starts(tmp_path) == []
         volume.write(text="good")
         running.reaches("loaded")
         eventually(lambda: len(starts(tmp_path)) == 1)
         volume.write(text="evil")
-        running.reaches("rejected")
+        running.reaches("refused")
         assert len(starts(tmp_path)) == 1
 
 
@@ -252,7 +252,7 @@ def test_environment_follows_kubernetes_rules(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["one variable", "all variables", "an argument"])
-def test_content_too_large_for_exec_is_rejected_before_the_stop(tmp_path: Path, way: str) -> None:
+def test_content_too_large_for_exec_is_refused_before_the_stop(tmp_path: Path, way: str) -> None:
     """The running instance goes on; its name is said, its value is not."""
     volume = Volume(tmp_path / "volume", APP_A="ok")
     words = application(tmp_path, "polite", "$(APP_A)")
@@ -266,7 +266,7 @@ def test_content_too_large_for_exec_is_rejected_before_the_stop(tmp_path: Path, 
             # 131,071 bytes with name and "=" are the most; as an argument it is one too many.
             volume.write(APP_A="x" * (131_071 - 6 if way == "one variable" else 131_072))
             wanted = "MORE_APP_A has" if way == "one variable" else "argument 6 has 131072 bytes"
-        error = running.reaches("rejected")["check"]["error"]
+        error = running.reaches("refused")["check"]["error"]
         assert wanted in error
         assert "xxx" not in error
         assert notes(tmp_path) == ['started {"APP_A": "ok"}']

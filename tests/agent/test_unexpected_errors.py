@@ -86,7 +86,7 @@ def test_failing_fork_of_a_check_is_retried(tmp_path: Path) -> None:
     flags = ("--dir", volume, "--touch", tmp_path / "touched", "--check", "true")
     with agent(tmp_path, *flags, env=environment) as running:
         status = running.reaches("told")
-        assert status["check"]["counts"] == {"passed": 1, "rejected": 0, "error": 2}
+        assert status["check"]["counts"] == {"passed": 1, "refused": 0, "error": 2}
 
 
 def test_failing_fork_of_the_application_is_retried(tmp_path: Path) -> None:

@@ -200,13 +200,13 @@ def test_json_log_has_one_line_per_transition(tmp_path: Path) -> None:
     with agent(tmp_path, *flags, "--log-format", "json") as running:
         running.reaches("told")
         volume.write(password="hunter2-evil")
-        running.reaches("rejected")
+        running.reaches("refused")
         volume.write(password="hunter2-good again")
         running.reaches("told")
         running.end()
     lines = [json.loads(line) for line in running.log.splitlines()]
     assert [item["event"] for item in lines] == [
-        *("started", "changed", "told", "changed", "rejected", "changed", "told", "stopping"),
+        *("started", "changed", "told", "changed", "refused", "changed", "told", "stopping"),
     ]
     assert all({"time", "level", "event", "message"} <= item.keys() for item in lines)
     assert [item["level"] for item in lines].count("warning") == 1

@@ -339,7 +339,7 @@ def test_empty_directory_is_loaded(tmp_path: Path) -> None:
     """Asked for another verdict on content that is gone, the agent waits instead of spinning."""
     volume = Volume(tmp_path / "volume", text="evil")
     with agent(tmp_path, "--dir", volume, "--check", "false") as running:
-        running.reaches("rejected")
+        running.reaches("refused")
         shutil.rmtree(volume.path)
         running.process.send_signal(signal.SIGHUP)
         running.reaches("waiting")

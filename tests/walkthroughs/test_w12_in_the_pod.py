@@ -73,7 +73,7 @@ async def test_broken_nginx_conf_is_not_loaded(backend: Backend) -> None:
         loaded = await web.metric(loads)
 
         await web.edit(nginx__conf=nginx_conf(port, "three") + "}")
-        status = await web.agent("rejected")
+        status = await web.agent("refused")
         assert 'unexpected "}"' in status["check"]["error"]
         assert await web.metric("hotmap_agent_check_passed") == 0
         assert await web.metric(loads) == loaded

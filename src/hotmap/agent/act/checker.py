@@ -13,7 +13,7 @@ from hotmap.agent.act.check_copy import (
     write_copies,
 )
 from hotmap.agent.decide.content_checks import find_error
-from hotmap.agent.decide.facts import ERROR, PASSED, REJECTED
+from hotmap.agent.decide.facts import ERROR, PASSED, REFUSED
 from hotmap.agent.runtime.program_output import mark_output
 
 __all__ = ["Checker"]
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Checker:
-    """Runs checks; a result is PASSED, REJECTED or, when a check itself failed, ERROR."""
+    """Runs checks; a result is PASSED, REFUSED or, when a check itself failed, ERROR."""
 
     def __init__(
         self, children: ChildProcesses, settings: CheckSettings, directories: Sequence[str]
@@ -53,7 +53,7 @@ class Checker:
         """
         error = find_error(snapshot.contents, self._settings.limits)
         if error:
-            done(REJECTED, error, None)
+            done(REFUSED, error, None)
         elif self._settings.commands:
             self._check_copy(snapshot, done)
         else:
@@ -104,7 +104,7 @@ class Checker:
                 done(ERROR, mark_output(f"{instead}: {output}", instead), outcome.status)
             elif outcome.status:
                 instead = f"check failed with exit status {outcome.status}"
-                done(REJECTED, mark_output(output, instead), outcome.status)
+                done(REFUSED, mark_output(output, instead), outcome.status)
             else:
                 self._run(copies, index + 1, done)
 

@@ -16,7 +16,7 @@ from hotmap.agent.act.stage import Stage
 from hotmap.agent.decide.facts import (
     ERROR,
     PASSED,
-    REJECTED,
+    REFUSED,
     ApplicationExited,
     AttemptFinished,
     CheckFinished,
@@ -149,7 +149,7 @@ class Executor:
 
         # Before anything else: a program that cannot be started must not replace a running one.
         if error := self.application.find_error(snapshot.contents):
-            checked(REJECTED, error, None)
+            checked(REFUSED, error, None)
         else:
             self._checker.check(snapshot, checked)
 

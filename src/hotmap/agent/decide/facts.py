@@ -14,7 +14,7 @@ from hotmap.core.value import Value
 __all__ = [
     "ERROR",
     "PASSED",
-    "REJECTED",
+    "REFUSED",
     "ApplicationExited",
     "AttemptFinished",
     "CheckFinished",
@@ -29,11 +29,11 @@ __all__ = [
 ]
 
 #: Results of a check: ERROR means that the check itself failed, which says nothing of the content.
-PASSED, REJECTED, ERROR = "passed", "rejected", "error"
+PASSED, REFUSED, ERROR = "passed", "refused", "error"
 
 
 class CheckFinished(Value):
-    """A check ended; result: PASSED (and published), REJECTED or ERROR.
+    """A check ended; result: PASSED (and published), REFUSED or ERROR.
 
     exit_status: of the command that did not pass; None where none ended by itself
     """

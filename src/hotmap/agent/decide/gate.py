@@ -1,4 +1,4 @@
-"""Which content may be loaded: seen → checked → passed, or rejected until it changes again."""
+"""Which content may be loaded: seen → checked → passed, or refused until it changes again."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ if TYPE_CHECKING:
 
 
 class Gate:
-    """Which content passed its check, and which was rejected.
+    """Which content passed its check, and which was refused.
 
-    A rejection holds until the content changes. An error of the checker itself (it timed out, it
+    A refusal holds until the content changes. An error of the checker itself (it timed out, it
     could not be started) decides nothing, so the check is repeated.
     """
 
     def __init__(self) -> None:
-        #: Digests: what is mounted, what is being checked, what passed last, what was rejected.
+        #: Digests: what is mounted, what is being checked, what passed last, what was refused.
         self.seen: str | None = None
         #: Since when that is mounted, by the clock of the caller.
         self.seen_since = 0.0
         self.checking: str | None = None
         self.passed: str | None = None
-        self.rejected: str | None = None
+        self.refused: str | None = None
         self.error = ""
         #: Of the check command that led to the error; None where there was none.
         self.exit_status: int | None = None
@@ -43,17 +43,17 @@ class Gate:
     @property
     def undecided(self) -> bool:
         """Whether the current content still has to be checked."""
-        return self.seen is not None and self.seen not in (self.passed, self.rejected)
+        return self.seen is not None and self.seen not in (self.passed, self.refused)
 
     @property
     def state(self) -> str:
-        """The current content's check: waiting, running, passed, rejected or error."""
+        """The current content's check: waiting, running, passed, refused or error."""
         if self.seen is None:
             return "waiting"
         if self.seen == self.passed:
             return "passed"
-        if self.seen == self.rejected:
-            return "rejected"
+        if self.seen == self.refused:
+            return "refused"
         if self.checking is not None:
             return "running"
         return "error" if self.error else "waiting"
@@ -69,13 +69,13 @@ class Gate:
     def accept(self) -> None:
         """Record that the checked content passed."""
         self.passed, self.checking = self.checking, None
-        self.rejected = None
+        self.refused = None
         self.failures = 0
         self.error = ""
 
-    def reject(self, error: str, exit_status: int | None = None) -> None:
-        """Record that the checked content was rejected, and why."""
-        self.rejected, self.checking = self.checking, None
+    def refuse(self, error: str, exit_status: int | None = None) -> None:
+        """Record that the checked content was refused, and why."""
+        self.refused, self.checking = self.checking, None
         self.error = error
         self.exit_status = exit_status
 
@@ -99,6 +99,6 @@ class Gate:
         self.retry_at = until
 
     def forget(self) -> None:
-        """Check rejected content again."""
-        self.rejected = None
+        """Check refused content again."""
+        self.refused = None
         self.retry_at = 0.0

@@ -18,7 +18,7 @@ from hotmap.agent.decide.directory_states import DirectoryStates
 from hotmap.agent.decide.facts import (
     ERROR,
     PASSED,
-    REJECTED,
+    REFUSED,
     AttemptFinished,
     CheckFinished,
     Exit,
@@ -75,7 +75,7 @@ class Reconciler:
             for rule in settings.rules
         ]
         #: Number of checks by result.
-        self.checks = {PASSED: 0, REJECTED: 0, ERROR: 0}
+        self.checks = {PASSED: 0, REFUSED: 0, ERROR: 0}
         #: The content that is to be checked; the content that passed, without its bytes.
         self._snapshot: Snapshot | None = None
         self._passed: Snapshot | None = None
@@ -124,7 +124,7 @@ class Reconciler:
         return taken
 
     def retry_now(self) -> None:
-        """Check rejected content again, and retry failed attempts without waiting."""
+        """Check refused content again, and retry failed attempts without waiting."""
         self.gate.forget()
         for state in self.rules:
             state.progress.retry_now()
@@ -236,10 +236,10 @@ class Reconciler:
         if check.result == ERROR:
             self.gate.fail(check.error, check.exit_status, now=now, delay=self._delay)
             self._warn("check", check.error)
-        elif check.result == REJECTED:
-            self.gate.reject(check.error, check.exit_status)
+        elif check.result == REFUSED:
+            self.gate.refuse(check.error, check.exit_status)
             self._snapshot = None
-            self._warn("rejected", check.error, digest=self.gate.rejected)
+            self._warn("refused", check.error, digest=self.gate.refused)
             if self._settings.once:
                 self._commands.append(Exit(1))
         else:

@@ -33,7 +33,7 @@ def config_reloader_metrics(status: Mapping[str, Any], method: str, unknown: int
         ),
         _metric(
             "config_apply_operations_failed_total", "counter", "Number of readings that failed.",
-            counts["error"] + counts["rejected"],
+            counts["error"] + counts["refused"],
         ),
         _metric(
             "config_environment_variable_expansion_errors", "gauge",

@@ -42,7 +42,7 @@ def make_pod_document(
         for path, row in reconciler.directories.rows.items()
     ]
     gate = reconciler.gate
-    failed = gate.state in ("rejected", "error")
+    failed = gate.state in ("refused", "error")
     fields = (
         f'"protocol":{PROTOCOL}',
         f'"uid":{_quoted(uid)}',
@@ -84,7 +84,7 @@ def _directory_state(
         return "settling"
     if row.projected != row.passed:
         gate = {
-            "rejected": "refused", "error": "check-failed", "running": "checking",
+            "refused": "refused", "error": "check-failed", "running": "checking",
         }  # fmt: skip
         return gate.get(reconciler.gate.state, "settling")
     rules = [rule for rule in reconciler.rules if path in rule.directories]

@@ -56,13 +56,13 @@ def make_status(
 def _overall_state(observer: ObserverStatus, reconciler: Reconciler) -> tuple[str, str]:
     """Summarize everything in one word and, unless all is well, one sentence.
 
-    waiting, rejected, failing, pending, told, loaded; the first one that applies.
+    waiting, refused, failing, pending, told, loaded; the first one that applies.
     """
     gate = reconciler.gate
     if observer.unreadable:
         return "waiting", observer.unreadable
-    if gate.state == "rejected":
-        return "rejected", "the current content did not pass its check and is not loaded"
+    if gate.state == "refused":
+        return "refused", "the current content did not pass its check and is not loaded"
     if gate.state == "error":
         return "waiting", gate.error
     for rule in reconciler.rules:

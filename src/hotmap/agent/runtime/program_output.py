@@ -1,6 +1,6 @@
 """The output of checkers and other programs within error messages.
 
-A checker may quote the line that it rejects, which may be part of a Secret. So a message contains
+A checker may quote the line that it refuses, which may be part of a Secret. So a message contains
 the output together with a sentence that replaces it. The unix socket shows the output, the TCP port
 never does, and the log only with `--log-checker-output`.
 """
