@@ -40,7 +40,8 @@ async def test_status_follows_an_edit(empty_stage: Stage) -> None:
     """From nothing that is followed to an edit that has reached every pod, and why."""
     nothing = empty_stage.hotmap("status")
     assert nothing.status == CURRENT
-    assert "no workload here is followed" in nothing.out
+    assert nothing.out == ""
+    assert "no workload here is followed" in nothing.err
 
     await empty_stage.create(CONFIGMAPS, metadata={"name": "app"}, data={"LEVEL": "info"})
     await empty_stage.deployment("web", **{"hotmap.dev/follow": "auto"})
@@ -114,6 +115,48 @@ def test_status_of_unknown_workload_is_an_error(stage: Stage) -> None:
         'hotmap: "sts/nosuch": the controller knows no StatefulSet shop/nosuch; '
         "see 'hotmap status --all-namespaces'\n"
     )
+
+
+async def test_status_of_a_source_shows_the_workloads_that_use_it(stage: Stage) -> None:
+    """One line each, for every way to write it; scripts wait for all of them."""
+    await stage.create(CONFIGMAPS, metadata={"name": "unused"}, data={"LEVEL": "info"})
+    await stage.deployment("of-source", **{"hotmap.dev/follow": "auto"})
+    for name in ("configmap/app", "cm/app", "ConfigMap/default/app"):
+        done = stage.hotmap("status", name, "--wait=60s")
+        assert (done.status, done.err) == (CURRENT, ""), done
+        assert re.search(r"^deployment/of-source +current", done.out, re.M)
+    document = json.loads(stage.hotmap("status", "cm/app", "deploy/of-source", "-ojson").out)
+    names = [workload["name"] for workload in document["workloads"]]
+    assert names.count("of-source") == 1
+
+    for name, key in (("cm/unused", "ConfigMap default/unused"), ("secret/x", "Secret default/x")):
+        done = stage.hotmap("status", name)
+        assert (done.status, done.out) == (CANNOT_TELL, "")
+        assert done.err == (
+            f'hotmap: "{name}": hotmap follows no workload that uses {key}; see '
+            "'hotmap status --all-namespaces'\n"
+        )
+
+
+def test_why_of_a_source_says_that_a_workload_is_expected(stage: Stage) -> None:
+    done = stage.hotmap("why", "cm/app")
+    assert (done.status, done.out) == (CANNOT_TELL, "")
+    assert done.err == (
+        'hotmap: "cm/app" is a ConfigMap: expected a workload; "hotmap status cm/app" shows the '
+        "workloads that use it\n"
+    )
+
+
+def test_status_of_a_namespace_that_does_not_exist_says_so(stage: Stage) -> None:
+    """As of `kubectl get`, unless a script asks for the exit status."""
+    nothing = 'hotmap follows no workload in namespace "typo", or there is no such namespace\n'
+    assert stage.hotmap("status", "-n", "typo") == (CURRENT, "", nothing)
+    assert stage.hotmap("status", "-n", "typo", "-oname") == (CURRENT, "", nothing)
+    document = stage.hotmap("status", "-n", "typo", "-ojson")
+    assert (document.status, json.loads(document.out)["workloads"]) == (CURRENT, [])
+    assert stage.hotmap("status", "-n", "typo", "--quiet") == (CANNOT_TELL, "", "")
+    waited = stage.hotmap("status", "-n", "typo", "--wait=0.1s")
+    assert waited == (CANNOT_TELL, "", f"hotmap: nothing to wait for: {nothing}")
 
 
 def test_status_without_controller_is_an_error(stage: Stage) -> None:

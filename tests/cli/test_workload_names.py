@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from hotmap.cli.workload_names import WorkloadName, parse_workload_name
+from hotmap.cli.workload_names import (
+    SourceName,
+    WorkloadName,
+    parse_source_name,
+    parse_workload_name,
+)
 from hotmap.core.errors import SettingsError
 
 
@@ -26,6 +31,33 @@ from hotmap.core.errors import SettingsError
 def test_name_is_parsed(text: str, name: WorkloadName) -> None:
     """With a kind as in kubectl, with a namespace, with both or with neither."""
     assert parse_workload_name(text, "shop") == name
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("cm/app", SourceName("ConfigMap", "shop", "app")),
+        ("ConfigMaps/app", SourceName("ConfigMap", "shop", "app")),
+        ("secret/ops/db", SourceName("Secret", "ops", "db")),
+        (
+            "secretproviderclasses.secrets-store.csi.x-k8s.io/vault",
+            SourceName("SecretProviderClass", "shop", "vault"),
+        ),
+        ("app", None),
+        ("cm/", None),
+        ("ops/web", None),
+        ("deploy/secret", None),
+        ("cm/a/b/c", None),
+    ],
+)
+def test_name_of_a_source_is_parsed(text: str, name: SourceName | None) -> None:
+    assert parse_source_name(text, "shop") == name
+
+
+@pytest.mark.parametrize("text", ["cm/app", "secret/ops/db"])
+def test_name_of_a_source_is_no_name_of_a_workload(text: str) -> None:
+    with pytest.raises(SettingsError, match=f'"hotmap status {text}" shows the workloads'):
+        parse_workload_name(text, "shop")
 
 
 def test_name_is_formatted_for_the_status_query() -> None:

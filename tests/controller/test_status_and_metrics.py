@@ -415,6 +415,9 @@ async def test_overview_is_paged(world: World, http: aiohttp.ClientSession) -> N
         ("limit=-1", "limit"),
         ("state=fine", "state"),
         ("nosuch=1", "nosuch"),
+        ("source=app", "source"),
+        ("source=deployment/default/web", "source"),
+        ("source=secret/default/", "source"),
     ],
 )
 async def test_invalid_query_is_rejected(

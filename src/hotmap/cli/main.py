@@ -138,6 +138,7 @@ def status(
 ) -> int:
     """Show whether every pod runs with the current content.
 
+    NAME is a workload, or a source such as configmap/app for all workloads that use it.
     Exit status 0: everything shown is current. 1: something is not. 2: unknown.
     """
     from hotmap.cli.status import run_status

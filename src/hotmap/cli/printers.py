@@ -52,8 +52,7 @@ class TableForm(NamedTuple):
 
 def print_workloads(console: Console, document: StatusDocument, form: TableForm) -> None:
     """Print one line per workload, and the number of workloads in each state."""
-    if not document.workloads and not form.changes:
-        console.print("no workload here is followed; opt one in with hotmap.dev/follow: auto")
+    if not document.workloads:
         return
     more = ["BEHIND", "STRATEGY", "REVISION"] if form.wide else []
     heads = [*(["NAMESPACE"] if form.namespaces else []), "WORKLOAD", "STATE", *more, "REASON"]

@@ -30,7 +30,7 @@ from hotmap.cli.status_client import (
     connect,
 )
 from hotmap.cli.status_document import StatusDocument
-from hotmap.cli.workload_names import WorkloadName, parse_workload_name
+from hotmap.cli.workload_names import WorkloadName, parse_source_name, parse_workload_name
 from hotmap.core.errors import SettingsError
 from hotmap.core.text import printable
 
@@ -80,9 +80,11 @@ def run_status(
         return asyncio.run(_watch(scope, workload.output, cluster, address))
     document = asyncio.run(_wait_until_current(scope, seconds, cluster, address))
     if options.wait and not document["workloads"]:
-        raise StatusUnavailable("no workload here is followed, so there is nothing to wait for")
-    if not options.quiet:
-        _print_status(document, scope, workload.output)
+        raise StatusUnavailable(f"nothing to wait for: {scope.describe_nothing()}")
+    if options.quiet:
+        # A script that asks about a namespace with a typing error must not take it for current.
+        return _exit_status(document, options.awaited) if document["workloads"] else _UNKNOWN
+    _print_status(document, scope, workload.output)
     return _exit_status(document, options.awaited)
 
 
@@ -136,6 +138,23 @@ class _Scope(NamedTuple):
     all_namespaces: bool
     #: A label selector, or "" for all.
     selector: str = ""
+
+    @property
+    def is_overview(self) -> bool:
+        """Whether each workload gets one line: of a source, there may be many."""
+        return not self.names or any(parse_source_name(name, "-") for name in self.names)
+
+    def describe_nothing(self) -> str:
+        """Say that none is shown, and why that may be."""
+        if self.selector:
+            return "no workload that hotmap follows has such labels"
+        if self.namespace and not self.all_namespaces:
+            namespace = printable(self.namespace)
+            return (
+                f'hotmap follows no workload in namespace "{namespace}", or there is no such '
+                "namespace"
+            )
+        return "no workload here is followed; opt one in with hotmap.dev/follow: auto"
 
 
 async def _watch(
@@ -295,10 +314,7 @@ async def _get_status(
         selected = await select_by_label(cluster, kinds, where, scope.selector)
         return _only(document, selected)
     documents = [
-        await _get_consumer(
-            client, parse_workload_name(text, namespace), text, consistent=consistent
-        )
-        for text in scope.names
+        await _get_named(client, text, namespace, consistent=consistent) for text in scope.names
     ]
     by_title = {_title(item): item for document in documents for item in document["workloads"]}
     consumers = list(by_title.values())
@@ -306,6 +322,25 @@ async def _get_status(
         if consumer["state"] == "unfollowed":
             raise StatusUnavailable(f"{_title(consumer)} is not followed: {consumer['reason']}")
     return {**documents[0], "workloads": consumers, **_count(consumers, documents[0]["counts"])}
+
+
+async def _get_named(
+    client: StatusClient, text: str, namespace: str, *, consistent: bool
+) -> dict[str, Any]:
+    """Get a workload in full, or the overview of those that follow a source."""
+    source = parse_source_name(text, namespace)
+    if source is None:
+        name = parse_workload_name(text, namespace)
+        return await _get_consumer(client, name, text, consistent=consistent)
+    flags = {"consistent": "true"} if consistent else {}
+    document = await client.status({"source": str(source), "limit": _PAGE, **flags})
+    if not document["workloads"]:
+        kind, where, name_of_source = source
+        raise StatusUnavailable(
+            f'"{text}": hotmap follows no workload that uses {kind} {where}/{name_of_source}; see '
+            "'hotmap status --all-namespaces'"
+        )
+    return document
 
 
 async def _get_workload(
@@ -354,12 +389,20 @@ def _print_status(
         _print_document(document, output, separate=changes)
         return
     status = _convert(document)
+    if not status.workloads and not changes:
+        sys.stderr.write(f"{scope.describe_nothing()}\n")
+        return
     console = _console()
     if output == "name":
         print_names(console, status)
         return
-    if not scope.names:
-        form = TableForm(namespaces=scope.all_namespaces, wide=output == "wide", changes=changes)
+    if scope.is_overview:
+        places = {workload.namespace for workload in status.workloads}
+        form = TableForm(
+            namespaces=scope.all_namespaces or (bool(scope.names) and len(places) > 1),
+            wide=output == "wide",
+            changes=changes,
+        )
         print_workloads(console, status, form)
         return
     for number, consumer in enumerate(status.workloads):

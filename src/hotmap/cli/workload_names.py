@@ -1,12 +1,22 @@
-"""Names of workloads on the command line: `web`, `sts/db`, `shop/web`, `sts/shop/db`."""
+"""Names on the command line.
+
+Of workloads: `web`, `sts/db`, `shop/web`, `sts/shop/db`; of sources: `cm/app`, `secret/shop/db`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from hotmap.core.errors import SettingsError
 
-__all__ = ["WORKLOAD_KINDS", "WorkloadName", "parse_workload_name"]
+__all__ = [
+    "WORKLOAD_KINDS",
+    "SourceName",
+    "WorkloadName",
+    "parse_source_name",
+    "parse_workload_name",
+]
 
 #: kubectl's names for each kind: singular, plural and short (kubernetes: kubectl api-resources).
 _KINDS = {
@@ -22,6 +32,15 @@ _KINDS = {
 
 #: Every kind of workload, the most frequent first.
 WORKLOAD_KINDS = tuple(_KINDS)
+
+#: The same for sources, whose kind is always named.
+_SOURCE_KINDS = {
+    "ConfigMap": ("configmap", "configmaps", "cm"),
+    "Secret": ("secret", "secrets"),
+    "SecretProviderClass": ("secretproviderclass", "secretproviderclasses"),
+}
+
+_SOURCE_KIND_BY_NAME = {word: kind for kind, words in _SOURCE_KINDS.items() for word in words}
 
 _KIND_BY_NAME = {word: kind for kind, words in _KINDS.items() for word in words}
 
@@ -39,6 +58,35 @@ class WorkloadName(NamedTuple):
         return "/".join(part for part in self if part)
 
 
+class SourceName(NamedTuple):
+    """The name of one source."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        """Write it as the parameter `source` of the status document."""
+        return "/".join(self)
+
+
+def parse_source_name(text: str, namespace: str) -> SourceName | None:
+    """Parse KIND/NAME or KIND/NAMESPACE/NAME of a source; None where no source is named.
+
+    A first part that names a kind is a kind, as for workloads.
+    """
+    parts = text.split("/")
+    kind = _find_kind(_SOURCE_KIND_BY_NAME, parts[0])
+    if not kind or not all(parts) or len(parts) not in (2, 3):
+        return None
+    return SourceName(kind, *(parts[1:] if len(parts) == 3 else (namespace, parts[1])))
+
+
+def _find_kind(kinds: Mapping[str, str], word: str) -> str:
+    """Find a kind by a name of it, also with its group (`deployments.apps`); "" for none."""
+    return kinds.get(word.lower().partition(".")[0], "")
+
+
 def parse_workload_name(text: str, namespace: str) -> WorkloadName:
     """Parse [KIND/]NAME or [KIND/]NAMESPACE/NAME; `namespace` applies where none is named.
 
@@ -46,8 +94,13 @@ def parse_workload_name(text: str, namespace: str) -> WorkloadName:
     of a kind.
 
     Raises:
-        SettingsError: too many parts, an empty part, or an unknown kind.
+        SettingsError: too many parts, an empty part, an unknown kind, or the name of a source.
     """
+    if source := parse_source_name(text, namespace):
+        raise SettingsError(
+            f'"{text}" is a {source.kind}: expected a workload; "hotmap status {text}" shows the '
+            "workloads that use it"
+        )
     parts = text.split("/")
     if not all(parts) or len(parts) > 3:
         raise SettingsError(
@@ -55,7 +108,7 @@ def parse_workload_name(text: str, namespace: str) -> WorkloadName:
         )
     if len(parts) == 1:
         return WorkloadName("", namespace, text)
-    kind = _KIND_BY_NAME.get(parts[0].lower().partition(".")[0], "")
+    kind = _find_kind(_KIND_BY_NAME, parts[0])
     if len(parts) == 2:
         return (
             WorkloadName(kind, namespace, parts[1])

@@ -28,6 +28,7 @@ from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot
 from hotmap.core.errors import ApiError, BadRequest, HotmapError, ResponseTooLarge, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.provider_class import PROVIDER_CLASS
 from hotmap.core.status.consumer import ConsumerStatus, State
 from hotmap.core.status.pods import PodProof
 from hotmap.core.status.stage import Stage
@@ -45,7 +46,19 @@ _MAX_PODS = 1000
 #: Lists of pods at once for queries, so that they do not crowd an API server.
 _MAX_LISTS = 2
 
-_PARAMETERS = ("workload", "namespace", "state", "limit", "continue", "snapshot", "consistent")
+_PARAMETERS = (
+    "workload",
+    "source",
+    "namespace",
+    "state",
+    "limit",
+    "continue",
+    "snapshot",
+    "consistent",
+)
+
+#: Kinds of the parameter `source`.
+_SOURCE_KINDS = {kind.lower(): kind for kind in ("ConfigMap", "Secret", PROVIDER_CLASS)}
 
 
 class LeaderView(NamedTuple):
@@ -60,6 +73,8 @@ class LeaderView(NamedTuple):
 
 class _Query(NamedTuple):
     workload: str
+    #: Only workloads that follow it; then `namespace` is its own.
+    source: ObjectKey | None
     namespace: str
     states: frozenset[str]
     limit: int
@@ -196,7 +211,7 @@ class StatusPage:
         """Make a page of consumers, with the counts of all in the namespaces of the query."""
         statuses = {
             consumer.key: _confirmed(leader.consumer_states.get(consumer), unconfirmed)
-            for consumer in self._index.all_consumers()
+            for consumer in self._consumers_of(query)
             if query.namespace in ("", consumer.key.namespace)
             and (readable is None or consumer.key.namespace in readable)
             and self._index.policies.of(consumer).opted_in
@@ -216,6 +231,13 @@ class StatusPage:
         ]
         more = {"continue": _continue_token(page[-1])} if len(selected) > len(page) else {}
         return {**totals, "workloads": documents, **more}
+
+    def _consumers_of(self, query: _Query) -> Iterable[Consumer]:
+        """List the consumers that may be shown: of a source, those that follow it."""
+        if query.source is None:
+            return self._index.all_consumers()
+        followers = self._index.followers_of(query.source)
+        return (consumer for consumer in followers if not consumer.owned)
 
     def _summary_document(self, consumer: Consumer, status: ConsumerStatus) -> dict[str, Any]:
         kind, namespace, name = consumer.key
@@ -389,15 +411,27 @@ def _parse_query(query: Mapping[str, str]) -> _Query:
         raise BadRequest(
             f"invalid limit {quote(text[:40])}: expected a number from 1 to {_MAX_LIMIT}"
         )
+    source = _parse_source(query.get("source", ""))
     return _Query(
         query.get("workload", ""),
-        query.get("namespace", ""),
+        source,
+        source.namespace if source else query.get("namespace", ""),
         _parse_states(query.get("state", "")),
         int(text) if text else _DEFAULT_LIMIT,
         query.get("continue", ""),
         _parse_flag(query, "snapshot"),
         _parse_flag(query, "consistent"),
     )
+
+
+def _parse_source(text: str) -> ObjectKey | None:
+    if not text:
+        return None
+    kind, *place = text.split("/")
+    known = _SOURCE_KINDS.get(kind.lower(), "")
+    if not known or len(place) != 2 or not all(place):
+        raise BadRequest(f"invalid source {quote(text[:40])}: expected KIND/NAMESPACE/NAME")
+    return ObjectKey(known, *place)
 
 
 def _parse_flag(query: Mapping[str, str], name: str) -> bool:
