@@ -277,3 +277,73 @@ def test_restart_waits_for_a_random_part_of_the_splay() -> None:
     assert decided.decide(90.0) == []
     (attempt,) = decided.decide(91.0)
     assert isinstance(attempt, StartAttempt)
+
+
+def read_again(decided: Reconciler, digest: str, *, changed_since: float, now: float) -> None:
+    """Read content after an update was seen that is not there any more."""
+    decided.record(snapshot(digest)._replace(changed_since=changed_since), now)
+
+
+@pytest.mark.parametrize(
+    ("flags", "doubted_since"),
+    [
+        (("--signal", "HUP", "--process", "name:app"), 3.5),
+        (("--signal", "HUP", "--process", "name:app", "--stage", "/s"), None),
+        (("--url", "http://127.0.0.1:1/"), None),
+        (("--restart", "term", "--process", "name:app"), None),
+    ],
+    ids=["signal", "staged", "endpoint", "restart"],
+)
+def test_content_replaced_before_it_was_read_leads_to_a_signal(
+    flags: tuple[str, ...], doubted_since: float | None
+) -> None:
+    """A process that started meanwhile has read it, unless it reads what is published."""
+    decided = reconciler(*flags)
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 1.0)
+    if decided.decide(1.0):
+        decided.record(AttemptFinished("default", "", 0, 1234.0), 2.0)
+    read_again(decided, "a", changed_since=3.5, now=4.0)
+    found = [attempt.doubted_since for attempt in decided.decide(4.0)]  # type: ignore[union-attr]
+    assert found == ([] if doubted_since is None else [doubted_since])
+    assert decided.attempts()["default"][1] == (not found), "nor does the next agent rely on it"
+
+
+def test_process_that_started_with_replaced_content_is_not_taken_for_current() -> None:
+    """It started after the first reading of the content, and before the second."""
+    decided = reconciler("--signal", "HUP", "--process", "name:app", "--retry-first", "8s")
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 1.0)
+    decided.decide(1.0)
+    decided.record(AttemptFinished("default", "", 0, 1234.0), 2.0)
+    decided.record(snapshot("b"), 3.0)
+    decided.decide(3.0)
+    read_again(decided, "b", changed_since=3.5, now=4.0)
+    decided.record(CheckFinished(snapshot("b"), PASSED), 5.0)
+    (attempt,) = decided.decide(5.0)
+    assert isinstance(attempt, StartAttempt)
+    assert attempt.desired_since == 4.0
+    decided.record(AttemptFinished("default", "no such process", 0, 1234.0), 5.0)
+    read_again(decided, "b", changed_since=6.0, now=7.0)
+    (attempt,) = decided.decide(13.0)
+    assert isinstance(attempt, StartAttempt)
+    assert attempt.desired_since == 7.0
+
+
+def test_refused_content_counts_since_it_may_have_been_visible() -> None:
+    """The settle time passed before it was read."""
+    decided = reconciler("--signal", "HUP", "--process", "name:app")
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 1.0)
+    decided.decide(1.0)
+    decided.record(AttemptFinished("default", "", 0, 1234.0), 2.0)
+    read_again(decided, "b", changed_since=3.5, now=4.0)
+    decided.decide(4.0)
+    decided.record(CheckFinished(snapshot("b"), REFUSED, "syntax"), 4.0)
+    read_again(decided, "a", changed_since=5.5, now=6.0)
+    (attempt,) = decided.decide(6.0)
+    assert isinstance(attempt, StartAttempt)
+    assert attempt.doubted_since == 3.5

@@ -30,8 +30,10 @@ class Gate:
         self.failures = 0
         self.retry_at = 0.0
 
-    def see(self, digest: str, now: float) -> None:
-        """Record what is mounted now."""
+    def see(self, digest: str, now: float, *, replaced: bool = False) -> None:
+        """Record what is mounted now; `replaced`: it may have been other content in between."""
+        if replaced:
+            self.seen_since = now
         if digest != self.seen:
             self.seen = digest
             self.seen_since = now

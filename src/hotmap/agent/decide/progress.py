@@ -55,6 +55,11 @@ class Progress:
         loaded = self.done and self.tried == self.desired and self.doubted_since is None
         return self.desired is not None and not loaded
 
+    @property
+    def is_certain(self) -> bool:
+        """Whether what was tried last is loaded, whatever the process may have read since."""
+        return self.done and self.exposed_since is None and self.doubted_since is None
+
     def set_desired(
         self, digest: str, now: float, *, since: float | None = None, delay: float = 0.0
     ) -> None:
@@ -95,10 +100,14 @@ class Progress:
         if self.exposed_since is None:
             self.exposed_since = now
 
-    def restore(self, now: float) -> None:
-        """Record that the desired content is visible; if other content was, it is loaded again."""
+    def restore(self, now: float, since: float) -> None:
+        """Record that the desired content is visible `since` then.
+
+        If other content was before, and this had been tried already, it is loaded again.
+        """
         if self.exposed_since is None:
             return
+        self.desired_since = max(self.desired_since, since)
         if self.tried == self.desired:
             self.doubted_since = self.exposed_since
             self.desired_since = self.retry_at = now

@@ -91,7 +91,7 @@ class Reconciler:
         No agent ran then that could have seen it. Of an endpoint or a command it is not known
         which process they are about.
         """
-        if self._settings.checks.stage or self._settings.application.command:
+        if not self._reads_mounts:
             return
         for state in self.rules:
             if state.signals_only and state.progress.done:
@@ -112,7 +112,7 @@ class Reconciler:
         return {
             state.rule.name: (
                 state.progress.tried,
-                state.progress.done and state.progress.exposed_since is None,
+                state.progress.is_certain,
             )
             for state in self.rules
             if state.progress.tried is not None
@@ -197,11 +197,16 @@ class Reconciler:
         elif self._rereading:
             self.gate.postpone(now)
         self._rereading = False
-        self.gate.see(snapshot.digest, now)
+        since = snapshot.changed_since
+        is_reverted = since is not None and snapshot.digest == self.gate.seen
+        self.gate.see(snapshot.digest, now, replaced=is_reverted)
         self.directories.project(snapshot, now)
         self._snapshot = snapshot
+        visible_since = now if since is None else since
         if self.gate.undecided:
-            self._expose(snapshot, now)
+            self._expose(snapshot, visible_since)
+        elif is_reverted:
+            self._expose_unread(visible_since)
         if not self.gate.undecided and self.gate.checking is None:
             self._snapshot = None  # it is not needed any more; values are not kept
             if self.gate.seen == self.gate.passed:
@@ -307,7 +312,7 @@ class Reconciler:
                 digest = tree_digest(state.files, self._key)
                 state.progress.set_desired(digest, now, since=since, delay=self._splay(state))
                 if self.gate.seen == snapshot.digest:
-                    state.progress.restore(now)
+                    state.progress.restore(now, since)
         self._update_loaded(now)
 
     def _visible_since(self, snapshot: Snapshot, now: float) -> float:
@@ -317,12 +322,29 @@ class Reconciler:
             return now
         return self.gate.seen_since
 
-    def _expose(self, snapshot: Snapshot, now: float) -> None:
-        """Record that processes may read content before it passed, or although it never does.
+    @property
+    def _reads_mounts(self) -> bool:
+        """Whether processes may read content that has not passed.
 
         With a stage they cannot. Starts of the supervised application are our own.
         """
-        if self._settings.checks.stage or self._settings.application.command:
+        return not (self._settings.checks.stage or self._settings.application.command)
+
+    def _expose_unread(self, since: float) -> None:
+        """Record that other content was visible and is not any more, before it could be read.
+
+        Of an endpoint or a command it is not known which process they are about. And a restart
+        would follow each time that a program writes the same content again while its reader starts.
+        """
+        if not self._reads_mounts:
+            return
+        for state in self.rules:
+            if state.signals_only and state.progress.tried is not None:
+                state.progress.expose(since)
+
+    def _expose(self, snapshot: Snapshot, now: float) -> None:
+        """Record that processes may read content before it passed, or although it never does."""
+        if not self._reads_mounts:
             return
         for state in self.rules:
             tried = state.progress.tried

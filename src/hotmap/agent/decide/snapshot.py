@@ -17,6 +17,9 @@ class Snapshot(Value):
     payloads: digests of `core.payload_digest` by directory, where they are requested; anybody can
         compute them, so they are compared and never shown
     permissions: permission bits and group by directory and relative path, where they are asked for
+    changed_since: since when other content than before may have been visible, in seconds since
+        boot: content that was replaced before it was read is in no reading; None where no update
+        was seen since the reading before
     """
 
     contents: dict[str, dict[str, bytes]]
@@ -25,3 +28,4 @@ class Snapshot(Value):
     digest: str
     payloads: dict[str, str]
     permissions: dict[str, dict[str, tuple[int, int]]] = {}  # noqa: RUF012 - never changed
+    changed_since: float | None = None

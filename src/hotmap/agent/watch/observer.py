@@ -84,6 +84,10 @@ class Observer:
         self._poll_alarm = Alarm(loop, self._poll_again)
         self._link_attempts = 0
         self._last_poll = loop.now()
+        #: When the last reading began; since when other content may be visible than it found, None
+        #: while no update was seen.
+        self._last_read = 0.0
+        self._changed_since: float | None = None
         self._announcement: Target | None = None
         #: Why announcements cannot be read; "" while they can.
         self.problem = ""
@@ -178,6 +182,7 @@ class Observer:
             return
         self._link_attempts = 0
         self._settle.clear()
+        began = self._loop.now()
         try:
             snapshot = self._detector.read()
         except NotReadable as error:
@@ -186,7 +191,8 @@ class Observer:
         if self._unreadable:
             self._unreadable = self._unreadable_directory = ""
             self._mounts = {path: describe_mount(path) for path in self._settings.directories}
-        self._observations.append(snapshot)
+        self._observations.append(snapshot._replace(changed_since=self._changed_since))
+        self._last_read, self._changed_since = began, None
 
     def recover(self) -> None:
         """Poll and read everything, after an unexpected error; polling continues in any case."""
@@ -217,6 +223,9 @@ class Observer:
             self._read_announcement()
         if not any(path in self._settings.directories for path in changed):
             return
+        if self._changed_since is None:
+            # It was there at the earliest after the last moment at which nothing had changed.
+            self._changed_since = max(self._last_poll, self._last_read)
         now = self._loop.now()
         self._settle.touch(now)
         due = self._settle.due_at()
