@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.agent.agents import Volume, agent, eventually
 
-from hotmap.agent.act.probes import NotConfirmed, confirm, read_before
+from hotmap.agent.act.probes import NotConfirmed, Refused, confirm, read_before
 from hotmap.agent.settings.probes import parse_probe
 
 #: Seconds that are given to a probe that is not to confirm; one look is enough.
@@ -25,10 +25,12 @@ class Page:
 
     def __init__(self) -> None:
         self.text = ""
+        self.requests = 0
         page = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
+                page.requests += 1
                 data = page.text.encode()
                 self.send_response(200 if data else 503)
                 self.send_header("Content-Length", str(len(data)))
@@ -53,7 +55,7 @@ def page() -> Iterator[Page]:
     thread.join()
 
 
-def confirmed(text: str, before: str = "") -> bool:
+def confirmed(text: str, before: str | None = "") -> bool:
     """Look once."""
     try:
         confirm(parse_probe(text), before, 0, seconds=ONCE)
@@ -202,5 +204,48 @@ def test_output_probe_reads_long_output() -> None:
     assert confirm(parse_probe(f"output {long.format('two')}"), before, 0, seconds=ONCE) == ""
     with pytest.raises(NotConfirmed, match="has not changed"):
         confirm(parse_probe(f"output {long.format('one')}"), before, 0, seconds=ONCE)
+    assert before is not None
     assert len(before) < 100_000
     assert confirm(parse_probe(f"exec {long.format('')}"), "", 0, seconds=ONCE) == ""
+
+
+@pytest.mark.parametrize("kind", ["field", "metric", "output", "workers"])
+def test_probe_that_could_not_be_read_before_confirms_nothing(
+    kind: str, page: Page, tmp_path: Path
+) -> None:
+    """What it shows afterwards may have been there before."""
+    probe = {
+        "field": f"field {page.url} generation",
+        "metric": f"metric {page.url} reloads",
+        "output": f"output cat {tmp_path}/text",
+        "workers": f"workers pidfile:{tmp_path}/pid",
+    }[kind]
+    before = read_before(parse_probe(probe), 0, seconds=0.0)
+    page.text = "reloads 7\n" if kind == "metric" else '{"generation": 7}'
+    (tmp_path / "text").write_text("seven")
+    (tmp_path / "pid").write_text(str(os.getpid()))
+    child = subprocess.Popen(["sleep", "600"])
+    try:
+        assert before is None
+        with pytest.raises(Refused, match="could not be read before"):
+            confirm(parse_probe(probe), before, 0, seconds=60.0)
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_probe_is_read_before_the_action_as_soon_as_it_can_be(page: Page, tmp_path: Path) -> None:
+    """An endpoint that is busy for a moment does not make a load of an action that did nothing."""
+    volume = Volume(tmp_path / "volume", text="one")
+    count = tmp_path / "count"
+    flags = (
+        *("--exec", f"sh -c 'echo x >> {count}'", "--verify-timeout", "500ms"),
+        *("--verify", f"field {page.url} generation", "--action-timeout", "10m"),
+    )
+    with agent(tmp_path, "--dir", volume, *flags) as running:
+        eventually(lambda: page.requests > 0)
+        page.text = '{"generation": 1}'
+        message = running.reaches("failing")["message"]
+        assert message == "default: verification failed: generation has not changed"
+        page.text = '{"generation": 2}'
+        running.reaches("loaded")

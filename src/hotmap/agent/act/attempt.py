@@ -1,6 +1,6 @@
 """One attempt of a rule: its actions in order, then its probes.
 
-    1. read the probes, to compare with later
+    1. read the probes, to compare with later; what cannot be read then proves nothing later
     2. perform the actions, starting with the first that has not succeeded for this content
     3. wait until the probes confirm them
 
@@ -50,11 +50,12 @@ class ContentHistory:
         self.desired_since = desired_since
         #: Seconds that an action may take.
         self.time_limit = time_limit
+        self.repeats = repeats
         #: Seconds after the actions until they are performed again, if no probe confirms them.
         self.patience = time_limit if repeats else inf
         self._longest = time_limit * _MAX_FACTOR
         #: What the probes showed before the actions, and when these were performed; None before.
-        self.before: list[str] = []
+        self.before: list[str | None] = []
         self.performed_at: float | None = None
 
     def allow_more_time(self) -> None:
@@ -132,7 +133,7 @@ class Attempt:
         timeout = self._context.settings.actions.verify_timeout
 
         def read() -> str:
-            return json.dumps([read_before(probe, child) for probe in probes])
+            return json.dumps([read_before(probe, child, seconds=timeout / 2) for probe in probes])
 
         def on_read(outcome: Outcome) -> None:
             if outcome.timed_out:
@@ -141,10 +142,14 @@ class Attempt:
             if outcome.status:
                 self._finish(outcome.output or "the probes could not be read", 0)
                 return
-            self._history.before = json.loads(outcome.output)
+            before = json.loads(outcome.output)
+            if not self._history.repeats:
+                # What does not answer is taken for stopped, and reads the content when it starts.
+                before = ["" if each is None else each for each in before]
+            self._history.before = before
             self._perform_next()
 
-        self._run(read, timeout, on_read)
+        self._run(read, timeout * (len(probes) + 1), on_read)
 
     def _run(
         self, call: Callable[[], str], seconds: float, ended: Callable[[Outcome], None]

@@ -56,23 +56,46 @@ class Refused(NotConfirmed):
     """Raised when the application says what it has not loaded; it has to be told again."""
 
 
-def read_before(probe: Probe, child: int) -> str:
-    """Read a probe before the action, for `confirm`; "" where it cannot be read.
+class _NothingToCompare(Refused):
+    """Raised when a probe can be read, and could not before the action."""
+
+
+def read_before(probe: Probe, child: int, *, seconds: float = 0.0) -> str | None:
+    """Read a probe before the action, for `confirm`; None if it cannot be read for `seconds`.
 
     `child`: process number of the supervised application, 0 without one.
     """
     if probe.kind == "log":
         return str(_size(probe.path))
-    try:
-        return _read(probe, child)
-    except (NotConfirmed, EndpointError, ProcessError):
+    if not _detects_change(probe):
         return ""
+    deadline = time.monotonic() + seconds
+    interval = _INTERVAL_FIRST
+    while True:
+        try:
+            return _read(probe, child)
+        except (NotConfirmed, EndpointError, ProcessError):
+            if time.monotonic() + interval > deadline:
+                return None
+        time.sleep(interval)
+        interval = min(_INTERVAL_MAX, interval * 1.5)
 
 
-def confirm(probe: Probe, before: str, child: int, *, seconds: float) -> str:
+def _detects_change(probe: Probe) -> bool:
+    """Whether a probe has to show something else than before."""
+    if probe.kind in ("field", "metric", "output"):
+        return probe.value is None
+    return probe.kind in ("file", "workers")
+
+
+def confirm(probe: Probe, before: str | None, child: int, *, seconds: float) -> str:
     """Read a probe until it shows what it should; returns "" then.
 
+    `before`: the result of `read_before`.
+
     Raises:
+        Refused: the application has to be told again: it has refused the content, or what the probe
+            shows may be what it showed before.
         NotConfirmed: it did not within `seconds`; the message is the last one.
     """
     began = time.monotonic()
@@ -82,7 +105,7 @@ def confirm(probe: Probe, before: str, child: int, *, seconds: float) -> str:
         try:
             _confirm_once(probe, before, child, hand_over=began + _HAND_OVER - time.monotonic())
         except (NotConfirmed, EndpointError, ProcessError) as error:
-            if time.monotonic() + interval > deadline:
+            if isinstance(error, _NothingToCompare) or time.monotonic() + interval > deadline:
                 kind = Refused if isinstance(error, Refused) else NotConfirmed
                 raise kind(f"verification failed: {error}") from None
         else:
@@ -91,7 +114,7 @@ def confirm(probe: Probe, before: str, child: int, *, seconds: float) -> str:
         interval = min(_INTERVAL_MAX, interval * 1.5)
 
 
-def _confirm_once(probe: Probe, before: str, child: int, *, hand_over: float) -> None:
+def _confirm_once(probe: Probe, before: str | None, child: int, *, hand_over: float) -> None:
     if probe.kind == "log":
         if (probe.value or "").encode() not in _read_from(probe.path, int(before or 0)):
             raise NotConfirmed(f"no new line in {probe.path} contains {probe.value!r}")
@@ -104,6 +127,8 @@ def _confirm_once(probe: Probe, before: str, child: int, *, hand_over: float) ->
             words = " | ".join(lines[:_MAX_LINES])
             raise Refused(mark_output(words, f"{probe.command[0]} printed {len(lines)} lines"))
         return
+    if before is None:
+        raise _NothingToCompare(f"{_name(probe)} could not be read before the reload")
     if probe.kind == "workers":
         _confirm_workers(probe, set(before.split("\n")), set(now.split("\n")), hand_over)
     elif probe.value is not None:
@@ -126,7 +151,9 @@ def _confirm_workers(probe: Probe, old: set[str], new: set[str], hand_over: floa
 
 
 def _name(probe: Probe) -> str:
-    return probe.name or probe.path or f"the output of {probe.command[0]}"
+    if probe.command:
+        return f"the output of {probe.command[0]}"
+    return probe.name or probe.path or probe.target
 
 
 def _equal(now: str, wanted: str) -> bool:
