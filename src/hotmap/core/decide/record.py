@@ -84,11 +84,12 @@ def next_record(decision: Decision, outcome: Outcome) -> Record | None:
     """
     record = _record_settled(decision, outcome) if decision.plan.settles else None
     record = record or _with_resumed_generation(decision, outcome) or _with_release(decision)
+    if record is not None and decision.conflict is not None and decision.reports_conflict:
+        # Also while the decision waits: it is reported now, and found again at the end of the wait.
+        record = record_reported(record, decision.conflict)
     held = any(f.verdict is Verdict.HOLD for f in decision.assessment.findings)
     if record is not None and not decision.starts_new_pods and (held or not decision.plan.settles):
         return with_windows(record, decision)
-    if record is not None and decision.conflict is not None and decision.reports_conflict:
-        record = record_reported(record, decision.conflict)
     return record
 
 
