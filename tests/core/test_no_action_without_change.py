@@ -19,7 +19,7 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ObjectKey, PodTemplate
 from hotmap.core.model.state import Record
-from hotmap.core.policy.policy import Policy, Strategy, live_change_needs_rollout
+from hotmap.core.policy.policy import Pause, Policy, Strategy, live_change_needs_rollout
 
 DATA_KEYS = "abcd"
 APP = ObjectKey("ConfigMap", "shop", "app")
@@ -60,6 +60,11 @@ def templates(draw: st.DrawFn) -> PodTemplate:
     return msgspec.convert({"spec": spec}, PodTemplate)
 
 
+#: Finite, as all durations and times that annotations may have.
+seconds = st.floats(0, 1e6)
+
+pauses = st.builds(Pause, period=seconds, paused_at=st.none() | seconds)
+
 policies = st.builds(
     Policy,
     opted_in=st.just(True),
@@ -67,6 +72,7 @@ policies = st.builds(
     strategy=st.sampled_from(Strategy),
     rereads=st.booleans(),
     catch_up=st.booleans(),
+    pause=st.none() | pauses,
 )
 
 
