@@ -39,7 +39,7 @@ from hotmap.core.decide.snapshot import SourceSnapshot, revision_of, take_snapsh
 from hotmap.core.decide.source_rules import ROLLOUT_PATIENCE
 from hotmap.core.model.consumer import FIELD_MANAGER
 from hotmap.core.model.consumer_conversion import consumer_from_workload
-from hotmap.core.model.objects import ConfigMap, ManagedFields, ObjectKey
+from hotmap.core.model.objects import ConfigMap, ManagedFields, ObjectKey, Workload
 from hotmap.core.model.state import UNVOUCHED, Record
 
 # -- rule 0: a crash between the patch and the record -----------------------------------------
@@ -161,22 +161,45 @@ def test_rule_9_invisible_source_is_neither_deleted_nor_created() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "started", "verdict"),
+    ("kind", "fields", "started", "verdict"),
     [
-        pytest.param("DaemonSet", None, Verdict.CHECK_PODS, id="pods not listed"),
-        pytest.param("DaemonSet", [400.0], Verdict.HOLD, id="a pod that may serve the old one"),
-        pytest.param("DaemonSet", [600.0], Verdict.ADOPT, id="all pods were replaced"),
-        pytest.param("Deployment", [600.0], Verdict.HOLD, id="new pods overlapped old ones"),
+        pytest.param("DaemonSet", {}, None, Verdict.CHECK_PODS, id="pods not listed"),
+        pytest.param("DaemonSet", {}, [400.0], Verdict.HOLD, id="a pod that may serve the old one"),
+        pytest.param("DaemonSet", {}, [600.0], Verdict.ADOPT, id="all pods were replaced"),
+        pytest.param(
+            "DaemonSet", {"surges": True}, [600.0], Verdict.HOLD, id="new pods surge beside old"
+        ),
+        pytest.param("Deployment", {}, [600.0], Verdict.HOLD, id="new pods overlapped old ones"),
+        pytest.param("StatefulSet", {}, [600.0], Verdict.ADOPT, id="its only pod was replaced"),
+        pytest.param(
+            "StatefulSet", {"wanted": 2}, [600.0] * 2, Verdict.HOLD, id="two pods of one node"
+        ),
+        pytest.param(
+            "StatefulSet", {"generation": 2}, [600.0], Verdict.HOLD, id="it may have had two pods"
+        ),
     ],
 )
-def test_rule_7_ends_when_all_pods_were_replaced(
-    kind: str, started: list[float] | None, verdict: Verdict
+def test_rule_7_ends_when_pods_were_replaced_that_never_overlap(
+    kind: str, fields: dict[str, Any], started: list[float] | None, verdict: Verdict
 ) -> None:
-    """A DaemonSet deletes a pod before it creates the next, so no kubelet serves the old one."""
-    who = consumer(kind, ENV)
+    """Only where a node never has two pods of a workload, no kubelet serves the old content."""
+    before = consumer(kind, ENV)
     now = [app(B_FROZEN, uid="uid-2", changed_at=500)]
-    record = applied_record(who, app(immutable=True))
+    record = applied_record(before, app(immutable=True))
+    who = structs.replace(before, **fields)
     assert assess_change(who, record, now, started=started).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("surge", "expected"), [(None, False), (0, False), ("0%", False), (1, True), ("10%", True)]
+)
+def test_daemon_set_surges_by_its_update_strategy(surge: int | str | None, expected: bool) -> None:
+    """An integer or a percentage."""
+    update = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge}}
+    body = {"metadata": {"name": "web"}, "spec": {"updateStrategy": update, "template": {}}}
+    made = msgspec.json.decode(msgspec.json.encode(body), type=Workload)
+    assert consumer_from_workload("DaemonSet", made).surges is expected
+    assert not consumer_from_workload("Deployment", made).surges
 
 
 def test_rule_7_other_uses_do_not_end_a_hold() -> None:

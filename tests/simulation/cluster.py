@@ -1,4 +1,4 @@
-"""A cluster on simulated time: ConfigMaps, one Deployment, its controller, and kubelets.
+"""A cluster on simulated time: ConfigMaps, one workload, its controller, and kubelets.
 
 It keeps objects as an API server does (resourceVersions, generations, managedFields whose times a
 removal does not move) and remembers what each pod has read, which the controller never learns.
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 import yaml
+from tests.simulation.workload_controllers import CONTROLLERS
 
 from hotmap.core.model.consumer import FIELD_MANAGER, REVISION
 from hotmap.core.model.objects import ConfigMap, Pod, PodTemplate, Workload
@@ -169,10 +170,15 @@ def _uses(spec: int) -> tuple[Use, ...]:
 class SimulatedPod:
     """One pod, and what it has read."""
 
-    def __init__(self, name: str, template: _Template, at: float, *, node_ahead: float) -> None:
+    def __init__(
+        self, name: str, template: _Template, at: float, *, number: int, node: str, ahead: float
+    ) -> None:
         self.name = name
+        #: Its ordinal, or that of its node.
+        self.number = number
+        self.node = node
         #: Seconds by which the clock of its node is ahead.
-        self.node_ahead = node_ahead
+        self.node_ahead = ahead
         self.template = template
         self.created = at
         self.mounted: float | None = None
@@ -240,23 +246,25 @@ class Event(NamedTuple):
 class Cluster:
     """The state of everything, and the steps by which it moves on."""
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, kind: str = "Deployment") -> None:
         self.chance = chance
+        self.kind = kind
         self._node_ahead = chance.choice((0.0, 0.0, 0.0, -45.0, 45.0, 600.0))
         self.now = 1_000_000.0
         self._version = 100
         self._uids = 0
         self._sources: dict[str, Object] = {}
-        #: What the kubelets serve of sources that were immutable when they were read, for as long
-        #: as a pod uses them (kubernetes: pkg/kubelet/util/manager, watch-based manager).
-        self._pinned: dict[str, Content] = {}
+        #: What the kubelet of each node serves of sources that were immutable when they were read,
+        #: for as long as a pod uses them (kubernetes: pkg/kubelet/util/manager, watch-based
+        #: manager).
+        self._pinned: dict[tuple[str, str], Content] = {}
         #: The uids of these sources, oldest first.
         self.pinned_uids: list[str] = []
         #: What each source held, and since when; None: it did not exist.
         self._past: dict[str, list[tuple[float, Content | None]]] = {name: [] for name in SOURCES}
         self.events: list[Event] = []
         self.template = _Template(chance.randrange(len(TEMPLATES)), 1)
-        #: Templates that were rolled out, the latest last (ReplicaSets).
+        #: Templates that were rolled out, the latest last (ReplicaSets, ControllerRevisions).
         self.rolled = [self.template]
         self.revisions = 1
         self.replicas = chance.randint(1, 3)
@@ -267,7 +275,8 @@ class Cluster:
         self._writers: dict[str, tuple[float, bool]] = {}  # manager → (time, owns the revision)
         self.pods: list[SimulatedPod] = []
         self._made = 0
-        self._status: tuple[int, ...] = ()
+        self.controller = CONTROLLERS[kind](self)
+        self._status: Object = {}
         for name in SOURCES:
             self.write(name, {"a": "0", "b": "0"}, immutable=chance.random() < 0.1)
         self._publish_workload()
@@ -360,17 +369,19 @@ class Cluster:
         self._spec_changed()
 
     def scale(self, replicas: int) -> None:
+        """Change the number of pods; of a DaemonSet, that of the nodes it runs on."""
         if replicas != self.replicas:
             self.replicas = replicas
-            self._spec_changed()
+            if self.kind != "DaemonSet":
+                self._spec_changed()
 
     def pause(self, *, paused: bool) -> None:
-        if paused != self.paused:
+        if paused != self.paused and self.kind == "Deployment":
             self.paused = paused
             self._spec_changed()
 
     def patch_template(self, version: str, patch: TemplatePatch) -> bool:
-        """Write a rollout, unless the Deployment moved on."""
+        """Write a rollout, unless the workload moved on."""
         if version != str(self._workload_version):
             return False
         assert isinstance(patch.body, dict)
@@ -394,20 +405,21 @@ class Cluster:
     def evict(self) -> None:
         """Delete a pod; another takes its place."""
         if self.pods:
-            self._end(self.chance.choice(self.pods))
+            self.end_pod(self.chance.choice(self.pods))
 
     # -- what the cluster does -----------------------------------------------------------------
 
     def step(self) -> None:
-        """Let the Deployment's controller and the kubelets do one thing each."""
+        """Let the workload's controller and the kubelets do one thing each."""
         self.pods = [pod for pod in self.pods if pod.ends is None or pod.ends > self.now]
         self._release_pins()
-        self._roll_on()
+        self._observe()
+        self.controller.step()
         for pod in self.pods:
             self._serve(pod)
-        counts = self._counts()
-        if counts != self._status:
-            self._status = counts
+        status = {"observedGeneration": self.observed_generation, **self.controller.status()}
+        if status != self._status:
+            self._status = status
             self._publish_workload()
 
     @property
@@ -417,43 +429,32 @@ class Cluster:
             self.observed_generation == self.generation
             and len(self.pods) == self.replicas
             and all(pod.started is not None and pod.ends is None for pod in self.pods)
-            and (self.paused or all(pod.template == self.template for pod in self.pods))
+            and (
+                self.paused
+                or self.controller.holds_back
+                or all(pod.template == self.template for pod in self.pods)
+            )
         )
 
-    def _roll_on(self) -> None:
+    def _observe(self) -> None:
+        """Let the workload's controller see the template."""
         self.observed_generation = self.generation
         if self.template not in self.rolled[-1:] and not self.paused:
             if self.template in self.rolled:
                 self.rolled.remove(self.template)
             self.rolled.append(self.template)
             self.revisions += 1
-        alive = [pod for pod in self.pods if pod.ends is None]
-        newest = self.rolled[-1]
-        new = [pod for pod in alive if pod.template == newest]
-        old = [pod for pod in alive if pod.template != newest]
-        if self.paused:
-            if len(alive) < self.replicas:
-                self._make_pod(old[0].template if len(old) > len(new) else newest)
-            elif len(alive) > self.replicas:
-                self._end(alive[0])
-            return
-        if len(new) > self.replicas:
-            self._end(new[0])
-        elif len(new) < self.replicas and len(alive) <= self.replicas:
-            self._make_pod(newest)
-        waiting = [pod for pod in old if pod.started is None]
-        running = [pod for pod in alive if pod.started is not None]
-        if waiting:
-            self._end(waiting[0])
-        elif old and len(running) > self.replicas:
-            self._end(old[0])
 
-    def _make_pod(self, template: _Template) -> None:
+    def make_pod(self, template: _Template, *, number: int = -1) -> None:
+        """Create a pod: on a node that all share, and of a DaemonSet on one of its own."""
         self._made += 1
-        pod = SimulatedPod(f"web-{self._made}", template, self.now, node_ahead=self._node_ahead)
-        self.pods.append(pod)
+        name = f"web-{number}" if self.kind == "StatefulSet" else f"web-{self._made}"
+        node = f"node-{number}" if self.kind == "DaemonSet" else "node"
+        self.pods.append(
+            SimulatedPod(name, template, self.now, number=number, node=node, ahead=self._node_ahead)
+        )
 
-    def _end(self, pod: SimulatedPod) -> None:
+    def end_pod(self, pod: SimulatedPod) -> None:
         if pod.ends is None:
             pod.ends = self.now + self.chance.choice((0.0, 0.5, 3.0))
 
@@ -465,7 +466,7 @@ class Cluster:
             pod.mounted = self.now
             lag = self._lag()
             for use in pod.template.uses():
-                pod.files[use] = self._served(use, self.now - lag)
+                pod.files[use] = self._served(pod, use, self.now - lag)
         elif pod.started is None and self.chance.random() < 0.6:
             for name in pod.template.containers():
                 self._start_container(pod, name)
@@ -476,7 +477,7 @@ class Cluster:
         """Update the files of a pod, as its kubelet does at each sync."""
         for use in pod.files:
             if use.kind is UseKind.LIVE:
-                pod.files[use] = self._served(use, self.now)
+                pod.files[use] = self._served(pod, use, self.now)
 
     def _start_container(self, pod: SimulatedPod, name: str) -> None:
         first = name not in pod.containers
@@ -492,7 +493,7 @@ class Cluster:
             elif not use.init:
                 # A container that is restarted binds what the volume holds by then.
                 at = pod.mounted if by_path and first and pod.mounted else self.now - lag
-                pod.read[use] = self._served(use, at)
+                pod.read[use] = self._served(pod, use, at)
 
     def _can_start(self, pod: SimulatedPod) -> bool:
         """Return whether all is there that is not optional."""
@@ -510,19 +511,20 @@ class Cluster:
 
     def _release_pins(self) -> None:
         """Forget what was pinned for pods that are gone."""
-        used = {use.source.name for pod in self.pods for use in pod.template.uses()}
-        self._pinned = {name: data for name, data in self._pinned.items() if name in used}
+        used = {(pod.node, use.source.name) for pod in self.pods for use in pod.template.uses()}
+        self._pinned = {place: data for place, data in self._pinned.items() if place in used}
 
-    def _served(self, use: Use, at: float) -> Content:
-        """Return what a kubelet gives a container; the pods share a node."""
-        name = use.source.name
-        if name not in self._pinned and (found := self._sources.get(name)) and found["immutable"]:
-            self._pinned[name] = dict(found["data"])
+    def _served(self, pod: SimulatedPod, use: Use, at: float) -> Content:
+        """Return what a kubelet gives a container of a pod."""
+        place = pod.node, use.source.name
+        found = self._sources.get(use.source.name)
+        if place not in self._pinned and found and found["immutable"]:
+            self._pinned[place] = dict(found["data"])
             self.pinned_uids.append(found["uid"])
-        if name in self._pinned:
+        if place in self._pinned:
             return {
                 key: value
-                for key, value in self._pinned[name].items()
+                for key, value in self._pinned[place].items()
                 if use.keys.select(key, binary=False)
             }
         return self._content(use, at)
@@ -536,24 +538,18 @@ class Cluster:
             key: value for key, value in (held or {}).items() if use.keys.select(key, binary=False)
         }
 
-    # -- the Deployment as it is seen ----------------------------------------------------------
+    # -- the workload as it is seen ----------------------------------------------------------
 
     def _spec_changed(self) -> None:
         self.generation += 1
         self._publish_workload()
 
-    def _counts(self) -> tuple[int, ...]:
-        alive = [pod for pod in self.pods if pod.ends is None]
-        updated = sum(pod.template == self.template for pod in alive)
-        return self.observed_generation, len(alive), updated, self.revisions
-
     def _publish_workload(self) -> None:
         self._version += 1
         self._workload_version = self._version
-        self.events.append(Event(self.now, "Deployment", "web", self.workload()))
+        self.events.append(Event(self.now, self.kind, "web", self.workload()))
 
     def workload(self) -> Workload:
-        observed, alive, updated, revisions = self._status or (0, 0, 0, 0)
         managed = [
             {
                 "manager": manager,
@@ -575,23 +571,18 @@ class Cluster:
                 "uid": "uid-web",
                 "resourceVersion": str(self._workload_version),
                 "generation": self.generation,
-                "annotations": {"deployment.kubernetes.io/revision": str(revisions)},
+                "annotations": self.controller.annotations(),
                 "managedFields": managed,
             },
             "spec": {
-                "replicas": self.replicas,
-                "paused": self.paused,
+                **self.controller.spec(),
                 "selector": {"matchLabels": {"app": "web"}},
                 "template": {
                     "metadata": {"annotations": self.template.annotations()},
                     "spec": self.template.pod_spec(),
                 },
             },
-            "status": {
-                "observedGeneration": observed,
-                "replicas": alive,
-                "updatedReplicas": updated,
-            },
+            "status": self._status,
         }
         return msgspec.json.decode(msgspec.json.encode(body), type=Workload)
 

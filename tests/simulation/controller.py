@@ -50,8 +50,6 @@ from hotmap.kube.store import Store
 
 __all__ = ["Controller", "State"]
 
-WEB = ObjectKey("Deployment", NAMESPACE, "web")
-
 #: Seconds between two pod checks of one consumer.
 CHECK_EVERY = 10.0
 
@@ -61,6 +59,7 @@ class Controller:
 
     def __init__(self, cluster: Cluster, chance: random.Random, *, rereads: bool) -> None:
         self.cluster = cluster
+        self._key = ObjectKey(cluster.kind, NAMESPACE, "web")
         self._chance = chance
         settle = chance.choice((0.5, 0.5, 0.0, 4.0))
         # hotmap's own way of writing a rollout, or one of Reloader's.
@@ -101,7 +100,7 @@ class Controller:
         for name in SOURCES:
             if self.cluster.data(name) is not None:
                 self._keep("ConfigMap", name, self.cluster.config_map(name))
-        self._keep("Deployment", "web", self.cluster.workload())
+        self._keep(self.cluster.kind, "web", self.cluster.workload())
         for kind in (*SOURCE_KINDS, *CONSUMER_KINDS):
             store = self._store(kind)
             store.retain(store.keys(), resource_version="1")
@@ -223,7 +222,7 @@ class Controller:
         return source_from_config_map(item, [KEY], self._dialect)
 
     def _consumer(self, item: Workload) -> Consumer:
-        consumer: Consumer = self._transforms.workload("Deployment")(item)
+        consumer: Consumer = self._transforms.workload(self.cluster.kind)(item)
         return msgspec.structs.replace(consumer, annotations=self._annotations)
 
     def _store_changes(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
@@ -247,7 +246,7 @@ class Controller:
         return not self._pending and not self._due and self._position == len(self.cluster.events)
 
     def _work(self, work: str) -> None:
-        snapshot = self._observer.snapshot(WEB)
+        snapshot = self._observer.snapshot(self._key)
         assert snapshot is not None
         decision = decide(snapshot)
         if decision.needs_pod_starts:
@@ -315,7 +314,7 @@ class Controller:
             self._flush_soon()
 
     def _execute(self, decision: Decision) -> Outcome | None:
-        """Carry out a plan; None: the Deployment moved on."""
+        """Carry out a plan; None: the workload moved on."""
         consumer = decision.snapshot.consumer
         revision = consumer.revision
         for action in decision.plan.actions:
@@ -367,9 +366,9 @@ class Controller:
 
     def _check_pods(self) -> None:
         """Check pods as `pod_checks` does, where there is nothing else to do first."""
-        consumer, last = self._index.consumer(WEB), self._log.last_decision(WEB)
+        consumer, last = self._index.consumer(self._key), self._log.last_decision(self._key)
         record = self._records.get(consumer.uid) if consumer else None
-        snapshot = self._observer.snapshot(WEB)
+        snapshot = self._observer.snapshot(self._key)
         if consumer is None or record is None or last is None or snapshot is None:
             return
         if self._is_outage:
@@ -394,11 +393,11 @@ class Controller:
 
     def status(self) -> ConsumerStatus:
         """Return what `hotmap status` would."""
-        consumer = self._index.consumer(WEB)
+        consumer = self._index.consumer(self._key)
         assert consumer is not None
         record = self._records.get(consumer.uid)
-        last = self._log.last_decision(WEB)
-        snapshot = self._observer.snapshot(WEB)
+        last = self._log.last_decision(self._key)
+        snapshot = self._observer.snapshot(self._key)
         if last is not None and snapshot is not None:
             gone = tuple(
                 source.source

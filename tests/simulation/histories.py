@@ -1,4 +1,4 @@
-"""Random histories of one Deployment, and what has to be true of each once it is quiet."""
+"""Random histories of one workload, and what has to be true of each once it is quiet."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ __all__ = ["HistoryResult", "broken_promise", "report", "run_history"]
 #: Seconds, more or less, by which time goes on at once.
 STEP = 0.25
 
+#: The kinds of workloads, as often as they are played.
+_KINDS = ("Deployment", "Deployment", "StatefulSet", "DaemonSet")
+
 
 class HistoryResult(NamedTuple):
     """How a history ended."""
@@ -24,7 +27,7 @@ class HistoryResult(NamedTuple):
     reason: str
     #: What pods hold that is not the present content.
     stale: tuple[str, ...]
-    #: Whether new pods could not start, or wait for a user.
+    #: Whether new pods could not start, or wait for a user (OnDelete, a partition).
     blocked: bool
     rollouts: int
     #: What happened, in words.
@@ -63,10 +66,10 @@ def report(seed: int, result: HistoryResult) -> str:
 
 
 class _History:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, kind: str = "") -> None:
         self._chance = random.Random(seed)
         self._rereads = self._chance.random() < 0.3
-        self._cluster = Cluster(self._chance)
+        self._cluster = Cluster(self._chance, kind or self._chance.choice(_KINDS))
         self._controller = Controller(self._cluster, self._chance, rereads=self._rereads)
         self._log: list[str] = []
 
@@ -190,12 +193,14 @@ class _History:
             status.state,
             status.reason,
             tuple(cluster.stale_pods(rereads=self._rereads)),
-            cluster.missing([cluster.template]),
+            cluster.missing([cluster.template])
+            or cluster.controller.holds_back
+            or any(pod.started is None for pod in cluster.pods),
             sum("rolling out" in item for item in controller.said),
             tuple(sorted([*self._log, *controller.said], key=lambda line: float(line.split()[0]))),
         )
 
 
-def run_history(seed: int) -> HistoryResult:
-    """Play one history; equal seeds give equal ones."""
-    return _History(seed).run()
+def run_history(seed: int, kind: str = "") -> HistoryResult:
+    """Play one history, of a kind or of any; equal seeds give equal ones."""
+    return _History(seed, kind).run()

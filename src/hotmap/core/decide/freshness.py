@@ -17,8 +17,8 @@ so downtime, failover, lost watches and recreated objects all converge.
        proven younger, or created after an observed change of the template that came after the
        source's → adopt. Else frozen change
     7  the source was immutable and was recreated → hold: kubelets keep serving the old content
-       while a pod uses it. A rollout of a kind that deletes pods before it creates new ones ends
-       the hold
+       while a pod on the node uses it. Where a node has one pod of the consumer at a time, new
+       pods end the hold
     8  the source is used in another way than before: unchanged as a whole → adopt, else as rule 6.
        It is new to a template that changed → check the pods: one started before → frozen change
     9  the source is not visible (no permission, a selector) or not readable → nothing is concluded

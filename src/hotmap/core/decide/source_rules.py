@@ -58,7 +58,7 @@ def assess_source(
         verdict = Verdict.UP_TO_DATE if known else Verdict.ADOPT
         return found(verdict, "is mounted in different versions, or by no pod: waiting for updates")
     if recorded is None and current.replaces_immutable and current.exists:
-        return found(*_assess_recreated_immutable(consumer, current, facts))
+        return found(*_assess_recreated_immutable(consumer, record, current, facts))
     if record is not None and recorded is None:
         return found(*_assess_new_use(consumer, record, current, facts))
     if record is None or recorded is None:
@@ -98,7 +98,7 @@ def _assess_known(
             return found(*_assess_frozen_change(consumer, record, current, facts, "is deleted"))
         return found(*_assess_deleted(current, recorded, facts))
     if may_be_pinned(recorded, current):
-        return found(*_assess_recreated_immutable(consumer, current, facts))
+        return found(*_assess_recreated_immutable(consumer, record, current, facts))
     if current.missing:
         return found(
             Verdict.HOLD,
@@ -156,7 +156,7 @@ def _assess_other_uses(
     if not current.exists or not (recorded.uid or recorded.pinned):
         return _assess_unknown(consumer, current, facts)
     if may_be_pinned(recorded, current):
-        return _assess_recreated_immutable(consumer, current, facts)
+        return _assess_recreated_immutable(consumer, record, current, facts)
     if not reads_at_start(current, facts):
         return Verdict.LIVE, f"changed, and {what}"
     return _assess_frozen_change(consumer, record, current, facts, f"changed, and {what}")
@@ -196,14 +196,26 @@ def may_be_pinned(recorded: SourceRecord, current: SourceSnapshot) -> bool:
     return recorded.pinned or (recorded.immutable and recorded.uid != current.uid)
 
 
+def _pods_never_overlap(consumer: Consumer, record: Record | None) -> bool:
+    """Return whether no node has had two pods of a consumer at once, as far as its spec says.
+
+    Those of a StatefulSet may share a node; with a single one, the recorded generation says that
+    there were not more in between.
+    """
+    if consumer.key.kind == "DaemonSet":
+        return not consumer.surges
+    is_same_spec = record is not None and record.generation == consumer.generation
+    return consumer.key.kind == "StatefulSet" and consumer.wanted == 1 and is_same_spec
+
+
 def _assess_recreated_immutable(
-    consumer: Consumer, current: SourceSnapshot, facts: Facts
+    consumer: Consumer, record: Record | None, current: SourceSnapshot, facts: Facts
 ) -> tuple[Verdict, str]:
     """Rule 7: a kubelet serves the old content while any pod on its node uses the source."""
     what = "was immutable and has been recreated"
     if consumer.has_no_pods:
         return Verdict.ADOPT, f"{what}; no pods use it"
-    if consumer.key.kind in ("DaemonSet", "StatefulSet"):  # they delete a pod before its successor
+    if _pods_never_overlap(consumer, record):
         if facts.starts is None:
             return Verdict.CHECK_PODS, f"{what}: checking when its pods started"
         if all_started_after(facts.starts, current.changed_at, files=current.is_mounted):

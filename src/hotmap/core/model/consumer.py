@@ -123,6 +123,8 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     paused_by_other: bool = False
     #: The number of pods that may be unavailable during an update, at least 1.
     max_unavailable: int = 1
+    #: DaemonSet: a new pod is started beside the one that it replaces (maxSurge).
+    surges: bool = False
 
     @property
     def has_no_pods(self) -> bool:

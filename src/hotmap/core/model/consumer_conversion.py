@@ -88,6 +88,7 @@ def consumer_from_workload(
             pods=progress.pods,
             ordered=kind == "StatefulSet" and spec.pod_management_policy != "Parallel",
             max_unavailable=_max_unavailable(kind, spec, wanted),
+            surges=kind == "DaemonSet" and _surges(spec),
         ),
         dialect=dialect,
         known=known,
@@ -161,6 +162,12 @@ def _max_unavailable(kind: str, spec: WorkloadSpec, wanted: int) -> int:
     return resolve_max_unavailable(
         rolling.max_unavailable if rolling else None, default=default, wanted=wanted
     )
+
+
+def _surges(spec: WorkloadSpec) -> bool:
+    """Return whether maxSurge, an integer or a percentage that is rounded up, is not zero."""
+    rolling = spec.update_strategy.rolling_update if spec.update_strategy else None
+    return rolling is not None and str(rolling.max_surge or 0).strip("0%") != ""
 
 
 def resolve_max_unavailable(value: int | str | None, *, default: int | str, wanted: int) -> int:
@@ -326,6 +333,7 @@ class _WorkloadState(NamedTuple):
     pods: int = 0
     ordered: bool = False
     max_unavailable: int = 1
+    surges: bool = False
 
 
 def _consumer(

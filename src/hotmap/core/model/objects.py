@@ -325,6 +325,7 @@ class LabelSelector(_Part, frozen=True):
 class RollingUpdate(_Part, frozen=True, gc=False):
     partition: int | None = None
     max_unavailable: int | str | None = None
+    max_surge: int | str | None = None
 
 
 class UpdateStrategy(_Part, frozen=True):
