@@ -399,6 +399,51 @@ async def test_deleted_fingerprint_keys_are_written_again(
         assert (await world.get("Secret", "hotmap-key", "hotmap"))["data"]["keys"] == old
 
 
+async def test_standby_leaves_deleted_fingerprint_keys_to_the_leader(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have others than the leader, whose records would not be comparable any more."""
+    async with world.controller(identity="first"):
+        monkeypatch.setattr(keyring, "_CHECK_EVERY", 0.05)  # the first one sleeps for a minute
+        async with world.controller(identity="second"):
+            await world.registry.delete("secrets", "hotmap", "hotmap-key")
+            await asyncio.sleep(2)
+            items = (await world.registry.list("secrets", "hotmap")).items
+            assert "hotmap-key" not in [item["metadata"]["name"] for item in items]
+
+
+async def test_fingerprint_keys_that_cannot_be_read_are_kept(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The task that reads them goes on, and uses what it reads later."""
+    monkeypatch.setattr(keyring, "_CHECK_EVERY", 0.05)
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        old = (await world.get("Secret", "hotmap-key", "hotmap"))["data"]["keys"]
+        patch = {"data": {"keys": b64encode(b"no key").decode()}}
+        await world.merge("Secret", "hotmap-key", patch, namespace="hotmap")
+        await world.until(_logs(caplog, "keeping the fingerprint keys"), "the refusal is logged")
+        assert await _sources_have_keys(controller, 1)
+        assert not controller.supervisor.failing()
+        both = b64encode(b"n" * 32) + b"\n" + b64decode(old)
+        patch = {"data": {"keys": b64encode(both).decode()}}
+        await world.merge("Secret", "hotmap-key", patch, namespace="hotmap")
+        await world.until(
+            lambda: _sources_have_keys(controller, 2), "all sources are read with both keys"
+        )
+
+
+def _logs(caplog: pytest.LogCaptureFixture, text: str) -> Callable[[], Awaitable[bool]]:
+    """Return what waits for a log line."""
+
+    async def is_logged() -> bool:
+        return any(text in message for message in caplog.messages)
+
+    return is_logged
+
+
 async def _sources_have_keys(controller: Controller, count: int) -> bool:
     """Return whether every ConfigMap is marked under so many keys."""
     values = controller.index.sources["ConfigMap"].values()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -426,6 +427,7 @@ async def test_client_trusts_a_certificate_authority_that_was_renewed(
     server_tls: ssl.SSLContext,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Its file is read again after a certificate that cannot be trusted, and once a minute."""
     ca_file = tmp_path / "ca.crt"
@@ -442,5 +444,15 @@ async def test_client_trusts_a_certificate_authority_that_was_renewed(
                 await client.request("GET", "/version")
             await client.request("GET", "/version")
             ca_file.write_bytes(b"no certificate")
+            await client.request("GET", "/version")
+            assert not caplog.records  # it is not time yet
             monkeypatch.setattr("hotmap.kube.transport.CA_PERIOD", 0.0)
             await client.request("GET", "/version")
+            (refused,) = caplog.messages
+            assert refused.endswith("; using the last one")
+            ca_file.write_bytes(authority.pem + Authority("next authority").pem)
+            caplog.set_level(logging.INFO, "hotmap.kube.transport")
+            await client.request("GET", "/version")
+            assert caplog.messages[1:] == [
+                f"the certificate authority of {client.server} was read again"
+            ]
