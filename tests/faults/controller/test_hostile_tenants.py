@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from tests.support.controller_process import ControllerProcess
 from tests.support.hostile_tenants import ATTACKS, LEFT_OUT, SHORT_LIVED
+from tests.support.restless_tenants import RESTLESS, played
 from tests.support.scenario import Object, Scenario
 
 from hotmap.core.errors import BadRequest, Invalid
@@ -28,6 +29,9 @@ EVIL = "evil"
 #: One of each sort: a value that cannot be read, what costs time, what costs memory, and what wants
 #: to be printed. `make test-slow` plays the others; `tests/core` has the bounds of all.
 QUICK = ("invalid time", "slow expressions", "many containers", "forged lines")
+
+#: Seconds for which a tenant goes on writing, at least.
+RESTLESS_FOR = 6.0
 
 #: MiB.
 MOST_MEMORY = 64
@@ -128,15 +132,56 @@ async def test_hostile_tenant_does_not_stop_others(
         grown = memory(pid, "VmHWM") - before
         record_property("peak memory", f"+{grown:.1f} MiB")
         assert grown < MOST_MEMORY
-        assert controller.is_running
-        # The Lease is renewed on the event loop, which nothing holds for long. The API server is on
-        # the loop of this test, where the attack may hold it: that ends a term, and nothing else.
-        log = controller.log()
-        assert _LOST.findall(log) == _LOST_TO_API_SERVER.findall(log)
-        assert len(re.findall("became leader", log)) <= 1 + len(_LOST.findall(log))
-        if not _LOST.search(log):
-            assert await controller.leads()
-        assert not re.search(r"internal error|ended unexpectedly", controller.log()), (
-            controller.log()[-3000:]
-        )
-        assert not _CONTROL.search(controller.log())
+        await expect_no_harm(controller)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [item if item in QUICK else pytest.param(item, marks=pytest.mark.slow) for item in RESTLESS],
+)
+async def test_restless_tenant_does_not_stop_others(
+    podless_scenario: Scenario, name: str, record_property: Callable[[str, object], None]
+) -> None:
+    """Others are served while a tenant writes without end, and its own state follows."""
+    await podless_scenario.set_up()
+    client = podless_scenario.client
+    await client.create(NAMESPACES, None, {"metadata": {"name": EVIL}}, type=Object)
+    async with podless_scenario.controller("--leader-elect", also=EVIL) as controller:
+        await controller.ready()
+        pid = controller.process.pid
+        before = memory(pid, "VmRSS")
+        Path(f"/proc/{pid}/clear_refs").write_text("5")  # the peak counts from here on
+        async with played(client, EVIL, name) as tenant:
+            for edit in range(1, 5):
+                # It goes on for longer than a source settles at most.
+                await asyncio.sleep(RESTLESS_FOR / 4)
+                await podless_scenario.edit(LEVEL=f"during {edit}")
+                await podless_scenario.wait_for_rollouts(times=edit)
+                assert await is_healthy(controller)
+            await controller.get(f"/v1/status?workload=Deployment/{EVIL}/evil")
+            record_property("writes", tenant.writes)
+        await podless_scenario.edit(LEVEL="after")
+        await podless_scenario.wait_for_rollouts(times=5)
+        assert await is_healthy(controller)
+        grown = memory(pid, "VmHWM") - before
+        record_property("peak memory", f"+{grown:.1f} MiB")
+        record_property("event loop held", await longest_hold(controller))
+        record_property("log lines", controller.log().count("\n"))
+        assert grown < MOST_MEMORY
+        await expect_no_harm(controller)
+
+
+async def expect_no_harm(controller: ControllerProcess) -> None:
+    """The controller runs, leads, and has logged no fault of its own.
+
+    The Lease is renewed on the event loop, which nothing holds for long. The API server is on the
+    loop of this test, where an attack may hold it: that ends a term, and nothing else.
+    """
+    assert controller.is_running
+    log = controller.log()
+    assert _LOST.findall(log) == _LOST_TO_API_SERVER.findall(log)
+    assert len(re.findall("became leader", log)) <= 1 + len(_LOST.findall(log))
+    if not _LOST.search(log):
+        assert await controller.leads()
+    assert not re.search(r"internal error|ended unexpectedly", log), log[-3000:]
+    assert not _CONTROL.search(log)
