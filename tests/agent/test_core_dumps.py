@@ -58,5 +58,6 @@ def test_agent_programs_disable_core_dumps_before_they_read_anything(
 
     monkeypatch.setattr("hotmap.agent.process.spawn.disable_core_dumps", refuse)
     monkeypatch.setattr("hotmap.agent.process.spawn.open_standard_streams", lambda: None)
+    monkeypatch.setattr("hotmap.agent.agent.Agent.run", lambda agent: 0)
     with pytest.raises(_CoreDumpsOff):
         main([word.format(tmp_path) for word in words])
