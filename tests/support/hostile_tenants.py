@@ -372,6 +372,34 @@ def copied_state() -> list[Object]:
     return [*made, deployment("evil", pod_spec(envFrom=refs))]
 
 
+def largest_objects() -> list[Object]:
+    """13 workloads of 1 MB, two thirds of what an API server stores, each with a use."""
+    text = "x" * 1_000_000
+    env = [variable("LEVEL", "app"), {"name": "X", "value": text}]
+    return [
+        config_map("app", {"LEVEL": "0"}),
+        deployment("evil", pod_spec(env=env)),
+        *(deployment(f"evil-{n}", pod_spec(env=env[:1], args=[text])) for n in range(12)),
+    ]
+
+
+def endless_deletions() -> list[Object]:
+    """Workloads and sources with a finalizer: once deleted, they stay as they are for ever."""
+    spec = pod_spec(env=[variable("LEVEL", "app")])
+    made = [config_map(f"app-{n}" if n else "app", {"LEVEL": "0"}) for n in range(100)]
+    made += [deployment(f"evil-{n}" if n else "evil", spec) for n in range(100)]
+    for body in made:
+        body["metadata"]["finalizers"] = ["example.com/never"]
+    return made
+
+
+def many_replica_sets() -> list[Object]:
+    """10,000 ReplicaSets without an owner, each of which follows a source."""
+    spec = pod_spec(env=[variable("LEVEL", "app")])
+    sets = [{**deployment(f"evil-{n}", spec), "kind": "ReplicaSet"} for n in range(10_000)]
+    return [config_map("app", {"LEVEL": "0"}), deployment("evil", spec), *sets]
+
+
 ATTACKS: dict[str, Callable[[], list[Object]]] = {
     item.__name__.replace("_", " "): item
     for item in (
@@ -401,6 +429,9 @@ ATTACKS: dict[str, Callable[[], list[Object]]] = {
         giant_templates,
         ambiguous_names,
         copied_state,
+        largest_objects,
+        endless_deletions,
+        many_replica_sets,
     )
 }
 
@@ -411,4 +442,4 @@ LEFT_OUT = (
 )
 
 #: Attacks whose objects are deleted as soon as they were created.
-SHORT_LIVED = ("short lived",)
+SHORT_LIVED = ("short lived", "endless deletions")

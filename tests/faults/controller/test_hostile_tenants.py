@@ -119,7 +119,9 @@ async def test_hostile_tenant_does_not_stop_others(
             await podless_scenario.edit(LEVEL=f"during {edit}")
             await podless_scenario.wait_for_rollouts(times=edit)
             assert await is_healthy(controller)
-        assert await attacking, "the API server refused all of it"
+        created = await attacking
+        record_property("objects created", created)
+        assert created, "the API server refused all of it"
         # Its pods are listed for this.
         await controller.get(f"/v1/status?workload=Deployment/{EVIL}/evil")
         await podless_scenario.edit(LEVEL="after")
