@@ -4,8 +4,9 @@ A controller that settles for 30 seconds is tested in milliseconds, and on a bus
 its time-outs runs out early: time stands still (but for what the processor needs) while there is
 anything to do. Sockets are real; both of their ends must be on this loop.
 
-Time jumps only when the kernel has nothing for the loop and no thread works for it. What another
-process does cannot be known, so that no process can be started from here.
+Time jumps only when the kernel has nothing for the loop, nothing is under way between two of the
+loop's sockets (a busy machine delivers late), and no thread works for it. What another process does
+cannot be known, so that no process can be started from here.
 
 A folder's conftest imports `pytest_asyncio_loop_factories`, which gives this loop to all of the
 folder's tests but those that are marked `real_time`.
@@ -14,14 +15,21 @@ folder's tests but those that are marked `real_time`.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import selectors
+import socket
+import struct
+import termios
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from _typeshed import FileDescriptorLike
 
 __all__ = ["VirtualTimeLoop", "pytest_asyncio_loop_factories"]
 
@@ -37,8 +45,80 @@ _SHORT = 0.02
 #: The same as a share of the jump: a time-out of 30 s is given 30 ms to be none.
 _SHARE = 0.001
 
-#: Seconds between two looks at what threads do.
+#: Seconds between two looks at what threads do, and at what is under way.
 _TICK = 0.005
+
+#: Seconds without progress after which no jump waits for what is under way: its receiver does
+#: not read.
+_UNDER_WAY = 2.0
+
+#: Of TCP_INFO (linux/tcp.h, struct tcp_info): its size, and the offsets of tcpi_unacked and of
+#: tcpi_bytes_acked, tcpi_bytes_received.
+_TCP_INFO_SIZE = 160
+_UNACKED = struct.Struct("=24xI")
+_BYTES = struct.Struct("=120xQQ")
+_NOT_SENT = struct.Struct("=144xI")
+
+
+class _Connections:
+    """The registered TCP sockets, and what is under way between them.
+
+    Both ends of a connection are on the loop: what one of them has written and the other has not
+    received yet is under way. (That a receiver has not acknowledged it says nothing: it waits up to
+    40 ms with that.)
+    """
+
+    def __init__(self) -> None:
+        self._sockets: dict[int, socket.socket] = {}
+        #: What stayed under way for too long, so that no jump waits for it again.
+        self._stuck: frozenset[tuple[object, ...]] = frozenset()
+
+    def add(self, fd: int) -> None:
+        try:
+            found = socket.socket(fileno=fd)
+        except OSError:
+            return  # a pipe
+        if found.family == socket.AF_INET and found.type == socket.SOCK_STREAM:
+            self._sockets[fd] = found
+        else:
+            found.detach()
+
+    def remove(self, fd: int) -> None:
+        if (found := self._sockets.pop(fd, None)) is not None:
+            found.detach()
+
+    def remove_all(self) -> None:
+        for fd in tuple(self._sockets):
+            self.remove(fd)
+
+    def under_way(self, writing: frozenset[int]) -> frozenset[tuple[object, ...]]:
+        """Return what is under way, apart from what is stuck; `writing` may be connecting."""
+        sent: dict[tuple[object, object], int] = {}
+        received: dict[tuple[object, object], int] = {}
+        found: set[tuple[object, ...]] = set()
+        for fd, sock in self._sockets.items():
+            try:
+                here, there = sock.getsockname(), sock.getpeername()
+                info = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_SIZE)
+            except OSError:
+                if fd in writing:
+                    found.add((fd, "connecting"))
+                continue
+            acked, arrived = _BYTES.unpack_from(info)
+            received[there, here] = arrived
+            (unacked,), (not_sent,) = _UNACKED.unpack_from(info), _NOT_SENT.unpack_from(info)
+            if unacked or not_sent:
+                waiting = struct.unpack("i", fcntl.ioctl(fd, termios.TIOCOUTQ, b"\0" * 4))[0]
+                sent[here, there] = acked + waiting
+        for path, written in sent.items():
+            # The begin of a connection counts as one byte of one end.
+            if path not in received or written > received[path] + 1:
+                found.add((*path, written, received.get(path)))
+        return frozenset(found) - self._stuck
+
+    def give_up(self, found: frozenset[tuple[object, ...]]) -> None:
+        """Let no later jump wait for these."""
+        self._stuck |= found
 
 
 class _Selector(selectors.EpollSelector):
@@ -46,10 +126,27 @@ class _Selector(selectors.EpollSelector):
 
     def __init__(self) -> None:
         super().__init__()
+        self._connections = _Connections()
         #: Seconds by which time has jumped so far.
         self.jumped = 0.0
         #: Calls that threads have not returned from.
         self.working = 0
+
+    def register(
+        self, fileobj: FileDescriptorLike, events: int, data: Any = None
+    ) -> selectors.SelectorKey:
+        key = super().register(fileobj, events, data)
+        self._connections.add(key.fd)
+        return key
+
+    def unregister(self, fileobj: FileDescriptorLike) -> selectors.SelectorKey:
+        key = super().unregister(fileobj)
+        self._connections.remove(key.fd)
+        return key
+
+    def close(self) -> None:
+        self._connections.remove_all()
+        super().close()
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
@@ -62,9 +159,29 @@ class _Selector(selectors.EpollSelector):
         began = _monotonic()
         if timeout > _SHORT:
             ready = super().select(min(timeout, max(_GRACE, timeout * _SHARE)))
+            ready = ready or self._wait_for_delivery(timeout)
         if not ready:
             self.jumped += max(0.0, timeout - (_monotonic() - began))
         return ready
+
+    def _wait_for_delivery(self, timeout: float) -> list[tuple[selectors.SelectorKey, int]]:
+        """Wait until something is ready or nothing is under way."""
+        writing = frozenset(
+            key.fd for key in self.get_map().values() if key.events & selectors.EVENT_WRITE
+        )
+        before: frozenset[tuple[object, ...]] = frozenset()
+        began = progressed = _monotonic()
+        while found := self._connections.under_way(writing):
+            if ready := super().select(_TICK):
+                return ready
+            now = _monotonic()
+            if found != before:
+                before, progressed = found, now
+            elif now - progressed >= _UNDER_WAY:
+                self._connections.give_up(found)
+            if now - began >= timeout:
+                break
+        return super().select(0)
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
