@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 
 import pytest
@@ -24,6 +25,12 @@ def few_shards(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
     """Read and write few shards, but in tests marked `all_shards`."""
     if not request.node.get_closest_marker("all_shards"):
         monkeypatch.setattr(record_shards, "SHARDS", SHARDS)
+
+
+@pytest.fixture(autouse=True)
+def decisions_are_captured(caplog: pytest.LogCaptureFixture) -> None:
+    """Show with a failure what was decided, and which requests were tried again."""
+    caplog.set_level(logging.INFO, logger="hotmap")
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 from tests.controller.world import FOLLOW, World, env
 
 from hotmap.controller.settings import PodCheckSettings
+from hotmap.core.model.objects import ObjectKey
 from hotmap.core.status.consumer import State
 
 #: One hour ago, when the pods of these tests started.
@@ -30,8 +31,10 @@ async def undisturbed(world: World) -> AsyncIterator[None]:
         await world.quiet(controller)
         yield
         await world.quiet(controller)
+        changes = controller.index.history.changes(ObjectKey("ConfigMap", "default", "app"))
     after = await world.get("Deployment", "web")
-    assert after["spec"] == before["spec"]
+    pod = await world.registry.get("pods", "default", "web-1")
+    assert after["spec"] == before["spec"], (changes, pod["metadata"], pod["status"], time.time())
     assert await world.target("web-1") == ""
     assert world.answers()["PATCH"] == 0
     assert await world.messages("RolledOut") == []
