@@ -198,7 +198,13 @@ async def test_new_workload_beside_an_edit_is_rolled_only_if_it_is_older(
         await world.quiet(controller)
         assert controller._term is not None
         (consumer,) = controller.index.all_consumers()
-        status = controller._term.leader_view.consumer_states.get(consumer)
+        states = controller._term.leader_view.consumer_states
+
+        async def verified() -> bool:
+            return states.get(consumer).state is not State.UNVERIFIED
+
+        await world.until(verified, "the pods are checked")
+        status = states.get(consumer)
         assert (status.state, status.reason) == (State.CURRENT, "content is up to date")
     assert await world.revision() == ""
     assert await world.messages("Latent") == []
