@@ -25,12 +25,21 @@ async def main():
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     settings = PlaneSettings(rbac=True)
     node = sys.argv[2] == "node"
-    async with LocalCluster(pathlib.Path(sys.argv[1]), start_node=node, settings=settings):
+    async with LocalCluster(
+        pathlib.Path(sys.argv[1]), start_node=node, settings=settings
+    ) as cluster:
         print("ready", flush=True)
-        await stop.wait()
+        stopping = asyncio.create_task(stop.wait())
+        failing = asyncio.create_task(cluster.wait_for_failure())
+        await asyncio.wait((stopping, failing), return_when=asyncio.FIRST_COMPLETED)
+        if failing.done():
+            failing.result()
 
 asyncio.run(main())
 """
+
+#: Seconds after which a command line hangs: far more than any needs on the busiest machine.
+_HANGS = 300
 
 
 def find_kubectl() -> str | None:
@@ -74,7 +83,7 @@ class Kubectl:
             input=input,
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=_HANGS,
             check=False,
         )
         return Result(done.returncode, done.stdout + done.stderr)

@@ -96,7 +96,8 @@ def run_subject(
     kubectl.run("create", "namespace", namespace)
     # Controllers make these a moment after the namespace.
     for obj in ("serviceaccount/default", "configmap/kube-root-ca.crt"):
-        kubectl.run("wait", "--for=create", obj, "--timeout=30s", namespace=namespace)
+        made = kubectl.run("wait", "--for=create", obj, "--timeout=240s", namespace=namespace)
+        assert made.status == 0, made.output
     kubectl.run("config", "set-context", "--current", f"--namespace={namespace}")
     for name, line in numbered(subject):
         waits = line.startswith("~")
