@@ -195,3 +195,11 @@ class LocalOptions(NamedTuple):
             "DURATION",
         ),
     ] = "1m"
+    max_pods: Annotated[
+        int,
+        Flag(
+            "Number of pods that the node takes; further ones stay Pending.",
+            "N",
+            type=click.IntRange(1, 65000),
+        ),
+    ] = 110

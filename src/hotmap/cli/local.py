@@ -28,7 +28,7 @@ def run_local(options: LocalOptions, *, log_format: str) -> int:
         SettingsError: a flag is wrong, the directory or port is in use, or processes cannot be
             isolated here.
     """
-    sync = SyncSettings(period=_period(options.sync_period))
+    sync = SyncSettings(period=_period(options.sync_period), max_pods=options.max_pods)
     directory = Path(options.directory) if options.directory else None
     settings = PlaneSettings(
         keep=directory is not None and not options.etcd,

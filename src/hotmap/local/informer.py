@@ -48,6 +48,10 @@ class Index:
         """Return the objects with a value, in the order in which they got it."""
         return list(self._members.get(value, {}).values())
 
+    def count(self, value: Hashable) -> int:
+        """Return how many objects have a value."""
+        return len(self._members.get(value, ()))
+
     def replace(self, name: _Name, old: _Object | None, new: _Object | None) -> None:
         """Apply a change; only the informer calls this."""
         before = set(self._values_of(old)) if old is not None else set()

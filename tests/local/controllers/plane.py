@@ -42,14 +42,17 @@ class FakeNode:
         for name in self.pods.objects:
             self._queue.put_nowait(name)
 
-    async def register(self) -> None:
+    async def register(self, *, pods: int = 110) -> None:
         await self._registry.create(
             "nodes",
             None,
             {
                 "metadata": {"name": "local"},
                 "spec": {},
-                "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+                "status": {
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                    "allocatable": {"pods": str(pods)},
+                },
             },
             manager="kubelet",
         )

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.local.controllers.plane import Object, Plane, control_plane
 
+from hotmap.local.controllers import scheduler
 from hotmap.local.controllers.scheduler import find_unfit_reason
 
 
@@ -108,7 +109,8 @@ async def test_scheduler_binds_waiting_pod_when_node_is_uncordoned() -> None:
         )
         await plane.create("pods", _pod())
         assert await _events(plane, "FailedScheduling") == [
-            "0/1 nodes are available: 1 node(s) were unschedulable."
+            "0/1 nodes are available: 1 node(s) were unschedulable. no new claims to deallocate, "
+            "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
         ]
         await plane.registry.modify(
             "nodes", None, "local", lambda n: {**n, "spec": {}}, manager="test"
@@ -129,3 +131,113 @@ async def test_scheduler_ignores_pods_of_other_schedulers() -> None:
             p["metadata"]["name"]: p["spec"].get("nodeName") for p in await plane.items("pods")
         }
         assert nodes == {"other": None, "bound": "elsewhere", "web": "local"}
+
+
+_NO_ROOM = (
+    "0/1 nodes are available: 1 Too many pods. no new claims to deallocate, preemption: "
+    "0/1 nodes are available: 1 No preemption victims found for incoming pod."
+)
+
+
+async def _create_pods(plane: Plane, *names: str) -> None:
+    for name in names:
+        pod = _pod()
+        pod["metadata"]["name"] = name
+        await plane.create("pods", pod)
+
+
+async def _bound(plane: Plane) -> set[str]:
+    pods = await plane.items("pods")
+    return {pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName")}
+
+
+async def _until_bound(plane: Plane, *names: str) -> None:
+    async def check() -> bool:
+        return await _bound(plane) == set(names)
+
+    await plane.until(check, what=f"{names} to be the bound pods")
+
+
+async def test_scheduler_leaves_pods_waiting_when_node_is_full() -> None:
+    """No more than the allocatable number is bound, and the others say why they wait."""
+    async with control_plane(with_node=False) as plane:
+        await plane.node.register(pods=2)
+        await _create_pods(plane, "a", "b", "c", "d")
+        assert await _events(plane, "FailedScheduling", 2) == [_NO_ROOM, _NO_ROOM]
+        assert len(await _bound(plane)) == 2
+        waiting = [pod for pod in await plane.items("pods") if not pod["spec"].get("nodeName")]
+        messages = {pod["status"]["conditions"][0]["message"] for pod in waiting}
+        assert messages == {_NO_ROOM}
+
+
+async def test_scheduler_binds_waiting_pod_when_pod_is_deleted_or_ends() -> None:
+    """Waiting pods are bound in their order, one for each that leaves."""
+    async with control_plane(with_node=False) as plane:
+        await plane.node.register(pods=1)
+        await _create_pods(plane, "a")
+        await _until_bound(plane, "a")
+        await _create_pods(plane, "b", "c", "d")
+        await _events(plane, "FailedScheduling", 3)
+        await plane.registry.delete("pods", "default", "a")
+        await _until_bound(plane, "b")
+        await plane.registry.modify(
+            "pods",
+            "default",
+            "b",
+            lambda pod: {**pod, "status": {**pod["status"], "phase": "Succeeded"}},
+            subresource="status",
+            manager="test",
+        )
+        await _until_bound(plane, "b", "c")
+
+
+async def test_scheduler_gives_room_to_next_pod_when_first_waiting_one_is_gone() -> None:
+    """A waiting pod that is deleted, or that no longer fits, leaves no room unused."""
+    async with control_plane(with_node=False) as plane:
+        await plane.node.register(pods=1)
+        await _create_pods(plane, "a")
+        await _until_bound(plane, "a")
+        await _create_pods(plane, "b", "c")
+        await _events(plane, "FailedScheduling", 2)
+        await plane.registry.delete("pods", "default", "a")
+        await plane.registry.delete("pods", "default", "b")
+        await _until_bound(plane, "c")
+
+
+async def test_scheduler_binds_all_waiting_pods_when_node_allows_more() -> None:
+    """A larger allocatable number is used at once."""
+    async with control_plane(with_node=False) as plane:
+        await plane.node.register(pods=0)
+        await _create_pods(plane, "a", "b", "c")
+        await _events(plane, "FailedScheduling", 3)
+        await plane.registry.modify(
+            "nodes",
+            None,
+            "local",
+            lambda node: {**node, "status": {**node["status"], "allocatable": {"pods": "5"}}},
+            subresource="status",
+            manager="test",
+        )
+        await _until_bound(plane, "a", "b", "c")
+
+
+async def test_scheduler_looks_at_one_waiting_pod_for_each_that_leaves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """300 pods wait: room for one costs a look at one or two of them, not at all."""
+    async with control_plane(with_node=False) as plane:
+        await plane.node.register(pods=1)
+        await _create_pods(plane, "a")
+        await _until_bound(plane, "a")
+        await _create_pods(plane, *(f"b{number:03}" for number in range(300)))
+        await _events(plane, "FailedScheduling", 300)
+        looks: list[str] = []
+
+        def count(pod: Object, node: Object, *, pods: int = 0) -> str | None:
+            looks.append(pod["metadata"]["name"])
+            return find_unfit_reason(pod, node, pods=pods)
+
+        monkeypatch.setattr(scheduler, "find_unfit_reason", count)
+        await plane.registry.delete("pods", "default", "a")
+        await _until_bound(plane, "b000")
+        assert len(looks) <= 2

@@ -1,21 +1,24 @@
 """Assigns pods to nodes, by the few rules that apply on one machine.
 
 Filters only, no scores: the node is ready, takes pods, has the labels that `nodeSelector` asks
-for and no taint that the pod does not tolerate (kubernetes: pkg/scheduler/framework/plugins:
-nodeunschedulable, nodeaffinity, tainttoleration). Affinity terms, resources, ports and
-priorities are not looked at; among several fitting nodes the one with the fewest pods wins.
+for, no taint that the pod does not tolerate, and fewer pods than it allows (kubernetes:
+pkg/scheduler/framework/plugins: nodeunschedulable, nodeaffinity, tainttoleration, noderesources).
+Affinity terms, other resources, ports and priorities are not looked at; among several fitting
+nodes the one with the fewest pods wins.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 from hotmap.core.errors import Conflict, NotFound
 from hotmap.local.controllers.conditions import find_condition, without_condition
 from hotmap.local.controllers.controller import Controller, ControllerContext
 from hotmap.local.controllers.pods import is_finished
+from hotmap.local.controllers.waiting_pods import WaitingPods
 from hotmap.local.meta import (
     Object,
     ObjectName,
@@ -25,6 +28,7 @@ from hotmap.local.meta import (
     timestamp,
     uid_of,
 )
+from hotmap.local.quantity import parse_quantity
 
 __all__ = ["Scheduler", "find_unfit_reason"]
 
@@ -35,6 +39,11 @@ _MANAGER = "kube-scheduler"
 _UNSCHEDULABLE = "node(s) were unschedulable"
 _UNTOLERATED = "node(s) had untolerated taint(s)"
 _SELECTOR = "node(s) didn't match Pod's node affinity/selector"
+_TOO_MANY_PODS = "Too many pods"
+
+# What preemption says of a node where it removes nothing (kubernetes: framework/preemption).
+_NO_VICTIMS = "No preemption victims found for incoming pod"
+_PREEMPTION_HELPLESS = "Preemption is not helpful for scheduling"
 
 _UNSCHEDULABLE_TAINT = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 _NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -46,7 +55,10 @@ class Scheduler(Controller[ObjectName]):
     def __init__(self, context: ControllerContext) -> None:
         super().__init__(context, "scheduler", component=_NAME)
         self._pods = self._informers["pods"]
-        self._by_node = self._pods.index(lambda pod: [pod["spec"].get("nodeName") or ""])
+        self._by_node = self._pods.index(_node_of_unfinished)
+        #: uid → node of pods whose binding the cache has not seen yet (kubernetes: AssumePod).
+        self._assumed: dict[str, str] = {}
+        self._waiting = WaitingPods()
         self._nodes = self._informers["nodes"]
         self._pods.subscribe(self._on_pod)
         self._nodes.subscribe(self._on_node)
@@ -54,35 +66,80 @@ class Scheduler(Controller[ObjectName]):
     async def sync(self, key: ObjectName) -> None:
         """Bind one waiting pod, or report why it has to wait; a node change enqueues it again."""
         pod = self._pods.objects.get(key)
-        if pod is None or not _is_unscheduled(pod):
-            return
+        if pod is not None and _is_unscheduled(pod):
+            await self._schedule(pod)
+        # This pod may have left the room to another for which it was enqueued.
+        for node in self._waiting.nodes():
+            self._use_room(node)
+
+    async def _schedule(self, pod: Object) -> None:
+        key = name_of(pod)
+        counts = self._count_pods()
         refusals = {
-            name_of(node)[1]: find_unfit_reason(pod, node) for node in self._nodes.objects.values()
+            name: find_unfit_reason(pod, node, pods=counts[name])
+            for (_, name), node in self._nodes.objects.items()
         }
         fitting = [name for name, reason in refusals.items() if reason is None]
         if not fitting:
+            full = [name for name, reason in refusals.items() if reason == _TOO_MANY_PODS]
+            self._waiting.add(key, full)
             await self._report_unschedulable(
                 pod, _summary(reason for reason in refusals.values() if reason)
             )
             return
-        node = min(fitting, key=lambda name: (len(self._by_node.get(name)), name))
+        node = min(fitting, key=lambda name: (counts[name], name))
+        self._assumed[uid_of(pod)] = node
         # Someone else bound it, deleted it, or made another of that name: nothing to do here.
         with contextlib.suppress(Conflict, NotFound):
-            await self._client.bind(*key, node, uid=uid_of(pod))
+            try:
+                await self._client.bind(*key, node, uid=uid_of(pod))
+            except BaseException:
+                self._assumed.pop(uid_of(pod), None)
+                raise
             text = f"Successfully assigned {'/'.join(key)} to {node}"
             self._recorder.event(pod, "Normal", "Scheduled", text)
 
+    def _count_pods(self) -> Counter[str]:
+        """Count the pods of each node, also those that were bound a moment ago."""
+        counts = Counter(self._assumed.values())
+        counts.update({name: self._by_node.count(name) for _, name in self._nodes.objects})
+        return counts
+
+    def _use_room(self, node: str) -> None:
+        """Enqueue one pod that waits for room on a node if there is some.
+
+        One at a time: its sync looks again, so that many waiting pods cost nothing while the node
+        is full (kubernetes: the queueing hints of NodeResourcesFit).
+        """
+        known = self._nodes.objects.get(("", node))
+        if known is not None and self._count_pods()[node] < _allowed_pods(known):
+            key = self._waiting.take(node)
+            if key is not None:
+                self._loop.add(key)
+
     def _on_pod(self, old: Object | None, new: Object | None) -> None:
+        if new is None or new["spec"].get("nodeName"):
+            self._on_bound_or_deleted(old, new)
+            return
         # Changes of status are ignored: most are this scheduler's own.
-        is_news = old is None or (new is not None and old["spec"] != new["spec"])
-        if new is not None and is_news and _is_unscheduled(new):
+        is_news = old is None or old["spec"] != new["spec"]
+        if is_news and _is_unscheduled(new):
             self._loop.add(name_of(new))
+
+    def _on_bound_or_deleted(self, old: Object | None, new: Object | None) -> None:
+        pod = new or old
+        assert pod is not None
+        self._assumed.pop(uid_of(pod), None)
+        self._waiting.remove(name_of(pod))
+        if old is not None and _node_of_unfinished(old) and (new is None or is_finished(new)):
+            self._use_room(old["spec"].get("nodeName") or "")
 
     def _on_node(self, old: Object | None, new: Object | None) -> None:
         if new is None or (old is not None and _scheduling_fields(old) == _scheduling_fields(new)):
             return
         for pod in self._by_node.get(""):
-            self._on_pod(None, pod)
+            if _is_unscheduled(pod):
+                self._loop.add(name_of(pod))
 
     async def _report_unschedulable(self, pod: Object, message: str) -> None:
         condition = {
@@ -111,8 +168,12 @@ class Scheduler(Controller[ObjectName]):
             )
 
 
-def find_unfit_reason(pod: Object, node: Object) -> str | None:
-    """Return why a pod does not fit a node, in upstream's words; None if it fits."""
+def find_unfit_reason(pod: Object, node: Object, *, pods: int = 0) -> str | None:
+    """Return why a pod does not fit a node that has *pods*, in upstream's words; None if it fits.
+
+    The number of pods comes last, as upstream's filters have it: whoever is refused for it waits
+    for nothing else.
+    """
     if node["spec"].get("unschedulable") and not _tolerates(pod, _UNSCHEDULABLE_TAINT):
         return _UNSCHEDULABLE
     wanted = pod["spec"].get("nodeSelector") or {}
@@ -124,6 +185,8 @@ def find_unfit_reason(pod: Object, node: Object) -> str | None:
         taints.append(_NOT_READY_TAINT)
     if any(not _tolerates(pod, taint) for taint in taints):
         return _UNTOLERATED
+    if pods >= _allowed_pods(node):
+        return _TOO_MANY_PODS
     return None
 
 
@@ -132,8 +195,33 @@ def _summary(reasons: Iterable[str]) -> str:
     counts = Counter(reasons)
     if not counts:
         return "no nodes available to schedule pods"
-    listed = ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))
-    return f"0/{counts.total()} nodes are available: {listed}."
+    # Preemption is not built: it would only help among pods of several priorities.
+    helpless = Counter({_NO_VICTIMS: counts[_TOO_MANY_PODS]})
+    helpless[_PREEMPTION_HELPLESS] = counts.total() - counts[_TOO_MANY_PODS]
+    total = counts.total()
+    return (
+        f"0/{total} nodes are available: {_histogram(counts)} no new claims to deallocate, "
+        f"preemption: 0/{total} nodes are available: {_histogram(helpless)}"
+    )
+
+
+def _histogram(reasons: Counter[str]) -> str:
+    listed = sorted(f"{count} {reason}" for reason, count in reasons.items() if count)
+    return f"{', '.join(listed)}."
+
+
+def _node_of_unfinished(pod: Object) -> list[Hashable]:
+    """Index unfinished pods by their node, "" for none: finished ones take no room."""
+    return [] if is_finished(pod) else [pod["spec"].get("nodeName") or ""]
+
+
+def _allowed_pods(node: Object) -> float:
+    """Return how many pods a node takes; one that does not state it, any number.
+
+    Ours: upstream takes an absent number for 0, but kubelets always state it.
+    """
+    allocatable = node.get("status", {}).get("allocatable") or {}
+    return float(parse_quantity(allocatable["pods"])) if "pods" in allocatable else math.inf
 
 
 def _is_unscheduled(pod: Object) -> bool:
@@ -148,7 +236,7 @@ def _is_unscheduled(pod: Object) -> bool:
 
 def _scheduling_fields(node: Object) -> tuple[object, ...]:
     """Return what scheduling reads of a node, so that heartbeats cause no sync."""
-    return node["spec"], labels_of(node), _is_ready(node)
+    return node["spec"], labels_of(node), _is_ready(node), _allowed_pods(node)
 
 
 def _is_ready(node: Object) -> bool:

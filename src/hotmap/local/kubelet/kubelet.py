@@ -16,8 +16,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hotmap.core.errors import AlreadyExists, ApiError, BadRequest, api_error
+from hotmap.core.errors import AlreadyExists, ApiError, BadRequest, NotFound, api_error
 from hotmap.local.informer import Informer, Informers
+from hotmap.local.kubelet.addresses import PodAddresses
 from hotmap.local.kubelet.containers import Node
 from hotmap.local.kubelet.exec import FailedCommand
 from hotmap.local.kubelet.lease import NodeLease
@@ -50,6 +51,7 @@ _log = logging.getLogger(__name__)
 HOST_ADDRESS = "127.0.0.1"
 #: Each pod gets the next address from here on: all of 127.0.0.0/8 is this machine.
 POD_NETWORK = ipaddress.IPv4Network("127.1.0.0/16")
+_OUT_OF_PODS = "OutOfpods"
 
 
 class Kubelet:
@@ -84,7 +86,8 @@ class Kubelet:
         self._services = self._shared["services"]
         self._sources = self._source_reader()
         self._workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
-        self._addresses = addresses.hosts()
+        self._rejections: set[asyncio.Task[None]] = set()
+        self._addresses = PodAddresses(addresses)
         self._ready = asyncio.Event()
         self._node: Node | None = None
 
@@ -119,7 +122,7 @@ class Kubelet:
         await self._ready.wait()
 
     async def _stop(self) -> None:
-        tasks = [task for _, task in self._workers.values()]
+        tasks = [*self._rejections, *(task for _, task in self._workers.values())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -134,6 +137,7 @@ class Kubelet:
             version=VERSION["gitVersion"],
             now=rfc3339(time.time()),
             ttl=self._settings.ttl,
+            max_pods=self._settings.max_pods,
         )
         allocatable = node["status"]["allocatable"]
         with contextlib.suppress(AlreadyExists):
@@ -179,19 +183,62 @@ class Kubelet:
         if uid in self._workers:
             self._workers[uid][0].update(new)
         elif not _is_over(new):
-            self._add(uid, new)
+            running = sum(not _is_over(worker.pod) for worker, _ in self._workers.values())
+            if running < self._settings.max_pods:
+                self._add(uid, new)
+            else:
+                self._reject(new, running)
 
     def _add(self, uid: str, pod: dict[str, Any]) -> None:
         assert self._node is not None
-        worker = PodWorker(
-            pod, self._node, settings=self._settings, address=str(next(self._addresses))
-        )
+        address = self._addresses.take()
+        worker = PodWorker(pod, self._node, settings=self._settings, address=address)
         task = asyncio.create_task(worker.run(), name=f"pod {pod['metadata']['name']}")
         self._workers[uid] = (worker, task)
         task.add_done_callback(lambda task: self._worker_ended(uid, task))
 
+    def _reject(self, pod: dict[str, Any], running: int) -> None:
+        """Fail a pod that is one too many (pkg/kubelet/lifecycle/predicate.go, OutOfpods).
+
+        The scheduler binds none such; a pod may name the node by itself.
+        """
+        text = (
+            "Node didn't have enough resource: pods, requested: 1, "
+            f"used: {running}, capacity: {self._settings.max_pods}"
+        )
+        status = {
+            "phase": "Failed",
+            "reason": _OUT_OF_PODS,
+            "message": f"Pod was rejected: {text}",
+            "startTime": rfc3339(time.time()),
+        }
+        self._recorder.event(pod, "Warning", _OUT_OF_PODS, text)
+        task = asyncio.create_task(self._write_status(pod, status))
+        self._rejections.add(task)
+        task.add_done_callback(self._rejections.discard)
+
+    async def _write_status(self, pod: dict[str, Any], status: dict[str, str]) -> None:
+        metadata = pod["metadata"]
+
+        def change(known: dict[str, Any]) -> dict[str, Any] | None:
+            if known["metadata"]["uid"] != metadata["uid"]:
+                return None
+            return {**known, "status": {**(known.get("status") or {}), **status}}
+
+        with contextlib.suppress(NotFound):
+            await self._client.modify(
+                "pods",
+                metadata["namespace"],
+                metadata["name"],
+                change,
+                manager=MANAGER,
+                subresource="status",
+            )
+
     def _worker_ended(self, uid: str, task: asyncio.Task[None]) -> None:
-        self._workers.pop(uid, None)
+        known = self._workers.pop(uid, None)
+        if known is not None:
+            self._addresses.release(known[0].containers.address)
         if not task.cancelled() and task.exception() is not None:
             _log.error("pod %s: worker failed", uid, exc_info=task.exception())
 

@@ -18,13 +18,19 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def make_node(
-    name: str, address: str, *, version: str, now: str, ttl: float | None
+    name: str,
+    address: str,
+    *,
+    version: str,
+    now: str,
+    ttl: float | None,
+    max_pods: int = MAX_PODS,
 ) -> dict[str, Any]:
     """Describe this machine as a ready Node.
 
     `version` is the kubelet's, as a Git tag; `now` is RFC 3339, `ttl` seconds (see `sources`).
     """
-    resources = _resources()
+    resources = _resources(max_pods)
     machine = platform.uname()
     architecture = _ARCHITECTURES.get(machine.machine, machine.machine)
     annotations = {} if ttl is None else {TTL_ANNOTATION: f"{ttl:.0f}"}
@@ -65,14 +71,14 @@ def make_node(
     }
 
 
-def _resources() -> dict[str, str]:
+def _resources(max_pods: int) -> dict[str, str]:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     disk = os.statvfs("/")
     return {
         "cpu": str(os.cpu_count() or 1),
         "memory": f"{memory // 1024}Ki",
         "ephemeral-storage": f"{disk.f_frsize * disk.f_blocks // 1024}Ki",
-        "pods": str(MAX_PODS),
+        "pods": str(max_pods),
     }
 
 

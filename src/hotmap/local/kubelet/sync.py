@@ -33,6 +33,7 @@ from hotmap.local.kubelet.containers import (
 )
 from hotmap.local.kubelet.environment import wanted_sources
 from hotmap.local.kubelet.mounts import PodVolumes, volume_sources
+from hotmap.local.kubelet.node import MAX_PODS
 from hotmap.local.kubelet.status import PodFacts, make_status
 
 if TYPE_CHECKING:
@@ -57,17 +58,19 @@ _LOCAL_ANNOTATIONS = (
 
 @dataclass(frozen=True, slots=True)
 class SyncSettings:
-    """How often pods are synced periodically, and how old their sources may be.
+    """How often pods are synced periodically, how old sources may be, and how many pods there are.
 
     A healthy pod is synced again after `period` seconds, plus at random up to `jitter`
     times that: upstream's 60 to 90 s by default. `ttl` is for the strategy Cache: seconds, put
-    into the node's annotation; None leaves the default of one minute.
+    into the node's annotation; None leaves the default of one minute. The node takes `max_pods`
+    pods that have not finished.
     """
 
     period: float = 60.0
     jitter: float = 0.5
     strategy: Literal["Watch", "Cache", "Get"] = "Watch"
     ttl: float | None = None
+    max_pods: int = MAX_PODS
 
     def next_sync(self) -> float:
         """Draw the seconds until the next sync of a pod."""
