@@ -13,6 +13,7 @@ from hotmap.cli.logs import set_up_logging
 from hotmap.core.duration import parse_duration
 from hotmap.core.errors import SettingsError
 from hotmap.local.cluster import LocalCluster, PlaneSettings
+from hotmap.local.garbage_collector import limit_collector_pauses
 from hotmap.local.kubelet.images import read_images
 from hotmap.local.kubelet.sync import SyncSettings
 
@@ -37,6 +38,7 @@ def run_local(options: LocalOptions, *, log_format: str) -> int:
         images=(*_images_of_file(options.images), *options.image),
     )
     set_up_logging(log_format)
+    limit_collector_pauses()
     cluster = LocalCluster(directory, port=options.port, sync=sync, settings=settings)
     asyncio.run(_run(cluster))
     return 0

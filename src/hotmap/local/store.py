@@ -60,6 +60,10 @@ class Range(NamedTuple):
     revision: int
 
 
+# Sorts behind every character that a key has.
+_LAST = "\U0010ffff"
+
+
 class StaleRead(Conflict):
     """Raised when a write was decided on a state that another writer of the store had changed.
 
@@ -344,9 +348,8 @@ class MVCCStore:
         start = bisect_left(self._keys, prefix)
         if after:
             start = max(start, bisect_right(self._keys, after))
-        for key in islice(self._keys, start, None):
-            if not key.startswith(prefix):
-                return
+        # Not islice: it would walk over all keys before the first one.
+        for key in self._keys[start : bisect_left(self._keys, prefix + _LAST, start)]:
             if _is_under(key, prefix):
                 yield key
 

@@ -105,7 +105,9 @@ def _check_fields(obj: JsonObject, fields: Mapping[str, Field], place: _Place) -
             del obj[name]
             continue
         value = obj[name]
-        _check(value, field.type, place._replace(path=f"{place.path}{name}"))
+        # Not _replace, which took a quarter of the time of a write.
+        inner = _Place(place.kind, place.owner, f"{place.path}{name}")
+        _check(value, field.type, inner)
         if value == {} and field.omitempty and field.type.startswith("{}"):
             del obj[name]
 

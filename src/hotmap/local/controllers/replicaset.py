@@ -13,6 +13,7 @@ from typing import Any
 from hotmap.core.errors import ApiError
 from hotmap.local.controllers.conditions import find_condition, set_condition, without_condition
 from hotmap.local.controllers.controller import ControllerContext, OwnerController
+from hotmap.local.controllers.creation_pace import BURST, CreationPace
 from hotmap.local.controllers.ownership import by_controller
 from hotmap.local.controllers.pod_control import PodControl, pod_from_template
 from hotmap.local.controllers.pods import (
@@ -38,10 +39,6 @@ from hotmap.local.meta import (
 
 __all__ = ["ReplicaSetController", "replica_set_status"]
 
-# Pods created or deleted in one sync, so that one ReplicaSet cannot hold a worker for long
-# (kubernetes: BurstReplicas).
-_BURST = 500
-
 
 class ReplicaSetController(OwnerController):
     """Reconcile ReplicaSets, or ReplicationControllers, with their pods."""
@@ -53,6 +50,7 @@ class ReplicaSetController(OwnerController):
         self._resource = owners
         self._siblings = self._owners.index(by_controller)
         self._pod_control = PodControl(self._client, self._dependents, self._recorder)
+        self._pace = CreationPace()
 
     async def sync(self, key: ObjectName) -> None:
         """Bring one ReplicaSet's pods and status up to date.
@@ -88,10 +86,13 @@ class ReplicaSetController(OwnerController):
         if missing > 0:
             reference = self._ownership.reference(replica_set)
             pod = pod_from_template(replica_set, replica_set["spec"]["template"], reference)
-            await self._pod_control.create(replica_set, repeat(pod, min(missing, _BURST)))
+            count = self._pace.take(uid_of(replica_set), missing)
+            if count < missing:
+                self._loop.add_after(name_of(replica_set), self._pace.pause(uid_of(replica_set)))
+            await self._pod_control.create(replica_set, repeat(pod, count))
         elif missing < 0:
             related = self._related_pods(replica_set)
-            count = min(-missing, _BURST)
+            count = min(-missing, BURST)
             victims = choose_victims(pods, related, count, now=self._clock())
             await self._pod_control.delete(replica_set, victims)
 

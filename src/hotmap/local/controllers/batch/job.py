@@ -19,6 +19,7 @@ from hotmap.local.controllers.batch.job_view import (
 )
 from hotmap.local.controllers.conditions import find_condition
 from hotmap.local.controllers.controller import ControllerContext, OwnerController
+from hotmap.local.controllers.creation_pace import BURST, CreationPace
 from hotmap.local.controllers.pod_control import PodControl, pod_from_template
 from hotmap.local.meta import (
     MANAGER,
@@ -34,8 +35,6 @@ from hotmap.local.meta import (
 
 __all__ = ["JobController"]
 
-# Pods created in one sync (MaxPodCreateDeletePerSync), and counted in one (MaxUncountedPods).
-_BURST = 500
 _CONTROLLER_NAME = "kubernetes.io/job-controller"
 
 
@@ -47,6 +46,7 @@ class JobController(OwnerController):
         #: Pods with the finalizer, by the Job that they name; those of none by their namespace.
         self._tracked = self._dependents.index(_job_of_tracked)
         self._pod_control = PodControl(self._client, self._dependents, self._recorder)
+        self._pace = CreationPace()
         #: In memory only, as upstream's: a restart forgets pauses, never failures.
         self._backoffs: dict[ObjectName, Backoff] = {}
 
@@ -108,13 +108,13 @@ class JobController(OwnerController):
 
     async def _manage(self, view: JobView, backoff: Backoff) -> None:
         job = view.job
-        surplus = view.surplus()[:_BURST]
+        surplus = view.surplus()[:BURST]
         if surplus:
             # They are not the Job's failures, so they are not counted.
             await self._release(surplus)
             await self._pod_control.delete(job, surplus)
             return
-        missing = min(view.missing(), _BURST)
+        missing = view.missing()
         if missing <= 0:
             return
         pause = 0.0
@@ -123,7 +123,10 @@ class JobController(OwnerController):
         if pause > 0:
             self._loop.add_after(name_of(job), pause)
             return
-        await self._pod_control.create(job, self._new_pods(view, missing))
+        count = self._pace.take(uid_of(job), missing)
+        if count < missing:
+            self._loop.add_after(name_of(job), self._pace.pause(uid_of(job)))
+        await self._pod_control.create(job, self._new_pods(view, count))
 
     def _new_pods(self, view: JobView, count: int) -> Iterator[Object]:
         job = view.job
@@ -171,8 +174,8 @@ class JobController(OwnerController):
         So a controller that stops in between counts each of them once.
         """
         job, status = view.job, dict(view.status)
-        released = view.countable(end)[:_BURST]
-        is_whole = len(released) < _BURST
+        released = view.countable(end)[:BURST]
+        is_whole = len(released) < BURST
         succeeded, failed = view.newly_counted(released, end)
         uncounted = status.get("uncountedTerminatedPods") or {}
         succeeded = [*(uncounted.get("succeeded") or ()), *succeeded]
