@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from itertools import chain, repeat
 from typing import Any
 
@@ -271,6 +271,24 @@ async def test_answer_without_end_is_given_up(
         document = await wait_for_state(world, controller, "unknown")
         assert words in document["reason"]
     assert agent.sent <= most * agent.requests
+
+
+async def test_answer_ends_where_its_length_says(world: World, agents: FakeAgents) -> None:
+    """A connection that stays open does not delay an answer that is complete."""
+    await followed(world)
+    agent = await a_pod(world, agents)
+
+    def respond() -> Iterator[bytes]:
+        body = json.dumps(agent.document).encode()
+        head = answer("200 OK", b"", **{"content-length": str(len(body))})
+        return chain([head, body[:20], body[20:]], repeat(b""))
+
+    agent.respond = respond
+    async with world.controller(pod_checks=QUICK) as controller:
+        await world.quiet(controller)
+        await edit(world, "size = 2")
+        agent.tell(await wait_for_nudge(world))
+        await wait_for_state(world, controller, "current")
 
 
 async def test_answer_of_another_pod_does_not_count(world: World, agents: FakeAgents) -> None:

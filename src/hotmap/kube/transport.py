@@ -14,6 +14,7 @@ from asyncio.sslproto import SSLProtocol
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import Final, NamedTuple, NoReturn, Self
 
 import aiohttp
@@ -180,7 +181,7 @@ class Transport:
 
     async def _send(self, request: Request, timeout: float | None) -> aiohttp.ClientResponse:
         """Send once, or twice if the credentials were refused and there are newer ones."""
-        limits = aiohttp.ClientTimeout(total=timeout, sock_connect=self._connect_timeout)
+        limits = _limits(timeout, self._connect_timeout)
         credentials = self.config.credentials
         await credentials.prepare()
         self._use_client_certificate()
@@ -204,7 +205,7 @@ class Transport:
         try:
             response = await self._session.request(
                 request.method,
-                URL(self.server + request.path, encoded=True).with_query(request.params),
+                URL(self.server + request.path + _query(request.params), encoded=True),
                 data=request.body,
                 headers=self._request_headers(request, authorization),
                 timeout=limits,
@@ -305,6 +306,21 @@ class Transport:
                 f"{_describe(error)}"
             )
         raise Unreachable(text) from error
+
+
+# The same few again and again: kept, since a request takes 0.2 ms of processor time as it is.
+@lru_cache(maxsize=64)
+def _limits(total: float | None, connect: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=total, sock_connect=connect)
+
+
+def _query(params: Mapping[str, str] | None) -> str:
+    return _quoted_query(tuple(params.items())) if params else ""
+
+
+@lru_cache(maxsize=64)
+def _quoted_query(params: tuple[tuple[str, str], ...]) -> str:
+    return str(URL.build(query=params))
 
 
 async def _read_at_most(response: aiohttp.ClientResponse, at_most: int) -> bytes:
