@@ -201,6 +201,22 @@ async def test_close_does_not_wait_for_a_silent_server(
     assert recorder.statistics().dropped == 5
 
 
+async def test_pause_is_between_two_events_and_not_after_one(
+    server: FaultServer, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One Event alone leaves nothing to wait for."""
+    monkeypatch.setattr(module, "SPACING", 3600.0)
+    send_event(recorder, "first")
+    async with asyncio.timeout(60):
+        await recorder.aclose(within=3600)
+    assert recorder.statistics().created == 1
+    send_event(recorder, "second")
+    await asyncio.sleep(0.05)
+    assert recorder.statistics().pending == 1
+    await recorder.aclose(within=0.05)
+    assert len(server.requests) == 1
+
+
 async def test_one_namespace_cannot_use_up_the_events_of_the_others(
     server: FaultServer, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

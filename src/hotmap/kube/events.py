@@ -129,6 +129,8 @@ class EventWriter:
         self._idle = asyncio.Event()
         #: Set while pending Events are written regardless of budgets.
         self._flush_requested = asyncio.Event()
+        #: When the next Event may be written, on the event loop's clock.
+        self._next_at = 0.0
         #: Events created, repetitions written as a higher count, Events given up.
         self.created = self.counted = self.dropped = 0
 
@@ -171,6 +173,9 @@ class EventWriter:
 
     async def _write_pending(self) -> None:
         while self._pending:
+            # Before a write and not after it: one Event alone needs no second wake-up.
+            if (pause := self._next_at - loop_time()) > 0:
+                await asyncio.sleep(pause)
             taken = self._pending.take(loop_time(), immediately=self._flush_requested.is_set())
             if isinstance(taken, float):
                 with suppress(TimeoutError):
@@ -191,7 +196,7 @@ class EventWriter:
             except Exception:
                 self.dropped += 1
                 _log.exception("internal error writing Event %s", key.reason)
-            await asyncio.sleep(SPACING)
+            self._next_at = loop_time() + SPACING
         self._pending.drop_unused_budgets(loop_time())
 
     async def _write(self, series: EventSeries) -> None:

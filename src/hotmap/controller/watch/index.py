@@ -257,7 +257,7 @@ class Index:
         return self._clock() - (loop_time() - missed.since), missed.listed
 
     def _consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
-        before = self.policies.drop(key)
+        before = self.policies.change(key, old, new)
         if new is None:
             self.templates.forget(key)
         elif old is None or old.uid != new.uid:
