@@ -675,3 +675,31 @@ async def test_revert_while_down_rolls_no_workload_where_no_pod_started(world: W
         await asyncio.sleep(3)  # a pod may be on its way until then
         await world.quiet(controller)
         assert await world.revision() == ""
+
+
+async def test_undo_finds_pods_that_missed_an_edit_of_a_key_unused_meanwhile(world: World) -> None:
+    """The template at the edit did not use the data key; pods from before it do, and remain."""
+    world.registry.ahead = -60.0
+    await world.config_map(LEVEL="info", MODE="fast")
+    world.registry.ahead = 0.0
+    await world.workload(spec=env("LEVEL", "MODE"))
+    await world.pod("web-1", started=time.time() - 30)
+
+    async def use(*keys: str) -> None:
+        template = {"spec": env(*keys)}
+        await world.merge("Deployment", "web", {"spec": {"template": template, "paused": True}})
+
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await use("LEVEL")
+        await world.quiet(controller)
+        await world.edit(MODE="slow")
+        await world.quiet(controller)
+        assert await world.revision() == ""
+    await use("LEVEL", "MODE")
+    await world.merge("Deployment", "web", {"spec": {"paused": False}})
+    await world.rolled_out()
+    async with world.controller() as controller:
+        await world.rollout()
+        (entries,) = controller.decision_log.history().values()
+        assert "adopt" not in [entry.verdict for entry in entries]

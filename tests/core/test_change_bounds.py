@@ -265,6 +265,14 @@ def test_change_of_an_unused_key_keeps_the_recorded_bound() -> None:
     assert bound_change(later, asked, known).changed_at == 100.0
 
 
+def test_recorded_bound_does_not_hold_for_other_data_keys() -> None:
+    """It was recorded while the edited data key was not used."""
+    of_a = app({"a": "1", "b": "3"}, ENV.replace("LEVEL", "a"), written=500.0)
+    of_all = app({"a": "1", "b": "3"}, written=500.0)
+    bounded = bound_change(of_all, record(of_a, 100.0), ChangeSummary())
+    assert (bounded.changed_at, bounded.estimated) == (500.0, True)
+
+
 def test_change_of_an_unused_key_that_nobody_saw_drops_the_recorded_bound() -> None:
     """A key that is used may have changed and changed back along with it."""
     before = app({"LEVEL": "info", "unused": "1"}, ENV)

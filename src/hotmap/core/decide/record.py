@@ -324,6 +324,7 @@ def record_applied(
             f,
             known.get(f.current.source.kind_and_name),
             new_pods,
+            rolling=consumer.rolling or consumer.behind > 0,
             pinned=not consumer.has_no_pods
             and _stays_pinned(f, before.get(f.current.source.kind_and_name)),
         )
@@ -445,9 +446,13 @@ def _stays_pinned(finding: Finding, recorded: SourceRecord | None) -> bool:
 
 
 def _recorded_source(
-    finding: Finding, recorded: SourceRecord | None, new_pods: bool, *, pinned: bool
+    finding: Finding, recorded: SourceRecord | None, new_pods: bool, *, rolling: bool, pinned: bool
 ) -> SourceRecord | None:
-    """Build the record of one source; None: it stays unknown."""
+    """Build the record of one source; None: it stays unknown.
+
+    While pods of an earlier template run (`rolling`), what was changed without new pods keeps the
+    content from before: an undo keeps those pods, and they may use other data keys.
+    """
     current = finding.current
     kind, _, name = current.source
     if not current.visible:
@@ -467,6 +472,9 @@ def _recorded_source(
     if finding.verdict is Verdict.HOLD:  # what kubelets serve in its place is not known
         frozen, live = ABSENT if current.frozen else "", ABSENT if current.live else ""
         current = current._replace(uid="", content="", frozen=frozen, live=live)
+    content = current.content
+    if rolling and recorded is not None and finding.verdict in (Verdict.UP_TO_DATE, Verdict.LIVE):
+        content = recorded.content
     return SourceRecord(
         kind,
         name,
@@ -476,7 +484,7 @@ def _recorded_source(
         current.frozen,
         current.live,
         current.immutable,
-        current.content,
+        content,
         current.changed_at,
         current.edited,
         pinned,

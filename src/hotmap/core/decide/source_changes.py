@@ -310,7 +310,8 @@ def bound_change(
         after = changes.latest if written is None else min(written, changes.latest)
         return source._replace(changed_at=changes.latest, changed_after=after)
     if recorded is not None and same:
-        if recorded.changed_by is not None:
+        # That bound is of the data keys that were used then.
+        if recorded.changed_by is not None and recorded.uses == source.digest:
             return source._replace(changed_at=recorded.changed_by)
     elif (moved or changes.unobserved_by is not None) and may_lack_keys(source):
         return source._replace(changed_at=changes.unobserved_by, changed_after=written)

@@ -149,9 +149,12 @@ def _assess_other_uses(
 ) -> tuple[Verdict, str]:
     """Rule 8: other data keys, or another kind of use; compares what is comparable."""
     what = "is used differently than before"
-    version = recorded.uid, recorded.resource_version
-    same_version = version == (current.uid, current.resource_version)
-    if same_version or (recorded.content and recorded.content == current.content):
+    if recorded.content:
+        is_same = recorded.content == current.content
+    else:
+        version = current.uid, current.resource_version
+        is_same = version == (recorded.uid, recorded.resource_version)
+    if is_same:
         return Verdict.ADOPT, f"{what}: now tracking"
     if not current.exists or not (recorded.uid or recorded.pinned):
         return _assess_unknown(consumer, current, facts)

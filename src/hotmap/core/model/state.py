@@ -85,8 +85,8 @@ class SourceRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     frozen: str
     live: str
     immutable: bool
-    #: Fingerprint over all its data keys, to compare if it is used differently now; "" in an older
-    #: record without it.
+    #: Fingerprint over all its data keys, to compare if it is used differently now: what every pod
+    #: has been started with, or later content. "" in an older record without it.
     content: str = ""
     #: By when its last change had happened, POSIX seconds of the API server; None: unknown.
     changed_by: float | None = None
