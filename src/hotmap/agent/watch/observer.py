@@ -88,6 +88,7 @@ class Observer:
         #: while no update was seen.
         self._last_read = 0.0
         self._changed_since: float | None = None
+        self._pod_uid = ""
         self._announcement: Target | None = None
         #: Why announcements cannot be read; "" while they can.
         self.problem = ""
@@ -132,13 +133,14 @@ class Observer:
 
     def pod_uid(self) -> str:
         """Read the pod's uid, which injection puts beside its annotations; "" where it is not."""
-        if not self._target_directory:
-            return ""
-        try:
-            with open(os.path.join(self._target_directory, "uid"), encoding="ascii") as file:
-                return file.read(128).strip()
-        except (OSError, ValueError):
-            return ""
+        # It never changes; its file is away for a moment when the kubelet updates the volume.
+        if self._target_directory and not self._pod_uid:
+            try:
+                with open(os.path.join(self._target_directory, "uid"), encoding="ascii") as file:
+                    self._pod_uid = file.read(128).strip()
+            except (OSError, ValueError):
+                return ""
+        return self._pod_uid
 
     @property
     def mode(self) -> str:
