@@ -597,8 +597,19 @@ class Cluster:
                 is_live = use.kind is UseKind.LIVE and rereads
                 held = pod.files[use] if is_live else pod.read[use]
                 present = self._content(use, self.now)
-                if held != present and not self._keeps(use):
+                if self._without_replaced(use, held) != self._without_replaced(use, present) and (
+                    not self._keeps(use)
+                ):
                     yield f"{pod.name} holds {held} of {use.path}, which is {present}"
+
+    def _without_replaced(self, use: Use, held: Content) -> Content:
+        """Leave out what later sources of the same environment replace, as far as they exist."""
+        replaced = {
+            override.replaces(data_key)
+            for override in use.overrides
+            for data_key in self.data(override.source.name) or ()
+        }
+        return {data_key: value for data_key, value in held.items() if data_key not in replaced}
 
     def _keeps(self, use: Use) -> bool:
         """Return whether a pod is to keep what it has, since the source is gone."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -92,7 +92,7 @@ class ServedPod:
                 continue
             is_live = use.kind is UseKind.LIVE and rereads
             held, present = (self.files if is_live else self.read)[use], selected(use, there)
-            if held != present:
+            if without_replaced(use, held, data) != without_replaced(use, present, data):
                 yield f"{self.name} holds {held} of {use.path}, which is {present}"
 
     def lacks(self, data: dict[str, Content | None]) -> bool:
@@ -110,6 +110,16 @@ class ServedPod:
 def selected(use: Use, data: Content | None) -> Content:
     """Select what a use brings of a source."""
     return {k: v for k, v in (data or {}).items() if use.keys.select(k, binary=False)}
+
+
+def without_replaced(use: Use, held: Content, data: Mapping[str, Content | None]) -> Content:
+    """Leave out what later sources of the same environment replace, as far as they exist."""
+    replaced = {
+        override.replaces(data_key)
+        for override in use.overrides
+        for data_key in data.get(override.source.name) or ()
+    }
+    return {data_key: value for data_key, value in held.items() if data_key not in replaced}
 
 
 class Kubelets:
