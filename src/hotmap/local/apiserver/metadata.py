@@ -97,13 +97,17 @@ def _standard_name_errors(path: str, finalizer: str) -> list[FieldError]:
     return [invalid_value(path, finalizer, why)]
 
 
+# The required fields of an owner reference, and how upstream's text about each begins.
+_OWNER_FIELDS = (("apiVersion", "version "), ("kind", ""), ("name", ""), ("uid", ""))
+
+
 def _owner_errors(owners: list[JsonObject]) -> list[FieldError]:
     errors: list[FieldError] = []
     controllers: list[str] = []
     for owner in owners:
         errors += [
-            invalid_value(f"metadata.ownerReferences.{field}", "", "must not be empty")
-            for field in ("apiVersion", "kind", "name", "uid")
+            invalid_value(f"metadata.ownerReferences.{field}", "", f"{what}must not be empty")
+            for field, what in _OWNER_FIELDS
             if not owner.get(field)
         ]
         if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):

@@ -87,6 +87,10 @@ _HEADER_LIMIT = 1 << 20
 # --min-request-timeout: a watch without a time-out lasts between this and twice this.
 WATCH_TIMEOUT = 1800.0
 BOOKMARK_INTERVAL = 60.0
+# Seconds until a connection without a complete request is closed (apiserver: IdleTimeout).
+_IDLE_TIMEOUT = 90.0
+# Seconds that a client gets to send a body (--request-timeout).
+_BODY_TIMEOUT = 60.0
 # Seconds that requests get to end when the server stops; watches are ended before.
 _STOP_GRACE = 0.2
 # Connections that wait to be accepted.
@@ -138,6 +142,7 @@ class APIServer:
             self._serve,
             handler_cancellation=True,
             access_log=None,
+            keepalive_timeout=_IDLE_TIMEOUT,
             logger=_connection_logger,
             max_line_size=_HEADER_LIMIT,
             max_field_size=_HEADER_LIMIT,
@@ -268,7 +273,7 @@ class APIServer:
         )
 
     def _document(self, request: web.BaseRequest) -> web.StreamResponse:
-        if request.path in ("/healthz", "/livez", "/readyz"):
+        if request.path.removesuffix("/ping") in ("/healthz", "/livez", "/readyz"):
             return web.Response(text="ok", headers=_PLAIN)
         signer = self._access.signer
         if request.path in _OPENID and request.method == "GET" and signer is not None:
@@ -434,6 +439,20 @@ def _authorized_verb(request: web.BaseRequest, path: ResourcePath) -> str:
 
 
 async def _body(request: web.BaseRequest) -> bytes:
+    """Read the body of a request.
+
+    Raises:
+        ApiError: 413, it is too large; 504, it did not arrive in time.
+    """
+    try:
+        async with asyncio.timeout(_BODY_TIMEOUT):
+            return await _read_limited(request)
+    except TimeoutError:
+        text = "Timeout: request did not complete within the allotted timeout"
+        raise api_error(504, text, reason="Timeout") from None
+
+
+async def _read_limited(request: web.BaseRequest) -> bytes:
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.content.iter_any():

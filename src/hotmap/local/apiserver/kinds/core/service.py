@@ -166,6 +166,9 @@ def _port_errors(spec: JsonObject) -> Iterator[FieldError]:
     for index, port in enumerate(ports):
         path = f"spec.ports[{index}]"
         name = port.get("name", "")
+        if spec["type"] == "ClusterIP" and port.get("nodePort"):
+            text = "may not be used when `type` is 'ClusterIP'"
+            yield forbidden_field(f"{path}.nodePort", text)
         if not name and len(ports) > 1:
             yield required(f"{path}.name")
         elif name:
