@@ -119,6 +119,28 @@ async def test_unused_data_key_edit_is_explained(world: World) -> None:
     assert [e.actions for e in entries] == [()]
 
 
+async def test_replaced_variable_is_rolled_out_once_it_is_visible(world: World) -> None:
+    """A later envFrom wins, until it lacks the data key."""
+    await world.config_map(LEVEL="info", MODE="fast")
+    await world.config_map("later", LEVEL="debug")
+    imports = [{"configMapRef": {"name": name}} for name in ("app", "later")]
+    container = {"name": "main", "image": "app:1", "envFrom": imports}
+    await world.workload(spec={"containers": [container]})
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="warn")
+        await world.quiet(controller)
+        assert await world.revision() == ""
+        entries = [item[-1] for item in controller.decision_log.history().values()]
+        assert [e.reason for e in entries] == [
+            "ConfigMap default/app LEVEL changed, but is not used"
+        ]
+        await world.edit("later", LEVEL=None)
+        first = await world.rollout()
+        await world.edit(LEVEL="error")
+        await world.rollout(after=first)
+
+
 async def test_recreated_source_with_other_content_rolls(world: World) -> None:
     """A source that comes back with other content is a change like any other."""
     await world.config_map(LEVEL="info")

@@ -30,11 +30,12 @@ so downtime, failover, lost watches and recreated objects all converge.
        frozen change. All started with them → adopt. While the current versions are not known,
        nothing is concluded
 
-In addition: a required source or data key that was deleted changes nothing by itself (running pods
-keep their content, new ones could not start); a deleted optional source empties its files, which is
-a live change for applications that re-read them, and does not change what was read at start. A
-source that pods waited for changes nothing when it is created, unless containers were running
-already.
+In addition: what is in frozen use leaves out the data keys that a later envFrom of the same
+container replaces (docs/decisions/0029). A required source or data key that was deleted changes
+nothing by itself (running pods keep their content, new ones could not start); a deleted optional
+source empties its files, which is a live change for applications that re-read them, and does not
+change what was read at start. A source that pods waited for changes nothing when it is created,
+unless containers were running already.
 """
 
 from __future__ import annotations

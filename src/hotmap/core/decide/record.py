@@ -475,7 +475,7 @@ def _recorded_source(
     content = current.content
     if rolling and recorded is not None and finding.verdict in (Verdict.UP_TO_DATE, Verdict.LIVE):
         content = recorded.content
-    return SourceRecord(
+    made = SourceRecord(
         kind,
         name,
         current.digest,
@@ -489,3 +489,20 @@ def _recorded_source(
         current.edited,
         pinned,
     )
+    return made if recorded is None or new_pods else _with_replaced(made, recorded, finding)
+
+
+def _with_replaced(made: SourceRecord, recorded: SourceRecord, finding: Finding) -> SourceRecord:
+    """Keep what running containers read of a source that others of their environment replace.
+
+    An edit of a data key that is replaced stays a difference of the whole content, so that it is
+    a change as soon as the source that replaces it is deleted.
+    """
+    current = finding.current
+    if finding.verdict not in (Verdict.UP_TO_DATE, Verdict.LIVE):
+        return made
+    if current.uncovered:
+        return msgspec.structs.replace(made, frozen=recorded.frozen)
+    if current.overridden and (made.uid, made.frozen) == (recorded.uid, recorded.frozen):
+        return msgspec.structs.replace(made, content=recorded.content)
+    return made

@@ -18,7 +18,7 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.provider_class import PROVIDER_CLASS, ClassMounts
 from hotmap.core.model.references import EVERY_KEY, Use, UseKind
-from hotmap.core.model.source import Source, fingerprint_of, missing_keys
+from hotmap.core.model.source import Source, fingerprint_of, missing_keys, text_keys
 from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, Window, records_by_source
 from hotmap.core.policy.policy import Policy, live_change_needs_rollout
 from hotmap.core.target import Target
@@ -51,13 +51,14 @@ class SourceSnapshot(NamedTuple):
     """The current state of one source as a consumer uses it."""
 
     source: ObjectKey
+    #: Without data keys that sources of the same environment replace now.
     uses: tuple[Use, ...]
     exists: bool
     uid: str
     resource_version: str
     immutable: bool
     changed_at: float | None
-    #: Digest of the uses.
+    #: Digest of the uses, whatever is replaced.
     digest: str
     #: Fingerprints over what is in frozen and in live use; "" without such a use.
     frozen: str
@@ -87,6 +88,12 @@ class SourceSnapshot(NamedTuple):
     mounts: ClassMounts | None = None
     #: Whether an immutable source of this name was deleted since the pod template last changed.
     replaces_immutable: bool = False
+    #: Whether other sources of the same environment replace some of its data keys now.
+    overridden: bool = False
+    #: Whether it is what the record has, and more of it is used only since a source that replaced
+    #: data keys of it does not exist, or is not visible or not followed. That is no change: running
+    #: containers keep what they read of a source that was deleted.
+    uncovered: bool = False
 
     @property
     def is_unknown(self) -> bool:
@@ -247,7 +254,7 @@ def take_snapshot(
         record, key = None, keys[0]
     uid, namespace = consumer.uid, consumer.key.namespace
     live_needs_rollout = live_change_needs_rollout(consumer, policy)
-    snapshots = take_snapshots(uses, sources, key)
+    snapshots = _mark_uncovered(take_snapshots(uses, sources, key), record)
     recorded_revisions = {
         needed: recorded_revision(
             record, key, namespace=namespace, uid=uid, live_needs_rollout=needed
@@ -285,21 +292,69 @@ def take_snapshots(
 ) -> tuple[SourceSnapshot, ...]:
     """Group uses by source and fingerprint their content, sorted by source.
 
-    Credentials and foreign content are left out: no process takes them from a source.
+    Credentials and foreign content are left out: no process takes them from a source. Only sources
+    that are in `uses` replace data keys of others, since a change of what they have is noticed.
     """
     grouped: dict[ObjectKey, list[Use]] = {}
     for use in uses:
         if use.kind in (UseKind.FROZEN, UseKind.LIVE):
             grouped.setdefault(use.source, []).append(use)
+    followed = {name: source for name in grouped if (source := sources.get(name)) is not None}
     return tuple(
-        _take_source_snapshot(name, tuple(grouped[name]), sources.get(name), key)
-        for name in sorted(grouped)
+        _take_source_snapshot(name, tuple(grouped[name]), followed, key) for name in sorted(grouped)
+    )
+
+
+def _without_replaced(use: Use, source: Source, followed: Mapping[ObjectKey, Source]) -> Use:
+    """Leave out the data keys of a use that other sources of the same environment replace."""
+    if not use.overrides:
+        return use
+    held = set(text_keys(source))
+    replaced = {
+        name
+        for override in use.overrides
+        if (other := followed.get(override.source)) is not None
+        for data_key in text_keys(other)
+        if (name := override.replaces(data_key)) in held and use.keys.reads(name)
+    }
+    if not replaced:
+        return use
+    return use._replace(keys=use.keys._replace(hidden=use.keys.hidden | replaced))
+
+
+def _mark_uncovered(
+    snapshots: tuple[SourceSnapshot, ...], record: Record | None
+) -> tuple[SourceSnapshot, ...]:
+    """Mark the sources whose used data keys differ from the record's only by absent sources."""
+    known = records_by_source(record)
+    existing = {item.source for item in snapshots if item.exists}
+
+    def is_uncovered(current: SourceSnapshot) -> bool:
+        recorded = known.get(current.source.kind_and_name)
+        return (
+            recorded is not None
+            and current.exists
+            and (recorded.uses, recorded.uid) == (current.digest, current.uid)
+            and recorded.content == current.content
+            and recorded.frozen != current.frozen
+            and any(each.source not in existing for use in current.uses for each in use.overrides)
+        )
+
+    return tuple(
+        item._replace(uncovered=True) if is_uncovered(item) else item for item in snapshots
     )
 
 
 def _take_source_snapshot(
-    name: ObjectKey, uses: tuple[Use, ...], source: Source | None, key: FingerprintKey
+    name: ObjectKey,
+    used: tuple[Use, ...],
+    followed: Mapping[ObjectKey, Source],
+    key: FingerprintKey,
 ) -> SourceSnapshot:
+    source = followed.get(name)
+    uses = used
+    if source is not None and any(use.overrides for use in used):
+        uses = tuple(_without_replaced(use, source, followed) for use in used)
     frozen = [use.keys for use in uses if use.kind is UseKind.FROZEN]
     live = [use.keys for use in uses if use.kind is UseKind.LIVE]
     missing: set[str] = set()
@@ -315,7 +370,7 @@ def _take_source_snapshot(
         resource_version=source.resource_version if source else "",
         immutable=bool(source and source.immutable),
         changed_at=source.changed_at if source else None,
-        digest=uses_digest(uses),
+        digest=uses_digest(used),
         frozen=fingerprint_of(source, frozen, key) if frozen else "",
         live=fingerprint_of(source, live, key) if live else "",
         required=any(not use.optional for use in uses),
@@ -323,6 +378,7 @@ def _take_source_snapshot(
         stamp=source.stamp if source else "",
         writer=source.writer if source else "",
         content=fingerprint_of(source, [EVERY_KEY], key),
+        overridden=uses != used,
     )
 
 
@@ -357,7 +413,8 @@ def uses_digest(uses: Sequence[Use]) -> str:
     for use in uses:
         names = "*" if use.keys.names is None else ",".join(sorted(use.keys.names))
         hidden = ",".join(sorted(use.keys.hidden))
-        parts.add(f"{use.kind.value}|{names}|{hidden}|{use.keys.binary}|{use.optional}")
+        text = f"{use.kind.value}|{names}|{hidden}|{use.keys.binary}|{use.optional}"
+        parts.add("|".join((text, *(f"{o.source}|{o.strip}|{o.add}" for o in use.overrides))))
     return intern(digest(sorted(parts)))  # kept for every consumer and source, and mostly equal
 
 

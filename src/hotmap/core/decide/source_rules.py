@@ -89,7 +89,8 @@ def _assess_known(
     if is_older and current.source not in facts.confirmed:
         reason = "is older in the watch cache than the version applied: waiting"
         return found(Verdict.WAIT, reason)._replace(older=True)
-    if (current.frozen, current.live) == (recorded.frozen, recorded.live):
+    same_at_start = current.frozen == recorded.frozen or current.uncovered
+    if same_at_start and current.live == recorded.live:
         if _has_unrecorded_rollout(consumer, record, current, facts):
             return found(*_assess_frozen_change(consumer, record, current, facts, _READ_AT_START))
         return found(Verdict.UP_TO_DATE, "is unchanged")
@@ -104,7 +105,7 @@ def _assess_known(
             Verdict.HOLD,
             f"lacks {listed(current.missing)}, which is not optional: new pods could not start",
         )
-    if current.frozen != recorded.frozen:
+    if not same_at_start:
         return found(*_assess_frozen_change(consumer, record, current, facts, _READ_AT_START))
     if facts.live_needs_rollout:
         return found(*_assess_frozen_change(consumer, record, current, facts, _NOT_REREAD))

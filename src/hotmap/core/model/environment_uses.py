@@ -7,8 +7,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from hotmap.core.model.limits import StepCounter
-from hotmap.core.model.objects import Container, EnvVar, EnvVarSource, ObjectKey
-from hotmap.core.model.references import LONGEST_NAME, Keys, Use, UseKind, share_keys, source_key
+from hotmap.core.model.objects import (
+    Container,
+    EnvFromSource,
+    EnvVar,
+    EnvVarSource,
+    ObjectKey,
+)
+from hotmap.core.model.references import (
+    LONGEST_NAME,
+    Keys,
+    Override,
+    Use,
+    UseKind,
+    share_keys,
+    source_key,
+)
 from hotmap.core.reloader.patch import is_reloader_variable
 from hotmap.core.text import printable
 
@@ -16,6 +30,10 @@ __all__ = ["Environment", "environment_sources", "environment_uses", "expansions
 
 #: Maximum number of places of a variable that are named.
 _PLACES_SHOWN = 4
+
+#: Later envFrom entries that are compared with one. With more, a data key may count as used
+#: although it is replaced, which is one rollout too many and never one too few.
+_OVERRIDES = 8
 
 #: The first places in order, one more than is named where there are more.
 _Places = tuple[str, ...]
@@ -48,6 +66,22 @@ class Environment:
             }
             keys = self._hidden[prefix] = share_keys(Keys(hidden=frozenset(hidden), binary=False))
         return keys
+
+    def overrides_of(self, number: int, namespace: str) -> tuple[Override, ...]:
+        """List the sources of later envFrom entries, which win (kubernetes: kubelet_pods.go)."""
+        entries = self.container.env_from or ()
+        prefix = entries[number].prefix
+        own = {Override(source_key(*key)) for key in _imported_sources(entries[number], namespace)}
+        later = entries[number + 1 : number + 1 + _OVERRIDES]
+        self._steps.add(len(later))
+        found = {
+            override
+            for entry in later
+            for key in _imported_sources(entry, namespace)
+            if (override := _make_override(key, prefix, entry.prefix))
+        }
+        # A source that is imported twice is used as a whole, whichever of the two counts.
+        return tuple(sorted(found - own))
 
     def places_of_imported(self, prefix: str) -> str:
         """Return the places where imported variables are used by `$(NAME)`."""
@@ -194,10 +228,28 @@ def environment_sources(container: Container, namespace: str) -> Iterator[Object
             if value.secret_key_ref:
                 yield ObjectKey("Secret", namespace, value.secret_key_ref.name)
     for imported in container.env_from or ():
-        if imported.config_map_ref:
-            yield ObjectKey("ConfigMap", namespace, imported.config_map_ref.name)
-        if imported.secret_ref:
-            yield ObjectKey("Secret", namespace, imported.secret_ref.name)
+        yield from _imported_sources(imported, namespace)
+
+
+def _imported_sources(imported: EnvFromSource, namespace: str) -> Iterator[ObjectKey]:
+    if imported.config_map_ref:
+        yield ObjectKey("ConfigMap", namespace, imported.config_map_ref.name)
+    if imported.secret_ref:
+        yield ObjectKey("Secret", namespace, imported.secret_ref.name)
+
+
+def _make_override(source: ObjectKey, prefix: str, later: str) -> Override | None:
+    """Describe how a later source replaces data keys of one with a prefix; None: it cannot."""
+    source = source_key(*source)
+    if prefix == later:
+        return Override(source)
+    if max(len(prefix), len(later)) > LONGEST_NAME or not (prefix + later).isprintable():
+        return None
+    if later.startswith(prefix):
+        return Override(source, add=later[len(prefix) :])
+    if prefix.startswith(later):
+        return Override(source, strip=prefix[len(later) :])
+    return None
 
 
 def environment_uses(
@@ -220,6 +272,7 @@ def environment_uses(
                     bool(ref.optional),
                     init,
                     reader,
+                    environment.overrides_of(number, namespace),
                 )
     for entry in environment.entries:
         value_from = entry.value_from

@@ -19,6 +19,7 @@ __all__ = [
     "LONGEST_NAME",
     "NO_KEYS",
     "Keys",
+    "Override",
     "Use",
     "UseKind",
     "share_keys",
@@ -75,6 +76,24 @@ EVERY_KEY = Keys()
 NO_KEYS = Keys(frozenset())
 
 
+class Override(NamedTuple):
+    """A source whose data keys replace those of another source in the same environment.
+
+    A data key of it replaces the one that is named the same after `strip` was removed from its
+    begin and `add` was put there; both are "" unless the prefixes differ.
+    """
+
+    source: ObjectKey
+    strip: str = ""
+    add: str = ""
+
+    def replaces(self, data_key: str) -> str:
+        """Return which data key of the other source a data key of this one replaces, or ""."""
+        if not data_key.startswith(self.strip):
+            return ""
+        return self.add + data_key[len(self.strip) :]
+
+
 class Use(NamedTuple):
     """A place of a pod template that uses one source; equal uses of a container are one."""
 
@@ -88,6 +107,8 @@ class Use(NamedTuple):
     init: bool = False
     #: The container that reads it; "" where no container does.
     container: str = ""
+    #: Later sources of the same environment: what they have is not read from this one.
+    overrides: tuple[Override, ...] = ()
 
     @property
     def reads_files(self) -> bool:

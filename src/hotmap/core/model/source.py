@@ -38,6 +38,7 @@ __all__ = [
     "parse_time",
     "source_from_config_map",
     "source_from_secret",
+    "text_keys",
 ]
 
 
@@ -266,6 +267,11 @@ def _marks_under(source: Source, key: FingerprintKey) -> Marks:
         if marks.key_id == key.id:
             return marks
     raise KeyError(key.id)
+
+
+def text_keys(source: Source) -> Iterator[str]:
+    """Iterate over the data keys of a source that environments read: not those of `binaryData`."""
+    return (mark.data_key for mark in (source.marks[0] if source.marks else ()) if not mark.binary)
 
 
 def missing_keys(source: Source, keys: Keys) -> tuple[str, ...]:

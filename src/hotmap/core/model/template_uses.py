@@ -8,7 +8,8 @@ Rules (kubernetes: pkg/kubelet/kubelet_pods.go makeEnvironmentVariables and make
 pkg/api/v1/pod/util.go VisitPodConfigmapNames and VisitPodSecretNames):
 
 * env `configMapKeyRef` and `secretKeyRef` read one data key; `binaryData` is never looked at
-* envFrom reads every data key, without `binaryData`; an `env` entry of the same name hides it
+* envFrom reads every data key, without `binaryData`; an `env` entry of the same name hides it, and
+  so does a later envFrom whose source has it (`snapshot` knows the content)
 * a volume is a use only where a container mounts it; with `items` only those data keys
 * subPath pins the inode, so it is frozen for the data keys that lie at that path
 * a restartable init container (restartPolicy Always) runs on, so its mounts are live
@@ -123,7 +124,7 @@ class _Uses:
             if self._uses.setdefault(anywhere, use) is not use:
                 self._more[anywhere] = self._more.get(anywhere, 0) + 1
                 continue
-            self._size += len(use.path) + _size(use.keys)
+            self._size += len(use.path) + _size(use.keys) + _size_of_overrides(use)
             if len(self._uses) > MAX_USES:
                 raise LimitExceeded("uses of ConfigMaps and Secrets", MAX_USES)
             if self._size > MAX_USES_SIZE:
@@ -139,6 +140,10 @@ class _Uses:
             else use
             for anywhere, use in self._uses.items()
         )
+
+
+def _size_of_overrides(use: Use) -> int:
+    return sum(len(each.source.name) + len(each.strip) + len(each.add) for each in use.overrides)
 
 
 def _size(keys: Keys) -> int:
