@@ -139,8 +139,8 @@ async def test_consistent_query_costs_one_small_list_for_each_object(
 async def many_sources(world: World) -> AsyncIterator[Controller]:
     """A controller that decides on no change, of a workload that imports 30 ConfigMaps."""
     names = [f"part-{number}" for number in range(30)]
-    for name in names:
-        await world.config_map(name, LEVEL="info")
+    for number, name in enumerate(names):
+        await world.config_map(name, **{f"LEVEL_{number}": "info"})  # none hides another's
     imported = [{"configMapRef": {"name": name, "optional": True}} for name in names]
     main = {"name": "main", "image": "app:1", "envFrom": imported}
     await world.workload(spec={"containers": [main]})
@@ -170,7 +170,7 @@ async def test_one_of_many_sources_that_no_watch_has_delivered_is_seen(
     await many_sources._reflectors.stop()
     await world.config_map("unrelated", LEVEL="info")
     if change == "edit":
-        await world.edit("part-7", LEVEL="debug")
+        await world.edit("part-7", LEVEL_7="debug")
     else:
         await world.delete("ConfigMap", "part-7")
     url = f"http://127.0.0.1:{many_sources.port}/v1/status?workload=default/web&consistent=true"

@@ -78,6 +78,18 @@ async def test_large_replica_set_leaves_time_to_others() -> None:
     assert max(steps) <= 2
 
 
+async def test_controllers_end_while_pods_are_created() -> None:
+    """Nothing is waited for that nobody brings any more."""
+    async with asyncio.timeout(30):
+        async with control_plane() as plane:
+            await plane.create("replicasets", _replica_set(400))
+
+            async def check() -> bool:
+                return len(await plane.names("pods")) >= 20
+
+            await plane.until(check, what="20 pods")
+
+
 async def test_scaling_down_deletes_pods_and_records_events() -> None:
     """Deleted pods count no more, and each is told in an Event."""
     async with control_plane() as plane:

@@ -39,25 +39,26 @@ class PodControl:
         Raises:
             ApiError: a pod could not be created; an Event says why.
         """
-        created = None
-        try:
-            for pod in pods:
+        created, failure = None, None
+        for pod in pods:
+            try:
                 created = await self._client.create(
                     "pods", owner["metadata"]["namespace"], pod, manager=MANAGER
                 )
-                text = f"Created pod: {created['metadata']['name']}"
-                self._recorder.event(owner, "Normal", "SuccessfulCreate", text)
-                # The registry answers without waiting; requests come in between.
-                await asyncio.sleep(0)
-        except ApiError as error:
-            # A terminating namespace takes no pods, and their owners are deleted with it.
-            if not is_namespace_terminating(error):
-                text = f"Error creating: {error}"
-                self._recorder.event(owner, "Warning", "FailedCreate", text)
-                raise
-        finally:
-            if created is not None:
-                await self._pods.reached(created["metadata"]["resourceVersion"])
+            except ApiError as error:
+                failure = error
+                break
+            text = f"Created pod: {created['metadata']['name']}"
+            self._recorder.event(owner, "Normal", "SuccessfulCreate", text)
+            # The registry answers without waiting; requests come in between.
+            await asyncio.sleep(0)
+        if created is not None:
+            await self._pods.reached(created["metadata"]["resourceVersion"])
+        # A terminating namespace takes no pods, and their owners are deleted with it.
+        if failure is not None and not is_namespace_terminating(failure):
+            text = f"Error creating: {failure}"
+            self._recorder.event(owner, "Warning", "FailedCreate", text)
+            raise failure
 
     async def delete(self, owner: Object, pods: Sequence[Object]) -> None:
         """Delete pods, and return when none of them counts as active.
@@ -66,13 +67,18 @@ class PodControl:
             ApiError: a pod could not be deleted; an Event says why.
         """
         deleted: list[Object] = []
-        try:
-            for pod in pods:
+        failure = None
+        for pod in pods:
+            try:
                 await self._delete(owner, pod)
-                deleted.append(pod)
-                await asyncio.sleep(0)
-        finally:
-            await self._pods.until(lambda: not any(map(self._is_still_active, deleted)))
+            except ApiError as error:
+                failure = error
+                break
+            deleted.append(pod)
+            await asyncio.sleep(0)
+        await self._pods.until(lambda: not any(map(self._is_still_active, deleted)))
+        if failure is not None:
+            raise failure
 
     async def _delete(self, owner: Object, pod: Object) -> None:
         try:
