@@ -67,16 +67,14 @@ def read_before(probe: Probe, child: int, *, seconds: float = 0.0) -> str | None
     """
     if probe.kind == "log":
         return str(_size(probe.path))
-    if not _detects_change(probe):
-        return ""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + (seconds if _detects_change(probe) else 0.0)
     interval = _INTERVAL_FIRST
     while True:
         try:
             return _read(probe, child)
         except (NotConfirmed, EndpointError, ProcessError):
             if time.monotonic() + interval > deadline:
-                return None
+                return None if _detects_change(probe) else ""
         time.sleep(interval)
         interval = min(_INTERVAL_MAX, interval * 1.5)
 
