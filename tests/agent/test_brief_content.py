@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from tests.agent.agents import Volume, agent, eventually, reader, tick
@@ -49,7 +50,7 @@ def test_process_that_started_just_before_refused_content_was_read_is_signalled(
     """The content was there for the settle time before the agent read it."""
     volume = Volume(tmp_path / "volume", text="one")
     flags = (
-        *("--dir", volume, "--settle", "1s", "--check", f"grep -q one {volume}/text"),
+        *("--dir", volume, "--settle", "1s", "--check", "grep -q one {dir}/text"),
         *("--signal", "HUP", "--process", f"pidfile:{tmp_path}/loaded.pid"),
     )
     with agent(tmp_path, *flags) as running:
@@ -63,3 +64,50 @@ def test_process_that_started_just_before_refused_content_was_read_is_signalled(
             volume.write(text="one")
             eventually(lambda: process.loads[-1] == "one")
             running.reaches("told")
+
+
+#: Notes what it reads at its start, and ends at TERM as soon as a file allows it.
+SLOW_TO_STOP = """
+import os, signal, sys, time
+folder = sys.argv[1]
+def wait_to_exit(*_):
+    open(folder + "/stopping", "w").close()
+    while not os.path.exists(folder + "/may-stop"): time.sleep(0.01)
+    os._exit(0)
+signal.signal(signal.SIGTERM, wait_to_exit)
+with open(folder + "/volume/text") as file: text = file.read()
+with open(folder + "/loaded", "a") as file: file.write(text + "\\n")
+while True: time.sleep(60)
+"""
+
+
+def test_application_that_was_restarted_with_refused_content_is_restarted_again(
+    tmp_path: Path,
+) -> None:
+    """The content was replaced while the instance before was stopping."""
+    volume = Volume(tmp_path / "volume", text="one")
+
+    def loads() -> list[str]:
+        path = tmp_path / "loaded"
+        return path.read_text().split() if path.exists() else []
+
+    flags = ("--dir", volume, "--check", "sh -c '! grep -q bad {dir}/text'")
+    command = ("--", sys.executable, "-S", "-c", SLOW_TO_STOP, str(tmp_path))
+    with agent(tmp_path, *flags, "--restart", "supervised", *command) as running:
+        eventually(lambda: loads() == ["one"])
+        running.reaches("loaded")
+        volume.write(text="two")
+        eventually((tmp_path / "stopping").exists)
+        volume.write(text="bad")
+        running.reaches("refused")
+        (tmp_path / "may-stop").touch()
+        eventually(lambda: loads() == ["one", "bad"])
+        volume.write(text="two")
+        eventually(lambda: loads() == ["one", "bad", "two"])
+        running.reaches("loaded")
+        tick()
+        volume.write(text="bad")
+        running.reaches("refused")
+        volume.write(text="two")
+        running.reaches("loaded")
+        assert loads() == ["one", "bad", "two"], "that one is older than the refused content"

@@ -347,3 +347,23 @@ def test_refused_content_counts_since_it_may_have_been_visible() -> None:
     (attempt,) = decided.decide(6.0)
     assert isinstance(attempt, StartAttempt)
     assert attempt.doubted_since == 3.5
+
+
+@pytest.mark.parametrize("staged", [False, True], ids=["mounted", "published"])
+def test_application_that_started_while_other_content_was_visible_is_restarted(
+    staged: bool,
+) -> None:
+    """Its first content passed when that was not mounted any more."""
+    flags = ("--stage", "/s") if staged else ()
+    words = ["--dir", "/d", *flags, "--restart", "supervised", "--", "app"]
+    settings = load_settings(parse_arguments(words))
+    decided = Reconciler(settings, KEY, {}, lambda: 0.0)
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(snapshot("b"), 2.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 3.0)
+    assert decided.decide(3.0) == [StartApplication(), StartCheck(snapshot("b"))]
+    decided.record(CheckFinished(snapshot("b"), REFUSED, "syntax"), 4.0)
+    decided.record(snapshot("a"), 5.0)
+    found = [attempt.doubted_since for attempt in decided.decide(5.0)]  # type: ignore[union-attr]
+    assert found == ([] if staged else [2.0])

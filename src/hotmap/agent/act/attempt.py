@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from hotmap.agent.act.actions import ActionContext
     from hotmap.agent.decide.facts import StartAttempt
+    from hotmap.agent.process.application import Application
     from hotmap.agent.process.child_processes import Outcome
 
 
@@ -239,7 +240,7 @@ class Attempt:
         )
 
 
-def is_loaded_at_start(command: StartAttempt) -> bool:
+def is_loaded_at_start(command: StartAttempt, application: Application) -> bool:
     """Whether the rule's process started after its content was there, so that it has read it.
 
     Both times are since boot: when the agent had read the content (with a stage, had published
@@ -247,7 +248,7 @@ def is_loaded_at_start(command: StartAttempt) -> bool:
     unknown, so an older process is reloaded once.
     """
     if command.doubted_since is not None:
-        return _is_older(command, command.doubted_since)
+        return _is_older(command, command.doubted_since, application)
     actions = command.rule.actions
     targets = {action.target for action in actions if action.kind == "signal"}
     if len(targets) != 1 or any(action.kind not in ("signal", "none") for action in actions):
@@ -261,13 +262,17 @@ def is_loaded_at_start(command: StartAttempt) -> bool:
         return False
 
 
-def _is_older(command: StartAttempt, doubted_since: float) -> bool:
+def _is_older(command: StartAttempt, doubted_since: float, application: Application) -> bool:
     """Whether the rule's process has run since before other content was visible."""
     actions = [action for action in command.rule.actions if action.kind != "none"]
-    targets = {action.target for action in actions}
+    targets = {
+        "child" if action.restart_mode == "supervised" else action.target for action in actions
+    }
     if len(targets) != 1 or any(action.kind not in ("signal", "restart") for action in actions):
         return False
+    (target,) = targets
     try:
-        return started_at(find(targets.pop())) + _TICK < doubted_since
+        process = application.process() if target == "child" else find(target)
     except ProcessError:
         return False
+    return process is not None and started_at(process) + _TICK < doubted_since

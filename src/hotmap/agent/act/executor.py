@@ -180,7 +180,7 @@ class Executor:
             return
         self._attempts.pop(name, None)
         try:
-            is_loaded = is_loaded_at_start(command)
+            is_loaded = is_loaded_at_start(command, self.application)
         except OSError:
             is_loaded = False  # /proc cannot be listed now; the attempt says so if it needs it
         if is_loaded:

@@ -91,8 +91,8 @@ class Reconciler:
         No agent ran then that could have seen it. Of an endpoint or a command it is not known
         which process they are about.
         """
-        if not self._reads_mounts:
-            return
+        if self._settings.checks.stage or self._settings.application.command:
+            return  # the application ends with its agent
         for state in self.rules:
             if state.signals_only and state.progress.done:
                 state.progress.expose(when)
@@ -264,6 +264,8 @@ class Reconciler:
             for state in self.rules:
                 if not state.is_frozen:
                     state.adopt()
+                    if self.gate.seen != snapshot.digest and not self._settings.checks.stage:
+                        state.progress.expose(self.gate.seen_since)
             self._commands.append(StartApplication())
             self._update_loaded(now)
 
@@ -322,29 +324,24 @@ class Reconciler:
             return now
         return self.gate.seen_since
 
-    @property
-    def _reads_mounts(self) -> bool:
-        """Whether processes may read content that has not passed.
-
-        With a stage they cannot. Starts of the supervised application are our own.
-        """
-        return not (self._settings.checks.stage or self._settings.application.command)
-
     def _expose_unread(self, since: float) -> None:
         """Record that other content was visible and is not any more, before it could be read.
 
         Of an endpoint or a command it is not known which process they are about. And a restart
         would follow each time that a program writes the same content again while its reader starts.
         """
-        if not self._reads_mounts:
+        if self._settings.checks.stage:
             return
         for state in self.rules:
             if state.signals_only and state.progress.tried is not None:
                 state.progress.expose(since)
 
     def _expose(self, snapshot: Snapshot, now: float) -> None:
-        """Record that processes may read content before it passed, or although it never does."""
-        if not self._reads_mounts:
+        """Record that processes may read content before it passed, or although it never does.
+
+        With a stage they cannot.
+        """
+        if self._settings.checks.stage:
             return
         for state in self.rules:
             tried = state.progress.tried
