@@ -79,7 +79,7 @@ async def test_large_replica_set_leaves_time_to_others() -> None:
 
 
 async def test_controllers_end_while_pods_are_created() -> None:
-    """Nothing is waited for that nobody brings any more."""
+    """A batch of pods does not wait for a cache that has ended."""
     async with asyncio.timeout(30):
         async with control_plane() as plane:
             await plane.create("replicasets", _replica_set(400))
