@@ -34,7 +34,8 @@ async def undisturbed(world: World) -> AsyncIterator[None]:
         changes = controller.index.history.changes(ObjectKey("ConfigMap", "default", "app"))
     after = await world.get("Deployment", "web")
     pod = await world.registry.get("pods", "default", "web-1")
-    assert after["spec"] == before["spec"], (changes, pod["metadata"], pod["status"], time.time())
+    seen = f"{changes} {pod['metadata']} {pod['status']} {time.time()}"
+    assert after["spec"] == before["spec"], seen
     assert await world.target("web-1") == ""
     assert world.answers()["PATCH"] == 0
     assert await world.messages("RolledOut") == []

@@ -9,12 +9,15 @@ HTTP and has no broken connections.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from hotmap.core.errors import Expired
 from hotmap.local.client import Client
 from hotmap.local.scheme import Kind
+
+_log = logging.getLogger(__name__)
 
 __all__ = ["Index", "Informer", "InformerStatistics", "Informers", "by_namespace"]
 
@@ -54,8 +57,8 @@ class Index:
 
     def replace(self, name: _Name, old: _Object | None, new: _Object | None) -> None:
         """Apply a change; only the informer calls this."""
-        before = set(self._values_of(old)) if old is not None else set()
-        after = list(self._values_of(new)) if new is not None else []
+        before = set(self._read_values(name, old))
+        after = self._read_values(name, new)
         for value in before.difference(after):
             members = self._members[value]
             del members[name]
@@ -64,6 +67,16 @@ class Index:
         for value in after:
             assert new is not None
             self._members.setdefault(value, {})[name] = new
+
+    def _read_values(self, name: _Name, obj: _Object | None) -> list[Hashable]:
+        """Read the values of an object; none if it trips the function, which is ours to mend."""
+        if obj is None:
+            return []
+        try:
+            return list(self._values_of(obj))
+        except Exception:
+            _log.exception("%s: internal error; it is not indexed", "/".join(name))
+            return []
 
 
 class Informer:
@@ -185,7 +198,12 @@ class Informer:
         for index in self._indexes:
             index.replace(name, old, new)
         for listener in self._listeners:
-            listener(old, new)
+            try:
+                listener(old, new)
+            except Exception:
+                # One object that trips a listener must not stop all controllers (upstream recovers
+                # from panics likewise, apimachinery: util/runtime, HandleCrash).
+                _log.exception("%s %s: internal error", self._resource, "/".join(name))
 
     def _advance(self, resource_version: int) -> None:
         self.resource_version = resource_version

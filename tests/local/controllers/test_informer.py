@@ -153,6 +153,25 @@ async def test_indexes_follow_changes() -> None:
             assert index.get("three") == []
 
 
+async def test_object_that_trips_a_listener_or_an_index_stops_nothing() -> None:
+    """Of the others, both are told."""
+    registry = await _registry()
+    informer = Informer(registry, "configmaps")
+    index = informer.index(lambda obj: [1 // int(obj["data"]["value"])])
+
+    def listen(_: Object | None, new: Object | None) -> None:
+        assert new is not None
+        assert 1 // int(new["data"]["value"])
+
+    informer.subscribe(listen)
+    async with _running(informer) as seen:
+        await _create(registry, "first")
+        await _set(registry, "first", "0")
+        await _set(registry, "first", "1")
+        await informer.until(lambda: len(seen) == 3)
+    assert [obj["metadata"]["name"] for obj in index.get(1)] == ["first"]
+
+
 async def test_informers_share_one_informer_per_kind() -> None:
     """Who asks for the same kind gets the same cache."""
     informers = Informers(await _registry())

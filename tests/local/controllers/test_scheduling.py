@@ -241,3 +241,14 @@ async def test_scheduler_looks_at_one_waiting_pod_for_each_that_leaves(
         await plane.registry.delete("pods", "default", "a")
         await _until_bound(plane, "b000")
         assert len(looks) <= 2
+
+
+async def test_node_without_spec_is_cordoned() -> None:
+    """Objects of people may lack what kubelets write; other pods are scheduled as before."""
+    async with control_plane() as plane:
+        await plane.create("nodes", {"metadata": {"name": "bare"}}, None)
+        await plane.registry.modify(
+            "nodes", None, "bare", lambda n: {**n, "spec": {"unschedulable": True}}, manager="test"
+        )
+        await plane.create("pods", _pod())
+        await _events(plane, "Scheduled")

@@ -174,12 +174,13 @@ def find_unfit_reason(pod: Object, node: Object, *, pods: int = 0) -> str | None
     The number of pods comes last, as upstream's filters have it: whoever is refused for it waits
     for nothing else.
     """
-    if node["spec"].get("unschedulable") and not _tolerates(pod, _UNSCHEDULABLE_TAINT):
+    spec = node.get("spec", {})
+    if spec.get("unschedulable") and not _tolerates(pod, _UNSCHEDULABLE_TAINT):
         return _UNSCHEDULABLE
     wanted = pod["spec"].get("nodeSelector") or {}
     if not wanted.items() <= labels_of(node).items():
         return _SELECTOR
-    taints = list(node["spec"].get("taints") or [])
+    taints = list(spec.get("taints") or [])
     if not _is_ready(node):
         # Ours: upstream's node lifecycle controller writes this taint onto the node.
         taints.append(_NOT_READY_TAINT)
@@ -236,7 +237,7 @@ def _is_unscheduled(pod: Object) -> bool:
 
 def _scheduling_fields(node: Object) -> tuple[object, ...]:
     """Return what scheduling reads of a node, so that heartbeats cause no sync."""
-    return node["spec"], labels_of(node), _is_ready(node), _allowed_pods(node)
+    return node.get("spec"), labels_of(node), _is_ready(node), _allowed_pods(node)
 
 
 def _is_ready(node: Object) -> bool:
