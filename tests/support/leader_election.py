@@ -190,6 +190,7 @@ class Election:
             while True:
                 for candidate in among or self.candidates:
                     if candidate.leads.is_set() and candidate.elector.is_leader:
+                        self._note_leaders()  # it may be stopped before the next look
                         return candidate
                 await asyncio.sleep(0.005)
 
@@ -259,15 +260,16 @@ class Election:
         return [leaders[0] for _, leaders in self.history if leaders]
 
     async def record_leaders(self) -> None:
-        now: tuple[str, ...] = ()
         while True:
-            leaders = tuple(
-                candidate.identity for candidate in self.candidates if candidate.elector.is_leader
-            )
-            if leaders != now:
-                now = leaders
-                self.history.append((time.monotonic(), leaders))
+            self._note_leaders()
             await asyncio.sleep(0.002)
+
+    def _note_leaders(self) -> None:
+        leaders = tuple(
+            candidate.identity for candidate in self.candidates if candidate.elector.is_leader
+        )
+        if leaders != (self.history[-1][1] if self.history else ()):
+            self.history.append((time.monotonic(), leaders))
 
 
 def unchanged_for(before: dict[str, Any], after: dict[str, Any], *, ahead: float = 0.0) -> float:
