@@ -17,7 +17,6 @@ from hotmap.controller.reconcile.executor import rollout_patch
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.pod_reader import conclude_from_pods
 from hotmap.controller.storage.records import Records
-from hotmap.controller.watch import index, observation
 from hotmap.controller.watch.index import CONSUMER_KINDS, SOURCE_KINDS, Index, Queues
 from hotmap.controller.watch.observation import Observer, ObserverSettings
 from hotmap.controller.watch.transforms import Transforms
@@ -84,9 +83,8 @@ class Controller:
     def start(self) -> None:
         """List everything, read the state, and look at every consumer."""
         clock = lambda: self.cluster.now  # noqa: E731
-        index.loop_time = observation.loop_time = clock  # type: ignore[attr-defined]
         self.is_up = True
-        self._index = Index(defaults=self._defaults, clock=clock)
+        self._index = Index(defaults=self._defaults, clock=clock, monotonic=clock)
         self._records = Records()
         self._log = DecisionLog(wall_clock=clock)
         self._transforms = Transforms(self._defaults)
@@ -120,6 +118,7 @@ class Controller:
             records=self._records,
             settings=ObserverSettings((KEY,)),
             clock=clock,
+            monotonic=clock,
             sent_nudge=lambda key: self._sent,
         )
         self._index.set_queues(Queues(refresh=self._refresh_soon, reconcile=self._reconcile_after))

@@ -65,10 +65,11 @@ class Index:
         selects_namespaces: bool = False,
         view: Callable[[Consumer], Consumer] | None = None,
         clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = loop_time,
     ) -> None:
         """`namespaces` is the number of separately watched ones; 1 also means all of them.
 
-        `clock` returns POSIX seconds of the API server.
+        `clock` returns POSIX seconds of the API server, `monotonic` those of the stores' progress.
         """
         names = defaults.dialect.names
         naming = frozenset((names.config_map, names.secret, names.provider_class))
@@ -103,6 +104,7 @@ class Index:
         self._view = view
         self._defaults = defaults
         self._clock = clock
+        self._monotonic = monotonic
         self.history = History(clock)
         self.templates = TemplateChanges(clock)
         self.matches = PatternMatches()
@@ -254,7 +256,7 @@ class Index:
         missed = self.sources[key.kind].progress.missed(key.namespace)
         if missed is None:
             return None, False
-        return self._clock() - (loop_time() - missed.since), missed.listed
+        return self._clock() - (self._monotonic() - missed.since), missed.listed
 
     def _consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
         before = self.policies.change(key, old, new)

@@ -53,15 +53,20 @@ class Observer:
         records: Records,
         settings: ObserverSettings,
         clock: Callable[[], float],
+        monotonic: Callable[[], float] = loop_time,
         sent_nudge: Callable[[ObjectKey], SentNudge | None] = lambda key: None,
     ) -> None:
-        """`clock` returns POSIX seconds of the API server; `sent_nudge` the last nudge."""
+        """`clock` returns POSIX seconds of the API server; `sent_nudge` the last nudge.
+
+        `monotonic` measures how long a consumer has been waiting.
+        """
         self._index = index
         self._records = records
         self._settings = settings
         self._clock = clock
+        self._monotonic = monotonic
         self._sent_nudge = sent_nudge
-        #: Since when a consumer's own rollout is waited for, on the loop's clock (rule 6).
+        #: Since when a consumer's own rollout is waited for, in monotonic seconds (rule 6).
         self._waiting_since: dict[ObjectKey, float] = {}
         #: Records of replaced Jobs and Pods, for their successors with the same name: a successor
         #: has a new uid, so it has no record of its own.
@@ -117,7 +122,7 @@ class Observer:
         if decision.plan.requeue_after is None:
             self._waiting_since.pop(key, None)
         else:
-            self._waiting_since.setdefault(key, loop_time())
+            self._waiting_since.setdefault(key, self._monotonic())
         if decision.snapshot.record is None:
             self._inherited.pop(key, None)
         if record is not None and decision.starts_new_pods and key.kind in ("Job", "Pod"):
@@ -185,4 +190,4 @@ class Observer:
 
     def _waited(self, key: ObjectKey) -> float:
         since = self._waiting_since.get(key)
-        return 0.0 if since is None else loop_time() - since
+        return 0.0 if since is None else self._monotonic() - since
