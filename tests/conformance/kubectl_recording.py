@@ -28,13 +28,15 @@ OUTPUTS = Path(__file__).with_name("outputs")
 _SECONDS = 15
 _PAUSE = 0.3
 _MASKS = (
+    # client-go's log of a watch that ends at the same moment as the wait for it.
+    (re.compile(r"^[IWE]\d{4} [\d:.]+ +\d+ reflector\.go:\d+\] .*\n?", re.MULTILINE), ""),
     (re.compile(r"\x1b\[[0-9;]*m"), ""),
     (re.compile(r"https?://127\.0\.0\.1:\d+"), "SERVER"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UID"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "TIME"),
     (re.compile(r"(?<![-\w.])(\d+[dhms]){1,3}(?![-\w.])"), "AGE"),
-    (re.compile(r"\b(web|applied|tick)-[a-z0-9]{8,10}(-[a-z0-9]{5})?\b"), r"\1-HASH"),
-    (re.compile(r"\b(from-cron|lone)-[a-z0-9]{5}\b"), r"\1-HASH"),
+    (re.compile(r"\b(web|applied|tick|d1|o1)-[a-z0-9]{8,10}(-[a-z0-9]{5})?\b"), r"\1-HASH"),
+    (re.compile(r"\b(from-cron|lone|manual)-[a-z0-9]{5}\b"), r"\1-HASH"),
     (re.compile(r"debugger-[a-z0-9]{5}"), "debugger-HASH"),
     (re.compile(r"kube-api-access-[a-z0-9]{5}"), "kube-api-access-HASH"),
     (re.compile(r"\b(10\.\d+|127\.\d+)\.\d+\.\d+\b"), "ADDRESS"),
@@ -49,6 +51,7 @@ _MASKS = (
     (re.compile(r"pod-template-hash=[0-9a-z]+"), "pod-template-hash=HASH"),
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4} UTC"), "TIME"),
     (re.compile(r"Resource Version: +\d+"), "Resource Version: N"),
+    (re.compile(r"(resource version to be \d+, was) \d+"), r"\1 N"),
     (re.compile(r"\b(hotmap-local|testbed)\b"), "CLUSTER"),
     (re.compile(r"/\S+/kubeconfig\b"), "KUBECONFIG"),
     # What stands in one column depends on the width of another that is masked.
@@ -70,6 +73,8 @@ def masked(text: str, namespace: str) -> str:
         text = pattern.sub(instead, text)
     # Upstream finds what is wrong with a custom resource in the order of a Go map.
     text = re.sub(r"^\* .*(\n\* .*)*", _sorted_lines, text, flags=re.MULTILINE)
+    # kubectl goes through the keys of a ConfigMap in the order of a Go map.
+    text = re.sub(r"^Warning: key .*(\nWarning: key .*)*", _sorted_lines, text, flags=re.MULTILINE)
     return text.replace(namespace, "NS").strip("\n")
 
 

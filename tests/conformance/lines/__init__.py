@@ -10,7 +10,9 @@ from tests.conformance.lines.access import ACCESS
 from tests.conformance.lines.apply import APPLY
 from tests.conformance.lines.configuration import CONFIGURATION
 from tests.conformance.lines.discovery import DISCOVERY
+from tests.conformance.lines.generators import GENERATORS
 from tests.conformance.lines.objects import OBJECTS
+from tests.conformance.lines.odd_flags import ODD_FLAGS
 from tests.conformance.lines.output import OUTPUT
 from tests.conformance.lines.workloads import WORKLOADS
 
@@ -23,4 +25,6 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "access": ACCESS,
     "objects": OBJECTS,
     "discovery": DISCOVERY,
+    "generators": GENERATORS,
+    "odd-flags": ODD_FLAGS,
 }
