@@ -19,6 +19,7 @@ from tests.support.objects import (
 )
 
 from hotmap.core.decide.evidence import PodStart
+from hotmap.core.decide.snapshot import ChangeSummary
 from hotmap.core.model.objects import ObjectKey, Pod, PodCondition
 from hotmap.core.model.provider_class import ClassMounts, MountedPod
 from hotmap.core.model.state import Window
@@ -39,6 +40,8 @@ from hotmap.core.target import Target
 CHANGED, NOW = 1000.0, 1030.0
 
 WEB = deployment(ENV)
+
+SUB_PATH = FILES.replace("/etc/app}", "/etc/app/app.yaml, subPath: app.yaml}")
 
 
 def desired(
@@ -452,6 +455,74 @@ def test_metadata_alone_proves_nothing() -> None:
         assert loaded.reason.endswith("that its metadata shows")
     _, loaded = only(estimated, seen(999.0))
     assert loaded.confidence is Confidence.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        pytest.param((ENV, False), id="environment"),
+        pytest.param((FILES, False), id="files that are re-read"),
+        pytest.param((FILES, True), id="files that are read at start"),
+        pytest.param((SUB_PATH, False), id="subPath"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("fields", "is_known"),
+    [
+        pytest.param({"immutable": True, "created_at": CHANGED}, False, id="created after it"),
+        pytest.param({"immutable": True, "created_at": 500.0}, True, id="created with it"),
+        pytest.param({"created_at": CHANGED}, True, id="refreshed by kubelets"),
+    ],
+)
+def test_pod_older_than_an_immutable_source_is_unknown(
+    wish: tuple[str, bool], fields: dict[str, Any], is_known: bool
+) -> None:
+    """Its kubelet may go on to serve one that was deleted, whatever restarts or is nudged."""
+    spec, live_needs_rollout = wish
+    source = config_map(data={"LEVEL": "info", "app.yaml": "a: 1"}, changed_at=CHANGED, **fields)
+    policy = Policy(opted_in=True, rereads=not live_needs_rollout)
+    taken = snapshot(deployment(spec), source, policy=policy)
+    wanted = desired_content(taken)
+    restarted = seen(1200, mounted_at=500, told=wanted.target._replace(sequence=7), told_at=1100)
+    restarted = restarted._replace(start=restarted.start._replace(restarted=True))
+    projected, loaded = only(wanted, restarted, now=1300)
+    assert loaded.reached is is_known
+    assert projected is None or projected.reached is is_known
+    if not is_known:
+        assert "ConfigMap shop/app, which is immutable" in loaded.reason
+    _, younger = only(wanted, seen(1002), now=1300)
+    assert younger.reached
+
+
+def test_pod_that_waited_for_an_immutable_source_is_proven() -> None:
+    """It was created before the source, and its containers started for the first time after it."""
+    source = config_map(
+        data={"LEVEL": "info"}, changed_at=CHANGED, created_at=CHANGED, immutable=True
+    )
+    wanted = desired_content(snapshot(WEB, source))
+    _, loaded = only(wanted, seen(1010, mounted_at=990))
+    assert loaded.confidence is Confidence.PROVEN
+
+
+def test_observed_creation_of_an_immutable_source_is_no_recreation() -> None:
+    source = config_map(
+        data={"LEVEL": "info"}, changed_at=CHANGED, created_at=CHANGED, immutable=True
+    )
+    taken = snapshot(WEB, source, changes=(ChangeSummary(latest=CHANGED),))
+    assert desired_content(taken).immutable == ()
+
+
+def test_restarted_container_that_uses_a_source_is_observed() -> None:
+    restarted = pod(started=1000, created=990)
+    (status,) = restarted.status.container_statuses or []
+    again = msgspec.structs.replace(status, restart_count=1)
+    states = msgspec.structs.replace(restarted.status, container_statuses=[again])
+    for found, expected in (
+        (restarted, False),
+        (msgspec.structs.replace(restarted, status=states), True),
+    ):
+        (observed,) = observe_pods(WEB, [found])
+        assert observed.start.restarted is expected
 
 
 def test_pods_of_a_deleted_source_are_not_proven() -> None:

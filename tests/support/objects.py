@@ -106,12 +106,15 @@ def config_map(
     version: int = 1,
     changed_at: float | None = 0.0,
     immutable: bool | None = None,
+    created_at: float | None = None,
     annotations: Mapping[str, str] | None = None,
 ) -> ConfigMap:
     """Make a ConfigMap; `changed_at` None leaves it without managedFields."""
+    metadata = _source_metadata(name, namespace, uid, version, changed_at, annotations)
+    created = None if created_at is None else timestamp(created_at)
     return msgspec.convert(
         {
-            "metadata": _source_metadata(name, namespace, uid, version, changed_at, annotations),
+            "metadata": {**metadata, "creationTimestamp": created},
             "data": dict(data or {}),
             "binaryData": {key: b64encode(raw).decode() for key, raw in (binary or {}).items()},
             "immutable": immutable,

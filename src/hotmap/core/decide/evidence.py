@@ -77,6 +77,8 @@ class PodStart(NamedTuple):
     created: float = 0.0
     #: The earliest moment at which its volumes may have been written; None: it has none yet.
     mounted: float | None = None
+    #: Whether a container that uses a source has run before.
+    restarted: bool = False
 
 
 def pod_starts(consumer: Consumer, pods: Iterable[Pod]) -> tuple[PodStart, ...]:
@@ -114,7 +116,15 @@ def _pod_start(
     revision = (pod.metadata.annotations or {}).get(REVISION, "")
     at = min((span.earliest for span in spans), default=None)
     created = parse_time(pod.metadata.creation_timestamp) or 0.0
-    return PodStart(pod.metadata.name, at, revision, tuple(spans), created, earliest_mount(pod))
+    return PodStart(
+        pod.metadata.name,
+        at,
+        revision,
+        tuple(spans),
+        created,
+        earliest_mount(pod),
+        restarted=_has_restarted(pod, users),
+    )
 
 
 def earliest_mount(pod: Pod) -> float | None:
@@ -143,6 +153,11 @@ def _container_starts(pod: Pod, users: set[str]) -> list[float]:
         for status in pod.status.container_statuses or ()
     ]
     return [at for name, at in begun if at is not None and (name in users or not users)]
+
+
+def _has_restarted(pod: Pod, users: set[str]) -> bool:
+    statuses = (*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ()))
+    return any(each.restart_count and (each.name in users or not users) for each in statuses)
 
 
 def _started_at(state: ContainerState | None, *, ended: bool) -> float | None:

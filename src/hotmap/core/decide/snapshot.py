@@ -94,6 +94,8 @@ class SourceSnapshot(NamedTuple):
     #: data keys of it does not exist, or is not visible or not followed. That is no change: running
     #: containers keep what they read of a source that was deleted.
     uncovered: bool = False
+    #: When it was created, if it is immutable, POSIX seconds of the API server's clock.
+    created_at: float | None = None
 
     @property
     def is_unknown(self) -> bool:
@@ -379,6 +381,7 @@ def _take_source_snapshot(
         writer=source.writer if source else "",
         content=fingerprint_of(source, [EVERY_KEY], key),
         overridden=uses != used,
+        created_at=source.created_at if source else None,
     )
 
 

@@ -483,6 +483,7 @@ class ContainerState(_Part, frozen=True):
 class ContainerStatus(_Part, frozen=True):
     name: str = ""
     ready: bool = False
+    restart_count: int = 0
     state: ContainerState | None = None
 
 

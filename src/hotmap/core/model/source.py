@@ -112,6 +112,8 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     stamp: str = ""
     #: The field manager that last wrote any part of it; "" if unknown.
     writer: str = ""
+    #: When it was created, if it is immutable, POSIX seconds of the API server's clock.
+    created_at: float | None = None
 
 
 def source_from_config_map(
@@ -183,6 +185,7 @@ def _source(
         annotations=known_annotations(metadata.annotations, dialect.names) or None,
         stamp="" if dialect.writing is Writing.REVISION else _stamp(values),
         writer=writer,
+        created_at=parse_time(metadata.creation_timestamp) if item.immutable else None,
     )
 
 

@@ -14,7 +14,9 @@ therefore has a confidence:
                  created then cannot have been read before
     inferred     files: the pod was nudged, or the kubelet's sync period has passed. Content read
                  at start: the pod's template was written for it
-    unknown      none of these, or the pod is not ready: it may have older content
+    unknown      none of these, or the pod is not ready: it may have older content. So may a pod
+                 that is older than an immutable source: its kubelet goes on to serve an immutable
+                 source of the same name that was deleted, and refreshes nothing
 
 A stage is as weak as its weakest part. Content read at start is not refreshed by a file update,
 and files are not proven by a start before the change. A pod that has not started, waits in its
@@ -137,6 +139,8 @@ class DesiredContent(NamedTuple):
     rereads_within: float = 0.0
     #: The SecretProviderClasses that pods mount.
     classes: tuple[DesiredClass, ...] = ()
+    #: The immutable sources whose creation was not observed, and when they were created.
+    immutable: tuple[tuple[ObjectKey, float], ...] = ()
 
 
 class ObservedPod(NamedTuple):
@@ -215,6 +219,12 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         rereads=snapshot.policy.rereads,
         rereads_within=snapshot.policy.rereads_within,
         classes=tuple(_desired_class(item) for item in classes),
+        immutable=tuple(
+            (source.source, source.created_at)
+            for source, changes in zip(snapshot.sources, snapshot.changes, strict=True)
+            if source.created_at is not None
+            and (changes.latest is None or changes.latest < source.created_at)
+        ),
     )
 
 
@@ -418,9 +428,13 @@ class _PodAssessment:
         agent: AgentReport | None,
     ) -> None:
         self._desired, self._pod, self._now = desired, pod, now
+        #: An immutable source in place of which its kubelet may serve an earlier one.
+        self._replaced = _find_replaced(desired, pod)
+        if self._replaced is not None:
+            self._desired = _without_times(desired)
         self._template_current, self._in_window = template_current, in_window
         self._agent = agent
-        self._announcement = agent_announcement(desired, pod, now)
+        self._announcement = agent_announcement(self._desired, pod, now)
 
     def proof(self) -> PodProof:
         desired, pod = self._desired, self._pod
@@ -553,7 +567,7 @@ class _PodAssessment:
     def _delivered(self, synced: Stage) -> Stage:
         """Judge whether the kubelet has updated files, by its sync period or a nudge."""
         nudged = self._pod.nudged
-        if nudged is None or nudged.live != self._desired.target.live:
+        if nudged is None or nudged.live != self._desired.target.live or self._replaced is not None:
             return synced
         delivered = self._delivered_at()
         if delivered is None or self._now >= delivered:
@@ -569,6 +583,9 @@ class _PodAssessment:
     def _known_by_time(self, at: float, changed: float | None) -> Stage:
         """Compare times; a time that the removal of a data key does not update proves nothing."""
         stage = stage_by_time(at, changed, edited=self._desired.edited)
+        if changed is None and self._replaced is not None:
+            why = f"older than {self._replaced}, which is immutable and may have been recreated"
+            return Stage(Confidence.UNKNOWN, why)
         if self._desired.estimated and stage.reached and changed != -inf:
             return Stage(Confidence.INFERRED, f"{stage.reason} that its metadata shows")
         return stage
@@ -616,6 +633,32 @@ class _PodAssessment:
         if not by_time.reached and changed is not None and started >= changed + _KUBELET_SYNC:
             return Stage(Confidence.INFERRED, "restarted after the kubelet had updated its files")
         return by_time
+
+
+def _find_replaced(desired: DesiredContent, pod: ObservedPod) -> ObjectKey | None:
+    """Return an immutable source that is younger than a pod, unless the pod waited for it."""
+    start = pod.start
+    if pod.mounted_at is None or start.at is None:
+        return None
+    for source, created in desired.immutable:
+        if pod.mounted_at < created and (start.restarted or start.at < created):
+            return source
+    return None
+
+
+def _without_times(desired: DesiredContent) -> DesiredContent:
+    """Leave open when sources changed, so that no time is evidence."""
+
+    def unless_unused(at: float | None) -> float | None:
+        return at if at == -inf else None
+
+    return desired._replace(
+        start_changed=unless_unused(desired.start_changed),
+        files_changed=unless_unused(desired.files_changed),
+        order_changed=unless_unused(desired.order_changed),
+        pinned_changed=unless_unused(desired.pinned_changed),
+        live_changes=tuple((source, None) for source, _ in desired.live_changes),
+    )
 
 
 def _why_not_serving(pod: ObservedPod) -> str:
