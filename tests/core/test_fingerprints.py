@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.objects import KEY, config_map, secret
 
@@ -12,6 +12,7 @@ from hotmap.core.fingerprint import ABSENT, combine, digest, fingerprint_key, ma
 from hotmap.core.model.objects import ConfigMap, Secret
 from hotmap.core.model.references import EVERY_KEY, Keys
 from hotmap.core.model.source import (
+    Source,
     changed_keys,
     fingerprint_of,
     missing_keys,
@@ -174,6 +175,44 @@ def test_several_uses_of_one_source_are_one_selection() -> None:
     source = source_from_config_map(config_map(data={"a": "1", "b": "2"}), [KEY])
     split = [Keys(frozenset("a")), Keys(frozenset("a")), Keys(frozenset("b"))]
     assert fingerprint_of(source, split, KEY) == fingerprint_of(source, [EVERY_KEY], KEY)
+
+
+@pytest.fixture(scope="module")
+def large_source() -> Source:
+    """A source with as many data keys as are read; some begin or end as others do."""
+    data = {f"k{number}": str(number) for number in range(4_000)}
+    binary = {f"k{number}.k": b"0" for number in range(1_000)}
+    return source_from_config_map(config_map(data=data, binary=binary), [KEY])
+
+
+use_keys = st.builds(
+    Keys,
+    st.none()
+    | st.frozensets(st.sampled_from(["k0", "k1", "0", "k3999", "k7.k", "k9.k", "k1\nk10"])),
+    st.frozensets(st.sampled_from(["k0", "k5", "k7.k", "other"])),
+    st.booleans(),
+)
+
+
+@given(wanted=st.lists(use_keys, max_size=4))
+@settings(max_examples=30)
+def test_few_data_keys_of_a_large_source_are_selected_as_all_are(
+    large_source: Source, wanted: list[Keys]
+) -> None:
+    """They are looked up by other means, and several uses are read as one."""
+    marks = [
+        mark
+        for mark in large_source.marks[0]
+        if any(entry.select(mark.data_key, binary=mark.binary) for entry in wanted)
+    ]
+    kind, namespace, name = large_source.key
+    expected = selection(KEY, kind=kind, namespace=namespace, name=name, marks=marks)
+    assert fingerprint_of(large_source, wanted, KEY) == expected
+    for keys in wanted:
+        readable = {
+            mark.data_key for mark in large_source.marks[0] if keys.binary or not mark.binary
+        }
+        assert missing_keys(large_source, keys) == tuple(sorted((keys.names or set()) - readable))
 
 
 def test_secret_is_read_decoded() -> None:

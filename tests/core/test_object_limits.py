@@ -11,11 +11,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.objects import KEY, config_map
 
+from hotmap.core.decide.snapshot import take_snapshots
 from hotmap.core.model import limits
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ObjectKey, Workload
+from hotmap.core.model.source import Source, source_from_config_map
 from hotmap.core.model.template_uses import find_uses
 from hotmap.core.policy.annotations import read_policy
 from hotmap.core.reloader.annotations import DialectSettings, Writing
@@ -220,6 +223,52 @@ def test_equal_uses_are_counted_once() -> None:
     twice = {"name": "web", "env": [], "envFrom": [{"secretRef": {"name": "db"}}] * 3}
     (use,) = find_uses(web({"containers": [twice]}).spec.template, "shop")
     assert use.path == "containers[web].envFrom[0] (and 2 more)"
+
+
+def beside_variable(spec: dict[str, Any]) -> dict[str, Any]:
+    """A pod spec with a variable that hides one data key of each envFrom."""
+    (container,) = spec["containers"]
+    return {"containers": [{**container, "env": [{"name": "k1", "value": "x"}]}]}
+
+
+def keys_of_one_source(count: int) -> dict[str, Any]:
+    """A pod spec with variables that each read a data key of the same source."""
+    refs = [{"configMapKeyRef": {"name": "m0", "key": f"k{number}"}} for number in range(count)]
+    env = [{"name": f"V{number}", "valueFrom": ref} for number, ref in enumerate(refs)]
+    return {"containers": [{"name": "web", "env": env}]}
+
+
+def large_sources(count: int) -> dict[ObjectKey, Source]:
+    """ConfigMaps with as many data keys as are read, the same in each."""
+    data = {f"k{number}": "v" for number in range(limits.MAX_DATA_KEYS)}
+    source = source_from_config_map(config_map("m0", data), [KEY])
+    return {
+        (key := source.key._replace(name=f"m{number}")): msgspec.structs.replace(source, key=key)
+        for number in range(count)
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "sources"),
+    [
+        pytest.param(imports(0, 2), 2, id="two envFrom"),
+        pytest.param(imports(0, 40), 40, id="40 envFrom"),
+        pytest.param(imports(0, 10, prefixes=10), 10, id="envFrom with prefixes"),
+        pytest.param(beside_variable(imports(0, 40)), 40, id="envFrom beside a variable"),
+        pytest.param(keys_of_one_source(limits.MAX_USES), 1, id="the most env"),
+        pytest.param(mounts(10, 40), 40, id="volumes"),
+    ],
+)
+def test_snapshot_of_large_sources_is_taken_quickly(
+    spec: dict[str, Any], sources: int, record_property: Callable[[str, object], None]
+) -> None:
+    """It is taken for each consumer of an edited source, between two events of others."""
+    uses = tuple(consumer_from_workload("Deployment", web(spec)).uses)
+    found = large_sources(sources)
+    assert {use.source for use in uses} == found.keys()
+    calls = count_calls(lambda: take_snapshots(uses, found, KEY))
+    record_property("costs", f"{calls:,} calls")
+    assert calls < CALLS
 
 
 def test_value_names_first_places_that_it_reaches() -> None:

@@ -121,15 +121,17 @@ def selection(
     chosen = sorted(marks)
     if not chosen:
         return ABSENT
-    fields = [SCHEME.encode(), kind.encode(), namespace.encode(), name.encode()]
+    place = (SCHEME, kind, namespace, name)
+    parts = [_encode([b"selection", *(field.encode() for field in place)])]
     for data_key, binary, value in chosen:
-        fields += (data_key.encode(), b"b" if binary else b"d", value)
-    return _text(_keyed(key, b"selection", fields))
+        parts += _encoded(data_key.encode()), _BINARY if binary else _TEXT, _encoded(value)
+    return _text(hmac.digest(key.secret, b"".join(parts), "sha256")[:MARK_LENGTH])
 
 
 def combine(key: FingerprintKey, parts: Iterable[str], *, uid: str) -> str:
     """Fingerprint several texts together, bound to the uid of their consumer."""
-    return _text(_keyed(key, b"combined", [uid.encode(), *(part.encode() for part in parts)]))
+    fields = [b"combined", uid.encode(), *(part.encode() for part in parts)]
+    return _text(hmac.digest(key.secret, _encode(fields), "sha256")[:MARK_LENGTH])
 
 
 def digest(parts: Iterable[str]) -> str:
@@ -137,13 +139,16 @@ def digest(parts: Iterable[str]) -> str:
     return _text(hashlib.sha256(_encode([part.encode() for part in parts])).digest()[:MARK_LENGTH])
 
 
-def _keyed(key: FingerprintKey, purpose: bytes, fields: Iterable[bytes]) -> bytes:
-    return hmac.digest(key.secret, _encode([purpose, *fields]), "sha256")[:MARK_LENGTH]
-
-
 def _encode(fields: Iterable[bytes]) -> bytes:
     """Join fields so that no two different lists give the same bytes."""
-    return b"".join([len(field).to_bytes(8, "big") + field for field in fields])
+    return b"".join([_encoded(field) for field in fields])
+
+
+def _encoded(field: bytes) -> bytes:
+    return len(field).to_bytes(8, "big") + field
+
+
+_TEXT, _BINARY = _encoded(b"d"), _encoded(b"b")
 
 
 def _text(raw: bytes) -> str:

@@ -17,8 +17,14 @@ from hotmap.core.fingerprint import FingerprintKey, combine, digest
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.provider_class import PROVIDER_CLASS, ClassMounts
-from hotmap.core.model.references import EVERY_KEY, Use, UseKind
-from hotmap.core.model.source import Source, fingerprint_of, missing_keys, text_keys
+from hotmap.core.model.references import EVERY_KEY, Use, UseKind, merge_keys
+from hotmap.core.model.source import (
+    Source,
+    count_data_keys,
+    fingerprint_of,
+    missing_keys,
+    text_keys,
+)
 from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, Window, records_by_source
 from hotmap.core.policy.policy import Policy, live_change_needs_rollout
 from hotmap.core.target import Target
@@ -45,6 +51,10 @@ __all__ = [
 
 #: Characters of a name that is compared with the names of a few other contents only.
 _CONTENT_NAME = 6
+
+#: Data keys of all sources that are compared to leave out some, such as those that a later envFrom
+#: of the same environment replaces; of one consumer.
+_COMPARED_AT_MOST = 10_000
 
 
 class SourceSnapshot(NamedTuple):
@@ -302,22 +312,44 @@ def take_snapshots(
         if use.kind in (UseKind.FROZEN, UseKind.LIVE):
             grouped.setdefault(use.source, []).append(use)
     followed = {name: source for name in grouped if (source := sources.get(name)) is not None}
+    partial = sum(_is_partial(use) for used in grouped.values() for use in used)
+    most = _COMPARED_AT_MOST // max(partial, 1)
     return tuple(
-        _take_source_snapshot(name, tuple(grouped[name]), followed, key) for name in sorted(grouped)
+        _take_source_snapshot(name, tuple(grouped[name]), followed, key, most_compared=most)
+        for name in sorted(grouped)
     )
 
 
-def _without_replaced(use: Use, source: Source, followed: Mapping[ObjectKey, Source]) -> Use:
-    """Leave out the data keys of a use that other sources of the same environment replace."""
-    if not use.overrides:
+def _is_partial(use: Use) -> bool:
+    """Return whether a use reads all data keys but some."""
+    return use.keys.names is None and use.keys != EVERY_KEY
+
+
+def _without_replaced(
+    use: Use, source: Source, followed: Mapping[ObjectKey, Source], *, most: int
+) -> Use:
+    """Leave out the data keys of a use that other sources of the same environment replace.
+
+    Nothing is left out if these have more than `most` data keys together with the source. One that
+    has more by itself counts as used as a whole.
+    """
+    if not _is_partial(use):
         return use
-    held = set(text_keys(source))
-    replaced = {
-        name
+    if count_data_keys(source) > most:
+        return use._replace(keys=EVERY_KEY)
+    others = [
+        (override, other)
         for override in use.overrides
         if (other := followed.get(override.source)) is not None
-        for data_key in text_keys(other)
-        if (name := override.replaces(data_key)) in held and use.keys.reads(name)
+    ]
+    if not others or sum(map(count_data_keys, (source, *(o for _, o in others)))) > most:
+        return use
+    held = frozenset(text_keys(source))
+    replaced = {
+        name
+        for override, other in others
+        for name in held.intersection(map(override.replaces, text_keys(other)))
+        if use.keys.reads(name)
     }
     if not replaced:
         return use
@@ -352,18 +384,19 @@ def _take_source_snapshot(
     used: tuple[Use, ...],
     followed: Mapping[ObjectKey, Source],
     key: FingerprintKey,
+    *,
+    most_compared: int,
 ) -> SourceSnapshot:
     source = followed.get(name)
     uses = used
-    if source is not None and any(use.overrides for use in used):
-        uses = tuple(_without_replaced(use, source, followed) for use in used)
+    if source is not None and any(map(_is_partial, used)):
+        uses = tuple(_without_replaced(use, source, followed, most=most_compared) for use in used)
     frozen = [use.keys for use in uses if use.kind is UseKind.FROZEN]
     live = [use.keys for use in uses if use.kind is UseKind.LIVE]
     missing: set[str] = set()
     if source is not None:
-        for use in uses:
-            if not use.optional:
-                missing.update(missing_keys(source, use.keys))
+        for keys in merge_keys(use.keys for use in uses if not use.optional):
+            missing.update(missing_keys(source, keys))
     return SourceSnapshot(
         source=source.key if source else name,  # shares the existing one
         uses=uses,

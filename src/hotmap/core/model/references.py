@@ -8,6 +8,7 @@ container runs. `template_uses` finds the uses of a pod template.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ __all__ = [
     "Override",
     "Use",
     "UseKind",
+    "merge_keys",
     "share_keys",
     "source_key",
 ]
@@ -134,3 +136,18 @@ def _kept_once(keys: Keys) -> Keys:
 def source_key(kind: str, namespace: str, name: str) -> ObjectKey:
     """Build the key of a source; no object has a name that needs escaping, or a longer one."""
     return ObjectKey(kind, namespace, printable(name, LONGEST_NAME))
+
+
+def merge_keys(wanted: Iterable[Keys]) -> tuple[Keys, ...]:
+    """Replace uses of one source by at most four that read the same together."""
+    named: dict[bool, set[str]] = {}
+    hidden: dict[bool, frozenset[str]] = {}
+    for entry in wanted:
+        if entry.names is not None:
+            named.setdefault(entry.binary, set()).update(entry.names - entry.hidden)
+        else:
+            hidden[entry.binary] = hidden.get(entry.binary, entry.hidden) & entry.hidden
+    return (
+        *(Keys(frozenset(names), binary=binary) for binary, names in named.items()),
+        *(Keys(None, names, binary) for binary, names in hidden.items()),
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from hotmap.core.fingerprint import ABSENT, MARK_LENGTH, FingerprintKey, mark_al
 from hotmap.core.model.annotations import known_annotations
 from hotmap.core.model.limits import check_data_keys
 from hotmap.core.model.objects import ConfigMap, ObjectKey, ObjectMeta, Secret
-from hotmap.core.model.references import Keys
+from hotmap.core.model.references import Keys, merge_keys
 from hotmap.core.reloader.annotations import DEFAULT_SETTINGS, DialectSettings, Writing
 from hotmap.core.reloader.patch import digest_of
 from hotmap.core.text import printable
@@ -31,6 +31,7 @@ __all__ = [
     "Marks",
     "Source",
     "changed_keys",
+    "count_data_keys",
     "fingerprint_of",
     "has_removed_keys",
     "make_marks",
@@ -66,18 +67,52 @@ class Marks(msgspec.Struct, frozen=True, gc=False):
     names: str
     #: The values, one after the other.
     values: bytes
+    #: The fingerprint of all of them if they are many, which takes milliseconds; else "".
+    fingerprint: str = ""
 
     def __iter__(self) -> Iterator[Mark]:
-        start = 0
-        for position, end in enumerate(_ENDS.finditer(self.names)):
-            value = self.values[position * MARK_LENGTH : (position + 1) * MARK_LENGTH]
-            yield Mark(self.names[start : end.start()], end.group() == _BINARY, value)
-            start = end.end()
+        for name, value in self.pairs():
+            yield Mark(name[:-1], name[-1] == _BINARY, value)
+
+    def pairs(self) -> Iterator[tuple[str, bytes]]:
+        """Iterate over the data keys as they are in `names`, each with its value."""
+        values = (
+            self.values[start : start + MARK_LENGTH]
+            for start in range(0, len(self.values), MARK_LENGTH)
+        )
+        return zip(_NAMES.findall(self.names), values, strict=True)
+
+    def named(self, data_keys: Collection[str]) -> Iterable[Mark]:
+        """Return the marks of some data keys, and of others where that takes less time."""
+        if len(data_keys) * _LOOKUP * MARK_LENGTH > len(self.values):
+            return self
+        return [mark for name in data_keys if (mark := self._find(name)) is not None]
+
+    def _find(self, data_key: str) -> Mark | None:
+        """Return the mark of a data key; it is in `data` or in `binaryData`, never in both."""
+        if _ENDS.search(data_key):
+            return None
+        ends = (_TEXT, _BINARY) if _BINARY in self.names else (_TEXT,)
+        for end in ends:
+            name = data_key + end
+            begins = [self.names.find(before + name) + 1 for before in ends]
+            if any(begins) or self.names.startswith(name):
+                place = sum(self.names.count(each, 0, max(begins)) for each in ends)
+                value = self.values[place * MARK_LENGTH : (place + 1) * MARK_LENGTH]
+                return Mark(data_key, end == _BINARY, value)
+        return None
 
 
 #: Neither can be in a data key (kubernetes: validation.IsConfigMapKey).
 _TEXT, _BINARY = "\n", "\r"
 _ENDS = re.compile("[\n\r]")
+_NAMES = re.compile("[^\n\r]*[\n\r]")
+
+#: Data keys that are read in the time in which one is looked up among many.
+_LOOKUP = 16
+
+#: Data keys of which the fingerprint of all is kept.
+_MANY = 128
 
 #: Maximum characters of names that are shared between sources.
 _SHARED_AT_MOST = 1024
@@ -160,7 +195,13 @@ def make_marks(
     kind, namespace, name = source
     named = {"kind": kind, "namespace": namespace, "name": name}
     names = _pack_names((data_key, binary) for data_key, binary, _ in values)
-    return tuple(Marks(key.id, names, b"".join(mark_all(key, values, **named))) for key in keys)
+    made = [Marks(key.id, names, b"".join(mark_all(key, values, **named))) for key in keys]
+    if len(values) < _MANY:
+        return tuple(made)
+    return tuple(
+        msgspec.structs.replace(marks, fingerprint=selection(key, marks=marks, **named))
+        for key, marks in zip(keys, made, strict=True)
+    )
 
 
 def _source(
@@ -250,8 +291,11 @@ def fingerprint_of(source: Source | None, keys: Iterable[Keys], key: Fingerprint
     """
     if source is None:
         return ABSENT
-    wanted = tuple(keys)
+    wanted = merge_keys(keys)
     kind, namespace, name = source.key
+    marks = _marks_under(source, key)
+    if marks.fingerprint and any(_selects_all(entry, marks) for entry in wanted):
+        return marks.fingerprint
     return selection(
         key,
         kind=kind,
@@ -259,10 +303,26 @@ def fingerprint_of(source: Source | None, keys: Iterable[Keys], key: Fingerprint
         name=name,
         marks=[
             found
-            for found in _marks_under(source, key)
+            for found in _find_named(marks, wanted)
             if any(entry.select(found.data_key, binary=found.binary) for entry in wanted)
         ],
     )
+
+
+def _selects_all(entry: Keys, marks: Marks) -> bool:
+    """Return whether a use is known to read all data keys."""
+    if entry.names is not None or not (entry.binary or _BINARY not in marks.names):
+        return False
+    if not entry.hidden:
+        return True
+    return all(mark.data_key not in entry.hidden for mark in marks.named(entry.hidden))
+
+
+def _find_named(marks: Marks, wanted: Sequence[Keys]) -> Iterable[Mark]:
+    """Return the marks that some uses may read."""
+    if any(entry.names is None for entry in wanted):
+        return marks
+    return marks.named(frozenset().union(*(entry.names or () for entry in wanted)))
 
 
 def _marks_under(source: Source, key: FingerprintKey) -> Marks:
@@ -274,14 +334,20 @@ def _marks_under(source: Source, key: FingerprintKey) -> Marks:
 
 def text_keys(source: Source) -> Iterator[str]:
     """Iterate over the data keys of a source that environments read: not those of `binaryData`."""
-    return (mark.data_key for mark in (source.marks[0] if source.marks else ()) if not mark.binary)
+    names = _NAMES.findall(source.marks[0].names) if source.marks else ()
+    return (name[:-1] for name in names if name[-1] == _TEXT)
+
+
+def count_data_keys(source: Source) -> int:
+    """Return how many data keys a source has."""
+    return len(source.marks[0].values) // MARK_LENGTH if source.marks else 0
 
 
 def missing_keys(source: Source, keys: Keys) -> tuple[str, ...]:
     """Return the data keys that a use names and the source does not have."""
     if keys.names is None:
         return ()
-    held = source.marks[0] if source.marks else ()
+    held = source.marks[0].named(keys.names) if source.marks else ()
     there = {mark.data_key for mark in held if keys.binary or not mark.binary}
     return tuple(sorted(keys.names - there))
 
@@ -294,13 +360,8 @@ def changed_keys(old: Source | None, new: Source | None) -> frozenset[str]:
     before, after = _comparable_marks(old, new)
     if before == after:
         return frozenset()
-    earlier = {(m.data_key, m.binary): m.value for m in before or ()}
-    other = {(m.data_key, m.binary): m.value for m in after or ()}
-    return frozenset(
-        data_key
-        for data_key, binary in earlier.keys() | other.keys()
-        if earlier.get((data_key, binary)) != other.get((data_key, binary))
-    )
+    earlier, other = (dict(marks.pairs()).items() if marks else set() for marks in (before, after))
+    return frozenset(name[:-1] for name, _ in earlier ^ other)
 
 
 def has_removed_keys(old: Source | None, new: Source | None) -> bool:
