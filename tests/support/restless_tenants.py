@@ -16,7 +16,7 @@ from tests.support.hostile_tenants import config_map, deployment, pod_spec, vari
 
 from hotmap.core.errors import AlreadyExists, Conflict, NotFound
 from hotmap.kube.client import Client
-from hotmap.kube.resources import BY_KIND
+from hotmap.kube.resources import BY_KIND, NAMESPACES
 
 __all__ = ["RESTLESS", "played"]
 
@@ -24,6 +24,9 @@ Object = dict[str, Any]
 
 #: Seconds between two writes of what is done a hundred times a second, and fifty.
 _HUNDREDTH, _FIFTIETH = 0.01, 0.02
+
+#: Seconds for which a namespace exists.
+_HALF = 0.5
 
 
 class Tenant:
@@ -33,6 +36,23 @@ class Tenant:
         self._client, self._namespace = client, namespace
         #: How often it has written.
         self.writes = 0
+
+    async def recreate_namespace(self, *content: Object) -> None:
+        """Delete the namespace and create it again; this does what its controller does meanwhile.
+
+        `content` is what may be in it.
+        """
+        await self._client.delete(NAMESPACES, None, self._namespace)
+        await self.delete(*content)
+        with suppress(NotFound):
+            found = await self._client.get(NAMESPACES, None, self._namespace, type=Object)
+            final = {**found, "spec": {"finalizers": []}}
+            await self._client.replace(
+                NAMESPACES, None, self._namespace, final, type=Object, subresource="finalize"
+            )
+        body = {"metadata": {"name": self._namespace}}
+        await self._client.create(NAMESPACES, None, body, type=Object)
+        self.writes += 2
 
     async def create(self, *bodies: Object) -> None:
         for body in bodies:
@@ -111,6 +131,17 @@ async def recreated_objects(tenant: Tenant) -> None:
         await tenant.delete(*made)
 
 
+async def recreated_namespace(tenant: Tenant) -> None:
+    """A namespace that is deleted with all that is in it, and created again, twice a second."""
+    spec = pod_spec(env=[variable("LEVEL", "app")])
+    deployments = [deployment(f"evil-{number}" if number else "evil", spec) for number in range(5)]
+    for turn in count():
+        content = [config_map("app", {"LEVEL": str(turn)}), *deployments]
+        await tenant.create(*content)
+        await asyncio.sleep(_HALF)
+        await tenant.recreate_namespace(*content[:: (-1) ** turn])
+
+
 async def immutable_source(tenant: Tenant) -> None:
     """An immutable ConfigMap that is deleted and created again with other content."""
     await tenant.create(_evil())
@@ -163,6 +194,7 @@ RESTLESS: dict[str, Callable[[Tenant], Awaitable[None]]] = {
         status_of_a_workload,
         annotations_of_a_workload,
         recreated_objects,
+        recreated_namespace,
         immutable_source,
         pod_template,
         edits_of_a_source,
