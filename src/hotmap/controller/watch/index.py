@@ -259,7 +259,7 @@ class Index:
         return self._clock() - (self._monotonic() - missed.since), missed.listed
 
     def _consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
-        before = self.policies.change(key, old, new)
+        before = self.policies.drop(key)
         if new is None:
             self.templates.forget(key)
         elif old is None or old.uid != new.uid:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
-from hotmap.core.model.consumer import REVISION, Consumer
+from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.policy.annotations import read_policy
 from hotmap.core.policy.policy import Defaults, Policy
@@ -55,12 +55,6 @@ class Policies:
         """Drop a policy whose input has changed; returns it."""
         return self._policies.pop(key, None)
 
-    def change(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> Policy | None:
-        """Drop a consumer's policy if its change may concern that; returns the one before."""
-        if old is None or new is None or _inputs(old) != _inputs(new):
-            return self.drop(key)
-        return self._policies.get(key)
-
     def annotations_of(self, namespace: str) -> dict[str, str] | None:
         """Return the annotations of a Namespace; None: it is not known."""
         known = self._namespaces.get(ObjectKey("Namespace", "", namespace))
@@ -75,26 +69,6 @@ class Policies:
             namespace_annotations=annotations,
             defaults=self.defaults,
         )
-
-
-def _inputs(consumer: Consumer) -> tuple[object, ...]:
-    """Return all of a consumer that `read_policy` reads; most of its changes are in its status.
-
-    Of our own revision in the template only whether it is there.
-    """
-    template = consumer.template_annotations
-    if REVISION in template:
-        template = {**template, REVISION: ""}
-    return (
-        consumer.annotations,
-        template,
-        consumer.over_budget,
-        consumer.owned,
-        consumer.paused,
-        consumer.paused_by_other,
-        consumer.uses,
-        consumer.argo,
-    )
 
 
 @lru_cache(maxsize=1024)
