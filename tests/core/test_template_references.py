@@ -117,6 +117,18 @@ def test_env_references_are_found(spec: str, expected: list[str]) -> None:
             {"A"},
             id="a fieldRef hides it",
         ),
+        pytest.param(
+            "[{name: A, valueFrom: {fileKeyRef: {volumeName: v, path: p, key: a}}}]",
+            "",
+            {"A"},
+            id="a key of a file hides it",
+        ),
+        pytest.param(
+            "[{name: A, valueFrom: {fileKeyRef: {path: p, key: a, optional: true}}}]",
+            "",
+            set(),
+            id="an optional key of a file may leave the imported value",
+        ),
         pytest.param("[{name: A, value: $(A)2}]", "", set(), id="A: $(A)2 reads the imported A"),
         pytest.param("[{name: A, value: $$(A)}]", "", {"A"}, id="$$(A) is an escape, no read"),
         pytest.param(

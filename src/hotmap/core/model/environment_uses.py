@@ -301,7 +301,7 @@ def _variable(data_key: str) -> Keys:
 
 
 def _required(source: EnvVarSource) -> bool:
-    selector = source.config_map_key_ref or source.secret_key_ref
+    selector = source.config_map_key_ref or source.secret_key_ref or source.file_key_ref
     return selector is None or not selector.optional
 
 

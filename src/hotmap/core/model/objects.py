@@ -197,6 +197,8 @@ class ConfigMapKeySelector(_Part, frozen=True, gc=False):
 class EnvVarSource(_Part, frozen=True):
     config_map_key_ref: ConfigMapKeySelector | None = None
     secret_key_ref: ConfigMapKeySelector | None = None
+    #: A key of a file in an emptyDir, which init containers write; it has some of these fields.
+    file_key_ref: ConfigMapKeySelector | None = None
 
 
 class EnvVar(_Part, frozen=True):
