@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
-from tests.agent.agents import Volume, agent, eventually, reader, tick
+from tests.agent.agents import Volume, agent, eventually, reader, tick, webhook
 
 
 def test_process_that_started_with_brief_content_is_signalled(tmp_path: Path) -> None:
@@ -111,3 +112,91 @@ def test_application_that_was_restarted_with_refused_content_is_restarted_again(
         volume.write(text="two")
         running.reaches("loaded")
         assert loads() == ["one", "bad", "two"], "that one is older than the refused content"
+
+
+def test_process_that_restarted_with_brief_content_is_restarted_again(tmp_path: Path) -> None:
+    """Other content was replaced within the settle time: the agent has not read it."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = (
+        *("--dir", volume, "--settle", "1s", "--settle-max", "60s"),
+        *("--restart", "term", "--process", f"pidfile:{tmp_path}/loaded.pid"),
+    )
+    with agent(tmp_path, *flags) as running:
+        running.reaches("loaded")
+        tick()
+        volume.write(text="two")
+        with reader(volume.path / "text", tmp_path) as process:
+            assert process.loads == ["two"]
+            volume.write(text="one")
+            eventually(lambda: process.process.poll() is not None, "the restart")
+        (tmp_path / "loaded.pid").unlink()
+        with reader(volume.path / "text", tmp_path) as process:
+            assert process.loads[-1] == "one"
+            running.reaches("loaded")
+            updates = running.status()["detector"]["updates"]
+            volume.swap()
+            eventually(lambda: running.status()["detector"]["updates"] > updates)
+            running.reaches("loaded")
+            assert process.process.poll() is None
+
+
+def test_command_that_read_brief_content_runs_again(tmp_path: Path) -> None:
+    """It was running when that was mounted."""
+    volume = Volume(tmp_path / "volume", text="one")
+    script = tmp_path / "load"
+    script.write_text(
+        f"touch {tmp_path}/started; while [ ! -e {tmp_path}/go ]; do sleep 0.01; done\n"
+        f"cat {volume}/text >> {tmp_path}/loads; echo >> {tmp_path}/loads\n"
+    )
+
+    def loads() -> list[str]:
+        path = tmp_path / "loads"
+        return path.read_text().split() if path.exists() else []
+
+    flags = ("--dir", volume, "--settle", "500ms", "--settle-max", "60s")
+    with agent(tmp_path, *flags, "--exec", f"sh {script}") as running:
+        eventually((tmp_path / "started").exists)
+        volume.write(text="two")
+        (tmp_path / "go").touch()
+        eventually(lambda: loads() == ["two"])
+        volume.write(text="one")
+        eventually(lambda: loads() == ["two", "one"])
+        running.reaches("told")
+
+
+def test_endpoint_that_may_have_read_brief_content_is_called_again(tmp_path: Path) -> None:
+    """It had not answered when that was mounted."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = ("--dir", volume, "--settle", "200ms", "--settle-max", "60s")
+    with webhook() as endpoint, agent(tmp_path, *flags, "--url", endpoint.url) as running:
+        endpoint.hang.clear()
+        eventually(lambda: len(endpoint.calls) == 1)
+        volume.write(text="two")
+        volume.write(text="one")
+        eventually(lambda: running.status()["detector"]["updates"] > 0)
+        time.sleep(0.5)  # the settle time
+        endpoint.hang.set()
+        eventually(lambda: len(endpoint.calls) == 2)
+        running.reaches("loaded")
+
+
+def test_nothing_is_told_to_read_refused_content(tmp_path: Path) -> None:
+    """A retry for the content before would make the application read what is mounted now."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = ("--dir", volume, "--check", "sh -c '! grep -q bad {dir}/text'")
+    with webhook() as endpoint, agent(tmp_path, *flags, "--url", endpoint.url) as running:
+        running.reaches("loaded")
+        endpoint.status = 500
+        volume.write(text="two")
+        running.reaches("failing")
+        volume.write(text="bad")
+        running.reaches("refused")
+        time.sleep(0.2)  # a call may have been under way
+        calls = len(endpoint.calls)
+        endpoint.status = 200
+        time.sleep(1)  # five retries
+        assert len(endpoint.calls) == calls
+        assert running.rule()["state"] == "failing"
+        volume.write(text="two")
+        running.reaches("loaded")
+        assert len(endpoint.calls) == calls + 1

@@ -281,7 +281,8 @@ def test_restart_waits_for_a_random_part_of_the_splay() -> None:
 
 def read_again(decided: Reconciler, digest: str, *, changed_since: float, now: float) -> None:
     """Read content after an update was seen that is not there any more."""
-    decided.record(snapshot(digest)._replace(changed_since=changed_since), now)
+    replaced = snapshot(digest)._replace(changed_since=changed_since, replaced=True)
+    decided.record(replaced, now)
 
 
 @pytest.mark.parametrize(
@@ -290,11 +291,12 @@ def read_again(decided: Reconciler, digest: str, *, changed_since: float, now: f
         (("--signal", "HUP", "--process", "name:app"), 3.5),
         (("--signal", "HUP", "--process", "name:app", "--stage", "/s"), None),
         (("--url", "http://127.0.0.1:1/"), None),
-        (("--restart", "term", "--process", "name:app"), None),
+        (("--restart", "term", "--process", "name:app"), 3.5),
+        (("--restart", "all-containers"), None),
     ],
-    ids=["signal", "staged", "endpoint", "restart"],
+    ids=["signal", "staged", "endpoint", "restart", "unknown processes"],
 )
-def test_content_replaced_before_it_was_read_leads_to_a_signal(
+def test_content_replaced_before_it_was_read_is_loaded_again(
     flags: tuple[str, ...], doubted_since: float | None
 ) -> None:
     """A process that started meanwhile has read it, unless it reads what is published."""
@@ -367,3 +369,42 @@ def test_application_that_started_while_other_content_was_visible_is_restarted(
     decided.record(snapshot("a"), 5.0)
     found = [attempt.doubted_since for attempt in decided.decide(5.0)]  # type: ignore[union-attr]
     assert found == ([] if staged else [2.0])
+
+
+@pytest.mark.parametrize("ends_at", [3.5, 5.0], ids=["before", "after"])
+def test_process_may_read_what_is_visible_while_an_attempt_runs(ends_at: float) -> None:
+    """However old the process is: it was told to read, and may have done it late."""
+    decided = reconciler("--signal", "HUP", "--process", "name:app")
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 1.0)
+    decided.decide(1.0)
+    if ends_at < 4:
+        decided.record(AttemptFinished("default", "", 0, 1234.0), ends_at)
+    decided.record(snapshot("b"), 4.0)
+    decided.decide(4.0)
+    decided.record(CheckFinished(snapshot("b"), REFUSED, "syntax"), 4.0)
+    if ends_at > 4:
+        decided.record(AttemptFinished("default", "", 0, 1234.0), ends_at)
+    decided.record(snapshot("a"), 6.0)
+    (attempt,) = decided.decide(6.0)
+    assert isinstance(attempt, StartAttempt)
+    assert attempt.doubted_since == (4.0 if ends_at < 4 else 0.0)
+
+
+def test_nothing_is_attempted_while_other_content_is_mounted() -> None:
+    """The process would read that; and the timer does not expire again and again."""
+    decided = reconciler("--exec", "true")
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 1.0)
+    decided.decide(1.0)
+    decided.record(AttemptFinished("default", "exit status 1", 0, 1234.0), 2.0)
+    decided.record(snapshot("b"), 2.0)
+    assert decided.decide(100.0) == [StartCheck(snapshot("b"))]
+    assert decided.next_time() is None
+    decided.record(CheckFinished(snapshot("b"), REFUSED, "syntax"), 101.0)
+    assert decided.decide(200.0) == []
+    assert decided.next_time() is None
+    decided.record(snapshot("a"), 201.0)
+    assert len(decided.decide(201.0)) == 1

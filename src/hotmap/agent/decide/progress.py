@@ -32,10 +32,14 @@ class Progress:
         #: Since when the process may have read other content than was tried last: it was visible,
         #: though it did not pass. None while it may not.
         self.exposed_since: float | None = None
-        #: What was tried last is visible again after that, so it has to be loaded again.
+        #: What was tried last is visible again after that, so it has to be loaded again. 0 where a
+        #: process of any age may have read it, since an attempt made it read something.
         self.doubted_since: float | None = None
-        #: An attempt is running.
+        #: What a process reads now; None where that is what passed, whatever is mounted.
+        self.visible: str | None = None
+        #: An attempt is running; when the last one ended.
         self.running = False
+        self.ended_at = -inf
         #: From when on it is given up for newer content; None while there is none.
         self.superseded_at: float | None = None
         #: Index of the next action: those before it succeeded for this content.
@@ -96,9 +100,16 @@ class Progress:
         self._update_pending_since(now)
 
     def expose(self, now: float) -> None:
-        """Record that other content is visible, which a process reads that starts now."""
-        if self.exposed_since is None:
+        """Record that other content is visible, which a process reads that starts now.
+
+        0: any process may read it.
+        """
+        if self.exposed_since is None or now == 0:
             self.exposed_since = now
+
+    def acted_since(self, when: float) -> bool:
+        """Return whether an attempt has been running since then."""
+        return self.running or self.ended_at >= when
 
     def restore(self, now: float, since: float) -> None:
         """Record that the desired content is visible `since` then.
@@ -132,9 +143,12 @@ class Progress:
     def next_time(self) -> float:
         """When an attempt should start; inf while none is to.
 
-        One for other content that is running may end first, for `_SUPERSEDE_AFTER` at most.
+        One for other content that is running may end first, for `_SUPERSEDE_AFTER` at most. None
+        starts while other content is mounted, since that is what it would make the process read.
         """
         if not self.pending or self.held or (self.running and self.superseded_at is None):
+            return inf
+        if self.visible not in (None, self.desired):
             return inf
         return max(self.retry_at, self.superseded_at or 0.0) if self.running else self.retry_at
 
@@ -150,6 +164,7 @@ class Progress:
     def succeeded(self, now: float) -> None:
         """Record that what was tried is loaded; other content may be desired by now."""
         self.running = False
+        self.ended_at = now
         self.done = True
         self.loaded = self.tried
         self.failures = 0
@@ -163,6 +178,7 @@ class Progress:
     ) -> None:
         """Record that action `position` failed; the next attempt is due after `delay(failures)`."""
         self.running = False
+        self.ended_at = now
         self.error = error
         if self.tried != self.desired:
             self.failures, self.position, self.retry_at = 0, 0, now

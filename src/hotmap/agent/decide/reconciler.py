@@ -203,10 +203,11 @@ class Reconciler:
         self.directories.project(snapshot, now)
         self._snapshot = snapshot
         visible_since = now if since is None else since
+        self._show(snapshot)
         if self.gate.undecided:
-            self._expose(snapshot, visible_since)
+            self._expose(visible_since)
         elif is_reverted:
-            self._expose_unread(visible_since)
+            self._expose_unread(visible_since, replaced=snapshot.replaced)
         if not self.gate.undecided and self.gate.checking is None:
             self._snapshot = None  # it is not needed any more; values are not kept
             if self.gate.seen == self.gate.passed:
@@ -324,31 +325,39 @@ class Reconciler:
             return now
         return self.gate.seen_since
 
-    def _expose_unread(self, since: float) -> None:
+    def _show(self, snapshot: Snapshot) -> None:
+        """Record what processes read now, unless that is what is published."""
+        if self._settings.checks.stage:
+            return
+        for state in self.rules:
+            if not state.is_frozen:
+                state.progress.visible = tree_digest(state.select(snapshot.files), self._key)
+
+    def _expose_unread(self, since: float, *, replaced: bool) -> None:
         """Record that other content was visible and is not any more, before it could be read.
 
-        Of an endpoint or a command it is not known which process they are about. And a restart
-        would follow each time that a program writes the same content again while its reader starts.
+        Of an endpoint or a command it is not known which process they are about, so only what they
+        did meanwhile counts. `replaced`: it is certain that the content was another one. A program
+        may write the same again each time that its reader starts, which must not be restarted then.
         """
         if self._settings.checks.stage:
             return
         for state in self.rules:
-            if state.signals_only and state.progress.tried is not None:
-                state.progress.expose(since)
+            if state.is_frozen or state.progress.tried is None:
+                continue
+            acted = replaced and state.progress.acted_since(since)
+            if acted or state.signals_only or (replaced and state.restarts_process):
+                state.progress.expose(0.0 if acted else since)
 
-    def _expose(self, snapshot: Snapshot, now: float) -> None:
+    def _expose(self, now: float) -> None:
         """Record that processes may read content before it passed, or although it never does.
 
         With a stage they cannot.
         """
-        if self._settings.checks.stage:
-            return
         for state in self.rules:
-            tried = state.progress.tried
-            if state.is_frozen or tried is None:
-                continue
-            if tree_digest(state.select(snapshot.files), self._key) != tried:
-                state.progress.expose(now)
+            progress = state.progress
+            if progress.tried is not None and progress.visible not in (None, progress.tried):
+                progress.expose(0.0 if progress.acted_since(now) else now)
 
     def _adopt_held(self) -> None:
         """Record that a restart has loaded what another rule about the application held back."""

@@ -74,6 +74,13 @@ class RuleState:
         return kinds == {"signal"} and len(targets) == 1
 
     @property
+    def restarts_process(self) -> bool:
+        """Whether all that the rule does is to restart one process that it knows."""
+        actions = [action for action in self.rule.actions if action.kind != "none"]
+        known = all(action.target or action.restart_mode == "supervised" for action in actions)
+        return self.restarts and known and len(actions) == 1
+
+    @property
     def restarts(self) -> bool:
         """Whether the rule restarts its process."""
         return any(action.kind == "restart" for action in self.rule.actions)

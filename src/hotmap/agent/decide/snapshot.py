@@ -20,6 +20,8 @@ class Snapshot(Value):
     changed_since: since when other content than before may have been visible, in seconds since
         boot: content that was replaced before it was read is in no reading; None where no update
         was seen since the reading before
+    replaced: a kubelet has written another revision since the reading before; it never writes the
+        same content twice in a row, so there was other content if it is the same
     """
 
     contents: dict[str, dict[str, bytes]]
@@ -29,3 +31,4 @@ class Snapshot(Value):
     payloads: dict[str, str]
     permissions: dict[str, dict[str, tuple[int, int]]] = {}  # noqa: RUF012 - never changed
     changed_since: float | None = None
+    replaced: bool = False

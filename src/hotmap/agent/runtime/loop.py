@@ -72,6 +72,8 @@ class Loop:
         #: Upper bound of the cancelled timers in the heap.
         self._cancelled = 0
         self._signals: dict[int, Callable[[int], None]] = {}
+        #: When no descriptor was ready last: what is ready now became so after that.
+        self.quiet_at = 0.0
         self._wake_up, self._waker = -1, -1
 
     def watch(self, descriptor: int, events: int, call: Callable[[], None]) -> None:
@@ -123,7 +125,11 @@ class Loop:
 
     def turn(self) -> None:
         """Wait for the next event, and make the calls that are due."""
-        ready = self._poll.poll(self._wait())
+        now = self.now()
+        ready = self._poll.poll(0)
+        if not ready:
+            self.quiet_at = now
+            ready = self._poll.poll(self._wait())
         # Signals first: the other calls may take time.
         for descriptor, _ in sorted(ready, key=lambda each: each[0] != self._wake_up):
             # A call before it in this turn may have forgotten it.

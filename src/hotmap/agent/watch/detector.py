@@ -54,6 +54,8 @@ class Detector:
         self.directories = tuple(dict.fromkeys(directories))
         self._key = key
         self._watcher = VolumeWatcher((*self.directories, *also))
+        #: By directory that a kubelet writes: the name of the revision that was read last.
+        self.revisions: dict[str, str] = {}
         self._plain: dict[str, object] = {}
         #: Plain directories to be read once more: file times have a granularity of milliseconds, so
         #: what is written within the same step as our reading has the same signature.
@@ -147,8 +149,11 @@ class Detector:
 
     def _read_any(self, directory: str) -> dict[str, bytes]:
         try:
-            return read_revision(directory).files
+            found = read_revision(directory)
+            self.revisions[directory] = found.name
+            return found.files
         except (NotProjected, NotADirectoryError):
+            self.revisions.pop(directory, None)
             return self._read_plain(directory)
         except TornRead as error:
             raise NotReadable(str(error)) from None

@@ -184,7 +184,7 @@ class Observer:
             return
         self._link_attempts = 0
         self._settle.clear()
-        began = self._loop.now()
+        began, revisions = self._loop.now(), dict(self._detector.revisions)
         try:
             snapshot = self._detector.read()
         except NotReadable as error:
@@ -193,7 +193,13 @@ class Observer:
         if self._unreadable:
             self._unreadable = self._unreadable_directory = ""
             self._mounts = {path: describe_mount(path) for path in self._settings.directories}
-        self._observations.append(snapshot._replace(changed_since=self._changed_since))
+        replaced = any(
+            revisions.get(directory, name) != name
+            for directory, name in self._detector.revisions.items()
+        )
+        self._observations.append(
+            snapshot._replace(changed_since=self._changed_since, replaced=replaced)
+        )
         self._last_read, self._changed_since = began, None
 
     def recover(self) -> None:
@@ -205,7 +211,7 @@ class Observer:
 
     def _on_events(self) -> None:
         before = self._detector.poll_interval
-        self._on_changes(self._detector.changed())
+        self._on_changes(self._detector.changed(), quiet_at=self._loop.quiet_at)
         if self._detector.poll_interval < before:  # a watch ended, and there is no other for it
             self._report_detector()
             self._poll_alarm.set(self._loop.now() + self._interval())
@@ -220,14 +226,14 @@ class Observer:
         interval = self._settings.poll_interval or self._detector.poll_interval
         return min(interval, _RETRY_INTERVAL) if self._unreadable else interval
 
-    def _on_changes(self, changed: list[str]) -> None:
+    def _on_changes(self, changed: list[str], *, quiet_at: float = 0.0) -> None:
         if self._target_directory in changed:
             self._read_announcement()
         if not any(path in self._settings.directories for path in changed):
             return
         if self._changed_since is None:
             # It was there at the earliest after the last moment at which nothing had changed.
-            self._changed_since = max(self._last_poll, self._last_read)
+            self._changed_since = max(self._last_poll, self._last_read, quiet_at)
         now = self._loop.now()
         self._settle.touch(now)
         due = self._settle.due_at()
