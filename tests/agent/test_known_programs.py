@@ -427,6 +427,86 @@ def test_nginx_that_keeps_its_configuration_is_not_loaded(tmp_path: Path) -> Non
             running.reaches("loaded")
 
 
+def test_nginx_that_replaces_a_crashed_worker_is_not_loaded(tmp_path: Path) -> None:
+    """Its only worker ends, and the master starts another: the reload has failed before."""
+    needs("nginx", path="/usr/sbin:/usr/bin")
+    port, taken = free_port(), free_port()
+
+    def conf(text: str, more: str = "") -> str:
+        return f"""
+            daemon off; pid {tmp_path}/nginx.pid; error_log stderr; user root; worker_processes 1;
+            events {{}}
+            http {{ access_log off; server {{ listen 127.0.0.1:{port}; {more}
+              location / {{ return 200 "{text}"; }} }} }}
+        """
+
+    volume = Volume(tmp_path / "volume", nginx__conf=conf("one"))
+    with (
+        socket.create_server(("127.0.0.1", taken)),
+        program("nginx", tmp_path, "/usr/sbin/nginx", "-c", volume.path / "nginx.conf") as pid,
+    ):
+        eventually(lambda: served(port) == "one")
+        flags = ("--dir", volume, *own_target("nginx", pid, tmp_path))
+        with agent(
+            tmp_path, *flags, "--check", "none", "--verify-timeout", "4s", "--action-timeout", "9s"
+        ) as running:
+            running.reaches("loaded")
+            volume.write(nginx__conf=conf("two", f"listen 127.0.0.1:{taken};"))
+            eventually(lambda: "bind() to" in (tmp_path / "nginx.log").read_text())
+            os.kill(children_of(pid)[0], signal.SIGKILL)
+            eventually(lambda: "exited on signal 9" in (tmp_path / "nginx.log").read_text())
+            running.reaches("failing")
+            assert "none beside the old ones" in running.log
+            assert running.rule()["loads"] == 1
+            assert served(port) == "one"
+            volume.write(nginx__conf=conf("three"))
+            eventually(lambda: served(port) == "three")
+            running.reaches("loaded")
+
+
+@pytest.mark.parametrize("target", ["pidfile", "command"])
+def test_nginx_that_is_being_upgraded_is_not_loaded(tmp_path: Path, target: str) -> None:
+    """Two masters have workers that serve: USR2 starts another one beside the first."""
+    needs("nginx", path="/usr/sbin:/usr/bin")
+    port, pidfile = free_port(), tmp_path / "nginx.pid"
+
+    def conf(text: str) -> str:
+        return f"""
+            pid {pidfile}; error_log stderr; user root; worker_processes 1; events {{}}
+            http {{ access_log off; server {{ listen 127.0.0.1:{port};
+              location / {{ return 200 "{text}"; }} }} }}
+        """
+
+    volume = Volume(tmp_path / "volume", nginx__conf=conf("one"))
+    command = ("/usr/sbin/nginx", "-c", str(volume.path / "nginx.conf"))
+    subprocess.run(command, check=True, stderr=subprocess.DEVNULL)  # a daemon: others ignore USR2
+    masters = [int(eventually(lambda: other_pid(pidfile, 0)))]
+    named = f"command:{command[2]}" if target == "command" else f"pidfile:{pidfile}"
+    flags = ("--dir", volume, "--signal", "HUP", "--process", named, "--verify", f"workers {named}")
+    try:
+        eventually(lambda: served(port) == "one")
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            os.kill(masters[0], signal.SIGUSR2)
+            masters.append(int(eventually(lambda: other_pid(pidfile, masters[0]))))
+            eventually(lambda: children_of(masters[1]))
+            volume.write(nginx__conf=conf("two"))
+            assert "are both masters" in running.reaches("failing")["message"]
+            os.kill(masters[0], signal.SIGWINCH)  # its workers end; it stays, to go back
+            eventually(lambda: served(port) == "two")
+            running.reaches("loaded")
+            assert Path(f"/proc/{masters[0]}").exists()
+    finally:
+        for pid in masters:
+            os.kill(pid, signal.SIGTERM)
+
+
+def other_pid(pidfile: Path, pid: int) -> str:
+    """Read a pid file until it names another process; "" while it does not."""
+    text = pidfile.read_text().strip() if pidfile.exists() else ""
+    return "" if text == str(pid) else text
+
+
 def test_gunicorn(tmp_path: Path) -> None:
     """HUP starts new workers with the new settings; `--check-config` keeps a broken file away."""
     needs("gunicorn")

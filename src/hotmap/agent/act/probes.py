@@ -33,13 +33,15 @@ _REQUEST_TIMEOUT = 5.0
 #: Seconds between two attempts: short at first, since most programs need only a moment.
 _INTERVAL_FIRST, _INTERVAL_MAX = 0.02, 0.5
 
+#: The same for workers: nginx leaves the old ones beside the new ones for 100 ms at least
+#: (ngx_master_process_cycle), also where they have nothing to finish.
+_WORKERS_INTERVAL = 0.03
+
 #: Seconds that old workers have to hand over; some serve open connections for hours.
 _HAND_OVER = 2.0
 
-_FOREVER = 1.0
-
-#: In the command line of nginx's workers.
-_TITLE = "nginx: worker process"
+#: In the command line of nginx's workers, and of those that end.
+_TITLE, _SHUTTING = "nginx: worker process", " is shutting down"
 
 #: Bytes of a command's output that are kept; more of them count by a checksum.
 _MAX_OUTPUT = 1 << 16
@@ -57,7 +59,7 @@ class Refused(NotConfirmed):
 
 
 class _NothingToCompare(Refused):
-    """Raised when a probe can be read, and could not before the action."""
+    """Raised when what a probe shows proves nothing, and will not: it was not read in time."""
 
 
 def read_before(probe: Probe, child: int, *, seconds: float = 0.0) -> str | None:
@@ -99,9 +101,12 @@ def confirm(probe: Probe, before: str | None, child: int, *, seconds: float) -> 
     began = time.monotonic()
     deadline = began + seconds
     interval = _INTERVAL_FIRST
+    longest = _WORKERS_INTERVAL if probe.kind == "workers" else _INTERVAL_MAX
+    seen: list[bool] = []
     while True:
         try:
-            _confirm_once(probe, before, child, hand_over=began + _HAND_OVER - time.monotonic())
+            hand_over = began + _HAND_OVER - time.monotonic()
+            _confirm_once(probe, before, child, hand_over=hand_over, seen=seen)
         except (NotConfirmed, EndpointError, ProcessError) as error:
             if isinstance(error, _NothingToCompare) or time.monotonic() + interval > deadline:
                 kind = Refused if isinstance(error, Refused) else NotConfirmed
@@ -109,10 +114,12 @@ def confirm(probe: Probe, before: str | None, child: int, *, seconds: float) -> 
         else:
             return ""
         time.sleep(interval)
-        interval = min(_INTERVAL_MAX, interval * 1.5)
+        interval = min(longest, interval * 1.5)
 
 
-def _confirm_once(probe: Probe, before: str | None, child: int, *, hand_over: float) -> None:
+def _confirm_once(
+    probe: Probe, before: str | None, child: int, *, hand_over: float, seen: list[bool]
+) -> None:
     if probe.kind == "log":
         if (probe.value or "").encode() not in _read_from(probe.path, int(before or 0)):
             raise NotConfirmed(f"no new line in {probe.path} contains {probe.value!r}")
@@ -128,7 +135,11 @@ def _confirm_once(probe: Probe, before: str | None, child: int, *, hand_over: fl
     if before is None:
         raise _NothingToCompare(f"{_name(probe)} could not be read before the reload")
     if probe.kind == "workers":
-        _confirm_workers(probe, set(before.split("\n")), set(now.split("\n")), hand_over)
+        old, new = set(before.split("\n")), set(now.split("\n"))
+        if any(_TITLE in line for line in old):
+            _confirm_nginx(probe, old, new, seen)
+        else:
+            _confirm_workers(probe, old, new, hand_over)
     elif probe.value is not None:
         if not _equal(now, probe.value):
             raise NotConfirmed(f"{_name(probe)} is not {probe.value}")
@@ -137,15 +148,31 @@ def _confirm_once(probe: Probe, before: str | None, child: int, *, hand_over: fl
 
 
 def _confirm_workers(probe: Probe, old: set[str], new: set[str], hand_over: float) -> None:
-    if any(_TITLE in line for line in old):
-        # Not its cache processes; and an old worker says itself that it is shutting down.
-        old, new = ({line for line in lines if _TITLE in line} for lines in (old, new))
-        hand_over = _FOREVER
     numbers = {line.partition(" ")[0] for line in old}
     if all(line.partition(" ")[0] in numbers for line in new):
         raise NotConfirmed(f"{probe.target} has not started a new worker")
     if hand_over > 0 and old & new:
         raise NotConfirmed(f"{probe.target} still has old workers")
+
+
+def _confirm_nginx(probe: Probe, old: set[str], new: set[str], seen: list[bool]) -> None:
+    """Confirm that nginx has replaced its workers, and not one that has crashed.
+
+    A crashed worker is replaced after its end. A reload starts the new ones beside the old ones,
+    and tells these to shut down then, which they say in their command line. `seen`: of readings
+    before. Where that was missed, nginx has to be told again.
+    """
+    old, new = ({line for line in lines if _TITLE in line} for lines in (old, new))
+    before, now = ({line for line in lines if _SHUTTING not in line} for lines in (old, new))
+    shutting = {line.partition(" ")[0] for line in new - now}
+    if len(now) > len(before) or shutting & {line.partition(" ")[0] for line in before}:
+        seen.append(True)
+    if before & new:
+        raise NotConfirmed(f"{probe.target} still has old workers")
+    if not now - before:
+        raise NotConfirmed(f"{probe.target} has not started a new worker")
+    if not seen:
+        raise _NothingToCompare(f"{probe.target} has new workers, and had none beside the old ones")
 
 
 def _name(probe: Probe) -> str:

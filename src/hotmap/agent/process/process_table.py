@@ -27,6 +27,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+#: Characters of a command line in which it says that it is of a master: `nginx: master process …`.
+_TITLE_LENGTH = 30
+
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
@@ -44,11 +47,16 @@ class ProcessError(Exception):
 def find(target: str) -> Process:
     """Find the process that `pidfile:PATH`, `name:NAME` or `command:TEXT` names.
 
-    Of a process and its children with the same name (a master and its workers) it is the parent.
+    Of a process and its children with the same name (a master and its workers) it is the parent;
+    of two masters during an upgrade of the program, the one with workers.
 
     Raises:
         ProcessError: none or several match; the message says what to do.
     """
+    return _serving(_named(target))
+
+
+def _named(target: str) -> Process:
     kind, _, value = target.partition(":")
     if kind == "pidfile":
         return _from_file(value)
@@ -60,6 +68,31 @@ def find(target: str) -> Process:
         pids = ", ".join(str(process.pid) for process in sorted(parents))
         raise ProcessError(f"{len(parents)} processes have {kind} {value} ({pids}): use a pid file")
     return parents[0]
+
+
+def _serving(process: Process) -> Process:
+    """Return the master with workers, where a process is a master beside another one.
+
+    nginx and gunicorn start a new master as a child of the old one, at USR2; both serve until the
+    old one's workers end. Their command lines tell masters from workers.
+    """
+    if not _is_master(process.pid):
+        return process
+    parent = identify(_parent(process.pid))
+    first = parent if parent is not None and _is_master(parent.pid) else process
+    below = {first: children_of(first.pid)}
+    below.update((child, children_of(child.pid)) for child in below[first] if _is_master(child.pid))
+    serving = [
+        master for master, children in below.items() if any(not _is_master(c.pid) for c in children)
+    ]
+    if len(serving) > 1:
+        pids = " and ".join(str(master.pid) for master in serving)
+        raise ProcessError(f"{pids} are both masters with workers: an upgrade is not finished")
+    return serving[0] if serving else process
+
+
+def _is_master(pid: int) -> bool:
+    return ": master" in command_of(pid)[:_TITLE_LENGTH]
 
 
 def started_at(process: Process) -> float:
@@ -130,19 +163,14 @@ _trusted: dict[str, tuple[tuple[int, int], Process]] = {}
 
 
 def _matching(kind: str, value: str) -> Iterator[Process]:
-    ours = os.getpid()
+    ours = command_of(os.getpid())
     for pid in _pids():
-        if pid == ours or _is_ours(pid, ours):
-            continue
+        if command_of(pid) == ours:
+            continue  # the agent, or a forked child of it
         if (_has_name(pid, value) if kind == "name" else value in command_of(pid)) and (
             started := start_ticks(pid)
         ) is not None:
             yield Process(pid, started)
-
-
-def _is_ours(pid: int, ours: int) -> bool:
-    """Whether a process is a forked child of the agent that has not called exec."""
-    return _parent(pid) == ours and command_of(pid) == command_of(ours)
 
 
 def _has_name(pid: int, name: str) -> bool:
