@@ -34,6 +34,7 @@ def test_missing_directory_is_reported_and_awaited(tmp_path: Path) -> None:
             running.reaches("waiting")["message"] == f"{place} does not exist yet: waiting for it"
         )
         assert running.get("/readyz")[0] == 503
+        assert running.log.count("does not exist yet") == 1
         Volume(place, text="one")
         running.reaches("loaded")
         assert running.status()["directories"][0]["kind"] == "projected"

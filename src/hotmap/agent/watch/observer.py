@@ -101,7 +101,7 @@ class Observer:
         if (descriptor := self._detector.fileno()) >= 0:
             self._loop.watch(descriptor, READ, self._on_events)
         for mount in self._mounts.values():
-            if mount.note:
+            if mount.note and mount.kind != "missing":  # the reading says why
                 self._log.warning("directory", mount.note)
         self._report_detector()
         self._read_announcement()
