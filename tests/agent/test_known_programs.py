@@ -393,6 +393,40 @@ def test_redis_conf_takes_a_restart(tmp_path: Path) -> None:
                 eventually(lambda: running.rule("startup")["state"] == "loaded")
 
 
+def test_redis_that_loads_its_dataset_is_not_taken_for_stopped(tmp_path: Path) -> None:
+    """It answers LOADING, and has read its file already: only another start loads an edit."""
+    needs("redis-server", "redis-cli")
+    port = free_port()
+    base = f"port {port}\nbind 127.0.0.1\nsave ''\ndir {tmp_path}\n"
+    slow = "key-load-delay 10000\nloading-process-events-interval-bytes 1024\n"
+    volume = Volume(tmp_path / "volume", redis__conf=base)
+    command = ("redis-server", volume.path / "redis.conf")
+
+    def ask(*words: str) -> str:
+        done = subprocess.run(
+            ["redis-cli", "-p", str(port), *words], capture_output=True, text=True, check=False
+        )
+        return done.stdout
+
+    with program("redis", tmp_path, *command):
+        eventually(lambda: "PONG" in ask("ping"))
+        fill = "for i = 1, 300 do redis.call('SET', i, string.rep(tostring(i), 50)) end"
+        ask("eval", fill, "0")
+        ask("save")
+    volume.write(redis__conf=base + slow)
+    flags = ("--dir", volume, "--for", "redis", "--verify-timeout", "500ms")
+    cli = f"redis-cli -p {port} -e ACL LOAD"
+    with agent(tmp_path, *flags, "--exec", cli) as running, program("redis", tmp_path, *command):
+        eventually(running.status)
+        eventually(lambda: running.rule("startup")["state"] == "loaded")
+        eventually(lambda: "loading:1" in ask("info", "persistence"))
+        volume.write(redis__conf=base + slow + "maxclients 200\n")
+        eventually(lambda: "is running" in running.rule("startup").get("error", ""))
+        eventually(lambda: "PONG" in ask("ping"))
+        eventually(lambda: "has not changed" in running.rule("startup").get("error", ""))
+        assert running.rule("startup")["state"] == "failing"
+
+
 def test_nginx_that_keeps_its_configuration_is_not_loaded(tmp_path: Path) -> None:
     """The check passes, the port is taken: nginx keeps what it had, also when a worker ends."""
     needs("nginx", path="/usr/sbin:/usr/bin")

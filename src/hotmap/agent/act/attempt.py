@@ -145,6 +145,9 @@ class Attempt:
                 return
             before = json.loads(outcome.output)
             if not self._history.repeats:
+                if None in before and any(before):
+                    self._finish("the program is running, and does not show yet when it started", 0)
+                    return
                 # What does not answer is taken for stopped, and reads the content when it starts.
                 before = ["" if each is None else each for each in before]
             self._history.before = before

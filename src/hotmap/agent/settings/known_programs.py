@@ -20,7 +20,8 @@ class KnownProgram(Value):
     note: what it requires, for the documentation
     files: patterns of the files that it reloads
     startup_files: patterns of the files that it reads only when it starts
-    startup_query: instead of the last two words of the command: prints what differs after a start
+    startup_query, running_query: instead of the last two words of the command: prints what differs
+        after a start; succeeds as soon as the program has read those files
     """
 
     summary: str
@@ -33,6 +34,7 @@ class KnownProgram(Value):
     files: tuple[str, ...] = ("*",)
     startup_files: tuple[str, ...] = ()
     startup_query: str = ""
+    running_query: str = ""
 
 
 #: Everything for which postgres keeps what it had although it took the signal: settings that are
@@ -127,5 +129,6 @@ KNOWN_PROGRAMS: dict[str, KnownProgram] = {
         startup_files=("*.conf",),
         startup_query="EVAL \"return string.match(redis.call('INFO', 'server'), "
         "'run_id:(%w+)')\" 0",
+        running_query="INFO server",  # also answered while the dataset is loaded
     ),
 }

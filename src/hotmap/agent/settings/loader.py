@@ -331,9 +331,12 @@ def _startup_rule(
         (action.command[:-2] for action in actions if action.replies),
         split_command(program.command)[:-2],
     )
-    probe = Probe("output", command=(*client, *split_command(program.startup_query)))
+    probes = (
+        Probe("exec", command=(*client, *split_command(program.running_query))),
+        Probe("output", command=(*client, *split_command(program.startup_query))),
+    )
     files = program.startup_files
-    return Rule("startup", files, directories, (Action("none"),), (probe,), read_at_start=True)
+    return Rule("startup", files, directories, (Action("none"),), probes, read_at_start=True)
 
 
 def _flag_actions(flags: _Flags) -> tuple[Action, ...]:
