@@ -9,6 +9,8 @@ from pathlib import Path
 
 from tests.agent.agents import PodFile, Volume, agent, eventually, webhook
 
+SLEEP = "import time; time.sleep(600)"
+
 
 def test_supervised_application_is_restarted_once(tmp_path: Path) -> None:
     """First sight adopts; another live part does nothing; another frozen part restarts."""
@@ -104,6 +106,34 @@ def test_announcement_during_agent_downtime_restarts(tmp_path: Path) -> None:
     pod.annotate("2/aa/f2")
     with agent(tmp_path, *flags) as running:
         assert running.process.wait(20) == 88
+
+
+def test_first_announcement_during_agent_downtime_restarts(tmp_path: Path) -> None:
+    """The state file shows that an agent has run before it."""
+    volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")
+    flags = (
+        *("--dir", volume, "--target-file", pod.file, "--state", tmp_path / "state"),
+        *("--restart-on", "frozen", "--restart", "term", "--process", f"command:{tmp_path}/mark"),
+    )
+    with subprocess.Popen([sys.executable, "-S", "-c", SLEEP, str(tmp_path / "mark")]) as process:
+        with agent(tmp_path, *flags) as running:
+            running.reaches("told")
+            running.end()
+        pod.annotate("1/aa/f1//aa/f1")
+        with agent(tmp_path, *flags) as running:
+            running.reaches("told")
+            eventually(lambda: running.status()["target"]["sequence"] == 1)
+            assert process.poll() is None, "only files have changed"
+            running.end()
+        (tmp_path / "state").unlink()
+        pod.annotate(None)
+        with agent(tmp_path, *flags) as running:
+            running.reaches("told")
+            running.end()
+        pod.annotate("2/aa/f2//aa/f1")
+        with agent(tmp_path, *flags) as running:
+            assert process.wait(20) == -15
+            running.reaches("told")
 
 
 def test_first_announcement_of_a_pod_restarts(tmp_path: Path) -> None:

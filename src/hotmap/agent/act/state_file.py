@@ -105,7 +105,7 @@ class StateFile:
 
     def save(self, attempts: dict[str, tuple[str, bool]]) -> None:
         """Write the file atomically, if `attempts` differ; a failure is kept in `problem`."""
-        if attempts == self.attempts and not self.problem:
+        if attempts == self.attempts and self._written and not self.problem:
             return
         self.attempts = attempts
         if not self._path or not self._acquire():

@@ -79,6 +79,8 @@ class Reconciler:
         #: The content that is to be checked; the content that passed, without its bytes.
         self._snapshot: Snapshot | None = None
         self._passed: Snapshot | None = None
+        #: Whether an agent has run before in this pod, beside the same containers.
+        self._ran_before = False
         #: Content was to be checked and not in memory, so it is read again.
         self._rereading = False
         #: Commands that a fact leads to by itself.
@@ -91,8 +93,11 @@ class Reconciler:
         No agent ran then that could have seen it. Of an endpoint or a command it is not known
         which process they are about.
         """
-        if self._settings.checks.stage or self._settings.application.command:
+        if self._settings.application.command:
             return  # the application ends with its agent
+        self._ran_before = when > 0
+        if self._settings.checks.stage:
+            return
         for state in self.rules:
             if state.signals_only and state.progress.done:
                 state.progress.expose(when)
@@ -230,10 +235,11 @@ class Reconciler:
     def _frozen_at_start(self, announcement: Target) -> str:
         """Name what the containers started with, at the first announcement.
 
-        If it came while this agent was running, that is what was there before; an announcement
-        that was there at the agent's own start may be older than the containers.
+        If it came while this agent was running, or after an earlier one that knew none, that is
+        what was there before; an announcement that was there at the start of the first agent may
+        be older than the containers.
         """
-        came_later = self.gate.seen is not None
+        came_later = self.gate.seen is not None or self._ran_before
         before = announcement.frozen_before if came_later else ""
         return before or announcement.frozen
 
