@@ -178,6 +178,12 @@ def test_workers_probe_detects_new_workers(tmp_path: Path) -> None:
         shell.stdout.close()
 
 
+def test_workers_probe_needs_the_application(tmp_path: Path) -> None:
+    """Without it, number 0 is the parent of every container's first process."""
+    assert read_before(parse_probe("workers child"), 0) is None
+    assert not confirmed("workers child", "1:1 sleep")
+
+
 def test_failed_probe_is_retried(page: Page, tmp_path: Path) -> None:
     """The action succeeded, its effect did not show: the rule fails, and later starts over."""
     volume = Volume(tmp_path / "volume", text="one")

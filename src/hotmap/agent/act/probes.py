@@ -195,6 +195,8 @@ def _read(probe: Probe, child: int) -> str:
         found = os.stat(probe.path) if os.path.exists(probe.path) else None
         return f"{found.st_ino}:{found.st_mtime_ns}" if found else ""
     if probe.kind == "workers":
+        if probe.target == "child" and not child:
+            raise NotConfirmed("the application is not running")
         parent = child if probe.target == "child" else find(probe.target).pid
         # With the command line, in which nginx's old workers show that they are shutting down.
         return "\n".join(
