@@ -275,7 +275,7 @@ def test_port_in_use_does_not_stop_the_agent(tmp_path: Path) -> None:
         with agent(tmp_path, *flags, "--poll-interval", "50ms") as running:
             running.reaches("told")
             assert running.status()["problems"] == [
-                "cannot listen on the port: address already in use"
+                f"cannot listen on port {endpoint.port}: address already in use"
             ]
             endpoint.close()
             eventually(lambda: running.status()["problems"] == [])

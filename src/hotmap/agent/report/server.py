@@ -63,9 +63,11 @@ class Server:
         self._loop = loop
         self._respond = respond
         self._wanted: dict[str, Callable[[], socket.socket]] = {}
+        self._names = {"socket": "the socket"}
         if address is not None:
             host = address.host or os.environ.get(_LISTEN_HOST, "")
             self._wanted["port"] = lambda: _tcp(address._replace(host=host))
+            self._names["port"] = f"port {address.port}"
         if path:
             self._wanted["socket"] = lambda: _unix(path)
         self._path = path
@@ -89,7 +91,7 @@ class Server:
                 found = make()
             except OSError as error:
                 reason = os.strerror(error.errno) if error.errno else str(error)
-                self.problem = f"cannot listen on the {name}: {reason.lower()}"
+                self.problem = f"cannot listen on {self._names[name]}: {reason.lower()}"
                 continue
             found.setblocking(False)
             self._listening[name] = found
