@@ -166,7 +166,7 @@ class ChildProcesses:
         return lambda: self._abandon(child)
 
     def _abandon(self, child: _Child) -> None:
-        if child.pid in self._children:
+        if self._children.get(child.pid) is child:
             child.done = _ignore_outcome
             kill_group(child.pid)
 
