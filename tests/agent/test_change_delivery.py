@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -299,3 +300,30 @@ def test_status_command_prints_the_state(tmp_path: Path) -> None:
         assert done.returncode == 1
         assert "text is empty" in done.stdout
     assert status().returncode == 1
+
+
+def test_checker_is_not_taken_for_the_application(tmp_path: Path) -> None:
+    """It is the same program, and starts after the content is there."""
+    volume, program = Volume(tmp_path / "volume", text="one"), tmp_path / "hotmap-test-program"
+    shutil.copy("/bin/sleep", program)
+    flags = (
+        *("--dir", volume, "--stage", tmp_path / "stage", "--check", f"{program} 0.5"),
+        *("--signal", "HUP", "--process", f"name:{program.name[:15]}", "--retry-max", "50ms"),
+    )
+    with agent(tmp_path, *flags) as running:
+        assert "no process with name" in running.reaches("failing")["message"]
+        volume.write(text="two")
+        eventually(lambda: running.status()["check"]["counts"]["passed"] == 2)
+        assert "no process with name" in running.reaches("failing")["message"]
+        assert "adopted" not in running.log
+
+
+def test_agent_in_a_pid_file_is_reported(tmp_path: Path) -> None:
+    """Without a shared process namespace, the application's number is that of the agent."""
+    volume = Volume(tmp_path / "volume", text="one")
+    pidfile = tmp_path / "pid"
+    flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{pidfile}")
+    with agent(tmp_path, *flags) as running:
+        pidfile.write_text(str(running.pid))
+        eventually(lambda: "is the agent itself" in running.message)
+        assert running.rule()["loads"] == 0

@@ -101,7 +101,13 @@ def _signal(action: Action, attempt: StartAttempt, context: ActionContext) -> st
 
 def _find(action: Action, context: ActionContext) -> Process:
     if action.target != "child":
-        return find(action.target)
+        found = find(action.target)
+        if found.pid == os.getpid():
+            raise ProcessError(
+                f"process {found.pid} of {action.target} is the agent itself: set "
+                "shareProcessNamespace: true in the pod"
+            )
+        return found
     process = context.application.process()
     if process is None:
         raise ProcessError("the application is not running")

@@ -6,6 +6,8 @@ exits.
 
 from __future__ import annotations
 
+import os
+
 from hotmap.agent.act.check_copy import (
     fill_placeholders,
     make_work_directory,
@@ -14,6 +16,7 @@ from hotmap.agent.act.check_copy import (
 )
 from hotmap.agent.decide.content_checks import find_error
 from hotmap.agent.decide.facts import ERROR, PASSED, REFUSED
+from hotmap.agent.process.process_table import CHECK_MARK
 from hotmap.agent.runtime.program_output import mark_output
 
 __all__ = ["Checker"]
@@ -109,7 +112,8 @@ class Checker:
                 self._run(copies, index + 1, done)
 
         words = fill_placeholders(commands[index], copies)
-        self._children.run_command(words, seconds=timeout, done=checked)
+        environment = {**os.environ, CHECK_MARK: "1"}
+        self._children.run_command(words, seconds=timeout, done=checked, environment=environment)
 
 
 def _may_not_bind(output: str) -> bool:

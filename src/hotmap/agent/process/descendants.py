@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 
-from hotmap.agent.process.process_table import children_of
+from hotmap.agent.process.process_table import children_of, has_mark
 
 __all__ = ["COMMAND_MARK", "DescendantKiller"]
 
@@ -60,12 +60,8 @@ class DescendantKiller:
             children = children_of(os.getpid())
         except OSError:
             return []
-        return [each.pid for each in children if each.pid not in own and not _is_marked(each.pid)]
-
-
-def _is_marked(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            return f"\0{COMMAND_MARK}=".encode() in b"\0" + file.read()
-    except OSError:
-        return False
+        return [
+            each.pid
+            for each in children
+            if each.pid not in own and not has_mark(each.pid, COMMAND_MARK)
+        ]

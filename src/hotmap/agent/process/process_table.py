@@ -11,11 +11,13 @@ from hotmap.agent.runtime.clock import WallClock
 from hotmap.core.value import Value
 
 __all__ = [
+    "CHECK_MARK",
     "Process",
     "ProcessError",
     "children_of",
     "command_of",
     "find",
+    "has_mark",
     "identify",
     "observe_wall_clock",
     "read_proc",
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 #: Characters of a command line in which it says that it is of a master: `nginx: master process …`.
 _TITLE_LENGTH = 30
+
+#: Variable in the environment of check commands.
+CHECK_MARK = "HOTMAP_CHECK"
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -106,6 +111,11 @@ def identify(pid: int) -> Process | None:
     return None if started is None else Process(pid, started)
 
 
+def has_mark(pid: int, name: str) -> bool:
+    """Whether a process has a variable in the environment that it was started with."""
+    return f"\0{name}=" in f"\0{read_proc(f'/proc/{pid}/environ')}"
+
+
 def children_of(pid: int) -> list[Process]:
     """List the running children of a process."""
     return [
@@ -167,9 +177,11 @@ def _matching(kind: str, value: str) -> Iterator[Process]:
     for pid in _pids():
         if command_of(pid) == ours:
             continue  # the agent, or a forked child of it
-        if (_has_name(pid, value) if kind == "name" else value in command_of(pid)) and (
-            started := start_ticks(pid)
-        ) is not None:
+        if (
+            (_has_name(pid, value) if kind == "name" else value in command_of(pid))
+            and (started := start_ticks(pid)) is not None
+            and not has_mark(pid, CHECK_MARK)  # it is the same program, often
+        ):
             yield Process(pid, started)
 
 
