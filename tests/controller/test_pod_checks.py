@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import aiohttp
@@ -541,3 +543,53 @@ async def test_deleted_optional_source_is_not_missing(world: World) -> None:
         await world.delete("ConfigMap", "app")
         await world.quiet(controller)
     assert await world.messages("SourceMissing") == []
+
+
+# -- a query after an edit that was reverted ---------------------------------------------------
+
+
+async def revert_within_the_settle_time(world: World) -> None:
+    await world.edit(LEVEL="debug")
+    await asyncio.sleep(1)
+    await world.edit(LEVEL="info")
+
+
+async def remove_and_restore_a_required_data_key(world: World) -> None:
+    await world.edit(LEVEL=None)
+    await asyncio.sleep(10)
+    await world.edit(LEVEL="info")
+
+
+async def delete_and_recreate_the_source(world: World) -> None:
+    await world.delete("ConfigMap", "app")
+    await asyncio.sleep(10)
+    await world.config_map(LEVEL="info")
+
+
+@pytest.mark.parametrize(
+    ("spec", "act"),
+    [
+        pytest.param(env("LEVEL"), revert_within_the_settle_time, id="reverted"),
+        pytest.param(files(), revert_within_the_settle_time, id="files reverted"),
+        pytest.param(env("LEVEL"), remove_and_restore_a_required_data_key, id="data key restored"),
+        pytest.param(env("LEVEL"), delete_and_recreate_the_source, id="recreated"),
+        pytest.param(files(), delete_and_recreate_the_source, id="files recreated"),
+    ],
+)
+async def test_query_after_content_came_back_causes_no_rollout(
+    world: World, spec: Object, act: Callable[[World], Awaitable[None]]
+) -> None:
+    """The pods have had it all the time, although the last change is younger than they are."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=spec)
+    await world.pod("web-1", started=time.time() + 5)
+    async with world.controller(pod_checks=SOON, settle=5, settle_max=30) as controller:
+        await wait_for_state(world, controller, "current")
+        await asyncio.sleep(20)
+        await act(world)
+        await asyncio.sleep(20)
+        for _ in range(3):
+            body = await status(controller, "?workload=Deployment/default/web")
+            assert [workload["state"] for workload in body["workloads"]] == ["current"]
+            await asyncio.sleep(5)
+        assert await world.revision() == ""

@@ -105,7 +105,7 @@ def _record_settled(decision: Decision, outcome: Outcome) -> Record:
     record = record_applied(consumer, before, findings, key_id=key_id, generation=generation)
     if before is None:
         record = _with_inherited_rollouts(record, snapshot)
-    record = _with_proof(record, decision)
+    record = _with_bounds(_with_proof(record, decision), decision)
     record = msgspec.structs.replace(record, rollouts=release(record.rollouts, _request(snapshot)))
     rollout = next((a for a in decision.plan.actions if a.type is ActionType.ROLLOUT), None)
     if rollout is not None:
@@ -245,7 +245,8 @@ def _with_proof(record: Record, decision: Decision) -> Record:
     """Add what is known of pods' content beside their starts, while the content is the same."""
     before, snapshot = decision.snapshot.record, decision.snapshot
     since = decision.assessment.proven_since
-    if not since and before is not None and _same_content(before, record):
+    is_same = decision.assessment.verdict is not Verdict.FROZEN
+    if not since and is_same and before is not None and _same_content(before, record):
         since = before.proven_since
     if before is None:
         since = since or _proven_since_creation(snapshot)
@@ -253,6 +254,31 @@ def _with_proof(record: Record, decision: Decision) -> Record:
     if decision.assessment.heals:
         healed = snapshot.revision
     return msgspec.structs.replace(record, proven_since=since, healed=healed)
+
+
+def _with_bounds(record: Record, decision: Decision) -> Record:
+    """Keep since when sources have their content if an edit was reverted and no pod has seen it.
+
+    Files that a process re-reads have no such bound: kubelets write them without a start.
+    """
+    snapshot, known = decision.snapshot, records_by_source(decision.snapshot.record)
+    if snapshot.record is None or decision.assessment.verdict is Verdict.FROZEN:
+        return record
+
+    def bounded(source: SourceRecord) -> SourceRecord:
+        before = known.get((source.kind, source.name))
+        if (
+            before is None
+            or before.changed_by is None
+            or source.pinned
+            or (source.live and not snapshot.live_needs_rollout)
+            or (before.uses, before.frozen, before.live)
+            != (source.uses, source.frozen, source.live)
+        ):
+            return source
+        return msgspec.structs.replace(source, changed_by=before.changed_by)
+
+    return msgspec.structs.replace(record, sources=tuple(map(bounded, record.sources)))
 
 
 def _same_content(before: Record, after: Record) -> bool:

@@ -306,14 +306,17 @@ def bound_change(
     was_edited = same and recorded is not None and recorded.edited
     if source.mounts is None:  # the mounts of a class show which pods have older versions
         source = source._replace(edited=was_edited or moved or changes.edited)
-    if changes.latest is not None:
+    # The recorded bound is of the data keys that were used then. It says more than the latest
+    # change: an edit that was reverted since, and for which pods were examined, is none of them.
+    bound = None
+    if same and recorded is not None and recorded.uses == source.digest:
+        bound = recorded.changed_by
+    if changes.latest is not None and (bound is None or changes.last is not None):
         after = changes.latest if written is None else min(written, changes.latest)
         return source._replace(changed_at=changes.latest, changed_after=after)
-    if recorded is not None and same:
-        # That bound is of the data keys that were used then.
-        if recorded.changed_by is not None and recorded.uses == source.digest:
-            return source._replace(changed_at=recorded.changed_by)
-    elif (moved or changes.unobserved_by is not None) and may_lack_keys(source):
+    if bound is not None:
+        return source._replace(changed_at=bound)
+    if not same and (moved or changes.unobserved_by is not None) and may_lack_keys(source):
         return source._replace(changed_at=changes.unobserved_by, changed_after=written)
     return source._replace(estimated=True) if may_lack_keys(source) else source
 
