@@ -11,6 +11,7 @@ from tests.core.freshness import (
     B_BOTH,
     B_FROZEN,
     B_LIVE,
+    OPTIONAL_BOTH,
     OPTIONAL_ENV,
     TWO,
     A,
@@ -40,7 +41,7 @@ from hotmap.core.decide.source_rules import ROLLOUT_PATIENCE
 from hotmap.core.model.consumer import FIELD_MANAGER
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ConfigMap, ManagedFields, ObjectKey, Workload
-from hotmap.core.model.state import UNVOUCHED, Record
+from hotmap.core.model.state import UNVOUCHED, Record, Window
 
 # -- rule 0: a crash between the patch and the record -----------------------------------------
 
@@ -592,6 +593,39 @@ def test_rule_7_deletion_of_an_immutable_source_before_its_first_record(
     assert assess_change(who, kept, [app(uid="uid-2")]).verdict is Verdict.HOLD
     idle = deployment(OPTIONAL_ENV, replicas=0, generation=3)
     assert assess_change(idle, kept, [app(uid="uid-2")]).verdict is Verdict.ADOPT
+
+
+def test_rule_7_deletion_of_an_immutable_source_while_other_uses_of_it_come() -> None:
+    """The template changes while the source does not exist: kubelets go on to serve it."""
+    before = applied_record(deployment(OPTIONAL_ENV), app(immutable=True))
+    other = deployment(OPTIONAL_BOTH, generation=2)
+    gone = record_after(other, before, assess_change(other, before, []))
+    recreated = assess_change(other, gone, [app(B_FROZEN, uid="uid-2")])
+    assert recreated.verdict is Verdict.HOLD
+
+
+def test_rule_7_edit_of_an_unused_data_key_that_the_next_template_uses() -> None:
+    """New pods get what kubelets serve, and that lacks the edit of the successor."""
+    before = applied_record(deployment(ENV), app(immutable=True))
+    edited = [app(B_LIVE, uid="uid-2", version=2)]
+    unused = assess_change(deployment(ENV), before, edited)
+    assert unused.verdict is Verdict.UP_TO_DATE
+    record = record_after(deployment(ENV), before, unused)
+    wider = assess_change(deployment(ENV_AND_FILES, generation=2), record, edited)
+    assert wider.verdict is Verdict.HOLD
+
+
+def test_rule_7_pods_that_started_before_an_edit_of_the_successor_was_reverted() -> None:
+    """They may have either content, and new pods too."""
+    who, before = deployment(ENV), applied_record(deployment(ENV), app(immutable=True))
+    successor = [app(uid="uid-2", version=2)]
+    record = record_after(who, before, assess_change(who, before, successor))
+    reverted = [app(uid="uid-2", version=4)]
+    windows = (Window(100.0, 110.0),)
+    within = assess_change(who, record, reverted, started=[105], windows=windows)
+    assert within.verdict is Verdict.HOLD
+    earlier = assess_change(who, record, reverted, started=[90], windows=windows)
+    assert earlier.verdict is Verdict.UP_TO_DATE
 
 
 def test_rule_7_reason_has_the_remedy() -> None:

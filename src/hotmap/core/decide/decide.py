@@ -35,7 +35,7 @@ from hotmap.core.decide.flap_breaker import (
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import NEW_PODS, Action, ActionType, Plan, make_plan
 from hotmap.core.decide.snapshot import Snapshot, changed_before, name_content
-from hotmap.core.decide.source_rules import is_already_applied, may_be_pinned
+from hotmap.core.decide.source_rules import is_already_applied
 from hotmap.core.duration import format_age
 from hotmap.core.model.annotations import RELEASE
 from hotmap.core.model.objects import ObjectKey
@@ -260,7 +260,7 @@ def _windows(snapshot: Snapshot, facts: Facts) -> tuple[Window, ...]:
         changes.window
         for source, changes, recorded in snapshot.recorded_sources()
         if changes.window is not None
-        and not may_be_pinned(recorded, source)
+        and not (recorded.immutable and recorded.uid != source.uid)
         and not (recorded.frozen != source.frozen and is_already_applied(consumer, source, facts))
     )
 

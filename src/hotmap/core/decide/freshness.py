@@ -53,6 +53,7 @@ from hotmap.core.decide.evidence import (
 from hotmap.core.decide.snapshot import SourceSnapshot, content_of
 from hotmap.core.decide.source_rules import (
     ROLLOUT_PATIENCE,
+    assess_recreated_immutable,
     assess_source,
     has_current_revision,
     listed,
@@ -244,12 +245,30 @@ def _assess_windows(
             verdict=Verdict.CHECK_PODS, reason=f"{came_back}: checking when its pods started"
         )
     if pods := find_pods_started_within(facts.starts, windows):
+        if (held := _find_pinned(consumer, record, affected, facts)) is not None:
+            findings = [held if f.current is held.current else f for f in by_content.findings]
+            return Assessment(Verdict.HOLD, held.reason, tuple(findings))
         reason = f"{listed(pods)} started while other content was current"
         findings = [
             f._replace(verdict=Verdict.FROZEN) if f in affected else f for f in by_content.findings
         ]
         return _new_pods(reason, findings, facts, distinct=True)
     return by_content
+
+
+def _find_pinned(
+    consumer: Consumer, record: Record, affected: Sequence[Finding], facts: Facts
+) -> Finding | None:
+    """Return a source in place of which new pods might get an immutable one (rule 7)."""
+    known = records_by_source(record)
+    for finding in affected:
+        recorded = known.get(finding.current.source.kind_and_name)
+        if recorded is None or not recorded.pinned:
+            continue
+        verdict, why = assess_recreated_immutable(consumer, record, finding.current, facts)
+        if verdict is Verdict.HOLD:
+            return finding._replace(verdict=verdict, reason=f"{finding.current.source} {why}")
+    return None
 
 
 def _describe_return(by_content: Assessment) -> str:

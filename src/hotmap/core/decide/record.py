@@ -468,7 +468,10 @@ def _stays_pinned(finding: Finding, recorded: SourceRecord | None) -> bool:
         return finding.current.replaces_immutable
     if not may_be_pinned(recorded, finding.current):
         return False
-    return finding.verdict is not Verdict.ADOPT or recorded.content == finding.current.content
+    current = finding.current
+    if not current.exists:
+        return True
+    return finding.verdict is not Verdict.ADOPT or recorded.content == current.content
 
 
 def _recorded_source(
@@ -477,7 +480,8 @@ def _recorded_source(
     """Build the record of one source; None: it stays unknown.
 
     While pods of an earlier template run (`rolling`), what was changed without new pods keeps the
-    content from before: an undo keeps those pods, and they may use other data keys.
+    content from before: an undo keeps those pods, and they may use other data keys. So does what
+    kubelets may serve in place of its successor (`pinned`), also to new pods.
     """
     current = finding.current
     kind, _, name = current.source
@@ -499,7 +503,8 @@ def _recorded_source(
         frozen, live = ABSENT if current.frozen else "", ABSENT if current.live else ""
         current = current._replace(uid="", content="", frozen=frozen, live=live)
     content = current.content
-    if rolling and recorded is not None and finding.verdict in (Verdict.UP_TO_DATE, Verdict.LIVE):
+    same = recorded is not None and finding.verdict in (Verdict.UP_TO_DATE, Verdict.LIVE)
+    if same and recorded is not None and (rolling or pinned):
         content = recorded.content
     made = SourceRecord(
         kind,

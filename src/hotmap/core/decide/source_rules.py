@@ -24,6 +24,7 @@ from hotmap.core.text import parse_number
 
 __all__ = [
     "ROLLOUT_PATIENCE",
+    "assess_recreated_immutable",
     "assess_source",
     "has_current_revision",
     "has_mounts",
@@ -58,7 +59,7 @@ def assess_source(
         verdict = Verdict.UP_TO_DATE if known else Verdict.ADOPT
         return found(verdict, "is mounted in different versions, or by no pod: waiting for updates")
     if recorded is None and current.replaces_immutable and current.exists:
-        return found(*_assess_recreated_immutable(consumer, record, current, facts))
+        return found(*assess_recreated_immutable(consumer, record, current, facts))
     if record is not None and recorded is None:
         return found(*_assess_new_use(consumer, record, current, facts))
     if record is None or recorded is None:
@@ -99,7 +100,7 @@ def _assess_known(
             return found(*_assess_frozen_change(consumer, record, current, facts, "is deleted"))
         return found(*_assess_deleted(current, recorded, facts))
     if may_be_pinned(recorded, current):
-        return found(*_assess_recreated_immutable(consumer, record, current, facts))
+        return found(*assess_recreated_immutable(consumer, record, current, facts))
     if current.missing:
         return found(
             Verdict.HOLD,
@@ -160,7 +161,7 @@ def _assess_other_uses(
     if not current.exists or not (recorded.uid or recorded.pinned):
         return _assess_unknown(consumer, current, facts)
     if may_be_pinned(recorded, current):
-        return _assess_recreated_immutable(consumer, record, current, facts)
+        return assess_recreated_immutable(consumer, record, current, facts)
     if not reads_at_start(current, facts):
         return Verdict.LIVE, f"changed, and {what}"
     return _assess_frozen_change(consumer, record, current, facts, f"changed, and {what}")
@@ -212,7 +213,7 @@ def _pods_never_overlap(consumer: Consumer, record: Record | None) -> bool:
     return consumer.key.kind == "StatefulSet" and consumer.wanted == 1 and is_same_spec
 
 
-def _assess_recreated_immutable(
+def assess_recreated_immutable(
     consumer: Consumer, record: Record | None, current: SourceSnapshot, facts: Facts
 ) -> tuple[Verdict, str]:
     """Rule 7: a kubelet serves the old content while any pod on its node uses the source."""
