@@ -1,7 +1,8 @@
 """Write the table of the built-in kinds' types from Kubernetes' own Go modules.
 
 Facts only: struct tags by reflection (`tools/api_types`), list types and required fields from the
-published OpenAPI document. Needs Go and the modules of `VERSION`, which Go fetches.
+published OpenAPI document, the values of enumerations from the Go code that the API server's own
+document is made of. Needs Go and the modules of `VERSION`, which Go fetches.
 
     python tools/generate_api_types.py            writes the table
     python tools/generate_api_types.py --check    exits 1 if the committed table is another one
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -28,6 +30,10 @@ _EXTENSIONS = {
     "x-kubernetes-list-map-keys": "list_keys",
     "x-kubernetes-map-type": "map_type",
 }
+# Of zz_generated.openapi.go: a type's function, a property of it, and the values of a string.
+_TYPE = re.compile(r"^func schema_k8sio_api_(\w+)\(ref ")
+_PROPERTY = re.compile(r'^\t{5}"([^"]+)": \{$')
+_VALUES = re.compile(r"^\s+Enum: +\[\]interface\{\}\{(.*)\},$")
 
 
 def read_struct_tags() -> JsonObject:
@@ -43,30 +49,59 @@ def read_struct_tags() -> JsonObject:
     return tags
 
 
-def read_schemas() -> JsonObject:
-    """Collect the schemas of every published group version."""
+def find_sources() -> Path:
+    """Find the folder of Kubernetes' module, which Go fetches if it is not on this machine."""
     done = subprocess.run(
         ["go", "mod", "download", "-json", f"k8s.io/kubernetes@{VERSION}"],
         cwd=ROOT / "tools/api_types",
         stdout=subprocess.PIPE,
         check=True,
     )
-    folder = Path(json.loads(done.stdout)["Dir"]) / "api/openapi-spec/v3"
+    return Path(json.loads(done.stdout)["Dir"])
+
+
+def read_schemas(sources: Path) -> JsonObject:
+    """Collect the schemas of every published group version."""
     schemas: JsonObject = {}
-    for path in sorted(folder.glob("*_openapi.json")):
+    for path in sorted((sources / "api/openapi-spec/v3").glob("*_openapi.json")):
         schemas |= json.loads(path.read_text()).get("components", {}).get("schemas", {})
     return schemas
 
 
+def read_enumerations(sources: Path) -> dict[tuple[str, str], list[str]]:
+    """Collect the values of each string, or list of strings, that has only some.
+
+    The keys are the end of a type's name (`batch.v1.JobSpec`) and a field.
+    """
+    found = {}
+    type_name = field = ""
+    text = (sources / "pkg/generated/openapi/zz_generated.openapi.go").read_text()
+    for line in text.splitlines():
+        if function := _TYPE.match(line):
+            type_name = function[1].replace("_", ".")
+        elif line.startswith("func "):
+            type_name = ""
+        elif named := _PROPERTY.match(line):
+            field = named[1]
+        elif type_name and (values := _VALUES.match(line)):
+            found[type_name, field] = json.loads(f"[{values[1]}]")
+    return found
+
+
 def make_table() -> str:
     """Make the table: one line per kind and per type, so that its changes can be read."""
-    tags, schemas = read_struct_tags(), read_schemas()
+    sources = find_sources()
+    tags, schemas = read_struct_tags(), read_schemas(sources)
+    enumerations = read_enumerations(sources)
     for name, fields in tags["types"].items():
         schema = schemas.get(name, {})
         for field, known in fields.items():
             _add_schema_facts(known, schema.get("properties", {}).get(field, {}))
             if field in schema.get("required", ()):
                 known["required"] = True
+            values = enumerations.get((name.removeprefix("io.k8s.api."), field))
+            if values:
+                known["enum"] = values
     kinds = sorted(tags["kinds"], key=lambda kind: (kind["group"], kind["version"], kind["kind"]))
     atomic = sorted(
         name

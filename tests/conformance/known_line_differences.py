@@ -21,12 +21,6 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "No controller makes volumes available here.": {"objects": ("get pv lines-volume",)},
     "The administrator of the test bed has another name.": {"generators": ("auth whoami",)},
-    "Descriptions are Kubernetes' own sentences; its published documents list no values.": {
-        "generators": (
-            "explain jobs.spec.suspend",
-            "explain cronjob.spec --recursive --output=plaintext",
-        ),
-    },
     "The fields of metadata come in another order in the JSON of a request without Go's types.": {
         "generators": ("get --raw /api/v1/namespaces/NS/configmaps/lc?pretty=1",),
     },

@@ -30,6 +30,8 @@ _PAUSE = 0.3
 _MASKS = (
     # client-go's log of a watch that ends at the same moment as the wait for it.
     (re.compile(r"^[IWE]\d{4} [\d:.]+ +\d+ reflector\.go:\d+\] .*\n?", re.MULTILINE), ""),
+    # Descriptions are Kubernetes' own sentences, which the local API server does not publish.
+    (re.compile(r"(?s)^DESCRIPTION:.*?(?=\n(?:FIELDS|ENUM):|\Z)", re.MULTILINE), "DESCRIPTION:"),
     (re.compile(r"\x1b\[[0-9;]*m"), ""),
     (re.compile(r"https?://127\.0\.0\.1:\d+"), "SERVER"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UID"),

@@ -83,6 +83,8 @@ GENERATORS = (
     "auth reconcile -f none.yaml",
     "explain jobs.spec.suspend",
     "explain cronjob.spec --recursive --output=plaintext",
+    "explain pod.spec.restartPolicy",
+    "explain netpol.spec.policyTypes",
     "explain deploy.spec.nope",
     "api-resources --namespaced=true --verbs=list,watch --api-group=batch",
     "api-versions",

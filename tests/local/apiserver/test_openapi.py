@@ -57,6 +57,24 @@ async def test_openapi_document_says_what_kubectl_needs(api: Api) -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("kind", "field", "values"),
+    [
+        ("batch.v1.CronJobSpec", "concurrencyPolicy", ["Allow", "Forbid", "Replace"]),
+        ("batch.v1.JobSpec", "completionMode", ["Indexed", "NonIndexed"]),
+        ("networking.v1.NetworkPolicySpec", "policyTypes", ["Egress", "Ingress"]),
+        ("batch.v1.JobSpec", "suspend", None),
+    ],
+)
+async def test_openapi_enumerates_what_a_string_may_be(
+    api: Api, kind: str, field: str, values: list[str] | None
+) -> None:
+    group = {"batch": "batch", "networking": "networking.k8s.io"}[kind.partition(".")[0]]
+    document = (await api.get(f"/openapi/v3/apis/{group}/v1")).body
+    schema = document["components"]["schemas"][f"io.k8s.api.{kind}"]["properties"][field]
+    assert schema.get("items", schema).get("enum") == values
+
+
 async def test_openapi_references_lead_to_schemas(api: Api) -> None:
     for path in (await api.get("/openapi/v3")).body["paths"]:
         document = (await api.get(f"/openapi/v3/{path}")).body

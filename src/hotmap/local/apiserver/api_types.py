@@ -27,6 +27,7 @@ class Field(msgspec.Struct, frozen=True):
     `type` is `string`, `bool`, `int32`, `int64`, `bytes`, a named string such as
     `string v1.Protocol`, `#<name>` for a type of the table, `[]<element>`, `{}<value>` for a map
     with string keys, or `wrapped[]<element>` for a list that is a message of its own in protobuf.
+    `enum` has the values that upstream documents for a string, or for the strings of a list.
     `number` is the way to it through inlined structs, empty where protobuf has no such field.
     """
 
@@ -42,6 +43,7 @@ class Field(msgspec.Struct, frozen=True):
     list_type: str = ""
     list_keys: tuple[str, ...] = ()
     map_type: str = ""
+    enum: tuple[str, ...] = ()
 
 
 class _KindType(msgspec.Struct, frozen=True):

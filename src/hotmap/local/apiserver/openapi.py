@@ -1,6 +1,6 @@
 """OpenAPI v3 documents of the served kinds, one per group version, and their index.
 
-k8s.io/kube-openapi/pkg/handler3. Made from `api_types`: types and structure, no descriptions.
+k8s.io/kube-openapi/pkg/handler3. Made from `api_types`: types, structure and enumerations, no descriptions.
 kubectl reads them for `apply` (field validation, merge keys), `diff` and `explain`; `openapi_v2`
 makes the document of version 2 from them.
 """
@@ -231,6 +231,8 @@ def _property(field: Field) -> JsonObject:
             schema["default"] = {}
     if field.default:
         schema["default"] = field.default
+    if field.enum:
+        schema.get("items", schema)["enum"] = list(field.enum)
     return schema | extensions
 
 
