@@ -54,6 +54,8 @@ FAILURES: dict[str, str] = {
     f"{_OPENAPI} works for CRD with validation schema [Conformance]": (
         "kubectl explain shows no descriptions of metadata: those are texts of upstream."
     ),
+    "[sig-apps] ControllerRevision [Serial] should manage the lifecycle of a ControllerRevision "
+    "[Conformance]": "No controller runs DaemonSets.",
     "[sig-architecture] Conformance Tests should have at least two untainted nodes "
     "[Conformance]": "A plane has one node.",
     "[sig-api-machinery] health handlers should contain necessary checks": (

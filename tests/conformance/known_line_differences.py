@@ -15,11 +15,19 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "Go's difference of two specs, written by its internal types, is not told.": {
         "workloads": ('patch pod lone -p {"spec":{"hostNetwork":true}}',),
         "objects": ('patch pvc claim -p {"spec":{"storageClassName":"y"}}',),
+        "manifests": ('patch pod good -p {"spec":{"terminationGracePeriodSeconds":5}}',),
     },
     "The garbage collector here is done before the next command.": {
         "workloads": ("delete all -l app=web",),
     },
     "No controller makes volumes available here.": {"objects": ("get pv lines-volume",)},
+    "StatefulSets and DaemonSets have no controller here.": {
+        "manifests": (
+            "rollout status sts db --watch=false",
+            "rollout status ds agent --watch=false",
+        ),
+    },
+    "Other paths are served: health is not told by parts.": {"manifests": ("get --raw /",)},
     "The administrator of the test bed has another name.": {"generators": ("auth whoami",)},
     "The fields of metadata come in another order in the JSON of a request without Go's types.": {
         "generators": ("get --raw /api/v1/namespaces/NS/configmaps/lc?pretty=1",),

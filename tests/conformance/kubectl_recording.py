@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from tests.conformance import manifest_files
 from tests.conformance.conftest import Kubectl, find_kubectl
 from tests.conformance.line_files import FILES
 from tests.conformance.lines import SUBJECTS
@@ -56,6 +57,7 @@ _MASKS = (
     (re.compile(r"(resource version to be \d+, was) \d+"), r"\1 N"),
     (re.compile(r"\b(hotmap-local|testbed)\b"), "CLUSTER"),
     (re.compile(r"/\S+/kubeconfig\b"), "KUBECONFIG"),
+    (re.compile(r"(range of valid ports is) \d+-\d+"), r"\1 RANGE"),
     # What stands in one column depends on the width of another that is masked.
     (re.compile(r"[ \t]{2,}"), "  "),
     (re.compile(r" +$", re.MULTILINE), ""),
@@ -86,9 +88,9 @@ def _sorted_lines(found: re.Match[str]) -> str:
 
 def write_files(kubectl: Kubectl) -> None:
     """Write what the lines refer to."""
-    for name, content in {**OTHER_FILES, **FILES}.items():
+    for name, content in {**OTHER_FILES, **FILES, **manifest_files.FILES}.items():
         path = Path(kubectl.directory, name)
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
 
 

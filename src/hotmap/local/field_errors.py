@@ -6,6 +6,7 @@ kubernetes: apimachinery/pkg/util/validation/field/errors.go.
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
@@ -77,8 +78,18 @@ def _detailed(text: str, detail: str) -> str:
     return f"{text}: {detail}" if detail else text
 
 
+# What JSON escapes otherwise than Go, which shows a text by itself as a Go string.
+_ESCAPE = re.compile(r"\\(?:\\|u00([01][0-9a-f]))")
+_GO_ESCAPES = {"07": r"\a", "0b": r"\v"}
+
+
 def _shown(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _ESCAPE.sub(_go_escape, text) if isinstance(value, str) else text
+
+
+def _go_escape(found: re.Match[str]) -> str:
+    return _GO_ESCAPES.get(found[1], rf"\x{found[1]}") if found[1] else found[0]
 
 
 def rule_errors(path: str, value: str, rule: Callable[[str], list[str]]) -> list[FieldError]:

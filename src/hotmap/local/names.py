@@ -128,6 +128,20 @@ def env_name_errors(name: str) -> list[str]:
     ]
 
 
+def port_name_errors(name: str) -> list[str]:
+    """Check the name of a port of a container, as IANA has them (IsValidPortName)."""
+    errors = [_at_most(15)] if len(name) > 15 else []
+    if not re.fullmatch("[-a-z0-9]+", name):
+        errors.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not re.search("[a-z]", name):
+        errors.append("must contain at least one letter (a-z)")
+    if "--" in name:
+        errors.append("must not contain consecutive hyphens")
+    if name.startswith("-") or name.endswith("-"):
+        errors.append("must not begin or end with a hyphen")
+    return errors
+
+
 def relative_path_errors(path: str) -> list[str]:
     """Check a path inside a volume (validateLocalDescendingPath)."""
     errors = ["must be a relative path"] if path.startswith("/") else []

@@ -11,6 +11,7 @@ from tests.conformance.lines.apply import APPLY
 from tests.conformance.lines.configuration import CONFIGURATION
 from tests.conformance.lines.discovery import DISCOVERY
 from tests.conformance.lines.generators import GENERATORS
+from tests.conformance.lines.manifests import MANIFESTS
 from tests.conformance.lines.objects import OBJECTS
 from tests.conformance.lines.odd_flags import ODD_FLAGS
 from tests.conformance.lines.output import OUTPUT
@@ -27,4 +28,5 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "discovery": DISCOVERY,
     "generators": GENERATORS,
     "odd-flags": ODD_FLAGS,
+    "manifests": MANIFESTS,
 }

@@ -170,7 +170,10 @@ OBJECTS |= {
     },
     "horizontalpodautoscalers": {
         "metadata": {"name": "x"},
-        "spec": {"maxReplicas": 2, "scaleTargetRef": {"kind": "Deployment", "name": "d"}},
+        "spec": {
+            "maxReplicas": 2,
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"},
+        },
     },
     "ingresses": {
         "metadata": {"name": "x"},

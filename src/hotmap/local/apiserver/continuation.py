@@ -5,10 +5,13 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
 from typing import Any, NamedTuple
 
 from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.decode_errors import json_error
+
+_NOT_BASE64 = re.compile("[^-_A-Za-z0-9]")
 
 
 class Continuation(NamedTuple):
@@ -42,6 +45,13 @@ def decode_token(token: str) -> Continuation:
     Raises:
         BadRequest: it was not made by `encode_token`.
     """
+    wrong = _NOT_BASE64.search(token)
+    if wrong is not None or len(token) % 4 == 1:
+        at = len(token) - 1 if wrong is None else wrong.start()
+        raise BadRequest(
+            "invalid continue token: continue key is not valid: "
+            f"illegal base64 data at input byte {at}"
+        )
     try:
         body = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         decoded = _decoded(body)

@@ -14,6 +14,8 @@ from hotmap.local.group_version_kind import GroupVersionKind
 from hotmap.local.version import VERSION
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from hotmap.local.scheme import Kind, Scheme, Subresource
 
 JsonObject = dict[str, Any]
@@ -64,6 +66,8 @@ def document(
     """
     served = scheme.group_versions()
     match path.strip("/").split("/"):
+        case [""]:
+            return {"paths": _paths(served)}
         case ["version"]:
             return dict(VERSION)
         case ["api"]:
@@ -89,6 +93,21 @@ def document(
         case ["apis", group, version] if (group, version) in served and group:
             return _resource_list(scheme, group, version)
     return None
+
+
+def _paths(served: Iterable[tuple[str, str]]) -> list[str]:
+    """List the paths that are served, as the root does (apiserver/pkg/server/routes/index.go)."""
+    groups = {group for group, _ in served if group}
+    return sorted(
+        {
+            *("/.well-known/openid-configuration", "/api", "/apis", "/apis/", "/healthz"),
+            *("/healthz/ping", "/livez", "/livez/ping", "/openapi/v2", "/openapi/v3"),
+            *("/openapi/v3/", "/openid/v1/jwks", "/readyz", "/readyz/ping", "/version"),
+            *(f"/apis/{group}" for group in groups),
+            *(f"/apis/{group}/{version}" if group else f"/api/{version}"
+              for group, version in served),
+        }
+    )  # fmt: skip
 
 
 def _group(scheme: Scheme, group: str) -> JsonObject:

@@ -1,8 +1,8 @@
 """OpenAPI v3 documents of the served kinds, one per group version, and their index.
 
-k8s.io/kube-openapi/pkg/handler3. Made from `api_types`: types, structure and enumerations, no descriptions.
-kubectl reads them for `apply` (field validation, merge keys), `diff` and `explain`; `openapi_v2`
-makes the document of version 2 from them.
+k8s.io/kube-openapi/pkg/handler3. Made from `api_types`: types, structure and enumerations, no
+descriptions. kubectl reads them for `apply` (field validation, merge keys), `diff` and `explain`;
+`openapi_v2` makes the document of version 2 from them.
 """
 
 from __future__ import annotations

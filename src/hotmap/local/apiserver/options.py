@@ -106,10 +106,11 @@ def write_options(query: Mapping[str, str], user_agent: str, options: str) -> Wr
     manager = query.get("fieldManager") or user_agent.partition("/")[0][:_MAX_MANAGER]
     if len(manager.encode()) > _MAX_MANAGER:
         errors.append(too_long("fieldManager", _MAX_MANAGER))
-    if not manager.isprintable():
-        errors.append(
-            invalid_value("fieldManager", manager, "should only contain printable characters")
-        )
+    for position, char in enumerate(manager):
+        if not char.isprintable():
+            at = len(manager[:position].encode())
+            why = f"invalid character U+{ord(char):04X} (at position {at})"
+            errors.append(invalid_value("fieldManager", manager, why))
     validation = query.get("fieldValidation", "")
     if validation not in ("", "Ignore", "Strict", "Warn"):
         known = ("", "Ignore", "Strict", "Warn")

@@ -33,6 +33,10 @@ def default_pod(pod: JsonObject) -> None:
     spec.setdefault("enableServiceLinks", True)
     for container in _containers(spec):
         _default_requests(container)
+        if spec.get("hostNetwork"):
+            for port in container.get("ports") or ():
+                if port.get("containerPort"):
+                    port.setdefault("hostPort", port["containerPort"])
     default_pod_spec(spec)
 
 

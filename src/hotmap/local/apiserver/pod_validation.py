@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hotmap.local.apiserver.affinity_validation import affinity_errors
 from hotmap.local.apiserver.metadata import label_errors
 from hotmap.local.apiserver.pod_scheduling_validation import scheduling_errors
 from hotmap.local.apiserver.probe_validation import probe_errors, resource_errors
+from hotmap.local.apiserver.security_validation import (
+    container_security_errors,
+    pod_security_errors,
+)
 from hotmap.local.apiserver.volume_validation import resource_field_errors, volume_errors
 from hotmap.local.field_errors import (
     FieldError,
@@ -26,6 +31,7 @@ from hotmap.local.names import (
     config_key_errors,
     env_name_errors,
     label_name_errors,
+    port_name_errors,
     relative_path_errors,
     subdomain_errors,
 )
@@ -43,9 +49,7 @@ _ENV_FIELD_PATHS = tuple(sorted(set(_FIELD_PATHS) - {"metadata.labels", "metadat
 
 def pod_spec_errors(spec: JsonObject, path: str) -> list[FieldError]:
     """Find everything wrong with the spec of a pod or a template (ValidatePodSpec)."""
-    volumes = spec.get("volumes", ())
-    errors = _unique_named(volumes, f"{path}.volumes", volume_errors)
-    names = {volume.get("name") for volume in volumes}
+    errors, names = _volumes_errors(spec.get("volumes", ()), f"{path}.volumes")
     if not spec.get("containers"):
         errors.append(required(f"{path}.containers"))
     taken: set[str] = set()
@@ -59,27 +63,55 @@ def pod_spec_errors(spec: JsonObject, path: str) -> list[FieldError]:
     errors += _choice(spec, path, "restartPolicy", ("Always", "OnFailure", "Never"))
     dns = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
     errors += _choice(spec, path, "dnsPolicy", dns)
-    errors += _count_errors(spec, path)
+    if spec["dnsPolicy"] == "None" and "dnsConfig" not in spec:
+        why = "must provide `dnsConfig` when `dnsPolicy` is None"
+        errors.append(required(f"{path}.dnsConfig", why))
+    errors += _deadline_errors(spec, path)
+    errors += pod_security_errors(spec, path)
+    errors += _host_port_errors(spec, path)
     for key, value in sorted((spec.get("nodeSelector") or {}).items()):
         errors += label_errors(f"{path}.nodeSelector", {key: value})
     for field in ("serviceAccountName", "nodeName"):
         if spec.get(field):
             errors += rule_errors(f"{path}.{field}", spec[field], subdomain_errors)
-    return errors + scheduling_errors(spec, path)
+    return [*errors, *scheduling_errors(spec, path), *affinity_errors(spec, path)]
 
 
-def _count_errors(spec: JsonObject, path: str) -> list[FieldError]:
+def image_errors(spec: JsonObject, path: str) -> list[FieldError]:
+    """Check the images of a pod, but not of a template (validateContainerOnlyForPod)."""
+    why = "must not have leading or trailing whitespace"
+    return [
+        invalid_value(f"{path}.{field}[{index}].image", container["image"], why)
+        for field in ("initContainers", "containers")
+        for index, container in enumerate(spec.get(field, ()))
+        if (image := container.get("image", "")) != image.strip()
+    ]
+
+
+def _deadline_errors(spec: JsonObject, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     deadline = spec.get("activeDeadlineSeconds", 1)
     if not 1 <= deadline <= _INT32_MAX:
         why = f"must be between 1 and {_INT32_MAX}, inclusive"
         errors.append(invalid_value(f"{path}.activeDeadlineSeconds", deadline, why))
-    context = spec.get("securityContext") or {}
-    for field in ("fsGroup", "runAsUser", "runAsGroup"):
-        number = context.get(field, 0)
-        if not 0 <= number <= _INT32_MAX:
-            why = f"must be between 0 and {_INT32_MAX}, inclusive"
-            errors.append(invalid_value(f"{path}.securityContext.{field}", number, why))
+    return errors
+
+
+def _host_port_errors(spec: JsonObject, path: str) -> list[FieldError]:
+    """Check the ports of the node that containers ask for (checkHostPortConflicts)."""
+    errors: list[FieldError] = []
+    taken: set[str] = set()
+    for number, container in enumerate(spec.get("containers") or ()):
+        for index, port in enumerate(container.get("ports") or ()):
+            at = f"{path}.containers[{number}].ports[{index}].hostPort"
+            wanted = port.get("hostPort", 0)
+            if spec.get("hostNetwork") and wanted != port.get("containerPort", 0):
+                why = "must match `containerPort` when `hostNetwork` is true"
+                errors.append(invalid_value(at, wanted, why))
+            key = f"{port.get('protocol', 'TCP')}/{port.get('hostIP', '')}/{wanted}"
+            if wanted and key in taken:
+                errors.append(duplicate(at, key))
+            taken.add(key)
     return errors
 
 
@@ -89,22 +121,23 @@ def _choice(obj: JsonObject, path: str, field: str, known: tuple[str, ...]) -> l
     return [unsupported(f"{path}.{field}", obj[field], known)]
 
 
-def _unique_named(
-    objects: Any, path: str, rule: Callable[[JsonObject, str], list[FieldError]]
-) -> list[FieldError]:
+def _volumes_errors(volumes: Any, path: str) -> tuple[list[FieldError], set[Any]]:
+    """Check the volumes; return the names of those that are right as well (ValidateVolumes)."""
     errors: list[FieldError] = []
-    taken: set[str] = set()
-    for index, obj in enumerate(objects):
-        at, name = f"{path}[{index}]", obj.get("name", "")
-        errors += rule(obj, at)
+    taken: set[Any] = set()
+    for index, volume in enumerate(volumes):
+        at, name = f"{path}[{index}]", volume.get("name", "")
+        found = volume_errors(volume, at)
         if not name:
-            errors.append(required(f"{at}.name"))
+            found.append(required(f"{at}.name"))
         else:
-            errors += rule_errors(f"{at}.name", name, label_name_errors)
-            if name in taken:
-                errors.append(duplicate(f"{at}.name", name))
-        taken.add(name)
-    return errors
+            found += rule_errors(f"{at}.name", name, label_name_errors)
+        if name in taken:
+            found.append(duplicate(f"{at}.name", name))
+        if not found:
+            taken.add(name)
+        errors += found
+    return errors, taken
 
 
 def _container_errors(container: JsonObject, path: str, volumes: set[Any]) -> list[FieldError]:
@@ -128,6 +161,7 @@ def _container_errors(container: JsonObject, path: str, volumes: set[Any]) -> li
     errors += _choice(
         container, path, "terminationMessagePolicy", ("File", "FallbackToLogsOnError")
     )
+    errors += container_security_errors(container, path)
     return errors + resource_errors(container, path)
 
 
@@ -136,7 +170,9 @@ def _ports_errors(ports: Any, path: str) -> list[FieldError]:
     taken: set[str] = set()
     for index, port in enumerate(ports):
         name, at = port.get("name", ""), f"{path}[{index}]"
-        if name and name in taken:
+        whys = port_name_errors(name) if name else []
+        errors += [invalid_value(f"{at}.name", name, why) for why in whys]
+        if name and not whys and name in taken:
             errors.append(duplicate(f"{at}.name", name))
         taken.add(name)
         errors += _port_errors(port, at)

@@ -86,7 +86,7 @@ def _verb(method: str, path: ResourcePath, query: Mapping[str, str]) -> Verb | N
     match method:
         case "GET" if path.watched or (is_true(query.get("watch")) and not named):
             return "watch"
-        case "GET" if subresource is None or subresource.verbs != ("create",):
+        case "GET" if subresource is None or "get" in subresource.verbs:
             return "get" if named else "list"
         case "POST" if not named or (subresource and "create" in subresource.verbs):
             return "create"

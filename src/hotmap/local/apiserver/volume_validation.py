@@ -16,12 +16,15 @@ from hotmap.local.field_errors import (
     rule_errors,
     unsupported,
 )
-from hotmap.local.names import (
-    projected_path_errors,
-)
+from hotmap.local.names import projected_path_errors
+from hotmap.local.quantity import parse_quantity
 
 JsonObject = dict[str, Any]
 
+_HOST_PATH_TYPES = (
+    "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate",
+    "Socket",
+)  # fmt: skip
 _MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"
 _VOLUME_FIELD_PATHS = (
     "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace",
@@ -113,7 +116,6 @@ def _projected_volume_errors(source: JsonObject, path: str) -> list[FieldError]:
             if count:
                 why = "may not specify more than 1 volume type per source"
                 errors.append(forbidden_field(at, why))
-                continue
             errors += _PROJECTION_RULES[field](part[field], f"{at}.{field}")
             for target in _known_paths(part[field]):
                 if target in taken:
@@ -170,19 +172,30 @@ def _mode_errors(obj: JsonObject, path: str, field: str) -> list[FieldError]:
 def _host_path_errors(source: JsonObject, path: str) -> list[FieldError]:
     if not source.get("path"):
         return [required(f"{path}.path")]
+    errors: list[FieldError] = []
     if ".." in source["path"].split("/"):
-        return [invalid_value(f"{path}.path", source["path"], "must not contain '..'")]
-    return []
+        errors.append(invalid_value(f"{path}.path", source["path"], "must not contain '..'"))
+    if source.get("type", "") not in _HOST_PATH_TYPES:
+        errors.append(unsupported(f"{path}.type", source["type"], _HOST_PATH_TYPES))
+    return errors
+
+
+def _empty_directory_errors(source: JsonObject, path: str) -> list[FieldError]:
+    if parse_quantity(str(source.get("sizeLimit", 0))) >= 0:
+        return []
+    why = "SizeLimit field must be a valid resource quantity"
+    return [forbidden_field(f"{path}.sizeLimit", why)]
 
 
 _VOLUME_RULES: dict[str, Callable[[JsonObject, str], list[FieldError]]] = {
+    "emptyDir": _empty_directory_errors,
     "hostPath": _host_path_errors,
     "secret": _secret_volume_errors,
     "configMap": _configmap_volume_errors,
     "downwardAPI": _downward_volume_errors,
     "projected": _projected_volume_errors,
 }
-_VOLUME_ORDER = {name: index for index, name in enumerate(("emptyDir", *_VOLUME_RULES))}
+_VOLUME_ORDER = {name: index for index, name in enumerate(_VOLUME_RULES)}
 _PROJECTION_RULES: dict[str, Callable[[JsonObject, str], list[FieldError]]] = {
     "secret": _source_projection_errors,
     "configMap": _source_projection_errors,

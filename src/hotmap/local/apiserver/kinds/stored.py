@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.kinds import stored_validation as validation
+from hotmap.local.apiserver.kinds.endpoint_validation import endpoint_slice_errors
 from hotmap.local.apiserver.kinds.stored_columns import COLUMNS
 from hotmap.local.apiserver.kinds.stored_defaults import (
     default_admission_policy,
@@ -170,7 +171,9 @@ STORED = (
     _stored(
         "discovery.k8s.io/v1",
         Names("endpointslices", "EndpointSlice"),
-        SliceStrategy(has_generation=True, default=default_endpoint_slice),
+        SliceStrategy(
+            has_generation=True, default=default_endpoint_slice, check=endpoint_slice_errors
+        ),
     ),
     *(
         _stored(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hotmap.local.apiserver.custom.rules import syntax_error
 from hotmap.local.apiserver.kinds import stored_validation as validation
 from hotmap.local.field_errors import FieldError, invalid_value, required, unsupported
+from hotmap.local.names import subdomain_errors
 from hotmap.local.strategy import Strategy, field_labels
 
 if TYPE_CHECKING:
@@ -132,6 +133,17 @@ class LimitRangeStrategy(StoredStrategy):
                     del limits[field]
 
 
+def _webhook_name_errors(name: str, path: str) -> list[FieldError]:
+    """Check that a name is fully qualified (IsFullyQualifiedName)."""
+    if not name:
+        return [required(path)]
+    errors = [invalid_value(path, name, why) for why in subdomain_errors(name)]
+    if not errors and name.count(".") < 2:
+        why = "should be a domain with at least three segments separated by dots"
+        errors.append(invalid_value(path, name, why))
+    return errors
+
+
 class WebhooksStrategy(StoredStrategy):
     """Webhooks are called within ten seconds and must answer, unless they say otherwise."""
 
@@ -154,8 +166,10 @@ class WebhooksStrategy(StoredStrategy):
         errors: list[FieldError] = []
         for index, webhook in enumerate(obj.get("webhooks") or ()):
             path = f"webhooks[{index}]"
-            if not webhook.get("name"):
-                errors.append(required(f"{path}.name"))
+            errors += _webhook_name_errors(webhook.get("name", ""), f"{path}.name")
+            if not webhook.get("admissionReviewVersions"):
+                why = "must specify one of v1, v1beta1"
+                errors.append(required(f"{path}.admissionReviewVersions", why))
             for number, condition in enumerate(webhook.get("matchConditions") or ()):
                 text = condition.get("expression", "")
                 why = syntax_error(text) if text else ""

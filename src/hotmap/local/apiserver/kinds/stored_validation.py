@@ -159,6 +159,13 @@ def autoscaler_errors(autoscaler: JsonObject) -> Iterator[FieldError]:
     for field in ("kind", "name"):
         if not target.get(field):
             yield required(f"spec.scaleTargetRef.{field}")
+    if not target.get("apiVersion"):
+        why = "apiVersion must specify API group"
+        yield invalid_value("spec.scaleTargetRef.apiVersion", "", why)
+    kinds = {metric.get("type") for metric in spec.get("metrics") or ()}
+    if least == 0 and not kinds & {"External", "Object"}:
+        why = "must specify at least one Object or External metric to support scaling to zero "
+        yield forbidden_field("spec.metrics", f"{why}replicas")
     for index, metric in enumerate(spec.get("metrics") or ()):
         yield from _metric_errors(metric, f"spec.metrics[{index}]")
 
@@ -268,7 +275,7 @@ def quota_errors(quota: JsonObject) -> Iterator[FieldError]:
     for name, amount in sorted((spec.get("hard") or {}).items()):
         path = f"spec.hard[{name}]"
         for why in qualified_name_errors(name):
-            yield invalid_value(path, name, why)
+            yield invalid_value(path, name, why.replace("a qualified name", "a valid label key"))
         if "/" not in name and not _is_quota_resource(name):
             why = "must be a standard resource type or fully qualified"
             yield invalid_value(path, name, why)
@@ -278,9 +285,34 @@ def quota_errors(quota: JsonObject) -> Iterator[FieldError]:
             yield invalid_value(path, str(amount), _NOT_NEGATIVE)
         if (name in _COUNTED or name.startswith("count/")) and value % 1:
             yield invalid_value(path, str(amount), _WHOLE)
-    for scope in spec.get("scopes") or ():
+    yield from _scope_errors(spec)
+
+
+_EXCLUSIVE_SCOPES = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
+_OF_PODS = ("cpu", "limits.cpu", "limits.memory", "memory", "pods", "requests.cpu")
+
+
+def _scope_errors(spec: JsonObject) -> Iterator[FieldError]:
+    scopes, path = spec.get("scopes") or [], "spec.scopes"
+    for scope in scopes:
         if scope not in _SCOPES:
-            yield invalid_value("spec.scopes", spec["scopes"], "unsupported scope")
+            yield invalid_value(path, scopes, "unsupported scope")
+            continue
+        for name in spec.get("hard") or ():
+            if _is_quota_resource(name) and not _is_in_scope(name, scope):
+                yield invalid_value(path, scopes, "unsupported scope applied to resource")
+    for pair in _EXCLUSIVE_SCOPES:
+        if set(pair) <= set(scopes):
+            yield invalid_value(path, scopes, "conflicting scopes")
+
+
+def _is_in_scope(name: str, scope: str) -> bool:
+    """Return whether a scope can narrow what is counted (IsResourceQuotaScopeValidForResource)."""
+    if scope == "VolumeAttributesClass":
+        return "storage" in name or name == "persistentvolumeclaims"
+    if scope == "BestEffort":
+        return name == "pods"
+    return name in _OF_PODS or name == "requests.memory"
 
 
 def _is_quota_resource(name: str) -> bool:

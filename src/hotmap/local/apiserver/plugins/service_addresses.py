@@ -90,8 +90,8 @@ class ServiceAddressPlugin:
         try:
             is_within = IPv4Address(address) in self._addresses
         except AddressValueError:
-            text = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-            return invalid_value("spec.clusterIPs[0]", address, text)
+            # The validation refuses it, with what else is wrong.
+            return None
         why = "provided IP is already allocated" if address in used else ""
         if not is_within:
             why = "the provided network does not match the current range"

@@ -10,7 +10,7 @@ from hotmap.local.apiserver.kinds.workload import (
     default_rolling_update,
     go_strategy,
 )
-from hotmap.local.field_errors import FieldError, unsupported
+from hotmap.local.field_errors import FieldError, invalid_value, required, unsupported
 from hotmap.local.scheme import STATUS, Kind, Names
 from hotmap.local.strategy import Column
 
@@ -24,6 +24,21 @@ _GENERATION = "deprecated.daemonset.template.generation"
 
 def _node_selector(obj: JsonObject, _: float) -> Cell:
     return labels_text(obj["spec"]["template"].get("spec", {}).get("nodeSelector"))
+
+
+def _rolling_errors(rolling: JsonObject) -> list[FieldError]:
+    """One of the two amounts is zero, and only one (validateRollingUpdateDaemonSet)."""
+    path = "spec.updateStrategy.rollingUpdate"
+    unavailable, surge = (
+        str(rolling.get(field, 0)).removesuffix("%") != "0"
+        for field in ("maxUnavailable", "maxSurge")
+    )
+    if unavailable and surge:
+        why = "may not be set when maxUnavailable is non-zero"
+        return [invalid_value(f"{path}.maxSurge", rolling["maxSurge"], why)]
+    if not unavailable and not surge:
+        return [required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0")]
+    return []
 
 
 class DaemonSetStrategy(SelectingStrategy):
@@ -49,6 +64,8 @@ class DaemonSetStrategy(SelectingStrategy):
     def spec_errors(self, spec: JsonObject) -> list[FieldError]:
         strategy = spec["updateStrategy"]
         known = ("RollingUpdate", "OnDelete")
+        if strategy["type"] == "RollingUpdate":
+            return _rolling_errors(strategy["rollingUpdate"])
         if strategy["type"] in known:
             return []
         return [unsupported("spec.updateStrategy", go_strategy(strategy), known)]

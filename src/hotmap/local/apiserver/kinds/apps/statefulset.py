@@ -9,7 +9,6 @@ from hotmap.local.apiserver.kinds.workload import (
     NOT_NEGATIVE,
     SelectingStrategy,
     default_rolling_update,
-    go_strategy,
     ready_of,
 )
 from hotmap.local.field_errors import FieldError, forbidden_field, invalid_value
@@ -70,7 +69,13 @@ class StatefulSetStrategy(SelectingStrategy):
         path = "spec.updateStrategy"
         if strategy["type"] not in ("RollingUpdate", "OnDelete"):
             why = "must be 'RollingUpdate' or 'OnDelete'"
-            errors.append(invalid_value(path, go_strategy(strategy), why))
+            rolling = strategy.get("rollingUpdate")
+            shown = rolling and {
+                "Partition": rolling.get("partition"),
+                "MaxUnavailable": rolling.get("maxUnavailable"),
+            }
+            value = {"Type": strategy["type"], "RollingUpdate": shown}
+            errors.append(invalid_value(path, value, why))
         elif strategy["type"] == "OnDelete" and "rollingUpdate" in strategy:
             why = "only allowed for updateStrategy 'RollingUpdate'"
             shown = strategy["rollingUpdate"]

@@ -145,8 +145,11 @@ class JobStrategy(WorkloadStrategy):
         is_elastic = after.get("completionMode") == "Indexed" and (
             after.get("completions") == after.get("parallelism")
         )
-        if is_elastic and "completions" in changed:
+        if after.get("completionMode") == "Indexed" and "completions" in changed:
             changed.remove("completions")
+            if not is_elastic:
+                why = "can only be modified in tandem with spec.parallelism"
+                errors.append(invalid_value("spec.completions", after.get("completions"), why))
         for field in changed:
             errors.append(invalid_value(f"spec.{field}", after.get(field), "field is immutable"))
         if _frozen(before, was_suspended=before.get("suspend")) != _frozen(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.columns import AGE, NAME
+from hotmap.local.apiserver.kinds.endpoint_validation import endpoints_errors
 from hotmap.local.apiserver.kinds.stored_defaults import default_endpoints
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.strategy import Column, Strategy
 
 if TYPE_CHECKING:
+    from hotmap.local.field_errors import FieldError
     from hotmap.local.strategy import Cell
 
 JsonObject = dict[str, Any]
@@ -38,6 +40,10 @@ class EndpointsStrategy(Strategy):
         default_endpoints(obj)
 
     columns = (NAME, Column("Endpoints", _addresses), AGE)
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        return list(endpoints_errors(obj))
+
     deprecation = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
 
 

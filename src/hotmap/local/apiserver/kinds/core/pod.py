@@ -15,8 +15,8 @@ from hotmap.local.apiserver.pod_scheduling_validation import (
     pod_warnings,
     toleration_update_errors,
 )
-from hotmap.local.apiserver.pod_validation import pod_spec_errors
-from hotmap.local.field_errors import FieldError, forbidden_field
+from hotmap.local.apiserver.pod_validation import image_errors, pod_spec_errors
+from hotmap.local.field_errors import FieldError, forbidden_field, invalid_value
 from hotmap.local.group_version_kind import GroupVersionKind
 from hotmap.local.scheme import PROXY_VERBS, STATUS, Kind, Names, Subresource
 from hotmap.local.strategy import Strategy, field_labels
@@ -60,7 +60,7 @@ class PodStrategy(Strategy):
         default_pod(obj)
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
-        return pod_spec_errors(obj["spec"], "spec")
+        return pod_spec_errors(obj["spec"], "spec") + image_errors(obj["spec"], "spec")
 
     def warnings(self, obj: JsonObject) -> list[str]:
         return pod_warnings(obj["spec"], "spec")
@@ -96,15 +96,39 @@ def assign_node(pod: JsonObject, node: str, now: str) -> None:
 
 
 def _update_errors(old: JsonObject, new: JsonObject) -> list[FieldError]:
-    errors = list(toleration_update_errors(old["spec"], new["spec"]))
-    if _frozen_part(old["spec"]) == _frozen_part(new["spec"]):
+    before, after = old["spec"], new["spec"]
+    resized = [
+        forbidden_field(f"spec.{field}", "pod updates may not add or remove containers")
+        for field in ("containers", "initContainers")
+        if len(before.get(field) or ()) != len(after.get(field) or ())
+    ]
+    if resized:
+        return resized
+    errors = [*_deadline_errors(before, after), *toleration_update_errors(before, after)]
+    if _frozen_part(before) == _frozen_part(after):
         return errors
     return [*errors, forbidden_field("spec", _UPDATE_TEXT)]
 
 
+def _deadline_errors(before: JsonObject, after: JsonObject) -> list[FieldError]:
+    """The deadline of a pod may be set, and come closer."""
+    field = "activeDeadlineSeconds"
+    old, new = before.get(field), after.get(field)
+    if old is None or (new is not None and new <= old):
+        return []
+    why = "must be less than or equal to previous value"
+    if new is None:
+        why = "must not update from a positive integer to nil value"
+    return [invalid_value(f"spec.{field}", new, why)]
+
+
 def _frozen_part(spec: JsonObject) -> JsonObject:
-    changeable = ("activeDeadlineSeconds", "tolerations", "terminationGracePeriodSeconds")
+    changeable = ("activeDeadlineSeconds", "tolerations")
     frozen = {field: value for field, value in spec.items() if field not in changeable}
+    # A negative period may become the shortest one.
+    period = "terminationGracePeriodSeconds"
+    if period in frozen:
+        frozen[period] = max(frozen[period], 1) if frozen[period] < 0 else frozen[period]
     for field in ("containers", "initContainers"):
         frozen[field] = [
             {name: value for name, value in container.items() if name != "image"}

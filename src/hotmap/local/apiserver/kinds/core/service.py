@@ -5,9 +5,11 @@ Addresses are given out by the plugin `service_addresses`.
 
 from __future__ import annotations
 
+import ipaddress
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell, labels_text
+from hotmap.local.apiserver.metadata import label_errors
 from hotmap.local.field_errors import (
     FieldError,
     duplicate,
@@ -16,7 +18,7 @@ from hotmap.local.field_errors import (
     required,
     unsupported,
 )
-from hotmap.local.names import label_name_errors
+from hotmap.local.names import label_name_errors, port_name_errors
 from hotmap.local.scheme import STATUS, Kind, Names
 from hotmap.local.strategy import Column, Strategy, field_labels
 
@@ -30,6 +32,7 @@ JsonObject = dict[str, Any]
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _OUTSIDE = ("NodePort", "LoadBalancer")
+_FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 
 
 def _ports(service: JsonObject, _: float) -> Cell:
@@ -86,8 +89,8 @@ class ServiceStrategy(Strategy):
             port.setdefault("protocol", "TCP")
             if port.get("nodePort") == 0:
                 del port["nodePort"]
-            if "port" in port:
-                port.setdefault("targetPort", port["port"])
+            if port.get("targetPort") in (None, 0, ""):
+                port["targetPort"] = port.get("port", 0)
         if spec["type"] == "ExternalName":
             return
         spec.setdefault("internalTrafficPolicy", "Cluster")
@@ -99,6 +102,7 @@ class ServiceStrategy(Strategy):
     def prepare_update(self, old: JsonObject, new: JsonObject) -> None:
         """Keep what the update leaves out: addresses, families and ports of the node."""
         before, after = old["spec"], new["spec"]
+        _drop_traffic_policy(before, after)
         if after.get("type", "ClusterIP") == "ExternalName":
             for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
                 if after.get(field) == before.get(field):
@@ -125,12 +129,20 @@ class ServiceStrategy(Strategy):
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
         spec = obj["spec"]
-        errors = list(_port_errors(spec))
+        errors = [*_port_errors(spec), *_address_errors(spec)]
         if spec["type"] not in _TYPES:
             errors.append(unsupported("spec.type", spec["type"], _TYPES))
         if spec["sessionAffinity"] not in ("ClientIP", "None"):
             known = ("ClientIP", "None")
             errors.append(unsupported("spec.sessionAffinity", spec["sessionAffinity"], known))
+        policy = spec.get("ipFamilyPolicy")
+        if policy is not None and policy not in _FAMILY_POLICIES:
+            errors.append(unsupported("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES))
+        policy = spec.get("externalTrafficPolicy")
+        if policy and not _is_reachable(spec):
+            text = "may only be set for externally-accessible services"
+            errors.append(invalid_value("spec.externalTrafficPolicy", policy, text))
+        errors += label_errors("spec.selector", spec.get("selector") or {})
         if spec["type"] == "ExternalName":
             if not spec.get("externalName"):
                 errors.append(required("spec.externalName"))
@@ -155,6 +167,28 @@ class ServiceStrategy(Strategy):
             text = "may not change once set"
             errors.append(invalid_value("spec.clusterIPs[0]", changed, text))
         return errors
+
+
+def _drop_traffic_policy(before: JsonObject, after: JsonObject) -> None:
+    """Drop what a Service that is not accessible from outside any more has kept, in place."""
+    policy = "externalTrafficPolicy"
+    if not _is_reachable(after) and after.get(policy) == before.get(policy):
+        after.pop(policy, None)
+
+
+def _address_errors(spec: JsonObject) -> Iterator[FieldError]:
+    address = spec.get("clusterIP", "")
+    try:
+        ipaddress.ip_address("0.0.0.0" if address in ("", "None") else address)
+    except ValueError:
+        text = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+        yield invalid_value("spec.clusterIPs[0]", address, text)
+
+
+def _is_reachable(spec: JsonObject) -> bool:
+    """Return whether a Service is accessible from outside (ExternallyAccessible)."""
+    kind = spec.get("type", "ClusterIP")
+    return kind in _OUTSIDE or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
 
 
 def _port_errors(spec: JsonObject) -> Iterator[FieldError]:
@@ -182,6 +216,9 @@ def _port_errors(spec: JsonObject) -> Iterator[FieldError]:
             yield unsupported(f"{path}.protocol", port["protocol"], _PROTOCOLS)
         if isinstance(port.get("targetPort"), int):
             yield from _number_errors(port["targetPort"], f"{path}.targetPort")
+        else:
+            for why in port_name_errors(port["targetPort"]):
+                yield invalid_value(f"{path}.targetPort", port["targetPort"], why)
         key = port.get("port"), port["protocol"]
         if key in seen:
             shown = {"protocol": port["protocol"], "port": port.get("port")}

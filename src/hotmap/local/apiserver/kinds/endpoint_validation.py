@@ -1,0 +1,122 @@
+"""Endpoints and EndpointSlices (pkg/apis/core and pkg/apis/discovery, validation.go).
+
+Addresses of loopback are allowed: those of this node's pods and Services are.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Any
+
+from hotmap.local.field_errors import (
+    FieldError,
+    duplicate,
+    invalid_value,
+    required,
+    unsupported,
+)
+from hotmap.local.names import label_name_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+JsonObject = dict[str, Any]
+
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
+_NOT_AN_ADDRESS = "must be a valid IP address"
+_EXAMPLES = ", (e.g. 10.9.8.7 or 2001:db8::ffff)"
+_PORT_RANGE = "must be between 1 and 65535, inclusive"
+
+
+def endpoints_errors(endpoints: JsonObject) -> Iterator[FieldError]:
+    """Check the subsets of Endpoints (validateEndpointSubsets)."""
+    for index, subset in enumerate(endpoints.get("subsets") or ()):
+        path = f"subsets[{index}]"
+        if not subset.get("addresses") and not subset.get("notReadyAddresses"):
+            yield required(path, "must specify `addresses` or `notReadyAddresses`")
+        for field in ("addresses", "notReadyAddresses"):
+            for number, address in enumerate(subset.get(field) or ()):
+                yield from _address_errors(address, f"{path}.{field}[{number}]")
+        ports = subset.get("ports") or ()
+        for number, port in enumerate(ports):
+            yield from _port_errors(port, f"{path}.ports[{number}]", with_name=len(ports) > 1)
+
+
+def _address_errors(address: JsonObject, path: str) -> Iterator[FieldError]:
+    text = address.get("ip", "")
+    if _parse_address(text) is None:
+        yield invalid_value(f"{path}.ip", text, _NOT_AN_ADDRESS + _EXAMPLES)
+    yield from _usable_errors(text, f"{path}.ip")
+    name = address.get("hostname", "")
+    for why in label_name_errors(name) if name else ():
+        yield invalid_value(f"{path}.hostname", name, why)
+
+
+def _parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def _usable_errors(text: str, path: str) -> Iterator[FieldError]:
+    """Check that an address may be that of an endpoint (ValidateEndpointIP)."""
+    address = _parse_address(text)
+    if address is None:
+        yield invalid_value(path, text, _NOT_AN_ADDRESS)
+    elif address.is_unspecified:
+        yield invalid_value(path, text, f"may not be unspecified ({text})")
+    elif address.is_link_local:
+        why = "may not be in the link-local range (169.254.0.0/16, fe80::/10)"
+        yield invalid_value(path, text, why)
+
+
+def _port_errors(port: JsonObject, path: str, *, with_name: bool) -> Iterator[FieldError]:
+    name, number = port.get("name", ""), port.get("port", 0)
+    if with_name and not name:
+        yield required(f"{path}.name")
+    for why in label_name_errors(name) if name else ():
+        yield invalid_value(f"{path}.name", name, why)
+    if not 1 <= number <= 65535:
+        yield invalid_value(f"{path}.port", number, _PORT_RANGE)
+    if port.get("protocol") not in _PROTOCOLS:
+        yield unsupported(f"{path}.protocol", port.get("protocol"), _PROTOCOLS)
+
+
+def endpoint_slice_errors(endpoint_slice: JsonObject) -> Iterator[FieldError]:
+    """Check an EndpointSlice (ValidateEndpointSlice)."""
+    kind = endpoint_slice.get("addressType", "")
+    if not kind:
+        yield required("addressType")
+    elif kind not in _ADDRESS_TYPES:
+        yield unsupported("addressType", kind, _ADDRESS_TYPES)
+    names: set[str] = set()
+    for index, port in enumerate(endpoint_slice.get("ports") or ()):
+        name, path = port.get("name") or "", f"ports[{index}]"
+        for why in label_name_errors(name) if name else ():
+            yield invalid_value(f"{path}.name", name, why)
+        if name in names:
+            yield duplicate(f"{path}.name", name)
+        names.add(name)
+        if port.get("protocol") not in _PROTOCOLS:
+            yield unsupported(f"{path}.protocol", port.get("protocol"), _PROTOCOLS)
+    for index, endpoint in enumerate(endpoint_slice.get("endpoints") or ()):
+        yield from _endpoint_errors(endpoint, f"endpoints[{index}]", kind)
+
+
+def _endpoint_errors(endpoint: JsonObject, path: str, kind: str) -> Iterator[FieldError]:
+    addresses = endpoint.get("addresses") or ()
+    if not addresses:
+        yield required(f"{path}.addresses", "must contain at least 1 address")
+    for index, text in enumerate(addresses if kind in ("IPv4", "IPv6") else ()):
+        at, address = f"{path}.addresses[{index}]", _parse_address(text)
+        if address is None:
+            yield invalid_value(at, text, _NOT_AN_ADDRESS + _EXAMPLES)
+            continue
+        if address.version != int(kind[-1]):
+            yield invalid_value(f"{path}.addresses", text, f"must be an {kind} address")
+        yield from _usable_errors(text, at)
+    name = endpoint.get("hostname")
+    for why in label_name_errors(name) if name is not None else ():
+        yield invalid_value(f"{path}.hostname", name, why)

@@ -1,0 +1,68 @@
+"""Security contexts of pods and their containers (pkg/apis/core/validation/validation.go)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hotmap.local.field_errors import FieldError, invalid_value, unsupported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+JsonObject = dict[str, Any]
+
+_INT32_MAX = (1 << 31) - 1
+# The fields in the order of Go's type, which messages show.
+_FIELDS = (
+    "capabilities", "privileged", "seLinuxOptions", "windowsOptions", "runAsUser", "runAsGroup",
+    "runAsNonRoot", "readOnlyRootFilesystem", "allowPrivilegeEscalation", "procMount",
+    "seccompProfile", "appArmorProfile",
+)  # fmt: skip
+_GO_NAMES = {"seLinuxOptions": "SELinuxOptions"}
+
+
+def pod_security_errors(spec: JsonObject, path: str) -> Iterator[FieldError]:
+    """Check the security context of a pod or a template."""
+    context, at = spec.get("securityContext") or {}, f"{path}.securityContext"
+    yield from _identity_errors(context, at, ("fsGroup", "runAsUser", "runAsGroup"))
+    if spec.get("hostPID") and spec.get("shareProcessNamespace"):
+        why = "ShareProcessNamespace and HostPID cannot both be enabled"
+        yield invalid_value(f"{at}.shareProcessNamespace", True, why)
+
+
+def container_security_errors(container: JsonObject, path: str) -> Iterator[FieldError]:
+    """Check the security context of a container (ValidateSecurityContext)."""
+    context, at = container.get("securityContext") or {}, f"{path}.securityContext"
+    yield from _identity_errors(context, at, ("runAsUser", "runAsGroup"))
+    mount = context.get("procMount")
+    if mount not in (None, "Default", "Unmasked"):
+        yield unsupported(f"{at}.procMount", mount, ("Default", "Unmasked"))
+    if context.get("allowPrivilegeEscalation") is False:
+        why = "cannot set `allowPrivilegeEscalation` to false and "
+        if context.get("privileged"):
+            yield invalid_value(at, _go_context(context), f"{why}`privileged` to true")
+        for capability in (context.get("capabilities") or {}).get("add") or ():
+            if capability == "CAP_SYS_ADMIN":
+                yield invalid_value(
+                    at, _go_context(context), f"{why}`capabilities.Add` CAP_SYS_ADMIN"
+                )
+
+
+def _identity_errors(
+    context: JsonObject, path: str, fields: tuple[str, ...]
+) -> Iterator[FieldError]:
+    for field in fields:
+        number = context.get(field, 0)
+        if not 0 <= number <= _INT32_MAX:
+            why = f"must be between 0 and {_INT32_MAX}, inclusive"
+            yield invalid_value(f"{path}.{field}", number, why)
+
+
+def _go_context(context: JsonObject) -> JsonObject:
+    return {_GO_NAMES.get(f, f[0].upper() + f[1:]): _go_value(context.get(f)) for f in _FIELDS}
+
+
+def _go_value(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name[0].upper() + name[1:]: inner for name, inner in value.items()}
+    return value

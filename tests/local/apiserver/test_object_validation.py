@@ -1,0 +1,221 @@
+"""What is wrong with objects is told in the words of Kubernetes; texts read from kube-apiserver."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.local.apiserver.api import STRATEGIC
+
+if TYPE_CHECKING:
+    from tests.local.apiserver.api import Api
+
+PODS = "/api/v1/namespaces/default/pods"
+SERVICES = "/api/v1/namespaces/default/services"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+NODES = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
+
+
+def pod(**fields: Any) -> dict[str, Any]:
+    return {"containers": [{"name": "c", "image": "x"}], **fields}
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    return {"containers": [{"name": "c", "image": "x", **fields}]}
+
+
+def node_affinity(**requirement: Any) -> dict[str, Any]:
+    terms = [{"matchExpressions": [{"key": "k", **requirement}]}]
+    return pod(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}})
+
+
+# Spec of a pod → one of the things that are wrong with it.
+WRONG_PODS = [
+    (pod(containers=[{"name": "c", "image": " x"}]),
+     'spec.containers[0].image: Invalid value: " x": must not have leading or trailing whitespace'),
+    (pod(dnsPolicy="None"),
+     "spec.dnsConfig: Required value: must provide `dnsConfig` when `dnsPolicy` is None"),
+    (pod(hostPID=True, shareProcessNamespace=True),
+     "spec.securityContext.shareProcessNamespace: Invalid value: true: ShareProcessNamespace and "
+     "HostPID cannot both be enabled"),
+    (container(securityContext={"runAsGroup": -1}),
+     "spec.containers[0].securityContext.runAsGroup: Invalid value: -1: must be between 0 and "
+     "2147483647, inclusive"),
+    (container(securityContext={"allowPrivilegeEscalation": False, "privileged": True}),
+     '"Privileged":true,"SELinuxOptions":null,"WindowsOptions":null,"RunAsUser":null,'
+     '"RunAsGroup":null,"RunAsNonRoot":null,"ReadOnlyRootFilesystem":null,'
+     '"AllowPrivilegeEscalation":false,"ProcMount":null,"SeccompProfile":null,'
+     '"AppArmorProfile":null}: cannot set `allowPrivilegeEscalation` to false and `privileged` to '
+     "true"),
+    (container(ports=[{"containerPort": 80, "name": "a--b-"}]),
+     'spec.containers[0].ports[0].name: Invalid value: "a--b-": must not contain consecutive '
+     "hyphens"),
+    (container(ports=[{"containerPort": 80, "hostPort": 1}, {"containerPort": 81, "hostPort": 1}]),
+     'spec.containers[0].ports[1].hostPort: Duplicate value: "TCP//1"'),
+    (pod(volumes=[{"name": "v", "hostPath": {"path": "/a", "type": "Wrong"}}]),
+     'spec.volumes[0].hostPath.type: Unsupported value: "Wrong": supported values: "", '
+     '"BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", '
+     '"Socket"'),
+    (pod(volumes=[{"name": "v", "emptyDir": {"sizeLimit": "-1"}}]),
+     "spec.volumes[0].emptyDir.sizeLimit: Forbidden: SizeLimit field must be a valid resource "
+     "quantity"),
+    (pod(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": []}}}),
+     f"{NODES}: Required value: must have at least one node selector term"),
+    (node_affinity(operator="In"),
+     f"{NODES}[0].matchExpressions[0].values: Required value: must be specified when `operator` "
+     "is 'In' or 'NotIn'"),
+    (node_affinity(operator="Exists", values=["a"]),
+     f"{NODES}[0].matchExpressions[0].values: Forbidden: may not be specified when `operator` is "
+     "'Exists' or 'DoesNotExist'"),
+    (node_affinity(operator="Gt", values=["1", "2"]),
+     f"{NODES}[0].matchExpressions[0].values: Required value: must be specified single value when "
+     "`operator` is 'Lt' or 'Gt'"),
+    (node_affinity(operator="Wrong"),
+     f'{NODES}[0].matchExpressions[0].operator: Invalid value: "Wrong": not a valid selector '
+     "operator"),
+    (pod(affinity={"podAffinity": {PREFERRED: [{"weight": 0, "podAffinityTerm": {}}]}}),
+     f"spec.affinity.podAffinity.{PREFERRED}[0].podAffinityTerm.topologyKey: Required value: can "
+     "not be empty"),
+    (pod(topologySpreadConstraints=[
+        {"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}] * 2),
+     "spec.topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}: Duplicate value: "
+     '"{z, DoNotSchedule}"'),
+    (pod(topologySpreadConstraints=[{"maxSkew": 1, "topologyKey": "z", "minDomains": 1,
+                                     "whenUnsatisfiable": "ScheduleAnyway"}]),
+     "spec.topologySpreadConstraints[0].minDomains: Invalid value: 1: can only use minDomains if "
+     "whenUnsatisfiable=DoNotSchedule, not ScheduleAnyway"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("spec", "text"), WRONG_PODS)
+async def test_wrong_pod_is_refused(api: Api, spec: dict[str, Any], text: str) -> None:
+    reply = await api.post(PODS, {"metadata": {"name": "wrong"}, "spec": spec})
+    assert (reply.status, text in reply.message) == (422, True), reply.message
+
+
+async def test_port_of_a_pod_in_the_network_of_its_node_is_one_of_the_node(api: Api) -> None:
+    spec = {**container(ports=[{"containerPort": 8080}]), "hostNetwork": True}
+    made = await api.post(PODS, {"metadata": {"name": "on-node"}, "spec": spec})
+    assert made.body["spec"]["containers"][0]["ports"][0]["hostPort"] == 8080
+
+
+@pytest.mark.parametrize(
+    ("before", "change", "text"),
+    [
+        ({}, {"terminationGracePeriodSeconds": 5}, "spec: Forbidden: pod updates may not change"),
+        (
+            {"activeDeadlineSeconds": 50},
+            {"activeDeadlineSeconds": 60},
+            "spec.activeDeadlineSeconds: Invalid value: 60: must be less than or equal to previous "
+            "value",
+        ),
+        (
+            {"activeDeadlineSeconds": 50},
+            {"activeDeadlineSeconds": None},
+            "spec.activeDeadlineSeconds: Invalid value: null: must not update from a positive "
+            "integer to nil value",
+        ),
+        (
+            {},
+            {"containers": [{"name": "d", "image": "x"}]},
+            "spec.containers: Forbidden: pod updates may not add or remove containers",
+        ),
+    ],
+)
+async def test_pod_keeps_what_an_update_may_not_change(
+    api: Api, before: dict[str, Any], change: dict[str, Any], text: str
+) -> None:
+    await api.post(PODS, {"metadata": {"name": "kept"}, "spec": pod(**before)})
+    reply = await api.patch(f"{PODS}/kept", {"spec": change}, kind=STRATEGIC)
+    assert (reply.status, text in reply.message) == (422, True), reply.message
+
+
+async def test_deadline_of_a_pod_may_come_closer(api: Api) -> None:
+    await api.post(PODS, {"metadata": {"name": "due"}, "spec": pod(activeDeadlineSeconds=50)})
+    change = {"spec": {"activeDeadlineSeconds": 40}}
+    assert (await api.patch(f"{PODS}/due", change)).status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "obj", "text"),
+    [
+        (
+            SERVICES,
+            {"spec": {"ports": [{"port": 80}], "ipFamilyPolicy": "Wrong", "clusterIP": "1.2"}},
+            'spec.clusterIPs[0]: Invalid value: "1.2": must be a valid IP address',
+        ),
+        (
+            SERVICES,
+            {"spec": {"ports": [{"port": 80, "targetPort": "UPPER"}]}},
+            'spec.ports[0].targetPort: Invalid value: "UPPER": must contain only alpha-numeric',
+        ),
+        (
+            SERVICES,
+            {"spec": {"ports": [{"port": 80}], "externalTrafficPolicy": "Local"}},
+            'spec.externalTrafficPolicy: Invalid value: "Local": may only be set for '
+            "externally-accessible services",
+        ),
+        (
+            LEASES,
+            {"spec": {"leaseDurationSeconds": 0}},
+            "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0",
+        ),
+        (
+            "/api/v1/namespaces/default/endpoints",
+            {"subsets": [{"addresses": [{"ip": "x"}], "ports": [{"port": 80}]}]},
+            'subsets[0].addresses[0].ip: Invalid value: "x": must be a valid IP address',
+        ),
+        (
+            "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+            {"addressType": "IPv6", "endpoints": [{"addresses": ["10.0.0.1"]}]},
+            'endpoints[0].addresses: Invalid value: "10.0.0.1": must be an IPv6 address',
+        ),
+        (
+            "/api/v1/namespaces/default/resourcequotas",
+            {"spec": {"hard": {"cpu": "1"}, "scopes": ["BestEffort"]}},
+            'spec.scopes: Invalid value: ["BestEffort"]: unsupported scope applied to resource',
+        ),
+    ],
+)
+async def test_wrong_object_is_refused(api: Api, path: str, obj: dict[str, Any], text: str) -> None:
+    reply = await api.post(path, {"metadata": {"name": "wrong"}, **obj})
+    assert (reply.status, text in reply.message) == (422, True), reply.message
+
+
+async def test_traffic_policy_goes_with_the_type_that_needs_it(api: Api) -> None:
+    spec = {"type": "NodePort", "ports": [{"port": 80}]}
+    made = await api.post(SERVICES, {"metadata": {"name": "inside"}, "spec": spec})
+    assert made.body["spec"]["externalTrafficPolicy"] == "Cluster"
+    reply = await api.patch(f"{SERVICES}/inside", {"spec": {"type": "ClusterIP"}})
+    assert (reply.status, "externalTrafficPolicy" in reply.body["spec"]) == (200, False)
+
+
+async def test_subresource_without_get_is_not_read(api: Api) -> None:
+    assert (await api.get("/api/v1/namespaces/default/finalize")).status == 405
+
+
+async def test_root_lists_the_paths(api: Api) -> None:
+    paths = (await api.get("/")).body["paths"]
+    assert paths == sorted(paths)
+    assert {"/api/v1", "/apis/apps", "/apis/apps/v1", "/healthz", "/openapi/v3"} <= set(paths)
+
+
+@pytest.mark.parametrize(("token", "position"), [("x", 0), ("abc!", 3), ("abcde", 4)])
+async def test_continue_token_that_is_not_base64_is_refused(
+    api: Api, token: str, position: int
+) -> None:
+    reply = await api.get("/api/v1/namespaces/default/configmaps", **{"continue": token})
+    assert (reply.status, reply.message) == (
+        400,
+        "invalid continue token: continue key is not valid: "
+        f"illegal base64 data at input byte {position}",
+    )
+
+
+async def test_field_manager_that_cannot_be_printed_is_refused(api: Api) -> None:
+    path = "/api/v1/namespaces/default/configmaps?fieldManager=a%01"
+    reply = await api.post(path, {"metadata": {"name": "a"}})
+    text = r'fieldManager: Invalid value: "a\x01": invalid character U+0001 (at position 1)'
+    assert (reply.status, text in reply.message) == (422, True), reply.message
