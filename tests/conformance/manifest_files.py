@@ -17,7 +17,37 @@ def _pod(name: str, spec: str) -> str:
     return f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec:\n{spec}"
 
 
+_DEFINITION = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {{name: {plural}.example.com}}
+spec:
+  group: example.com
+  names: {{plural: {plural}, kind: {kind}}}
+  scope: Namespaced
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties: {{a: {{type: integer}}}}
+            x-kubernetes-validations: [{rules}]
+"""
+
 FILES = {
+    "definition-syntax.yaml": _DEFINITION.format(
+        plural="syntaxes", kind="Syntax", rules='{rule: self = 42, message: m}, {rule: "(self.a"}'
+    ),
+    "definition-rules.yaml": _DEFINITION.format(
+        plural="rules",
+        kind="Rule",
+        rules='{rule: " "}, {rule: self.a > 1, message: " ", reason: X}, {rule: "a\\n> 1"}',
+    ),
     "tree/a.yaml": """\
 apiVersion: v1
 kind: ConfigMap

@@ -119,6 +119,8 @@ MANIFESTS = (
     "create -f twice.yaml",
     "create -f twice.yaml --validate=warn",
     "replace -f twice.yaml --validate=ignore",
+    "create -f definition-syntax.yaml",
+    "create -f definition-rules.yaml",
     "create --raw /api/v1/namespaces/NS/configmaps -f one.yaml",
     "create --raw /api/v1/namespaces/NS/configmaps -f wrong.json",
     "create --raw /api/v1/namespaces/NS/secrets -f configmap.json",

@@ -10,6 +10,7 @@ from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.api_types import METADATA, Field
 from hotmap.local.apiserver.columns import NAME, field_cell
 from hotmap.local.apiserver.custom.jsonpath import is_valid_path
+from hotmap.local.apiserver.custom.rule_validation import compile_errors, rule_errors
 from hotmap.local.apiserver.custom.types import DefinitionSpec
 from hotmap.local.apiserver.custom.validation import is_valid_pattern, pattern_error, schema_errors
 from hotmap.local.apiserver.schema_structure import SchemaField
@@ -255,7 +256,8 @@ def _one_version_errors(version: JsonObject, path: str, *, is_only: bool) -> Ite
     # Internally a schema that all versions share is that of the definition.
     at = "spec.validation" if is_only else f"{path}.schema"
     shared = "spec" if is_only else path
-    yield from _structure_errors(schema, f"{at}.openAPIV3Schema", is_root=True)
+    wrong = list(_structure_errors(schema, f"{at}.openAPIV3Schema", is_root=True))
+    yield from wrong or compile_errors(schema, f"{at}.openAPIV3Schema")
     yield from _column_errors(version.get("additionalPrinterColumns") or (), shared)
     for index, field in enumerate(version.get("selectableFields") or ()):
         if not is_valid_path(field.get("jsonPath") or "["):
@@ -305,6 +307,7 @@ def _structure_errors(
         inner = schema.get(field)
         if isinstance(inner, dict):
             yield from _structure_errors(inner, f"{path}.{field}", where=place)
+    yield from rule_errors(schema, path)
     if "$ref" in schema:
         yield forbidden_field(f"{path}.$ref", "$ref is not supported")
         return

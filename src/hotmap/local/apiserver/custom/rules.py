@@ -32,7 +32,7 @@ JsonObject = dict[str, Any]
 
 logger = logging.getLogger(__name__)
 
-_RULES = "x-kubernetes-validations"
+RULES = "x-kubernetes-validations"
 #: Steps that a rule may take, as estimated: upstream counts them, this package cannot.
 _COST_LIMIT = 1_000_000
 _LOOPS = (".all(", ".exists(", ".exists_one(", ".map(", ".filter(")
@@ -67,13 +67,13 @@ def _inner_schemas(schema: JsonObject) -> Iterator[JsonObject]:
 
 def has_rules(schema: JsonObject) -> bool:
     """Return whether a schema has rules anywhere."""
-    return _RULES in schema or any(map(has_rules, _inner_schemas(schema)))
+    return RULES in schema or any(map(has_rules, _inner_schemas(schema)))
 
 
 def _errors(value: Any, old: Any, schema: JsonObject, path: str) -> Iterator[FieldError]:
     if value is None:
         return
-    for rule in schema.get(_RULES) or ():
+    for rule in schema.get(RULES) or ():
         yield from _broken(rule, value, old, schema, path)
     if isinstance(value, dict):
         properties = schema.get("properties") or {}
