@@ -35,6 +35,7 @@ from tests.support.objects import (
 from hotmap.core.decide.assessment import Facts, Verdict
 from hotmap.core.decide.evidence import PodStart
 from hotmap.core.decide.freshness import assess
+from hotmap.core.decide.plan import make_plan
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.snapshot import SourceSnapshot, revision_of, take_snapshots
 from hotmap.core.decide.source_rules import ROLLOUT_PATIENCE
@@ -42,6 +43,7 @@ from hotmap.core.model.consumer import FIELD_MANAGER
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ConfigMap, ManagedFields, ObjectKey, Workload
 from hotmap.core.model.state import UNVOUCHED, Record, Window
+from hotmap.core.policy.policy import Policy
 
 # -- rule 0: a crash between the patch and the record -----------------------------------------
 
@@ -638,3 +640,15 @@ def test_rule_7_reason_has_the_remedy() -> None:
     assert adopted.verdict is Verdict.ADOPT
     record = record_after(empty, applied_record(deployment(), *before), adopted, generation=2)
     assert assess_change(deployment(generation=3), record, now).verdict is Verdict.UP_TO_DATE
+
+
+def test_rollout_beside_a_held_source_is_decided_again_soon() -> None:
+    """The next decision reports the hold, which the rollout says nothing of."""
+    who = deployment(TWO)
+    before = [app(immutable=True), config_map("other", {"K": "1"})]
+    recreated = app(B_FROZEN, uid="uid-2")
+    for other, again in (({"K": "2"}, True), ({"K": "1"}, None)):
+        assessment = assess_change(who, before, [recreated, config_map("other", other, version=2)])
+        plan = make_plan(who, Policy(opted_in=True), assessment, changed={})
+        assert plan.verdict is (Verdict.FROZEN if again else Verdict.HOLD)
+        assert (plan.requeue_after is not None) is bool(again)

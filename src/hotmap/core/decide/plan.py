@@ -155,7 +155,9 @@ def _plan(
         return Plan(verdict, (), unused or assessment.reason, settles=True, confirms=confirms)
     cause = assessment.reason if assessment.distinct else _cause(assessment, changed)
     actions, outcome = _choose(consumer, policy, assessment, changed)
-    plan = Plan(verdict, actions, f"{cause}: {outcome}", cause, settles=True)
+    held = any(finding.verdict is Verdict.HOLD for finding in assessment.findings)
+    again = _WAIT if held else None  # the next decision reports what another source is held for
+    plan = Plan(verdict, actions, f"{cause}: {outcome}", cause, settles=True, requeue_after=again)
     if consumer.busy and plan.actions == (Action(ActionType.RUN_NOW),):
         reason = f"{plan.reason} when the running Job ends (concurrencyPolicy)"
         return Plan(verdict, (), reason, requeue_after=_WAIT_FOR_RUN)
