@@ -304,19 +304,25 @@ def test_same_data_after_an_interrupted_watch_leaves_a_window() -> None:
 
 
 @pytest.mark.parametrize(
-    ("deleted", "template", "expected"),
+    ("deleted", "template", "applied", "expected"),
     [
-        pytest.param(None, TemplateChange(100.0, 2), False, id="none was deleted"),
-        pytest.param(90.0, TemplateChange(100.0, 2), False, id="before the template changed"),
-        pytest.param(110.0, TemplateChange(100.0, 2), True, id="while pods of the template ran"),
-        pytest.param(110.0, None, False, id="the template was not seen to change"),
+        pytest.param(None, TemplateChange(100.0, 2), None, False, id="none was deleted"),
+        pytest.param(90.0, TemplateChange(100.0, 2), None, False, id="before the template changed"),
+        pytest.param(
+            110.0, TemplateChange(100.0, 2), None, True, id="while pods of the template ran"
+        ),
+        pytest.param(110.0, None, None, False, id="the template was not seen to change"),
+        pytest.param(110.0, None, 105.0, True, id="and other content was applied before"),
+        pytest.param(110.0, TemplateChange(100.0, 2), 115.0, False, id="before what was applied"),
     ],
 )
 def test_deleted_immutable_source_concerns_templates_that_used_it(
-    deleted: float | None, template: TemplateChange | None, expected: bool
+    deleted: float | None, template: TemplateChange | None, applied: float | None, expected: bool
 ) -> None:
     """Pods of a later template have not used it."""
-    assert replaces_immutable(SourceHistory(immutable_until=deleted), template) is expected
+    recorded = None if applied is None else record(BEFORE, applied)
+    history = SourceHistory(immutable_until=deleted)
+    assert replaces_immutable(history, template, recorded) is expected
 
 
 def test_change_that_arrives_late_happened_since_its_written_time() -> None:

@@ -630,6 +630,16 @@ def test_rule_7_pods_that_started_before_an_edit_of_the_successor_was_reverted()
     assert earlier.verdict is Verdict.UP_TO_DATE
 
 
+def test_rule_7_an_immutable_source_that_came_and_went_between_two_decisions() -> None:
+    """A pod that started meanwhile has used it, and makes its kubelet serve it."""
+    who = deployment(ENV)
+    taken = take_snapshots(who.uses, sources(app(B_FROZEN, uid="uid-3", version=3)), KEY)
+    for replaced, verdict in ((True, Verdict.HOLD), (False, Verdict.FROZEN)):
+        snapshots = [item._replace(replaces_immutable=replaced) for item in taken]
+        facts = Facts(now=1000, revision="")
+        assert assess(who, applied_record(who, app()), snapshots, facts).verdict is verdict
+
+
 def test_rule_7_reason_has_the_remedy() -> None:
     """The hold names the remedy, and following it ends the hold."""
     before, now = [app(immutable=True)], [app(B_FROZEN, uid="uid-2", immutable=True)]

@@ -176,7 +176,7 @@ class Observer:
             bounded = bound_change(source, recorded, summary)
             unreadable = self._index.is_unreadable(source.source)
             visible = source.exists or (not unreadable and self._is_visible(source.source))
-            replaced = replaces_immutable(changes, template)
+            replaced = replaces_immutable(changes, template, recorded)
             sources.append(
                 bounded._replace(
                     visible=visible, unreadable=unreadable, replaces_immutable=replaced

@@ -288,10 +288,18 @@ def _reads_any(uses: Iterable[Use], keys: Iterable[str]) -> bool:
     return any(use.keys.reads(key) for use in uses for key in wanted)
 
 
-def replaces_immutable(history: SourceHistory, template: TemplateChange | None) -> bool:
-    """Return whether pods of this template may have used an immutable source that was deleted."""
+def replaces_immutable(
+    history: SourceHistory, template: TemplateChange | None, recorded: SourceRecord | None
+) -> bool:
+    """Return whether pods of this template may have used an immutable source that was deleted.
+
+    One that was deleted before the recorded content came has been judged.
+    """
     until = history.immutable_until
-    return until is not None and template is not None and until > template.at
+    known = [template.at] if template else []
+    if recorded is not None and recorded.changed_by is not None:
+        known.append(recorded.changed_by)
+    return until is not None and bool(known) and until > max(known)
 
 
 def bound_change(

@@ -198,7 +198,8 @@ def may_be_pinned(recorded: SourceRecord, current: SourceSnapshot) -> bool:
 
     Also when the content of both was the same at first.
     """
-    return recorded.pinned or (recorded.immutable and recorded.uid != current.uid)
+    was_immutable = recorded.immutable or current.replaces_immutable
+    return recorded.pinned or (was_immutable and recorded.uid != current.uid)
 
 
 def _pods_never_overlap(consumer: Consumer, record: Record | None) -> bool:
