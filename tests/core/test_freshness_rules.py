@@ -637,7 +637,14 @@ def test_rule_7_an_immutable_source_that_came_and_went_between_two_decisions() -
     for replaced, verdict in ((True, Verdict.HOLD), (False, Verdict.FROZEN)):
         snapshots = [item._replace(replaces_immutable=replaced) for item in taken]
         facts = Facts(now=1000, revision="")
-        assert assess(who, applied_record(who, app()), snapshots, facts).verdict is verdict
+        found = assess(who, applied_record(who, app()), snapshots, facts)
+        assert found.verdict is verdict
+    # A rollout for another source makes the template younger than the deletion.
+    held = [item._replace(replaces_immutable=True) for item in taken]
+    found = assess(who, applied_record(who, app()), held, Facts(now=1000, revision=""))
+    kept = record_after(who, applied_record(who, app()), found)
+    later = assess(who, kept, taken, Facts(now=2000, revision=""))
+    assert later.verdict is Verdict.HOLD
 
 
 def test_rule_7_reason_has_the_remedy() -> None:

@@ -487,8 +487,11 @@ def _recorded_source(
     kind, _, name = current.source
     if not current.visible:
         return recorded
-    if finding.verdict is Verdict.HOLD and (recorded is not None or not pinned):
-        return recorded
+    if finding.verdict is Verdict.HOLD and recorded is not None:
+        unseen = pinned and not recorded.immutable  # the record says it otherwise
+        return msgspec.structs.replace(recorded, pinned=True) if unseen else recorded
+    if finding.verdict is Verdict.HOLD and not pinned:
+        return None
     if recorded is not None and recorded.uses != current.digest:
         recorded = None
     if recorded is not None and current.is_unknown:
