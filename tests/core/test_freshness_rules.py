@@ -28,12 +28,13 @@ from tests.support.objects import (
     KEY,
     config_map,
     consumer,
+    pod,
     sources,
     workload,
 )
 
 from hotmap.core.decide.assessment import Facts, Verdict
-from hotmap.core.decide.evidence import PodStart
+from hotmap.core.decide.evidence import PodStart, pod_starts
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import make_plan
 from hotmap.core.decide.record import record_applied
@@ -42,7 +43,7 @@ from hotmap.core.decide.source_rules import ROLLOUT_PATIENCE
 from hotmap.core.model.consumer import FIELD_MANAGER
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ConfigMap, ManagedFields, ObjectKey, Workload
-from hotmap.core.model.state import UNVOUCHED, Record, Window
+from hotmap.core.model.state import UNVOUCHED, PodCheck, Record, Window
 from hotmap.core.policy.policy import Policy
 
 # -- rule 0: a crash between the patch and the record -----------------------------------------
@@ -628,6 +629,21 @@ def test_rule_7_pods_that_started_before_an_edit_of_the_successor_was_reverted()
     assert within.verdict is Verdict.HOLD
     earlier = assess_change(who, record, reverted, started=[90], windows=windows)
     assert earlier.verdict is Verdict.UP_TO_DATE
+
+
+def test_rule_7_older_pods_beside_a_successor_with_the_first_content() -> None:
+    """A, then B, then A again, all immutable: new pods would get B like those that have it."""
+    who = deployment(ENV)
+    before = applied_record(who, app(immutable=True))
+    before = structs.replace(before, pods_checked=PodCheck.LATENT)
+    taken = take_snapshots(who.uses, sources(app(uid="uid-3", changed_at=500)), KEY)
+    snapshots = [item._replace(edited=True) for item in taken]
+    starts = pod_starts(who, [pod("web-1", started=400)])
+    facts = Facts(now=1000, revision="r", starts=starts, heals=True)
+    for pinned, verdict in ((True, Verdict.HOLD), (False, Verdict.FROZEN)):
+        known = tuple(structs.replace(item, pinned=pinned) for item in before.sources)
+        record = structs.replace(before, sources=known)
+        assert assess(who, record, snapshots, facts).verdict is verdict
 
 
 def test_rule_7_an_immutable_source_that_came_and_went_between_two_decisions() -> None:

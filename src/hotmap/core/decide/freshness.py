@@ -174,6 +174,8 @@ def _assess_older_pods(
     ]
     if not older:
         return by_content
+    if (held := _hold_pinned(consumer, record, by_content, affected, facts)) is not None:
+        return held
     reason = f"{listed(older)} may run with older content"
     findings = [
         f._replace(verdict=Verdict.FROZEN) if f in affected else f for f in by_content.findings
@@ -245,9 +247,8 @@ def _assess_windows(
             verdict=Verdict.CHECK_PODS, reason=f"{came_back}: checking when its pods started"
         )
     if pods := find_pods_started_within(facts.starts, windows):
-        if (held := _find_pinned(consumer, record, affected, facts)) is not None:
-            findings = [held if f.current is held.current else f for f in by_content.findings]
-            return Assessment(Verdict.HOLD, held.reason, tuple(findings))
+        if (held := _hold_pinned(consumer, record, by_content, affected, facts)) is not None:
+            return held
         reason = f"{listed(pods)} started while other content was current"
         findings = [
             f._replace(verdict=Verdict.FROZEN) if f in affected else f for f in by_content.findings
@@ -256,10 +257,14 @@ def _assess_windows(
     return by_content
 
 
-def _find_pinned(
-    consumer: Consumer, record: Record, affected: Sequence[Finding], facts: Facts
-) -> Finding | None:
-    """Return a source in place of which new pods might get an immutable one (rule 7)."""
+def _hold_pinned(
+    consumer: Consumer,
+    record: Record,
+    by_content: Assessment,
+    affected: Sequence[Finding],
+    facts: Facts,
+) -> Assessment | None:
+    """Hold a source in place of which new pods might get an immutable one (rule 7); None: none."""
     known = records_by_source(record)
     for finding in affected:
         recorded = known.get(finding.current.source.kind_and_name)
@@ -267,7 +272,9 @@ def _find_pinned(
             continue
         verdict, why = assess_recreated_immutable(consumer, record, finding.current, facts)
         if verdict is Verdict.HOLD:
-            return finding._replace(verdict=verdict, reason=f"{finding.current.source} {why}")
+            held = finding._replace(verdict=verdict, reason=f"{finding.current.source} {why}")
+            findings = [held if f is finding else f for f in by_content.findings]
+            return Assessment(Verdict.HOLD, held.reason, tuple(findings))
     return None
 
 
