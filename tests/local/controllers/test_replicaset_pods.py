@@ -103,7 +103,11 @@ async def test_scaling_down_deletes_pods_and_records_events() -> None:
             messages = await plane.messages("SuccessfulDelete")
             return messages if len(messages) == 2 else None
 
-        gone = before - await plane.names("pods")
+        async def deleted() -> set[str] | None:
+            gone = before - await plane.names("pods")
+            return gone if len(gone) == 2 else None
+
+        gone = await plane.until(deleted)
         assert set(await plane.until(is_reported)) == {f"Deleted pod: {name}" for name in gone}
 
 
