@@ -178,6 +178,28 @@ def test_workers_probe_detects_new_workers(tmp_path: Path) -> None:
         shell.stdout.close()
 
 
+@pytest.mark.parametrize(("workers", "expected"), [(1, False), (2, True)])
+def test_workers_probe_accepts_several_unseen_replacements_of_nginx(
+    tmp_path: Path, workers: int, expected: bool
+) -> None:
+    """An agent with little processor time misses the old workers beside the new ones.
+
+    A single worker that was replaced may have crashed.
+    """
+    worker = "exec -a 'nginx: worker process' sleep 60"
+    master = ["bash", "-c", f"for i in $(seq {workers}); do ({worker}) & done; wait"]
+    before = "\n".join(f"{number}:1 nginx: worker process" for number in range(1, workers + 1))
+    with subprocess.Popen(master, start_new_session=True) as parent:
+        try:
+            (tmp_path / "pid").write_text(str(parent.pid))
+            probe = f"workers pidfile:{tmp_path}/pid"
+            title = "nginx: worker process"
+            eventually(lambda: (read_before(parse_probe(probe), 0) or "").count(title) == workers)
+            assert confirmed(probe, before) is expected
+        finally:
+            os.killpg(parent.pid, signal.SIGKILL)
+
+
 def test_workers_probe_needs_the_application(tmp_path: Path) -> None:
     """Without it, number 0 is the parent of every container's first process."""
     assert read_before(parse_probe("workers child"), 0) is None

@@ -43,8 +43,8 @@ _HAND_OVER = 2.0
 #: In the command line of nginx's workers, and of those that end.
 _TITLE, _SHUTTING = "nginx: worker process", " is shutting down"
 
-#: This many workers do not all crash during one reload.
-_CRASHES = 2
+#: So many workers that all of them are hardly replaced by crashes during one reload.
+_SEVERAL_WORKERS = 2
 
 #: Bytes of a command's output that are kept; more of them count by a checksum.
 _MAX_OUTPUT = 1 << 16
@@ -174,7 +174,7 @@ def _confirm_nginx(probe: Probe, old: set[str], new: set[str], seen: list[bool])
         raise NotConfirmed(f"{probe.target} still has old workers")
     if not now - before:
         raise NotConfirmed(f"{probe.target} has not started a new worker")
-    if len(before) < _CRASHES and not seen:
+    if len(before) < _SEVERAL_WORKERS and not seen:
         raise _NothingToCompare(f"{probe.target} has new workers, and had none beside the old ones")
 
 
