@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.controller.world import World, env
+from tests.controller.world import FOLLOW, World, env
 
 
 async def test_removed_required_data_key_holds(world: World) -> None:
@@ -154,3 +154,29 @@ async def test_stateful_set_partition_is_respected(
         await world.edit(LEVEL="debug")
         await world.rollout(kind="StatefulSet")
         assert outcome in await world.event("RolledOut")
+
+
+async def test_immutable_source_in_use_is_known_after_the_controller_ends(world: World) -> None:
+    """It came into use and was recreated before any decision: kubelets may serve the first one."""
+    await world.config_map(LEVEL="info")
+    await world.config_map("extra", MODE="fast")
+    await world.merge("ConfigMap", "extra", {"immutable": True})
+    await world.workload(annotations={**FOLLOW, "hotmap.dev/settle": "60s"})
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        spec = env("LEVEL")
+        spec["containers"][0]["env"] += env("MODE", source="extra")["containers"][0]["env"]
+        await world.merge("Deployment", "web", {"spec": {"template": {"spec": spec}}})
+
+        async def is_remembered() -> bool:
+            return any(record.immutable_uses for record in controller.records.values())
+
+        await world.until(is_remembered, "the immutable source in use is remembered")
+    (record,) = (await world.recorded()).values()
+    assert [use.name for use in record.immutable_uses] == ["extra"]
+    await world.delete("ConfigMap", "extra")
+    await world.config_map("extra", MODE="slow")
+    await world.rolled_out()
+    async with world.controller():
+        message = await world.event("Held")
+    assert message.startswith("ConfigMap default/extra was immutable and has been recreated")

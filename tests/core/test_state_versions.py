@@ -15,6 +15,7 @@ from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import (
     UNVOUCHED,
     ForeignWrites,
+    ImmutableUse,
     ObservedChange,
     PodCheck,
     Record,
@@ -78,6 +79,7 @@ def current_records() -> list[Record]:
             proven_since=1650.0,
             healed="kH3x-new",
             former=(pinned,),
+            immutable_uses=(ImmutableUse("ConfigMap", "extra", "9d3"),),
         ),
         second,
     ]

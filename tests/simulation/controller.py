@@ -14,6 +14,7 @@ from tests.simulation.cluster import NAMESPACE, SOURCES, Cluster, Event
 from tests.support.objects import KEY
 
 from hotmap.controller.reconcile.executor import rollout_patch
+from hotmap.controller.reconcile.immutable_uses import ImmutableUses
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.pod_reader import conclude_from_pods
 from hotmap.controller.storage.records import Records
@@ -22,6 +23,11 @@ from hotmap.controller.watch.observation import Observer, ObserverSettings
 from hotmap.controller.watch.transforms import Transforms
 from hotmap.core.decide.decide import Decision, decide
 from hotmap.core.decide.evidence import pod_starts
+from hotmap.core.decide.immutable_uses import (
+    add_immutable_uses,
+    immutable_uses,
+    keep_added_uses,
+)
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.record import (
     Outcome,
@@ -30,7 +36,7 @@ from hotmap.core.decide.record import (
     next_record,
     with_windows,
 )
-from hotmap.core.decide.snapshot import SentNudge
+from hotmap.core.decide.snapshot import SentNudge, Snapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ConfigMap, ObjectKey, Workload
 from hotmap.core.model.source import Source, source_from_config_map
@@ -113,6 +119,8 @@ class Controller:
         self._is_decided = False
         for sources in self._index.sources.values():
             sources.subscribe(self._store_changes)
+        list(ImmutableUses(self._index, self._records).subscribe())
+        self._records.subscribe(lambda uid: self._flush_soon(), lambda: None)
         self._observer = Observer(
             index=self._index,
             records=self._records,
@@ -247,6 +255,7 @@ class Controller:
     def _work(self, work: str) -> None:
         snapshot = self._observer.snapshot(self._key)
         assert snapshot is not None
+        snapshot = self._keep_immutable_uses(snapshot)
         decision = decide(snapshot)
         if decision.needs_pod_starts:
             if self._is_outage:
@@ -300,6 +309,15 @@ class Controller:
         if decision.plan.requeue_after is not None:
             self._due.setdefault("reconcile", self.cluster.now + decision.plan.requeue_after)
 
+    def _keep_immutable_uses(self, snapshot: Snapshot) -> Snapshot:
+        if snapshot.record is None:
+            return snapshot
+        record = add_immutable_uses(snapshot.record, immutable_uses(snapshot))
+        if record is snapshot.record:
+            return snapshot
+        self._records.put(record)
+        return snapshot._replace(record=record)
+
     def _keep_windows(self, decision: Decision) -> None:
         record = decision.snapshot.record
         if record is not None and decision.assessment.windows:
@@ -336,6 +354,9 @@ class Controller:
                 self.cluster.refresh_files(pod)
 
     def _record(self, decision: Decision, record: Any) -> None:
+        if record is not None:
+            before, latest = decision.snapshot.record, self._records.get(record.uid)
+            record = keep_added_uses(record, before, latest)
         if record is not None and is_worth_writing(decision, record):
             self._records.put(record)
             self._flush_soon()

@@ -19,6 +19,7 @@ from functools import partial
 from itertools import count
 from typing import NamedTuple, NoReturn, Self
 
+from hotmap.controller.reconcile.immutable_uses import ImmutableUses
 from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.reconcile import Reconciler
 from hotmap.controller.report.annotation_warnings import AnnotationWarnings
@@ -131,6 +132,7 @@ class LeaderTerm:
         self._restore_changes()
         for sources in self._index.sources.values():
             self._unsubscribe.append(sources.subscribe(self._store_changes))
+        self._unsubscribe.extend(ImmutableUses(self._index, self._records).subscribe())
         if self._recreations is not None:
             await self._startup_retry.retry_until_available(
                 self._recreations.load, what="pending Jobs cannot be read"

@@ -21,6 +21,11 @@ from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.observation import Observer
 from hotmap.core.decide.decide import Decision, decide
 from hotmap.core.decide.evidence import pod_starts
+from hotmap.core.decide.immutable_uses import (
+    add_immutable_uses,
+    immutable_uses,
+    keep_added_uses,
+)
 from hotmap.core.decide.record import (
     first_record,
     is_worth_writing,
@@ -112,6 +117,7 @@ class Reconciler:
             if snapshot is None:
                 return self._retry_or_forget(key)
             self._reporter.annotation_problems(snapshot)
+            snapshot = self._keep_immutable_uses(snapshot)
             decision = await self._decide(snapshot)
             if not snapshot.policy.opted_in and not decision.plan.actions:
                 return decision.resume_in
@@ -167,17 +173,33 @@ class Reconciler:
 
     def _store_record(self, decision: Decision, record: Record | None) -> None:
         """Store a record; one without news is written with the next change."""
+        if record is not None:
+            before = decision.snapshot.record
+            record = keep_added_uses(record, before, self._records.get(record.uid))
         if record is not None and is_worth_writing(decision, record):
             self._records.put(record)
         elif record is not None:
             self._records.put_in_memory(record)
         self._observer.remember(decision, record)
 
+    def _keep_immutable_uses(self, snapshot: Snapshot) -> Snapshot:
+        """Remember immutable sources that came into use, though the decision may have to wait."""
+        before = snapshot.record
+        if before is None or not snapshot.policy.opted_in:
+            return snapshot
+        record = add_immutable_uses(before, immutable_uses(snapshot))
+        if record is before:
+            return snapshot
+        self._records.put(record)
+        return snapshot._replace(record=record)
+
     def _keep_windows(self, decision: Decision) -> None:
         """Write what only this controller knows, before a change of it is carried out."""
         record = decision.snapshot.record
         if record is not None and decision.assessment.windows:
-            self._records.put(with_windows(record, decision))
+            record = with_windows(record, decision)
+            latest = self._records.get(record.uid)
+            self._records.put(keep_added_uses(record, decision.snapshot.record, latest))
 
     async def _on_error(self, decision: Decision, error: ApiError | Unreachable) -> float | None:
         """Handle an error: repeat a stale decision, report a failed write.

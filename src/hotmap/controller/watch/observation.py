@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.immutable_uses import has_immutable_predecessor
 from hotmap.core.decide.snapshot import SentNudge, Snapshot, take_snapshot
 from hotmap.core.decide.source_changes import bound_change, replaces_immutable, summarize_changes
 from hotmap.core.fingerprint import FingerprintKey
@@ -176,7 +177,9 @@ class Observer:
             bounded = bound_change(source, recorded, summary)
             unreadable = self._index.is_unreadable(source.source)
             visible = source.exists or (not unreadable and self._is_visible(source.source))
-            replaced = replaces_immutable(changes, template, recorded)
+            replaced = replaces_immutable(changes, template, recorded) or has_immutable_predecessor(
+                snapshot.record, source.source.kind_and_name, source.uid
+            )
             sources.append(
                 bounded._replace(
                     visible=visible, unreadable=unreadable, replaces_immutable=replaced

@@ -17,6 +17,7 @@ from hotmap.core.decide.conflicts import record_reported
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.evidence import MARGIN
 from hotmap.core.decide.flap_breaker import add_rollout, release
+from hotmap.core.decide.immutable_uses import remaining_immutable_uses
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.snapshot import (
     Snapshot,
@@ -224,7 +225,8 @@ def is_worth_writing(decision: Decision, record: Record) -> bool:
 def _content(record: Record) -> tuple[object, ...]:
     sources = [(s.kind, s.name, s.uses, s.uid, s.frozen, s.live, s.pinned) for s in record.sources]
     release, former = record.rollouts.release, [(s.kind, s.name, s.uid) for s in record.former]
-    return record.key_id, record.generation, record.windows, release, sources, former
+    immutable = record.immutable_uses
+    return record.key_id, record.generation, record.windows, release, sources, former, immutable
 
 
 def _proven_since_creation(snapshot: Snapshot) -> float:
@@ -345,7 +347,7 @@ def record_applied(
     )
     if held:
         generation = record.generation if record else UNVOUCHED
-    recorded = (
+    recorded = [
         _recorded_source(
             f,
             known.get(f.current.source.kind_and_name),
@@ -355,7 +357,9 @@ def record_applied(
             and _stays_pinned(f, before.get(f.current.source.kind_and_name)),
         )
         for f in findings
-    )
+    ]
+    results = zip((f.current for f in findings), recorded, strict=True)
+    rolling = consumer.rolling
     return Record(
         uid=consumer.uid,
         key_id=key_id,
@@ -371,7 +375,8 @@ def record_applied(
         if adopts or new_pods or updates or record is None
         else record.pods_checked,
         namespace=consumer.key.namespace,
-        former=_former_immutable(known.values(), findings) if consumer.rolling else (),
+        former=_former_immutable(known.values(), findings) if rolling else (),
+        immutable_uses=remaining_immutable_uses(record, results, rolling=rolling) if record else (),
     )
 
 

@@ -58,7 +58,8 @@ def assess_source(
         known = recorded is not None and recorded.uses == current.digest
         verdict = Verdict.UP_TO_DATE if known else Verdict.ADOPT
         return found(verdict, "is mounted in different versions, or by no pod: waiting for updates")
-    if recorded is None and current.replaces_immutable and current.exists:
+    is_known = recorded is not None and bool(recorded.uid)
+    if not is_known and current.replaces_immutable and current.exists:
         return found(*assess_recreated_immutable(consumer, record, current, facts))
     if record is not None and recorded is None:
         return found(*_assess_new_use(consumer, record, current, facts))

@@ -39,6 +39,7 @@ __all__ = [
     "SHARDS",
     "UNVOUCHED",
     "ForeignWrites",
+    "ImmutableUse",
     "ObservedChange",
     "PodCheck",
     "Record",
@@ -194,6 +195,14 @@ class ForeignWrites(msgspec.Struct, array_like=True, frozen=True, gc=False):
     reported: str = ""
 
 
+class ImmutableUse(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """An immutable source that came into use."""
+
+    kind: str
+    name: str
+    uid: str
+
+
 class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What hotmap last applied to one consumer."""
 
@@ -225,6 +234,8 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     #: Immutable sources that the template has ceased to use while its older pods run on: their
     #: kubelets serve them until these are gone.
     former: tuple[SourceRecord, ...] = ()
+    #: Immutable sources that came into use and were not applied yet: kubelets may serve them.
+    immutable_uses: tuple[ImmutableUse, ...] = ()
 
 
 def records_by_source(record: Record | None) -> dict[tuple[str, str], SourceRecord]:

@@ -1,0 +1,57 @@
+"""Remembers immutable sources as soon as they come into use.
+
+A decision comes after the settle time and may wait for a rollout; pods may start before that, and
+the controller may end. See `core/decide/immutable_uses`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from hotmap.controller.storage.records import Records
+from hotmap.controller.watch.index import Index
+from hotmap.core.decide.immutable_uses import add_immutable_uses
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.source import Source
+from hotmap.core.model.state import ImmutableUse
+
+__all__ = ["ImmutableUses"]
+
+
+class ImmutableUses:
+    """Adds immutable sources to the records of the consumers that use them."""
+
+    def __init__(self, index: Index, records: Records) -> None:
+        self._index = index
+        self._records = records
+
+    def subscribe(self) -> Iterable[Callable[[], None]]:
+        """Follow the stores of the index; returns how to stop that."""
+        for sources in self._index.sources.values():
+            yield sources.subscribe(self._source_changed)
+        for consumers in self._index.consumers.values():
+            yield consumers.subscribe(self._consumer_changed)
+
+    def _source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
+        if new is None or not new.immutable:
+            return
+        if old is not None and (old.uid, old.immutable) == (new.uid, True):
+            return
+        for consumer in self._index.users_of(key):
+            if any(use.source == key for use in consumer.uses):
+                self._add(consumer, [new])
+
+    def _consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
+        if new is None or (old is not None and old.uses == new.uses):
+            return
+        found = self._index.sources_of(new.uses).values()
+        if immutable := [source for source in found if source.immutable]:
+            self._add(new, immutable)
+
+    def _add(self, consumer: Consumer, sources: Iterable[Source]) -> None:
+        record = self._records.get(consumer.uid)
+        if record is None:  # the first one has them
+            return
+        uses = [ImmutableUse(each.key.kind, each.key.name, each.uid) for each in sources]
+        self._records.put(add_immutable_uses(record, uses))

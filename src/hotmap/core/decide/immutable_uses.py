@@ -1,0 +1,108 @@
+"""Immutable sources in use that the record of a consumer does not have yet.
+
+A kubelet serves an immutable source for as long as a pod on its node uses it, whatever replaces it
+in the cluster. So one that comes into use is remembered at once, before a decision is made: a
+decision may have to wait, and the controller may end meanwhile. It is forgotten when the record has
+a source of that name, since whatever is found by then is judged by the freshness rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot
+from hotmap.core.model.state import ImmutableUse, Record, SourceRecord, records_by_source
+
+__all__ = [
+    "add_immutable_uses",
+    "has_immutable_predecessor",
+    "immutable_uses",
+    "keep_added_uses",
+    "remaining_immutable_uses",
+]
+
+#: Uids that are kept of one name: whatever a third one is, it differs from one of two.
+_PER_NAME = 2
+
+
+def immutable_uses(snapshot: Snapshot) -> tuple[ImmutableUse, ...]:
+    """List the immutable sources that the pods of a consumer use now."""
+    return tuple(
+        ImmutableUse(item.source.kind, item.source.name, item.uid)
+        for item in snapshot.sources
+        if item.immutable and any(use.container for use in item.uses)
+    )
+
+
+def add_immutable_uses(record: Record, uses: Iterable[ImmutableUse]) -> Record:
+    """Remember the immutable sources in use that a record does not have; itself if it has all."""
+    known = records_by_source(record)
+    kept = list(record.immutable_uses)
+    for use in uses:
+        others = [each.uid for each in kept if _name(each) == _name(use)]
+        if _is_recorded(use, known.get(_name(use))) or use.uid in others:
+            continue
+        if len(others) < _PER_NAME:
+            kept.append(use)
+    if len(kept) == len(record.immutable_uses):
+        return record
+    return msgspec.structs.replace(record, immutable_uses=tuple(kept))
+
+
+def keep_added_uses(record: Record, before: Record | None, latest: Record | None) -> Record:
+    """Keep in a new record what was remembered while it was made.
+
+    `before` is the record that it was made from, `latest` what was in its place when it was done.
+    """
+    known = before.immutable_uses if before is not None else ()
+    added = [use for use in latest.immutable_uses if use not in known] if latest else []
+    return add_immutable_uses(record, added)
+
+
+def _is_recorded(use: ImmutableUse, recorded: SourceRecord | None) -> bool:
+    if recorded is None:
+        return False
+    return recorded.pinned or (recorded.immutable and recorded.uid == use.uid)
+
+
+def remaining_immutable_uses(
+    record: Record,
+    results: Iterable[tuple[SourceSnapshot, SourceRecord | None]],
+    *,
+    rolling: bool,
+) -> tuple[ImmutableUse, ...]:
+    """Select what is to be remembered beside the new record of each source in use.
+
+    A source has been judged if its new record is of the one that is there now. One that is not in
+    use any more may be served while pods of an earlier template run (`rolling`).
+    """
+    if not record.immutable_uses:
+        return ()
+    found = {current.source.kind_and_name: (current, recorded) for current, recorded in results}
+
+    def is_remembered(use: ImmutableUse) -> bool:
+        if _name(use) not in found:
+            return rolling
+        current, recorded = found[_name(use)]
+        if _is_recorded(use, recorded):
+            return False
+        is_judged = recorded is not None and current.exists and recorded.uid == current.uid
+        return not is_judged or use.uid == current.uid
+
+    return tuple(filter(is_remembered, record.immutable_uses))
+
+
+def has_immutable_predecessor(record: Record | None, name: tuple[str, str], uid: str) -> bool:
+    """Return whether a kubelet may serve an immutable source that was deleted since.
+
+    `uid` is that of the source now, "" if there is none.
+    """
+    return record is not None and any(
+        _name(use) == name and use.uid != uid for use in record.immutable_uses
+    )
+
+
+def _name(use: ImmutableUse) -> tuple[str, str]:
+    return use.kind, use.name

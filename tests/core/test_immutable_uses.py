@@ -1,0 +1,127 @@
+"""Immutable sources that came into use are remembered until the record has them."""
+
+from __future__ import annotations
+
+import pytest
+from tests.core.freshness import B_FROZEN, A, app, applied_record, deployment
+from tests.support.objects import ENV, FILES, KEY, config_map, sources
+
+from hotmap.core.decide.assessment import Finding, Verdict
+from hotmap.core.decide.immutable_uses import (
+    add_immutable_uses,
+    has_immutable_predecessor,
+    keep_added_uses,
+)
+from hotmap.core.decide.record import record_applied
+from hotmap.core.decide.snapshot import take_snapshots
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import ConfigMap
+from hotmap.core.model.state import ImmutableUse, Record, read_shard, write_shard
+
+APP = ("ConfigMap", "app")
+
+
+def use(uid: str, name: str = "app") -> ImmutableUse:
+    return ImmutableUse("ConfigMap", name, uid)
+
+
+def without_sources() -> Record:
+    return applied_record(deployment(ENV))
+
+
+def record_after(
+    who: Consumer, record: Record, now: ConfigMap | None, verdict: Verdict = Verdict.ADOPT
+) -> Record:
+    """Make the record after a decision on what the sources are now."""
+    taken = take_snapshots(who.uses, sources(*([now] if now else [])), KEY)
+    findings = [
+        Finding(
+            item._replace(replaces_immutable=has_immutable_predecessor(record, APP, item.uid)),
+            verdict,
+            "",
+        )
+        for item in taken
+    ]
+    return record_applied(who, record, findings, key_id=KEY.id, generation=1)
+
+
+def test_immutable_source_in_use_is_added_once() -> None:
+    """Of one name two are kept at most: whatever comes then differs from one of them."""
+    record = add_immutable_uses(without_sources(), [use("1")])
+    assert record.immutable_uses == (use("1"),)
+    assert add_immutable_uses(record, [use("1")]) is record
+    many = add_immutable_uses(record, [use(str(number)) for number in range(2, 99)])
+    assert many.immutable_uses == (use("1"), use("2"))
+    assert read_shard(write_shard([many])) == {many.uid: many}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "added"),
+    [
+        (app(immutable=True), ()),
+        (app(), (use("uid-1"),)),
+        (app(uid="another", immutable=True), (use("uid-1"),)),
+    ],
+    ids=["recorded", "recorded as mutable", "another is recorded"],
+)
+def test_recorded_immutable_source_is_not_added(
+    recorded: ConfigMap, added: tuple[ImmutableUse, ...]
+) -> None:
+    """One that the record has as immutable is known already."""
+    found = add_immutable_uses(applied_record(deployment(ENV), recorded), [use("uid-1")])
+    assert found.immutable_uses == added
+
+
+def test_predecessor_is_another_immutable_source_of_the_name() -> None:
+    """Also while there is no source of that name."""
+    record = add_immutable_uses(without_sources(), [use("1")])
+    assert not has_immutable_predecessor(record, APP, "1")
+    assert has_immutable_predecessor(record, APP, "2")
+    assert has_immutable_predecessor(record, APP, "")
+    assert not has_immutable_predecessor(record, ("Secret", "app"), "2")
+    assert not has_immutable_predecessor(None, APP, "2")
+
+
+def test_use_is_forgotten_when_its_source_is_recorded() -> None:
+    """The record says of it that it is immutable."""
+    record = add_immutable_uses(without_sources(), [use("uid-1")])
+    after = record_after(deployment(ENV), record, app(immutable=True))
+    assert after.immutable_uses == ()
+    assert after.sources[0].immutable
+
+
+def test_held_successor_is_recorded_as_such() -> None:
+    """Whatever comes after it, new pods may get the content of the first."""
+    record = add_immutable_uses(without_sources(), [use("before")])
+    after = record_after(deployment(ENV), record, app(B_FROZEN), Verdict.HOLD)
+    assert after.immutable_uses == ()
+    assert after.sources[0].pinned
+
+
+@pytest.mark.parametrize("verdict", [Verdict.UP_TO_DATE, Verdict.LIVE, Verdict.HOLD])
+def test_use_of_a_deleted_source_is_kept_until_it_is_recorded(verdict: Verdict) -> None:
+    """What was applied before stays in the record, and says nothing of the one in between."""
+    before = applied_record(deployment(FILES), app(A))
+    record = add_immutable_uses(before, [use("between")])
+    after = record_after(deployment(FILES), record, None, verdict)
+    assert after.sources[0].pinned or after.immutable_uses == (use("between"),)
+
+
+@pytest.mark.parametrize("rolling", [True, False])
+def test_use_is_kept_while_pods_of_an_earlier_template_run(rolling: bool) -> None:
+    """Their kubelets serve it, also to new pods that use it again."""
+    record = add_immutable_uses(without_sources(), [use("1", "other")])
+    who = deployment(ENV, rolling=rolling)
+    assert who.rolling is rolling
+    after = record_after(who, record, config_map("app", A))
+    assert after.immutable_uses == ((use("1", "other"),) if rolling else ())
+
+
+def test_use_that_was_added_during_a_decision_is_kept() -> None:
+    """A decision takes a while, and its record is made from the one at its beginning."""
+    before = without_sources()
+    latest = add_immutable_uses(before, [use("1")])
+    made = record_after(deployment(ENV), before, app())
+    assert keep_added_uses(made, before, latest).immutable_uses == (use("1"),)
+    assert keep_added_uses(made, latest, latest) is made
+    assert keep_added_uses(made, before, None) is made
