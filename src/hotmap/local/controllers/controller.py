@@ -61,6 +61,7 @@ class OwnerController(Controller[ObjectName]):
 
     Keys are those of the owners. An owner is added when it changes, when something it owns
     changes, and when it selects an object without a controller. An adopted object gets `finalizer`.
+    `is_member` says of a selected object whether an owner may have it.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class OwnerController(Controller[ObjectName]):
         owners: str,
         dependents: str,
         finalizer: str = "",
+        is_member: Callable[[Object, Object], bool] = lambda owner, dependent: True,
     ) -> None:
         super().__init__(context, name, component=f"{name}-controller")
         self._owners = self._informers[owners]
@@ -83,6 +85,7 @@ class OwnerController(Controller[ObjectName]):
             owner=scheme.resource(owners),
             dependent=scheme.resource(dependents),
             finalizer=finalizer,
+            is_member=is_member,
         )
         self._owners.subscribe(self._on_owner)
         self._dependents.subscribe(self._on_dependent)

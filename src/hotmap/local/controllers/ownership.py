@@ -52,12 +52,15 @@ class Ownership:
         owner: Kind,
         dependent: Kind,
         finalizer: str = "",
+        is_member: Callable[[Object, Object], bool] = lambda owner, dependent: True,
     ) -> None:
+        """Prepare; *is_member* says of a selected object whether an owner may have it."""
         self._client = client
         self._dependents = dependents
         self._owner = owner
         self._dependent = dependent
         self._finalizer = finalizer
+        self._is_member = is_member
         self._index: Index = dependents.index(by_controller)
 
     def owned_by(self, owner: Object) -> list[Object]:
@@ -82,13 +85,16 @@ class Ownership:
             for dependent in self._selected_orphans(owner):
                 await self._adopt(owner, dependent)
             for dependent in self.owned_by(owner):
-                if not is_selected(owner, dependent) and not is_deleted(dependent):
+                if not self._is_claimed(owner, dependent) and not is_deleted(dependent):
                     await self._release(owner, dependent)
-        return [obj for obj in self.owned_by(owner) if is_selected(owner, obj)]
+        return [obj for obj in self.owned_by(owner) if self._is_claimed(owner, obj)]
+
+    def _is_claimed(self, owner: Object, dependent: Object) -> bool:
+        return is_selected(owner, dependent) and self._is_member(owner, dependent)
 
     def _selected_orphans(self, owner: Object) -> list[Object]:
         orphans = self._index.get(orphans_of(owner["metadata"]["namespace"]))
-        return [obj for obj in orphans if is_selected(owner, obj) and not is_deleted(obj)]
+        return [obj for obj in orphans if self._is_claimed(owner, obj) and not is_deleted(obj)]
 
     async def _adopt(self, owner: Object, dependent: Object) -> None:
         # Read again: a deleted owner must not leave references behind (kubernetes

@@ -1,8 +1,7 @@
 """Starts and stops all controllers of the local control plane together.
 
 What kube-controller-manager and kube-scheduler are to a cluster. The caches are filled before
-the first decision. StatefulSets and DaemonSets are not reconciled: their objects are stored and
-served only.
+the first decision.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from hotmap.local.controllers.replicaset import ReplicaSetController
 from hotmap.local.controllers.resourcequota import ResourceQuotaController
 from hotmap.local.controllers.scheduler import Scheduler
 from hotmap.local.controllers.serviceaccount import ServiceAccountController
+from hotmap.local.controllers.statefulset.controller import StatefulSetController
 from hotmap.local.informer import Informers
 from hotmap.local.lifecycle import Lifecycle
 from hotmap.local.proxy import ServiceProxy
@@ -61,6 +61,7 @@ class Controllers(Lifecycle):
             DeploymentController(context),
             ReplicaSetController(context),
             ReplicaSetController(context, name="replication", owners="replicationcontrollers"),
+            StatefulSetController(context),
             JobController(context),
             CronJobController(context),
             TTLAfterFinishedController(context),

@@ -19,6 +19,7 @@ __all__ = [
     "equal_ignoring_hash",
     "find_new_replica_set",
     "pod_template_hash",
+    "safe_encode",
     "without_hash",
 ]
 
@@ -49,7 +50,12 @@ def pod_template_hash(template: Object, collision_count: int | None) -> str:
     content = text.encode()
     if collision_count is not None:
         content += collision_count.to_bytes(8, "little")
-    return "".join(_ALPHABET[ord(digit) % len(_ALPHABET)] for digit in str(_fnv1a(content)))
+    return safe_encode(str(_fnv1a(content)))
+
+
+def safe_encode(text: str) -> str:
+    """Write a text in Kubernetes' alphabet, so that it is safe in a label and in a name."""
+    return "".join(_ALPHABET[ord(character) % len(_ALPHABET)] for character in text)
 
 
 def equal_ignoring_hash(template: Object, other: Object) -> bool:
