@@ -21,11 +21,8 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         "workloads": ("delete all -l app=web",),
     },
     "No controller makes volumes available here.": {"objects": ("get pv lines-volume",)},
-    "StatefulSets and DaemonSets have no controller here.": {
-        "manifests": (
-            "rollout status sts db --watch=false",
-            "rollout status ds agent --watch=false",
-        ),
+    "DaemonSets have no controller here.": {
+        "manifests": ("rollout status ds agent --watch=false",),
     },
     "Other paths are served: health is not told by parts.": {"manifests": ("get --raw /",)},
     "The administrator of the test bed has another name.": {"generators": ("auth whoami",)},

@@ -1,10 +1,10 @@
 """Assigns pods to nodes, by the few rules that apply on one machine.
 
-Filters only, no scores: the node is ready, takes pods, has the labels that `nodeSelector` asks
-for, no taint that the pod does not tolerate, and fewer pods than it allows (kubernetes:
-pkg/scheduler/framework/plugins: nodeunschedulable, nodeaffinity, tainttoleration, noderesources).
-Affinity terms, other resources, ports and priorities are not looked at; among several fitting
-nodes the one with the fewest pods wins.
+Filters only, no scores: the pod's claims are bound, the node is ready, takes pods, has the labels
+that `nodeSelector` asks for, no taint that the pod does not tolerate, and fewer pods than it allows
+(kubernetes: pkg/scheduler/framework/plugins: volumebinding, nodeunschedulable, nodeaffinity,
+tainttoleration, noderesources). Affinity terms, other resources, ports and priorities are not
+looked at; among several fitting nodes the one with the fewest pods wins.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import Hashable, Iterable
 from hotmap.core.errors import Conflict, NotFound
 from hotmap.local.controllers.conditions import find_condition, without_condition
 from hotmap.local.controllers.controller import Controller, ControllerContext
+from hotmap.local.controllers.pod_claims import claim_names, find_claim_problem
 from hotmap.local.controllers.pods import is_finished
 from hotmap.local.controllers.waiting_pods import WaitingPods
 from hotmap.local.meta import (
@@ -62,6 +63,8 @@ class Scheduler(Controller[ObjectName]):
         self._nodes = self._informers["nodes"]
         self._pods.subscribe(self._on_pod)
         self._nodes.subscribe(self._on_node)
+        self._claims = self._informers["persistentvolumeclaims"]
+        self._claims.subscribe(self._on_claim)
 
     async def sync(self, key: ObjectName) -> None:
         """Bind one waiting pod, or report why it has to wait; a node change enqueues it again."""
@@ -74,6 +77,10 @@ class Scheduler(Controller[ObjectName]):
 
     async def _schedule(self, pod: Object) -> None:
         key = name_of(pod)
+        problem = find_claim_problem(pod, self._claims.objects)
+        if problem is not None:
+            await self._report_unschedulable(pod, _claim_summary(problem, len(self._nodes.objects)))
+            return
         counts = self._count_pods()
         refusals = {
             name: find_unfit_reason(pod, node, pods=counts[name])
@@ -141,6 +148,15 @@ class Scheduler(Controller[ObjectName]):
             if _is_unscheduled(pod):
                 self._loop.add(name_of(pod))
 
+    def _on_claim(self, old: Object | None, new: Object | None) -> None:
+        """Enqueue the waiting pods that use a claim, whatever has become of it."""
+        claim = new or old
+        assert claim is not None
+        namespace, name = name_of(claim)
+        for pod in self._by_node.get(""):
+            if pod["metadata"]["namespace"] == namespace and name in claim_names(pod):
+                self._loop.add(name_of(pod))
+
     async def _report_unschedulable(self, pod: Object, message: str) -> None:
         condition = {
             "type": "PodScheduled",
@@ -204,6 +220,13 @@ def _summary(reasons: Iterable[str]) -> str:
         f"0/{total} nodes are available: {_histogram(counts)} no new claims to deallocate, "
         f"preemption: 0/{total} nodes are available: {_histogram(helpless)}"
     )
+
+
+def _claim_summary(problem: str, nodes: int) -> str:
+    """Summarize what no node can mend; the last two words are upstream's."""
+    if nodes == 0:
+        return "no nodes available to schedule pods"
+    return f"0/{nodes} nodes are available: {problem}. not found"
 
 
 def _histogram(reasons: Counter[str]) -> str:

@@ -89,6 +89,9 @@ class StatefulSetStrategy(SelectingStrategy):
             errors += [invalid_value("spec.serviceName", name, w) for w in label_name_errors(name)]
         return errors
 
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        return super().validate({**obj, "spec": _with_controller_fields(obj["spec"])})
+
     def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
         before, after = (
             {field: value for field, value in obj["spec"].items() if field not in _MUTABLE}
@@ -102,6 +105,26 @@ class StatefulSetStrategy(SelectingStrategy):
 
     def name_errors(self, name: str) -> list[str]:
         return label_name_errors(name)
+
+
+def _with_controller_fields(spec: JsonObject) -> JsonObject:
+    """Return a spec whose template is as pods will be: with the volumes of the claims.
+
+    Hostname and subdomain are the controller's too, so what they are is not looked at.
+    """
+    template = spec.get("template") or {}
+    pod = template.get("spec")
+    names = [
+        claim.get("metadata", {}).get("name") for claim in spec.get("volumeClaimTemplates", ())
+    ]
+    if pod is None or not (names or "hostname" in pod or "subdomain" in pod):
+        return spec
+    claimed = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    others = [volume for volume in pod.get("volumes", ()) if volume.get("name") not in names]
+    pod = {name: value for name, value in pod.items() if name not in ("hostname", "subdomain")}
+    if names:
+        pod["volumes"] = [*claimed, *others]
+    return {**spec, "template": {**template, "spec": pod}}
 
 
 STATEFULSETS = Kind(
