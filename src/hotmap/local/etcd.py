@@ -88,6 +88,8 @@ class EtcdStore:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = threading.Event()
         self._lease = ("", 0.0)
+        # Why the watch does not go on; written by the follower only.
+        self._interruption = ""
         self._follower = threading.Thread(target=self._follow, name="etcd-watch", daemon=True)
 
     def open(self) -> None:
@@ -153,6 +155,10 @@ class EtcdStore:
             Unavailable: etcd does not answer, or the watch is too slow.
         """
         self._read_until(self._current_revision())
+
+    def failure(self) -> str:
+        """Say why etcd cannot be followed at present; "" if it can."""
+        return self._interruption
 
     def _put(self, key: str, value: bytes, expected: int) -> int:
         put: _Message = {"key": _b64(key.encode()), "value": _b64(self._codec.encode(key, value))}
@@ -279,6 +285,7 @@ class EtcdStore:
         while not self._closed.is_set():
             try:
                 for message in self._gateway.watch(revision + 1):
+                    self._interruption = ""
                     batch = self._batch(message)
                     revision = max(revision, batch.revision)
                     self._queue(batch)
@@ -287,6 +294,7 @@ class EtcdStore:
                 self._queue(None)
             except (OSError, http.client.HTTPException, ValueError) as error:
                 if not self._closed.is_set():
+                    self._interruption = f"error getting data from etcd: {error}"
                     logger.warning("the watch on etcd was interrupted: %s; resuming", error)
             self._closed.wait(_RECONNECT_PAUSE)
 

@@ -70,6 +70,8 @@ class DiskJournal:
         self._log = -1
         self._end = 0
         self._failure = ""
+        # Why the last write was refused.
+        self._refused = ""
         self._dirty = threading.Event()
         self._closing = threading.Event()
         self._files = threading.Lock()
@@ -94,6 +96,10 @@ class DiskJournal:
     def is_long(self) -> bool:
         return self._end > self._limit and self._snapshot is None
 
+    @property
+    def failure(self) -> str:
+        return self._failure or self._refused
+
     def append(self, write: Entry) -> None:
         """Keep a write.
 
@@ -115,8 +121,9 @@ class DiskJournal:
                 os.ftruncate(self._log, self._end)
             except OSError:
                 logger.debug("the log was not cut", exc_info=True)
-            raise _refusal(error.strerror or str(error)) from None
-        self._end = at
+            self._refused = error.strerror or str(error)
+            raise _refusal(self._refused) from None
+        self._end, self._refused = at, ""
         if not self._dirty.is_set():
             self._dirty.set()
 

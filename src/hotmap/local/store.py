@@ -91,6 +91,11 @@ class Journal(Protocol):
         """Whether it is time for `compact`."""
         ...
 
+    @property
+    def failure(self) -> str:
+        """Why writes cannot be kept at present; "" if they can."""
+        ...
+
 
 class Store(Protocol):
     """The interface of a store; see `MVCCStore` for the guarantees of the methods.
@@ -116,6 +121,8 @@ class Store(Protocol):
     def watch(self, prefix: str, *, since: int) -> Watch: ...
 
     def catch_up(self) -> None: ...
+
+    def failure(self) -> str: ...
 
     def close(self) -> None: ...
 
@@ -273,6 +280,10 @@ class MVCCStore:
 
     def catch_up(self) -> None:
         """See every write that was acknowledged so far; there is no other writer here."""
+
+    def failure(self) -> str:
+        """Say why writes cannot be kept at present; "" if they can."""
+        return "" if self._journal is None else self._journal.failure
 
     def compact(self, revision: int) -> None:
         """Drop history up to a revision; the state at that revision stays readable."""

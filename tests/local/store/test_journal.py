@@ -222,7 +222,9 @@ def test_full_disk_refuses_write_and_keeps_rest(tmp_path: Path) -> None:
     try:
         with pytest.raises(ApiError, match=r"the store cannot keep the write: File too large") as e:
             store.create("/registry/a/large", b"x" * 5_000)
+        assert store.failure() == "File too large"
         store.create("/registry/a/y", b"2")
+        assert store.failure() == ""
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert e.value.code == 500

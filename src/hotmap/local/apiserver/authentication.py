@@ -36,6 +36,12 @@ _EXTRA = "authentication.kubernetes.io/"
 _EXTRA_HEADER = "impersonate-extra-"
 
 
+def bearer_token(headers: Mapping[str, str]) -> str:
+    """Return the bearer token of a request, "" where it has none."""
+    scheme, _, token = headers.get("Authorization", "").strip().partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
 class Authenticator:
     """Tells the user of a request by its bearer token.
 
@@ -62,11 +68,10 @@ class Authenticator:
         Raises:
             Unauthorized: its token is not valid, or it has none and needs one.
         """
-        authorization = headers.get("Authorization", "")
-        if not authorization and self._anonymous:
+        token = bearer_token(headers)
+        if not token and self._anonymous:
             return ANONYMOUS
-        scheme, _, token = authorization.partition(" ")
-        user = self.user_of(token.strip()) if scheme.lower() == "bearer" else None
+        user = self.user_of(token) if token else None
         if user is None:
             raise Unauthorized("Unauthorized")
         return user

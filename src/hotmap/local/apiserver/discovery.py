@@ -10,13 +10,14 @@ import base64
 import hashlib
 from typing import TYPE_CHECKING, Any
 
+from hotmap.local.apiserver.health import health_paths
 from hotmap.local.group_version_kind import GroupVersionKind
 from hotmap.local.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from hotmap.local.scheme import Kind, Scheme, Subresource
+from hotmap.local.scheme import Kind, Scheme, Subresource
 
 JsonObject = dict[str, Any]
 
@@ -100,9 +101,9 @@ def _paths(served: Iterable[tuple[str, str]]) -> list[str]:
     groups = {group for group, _ in served if group}
     return sorted(
         {
-            *("/.well-known/openid-configuration", "/api", "/apis", "/apis/", "/healthz"),
-            *("/healthz/ping", "/livez", "/livez/ping", "/openapi/v2", "/openapi/v3"),
-            *("/openapi/v3/", "/openid/v1/jwks", "/readyz", "/readyz/ping", "/version"),
+            *("/.well-known/openid-configuration", "/api", "/apis", "/apis/", "/openapi/v2"),
+            *("/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/version"),
+            *health_paths(),
             *(f"/apis/{group}" for group in groups),
             *(f"/apis/{group}/{version}" if group else f"/api/{version}"
               for group, version in served),

@@ -25,6 +25,7 @@ from hotmap.local.apiserver.authentication import (
     Access,
     Authenticator,
     ImpersonationError,
+    bearer_token,
     impersonate,
 )
 from hotmap.local.apiserver.authorization import (
@@ -35,6 +36,7 @@ from hotmap.local.apiserver.authorization import (
     resource_attributes,
 )
 from hotmap.local.apiserver.handlers import Answer, Request, answer
+from hotmap.local.apiserver.health import HealthChecks
 from hotmap.local.apiserver.negotiation import (
     DISCOVERY,
     JSON,
@@ -103,7 +105,7 @@ _CONNECTIONS = ("exec", "attach", "portforward")
 # Of plain text (net/http: Error).
 _PLAIN = {"X-Content-Type-Options": "nosniff"}
 # Answered without a token, as upstream's system:public-info-viewer.
-_PUBLIC = ("/healthz", "/livez", "/readyz", "/version")
+_PUBLIC = ("/healthz", "/livez", "/readyz", "/version", "/version/")
 
 
 class APIServer:
@@ -130,6 +132,11 @@ class APIServer:
         self._watches: set[RegistryWatch] = set()
         self._runner: web.ServerRunner | None = None
         self._listening: list[socket.socket] = []
+        self._stops = False
+        self._health = HealthChecks(
+            store=registry.store.failure,
+            shutdown=lambda: "process is shutting down" if self._stops else "",
+        )
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
         """Listen, and return the port: the given one, or any free one for 0.
@@ -178,6 +185,7 @@ class APIServer:
         """Stop listening, end the open watches cleanly, and close every connection."""
         if self._runner is None:
             return
+        self._stops = True
         for watch in tuple(self._watches):
             watch.close()
         for listening in self._listening:
@@ -217,7 +225,7 @@ class APIServer:
             Unauthorized: it has no valid token.
             Forbidden: its sender may not impersonate that user.
         """
-        if request.path.startswith(_PUBLIC):
+        if request.path in _PUBLIC and not bearer_token(request.headers):
             return ANONYMOUS
         user = self._access.authenticator.authenticate(request.headers)
         return impersonate(user, request.headers, self._access.authorizer)
@@ -237,7 +245,7 @@ class APIServer:
         check_timeout(request.query)
         path = parse_path(self._registry.scheme, request.path)
         if path is None:
-            if not request.path.startswith(_PUBLIC):
+            if request.path not in _PUBLIC:
                 attributes = path_attributes(user, request.method, request.path)
                 check_allowed(self._access.authorizer, attributes)
             return self._document(request)
@@ -273,8 +281,9 @@ class APIServer:
         )
 
     def _document(self, request: web.BaseRequest) -> web.StreamResponse:
-        if request.path.removesuffix("/ping") in ("/healthz", "/livez", "/readyz"):
-            return web.Response(text="ok", headers=_PLAIN)
+        health = self._health.answer(request.path, request.query)
+        if health is not None:
+            return web.Response(text=health.text, status=health.status, headers=_PLAIN)
         signer = self._access.signer
         if request.path in _OPENID and request.method == "GET" and signer is not None:
             body = signer.key_set() if request.path == _OPENID[1] else signer.configuration()
