@@ -20,7 +20,6 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -217,11 +216,26 @@ def report_results(results: list[Result], *, whole: bool) -> int:
     for spec in sorted(missed):
         wrong += 1
         print(f"not run: {spec}\n    {FAILURES[spec]}")
-    counts = Counter(result.state for result in results)
-    print(f"{len(results)} specs ran: " + ", ".join(f"{n} {state}" for state, n in counts.items()))
     for expression, reason in OUT_OF_REACH:
         print(f"not run: {expression}\n    {reason}")
+    print(summary(results))
     return 1 if wrong or not results else 0
+
+
+def summary(results: list[Result]) -> str:
+    """Count the specs of the configuration of pods, the others, and all; one line each."""
+    configuration = [each for each in results if re.search(CONFIGURATION, each.spec)]
+    others = [each for each in results if each not in configuration]
+    lines = []
+    for name, group in (("configuration", configuration), ("others", others), ("all", results)):
+        passed = sum(each.state == "passed" for each in group)
+        known = sum(each.state != "passed" and each.spec in FAILURES for each in group)
+        share = f"{passed / len(group):.1%}" if group else "none"
+        lines.append(
+            f"{name}: {len(group)} runnable, {passed} passed ({share}), "
+            f"{len(group) - passed} failed, of which {known} known"
+        )
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

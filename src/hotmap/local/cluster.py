@@ -40,6 +40,8 @@ from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.server import APIServer
 from hotmap.local.apiserver.storage_codec import StorageCodec
 from hotmap.local.apiserver.webhooks import Webhooks
+from hotmap.local.certificate_authority import CertificateAuthority
+from hotmap.local.controllers.certificates import CertificateSigning
 from hotmap.local.controllers.run import Controllers
 from hotmap.local.etcd import EtcdStore
 from hotmap.local.journal import open_store
@@ -195,7 +197,10 @@ class LocalCluster(Lifecycle):
         await publish_kubernetes_service(self.registry, address, port)
         authority = pki.ca_certificate.read_text()
         if self._settings.controllers:
-            controllers = Controllers(self.registry, root_ca=authority, proxy=True)
+            signing = CertificateSigning(
+                CertificateAuthority(pki.ca_certificate, pki.ca_key), self._access.authorizer
+            )
+            controllers = Controllers(self.registry, root_ca=authority, proxy=True, signing=signing)
             self._run(controllers.run(), "controllers")
         self._state.write_kubeconfig(self.server, authority, self.token)
 
@@ -217,7 +222,7 @@ class LocalCluster(Lifecycle):
         authorizer = RBACAuthorizer(registry.store, self.scheme) if rbac else AllowAll()
         authenticator = Authenticator(self._tokens, registry.reader, signer, anonymous=rbac)
         policies = AdmissionPolicies(registry.store, registry.reader)
-        registry.deleter.policies = policies
+        registry.deleter.policies = registry.policies = policies
         registry.writer.plugins = AdmissionChain(
             [
                 ServiceAccountPlugin(registry.reader),
@@ -226,7 +231,7 @@ class LocalCluster(Lifecycle):
                 RuntimeClassPlugin(registry.reader),
                 LimitRangePlugin(registry.store, registry.reader),
                 EscalationPlugin(authorizer),
-                CertificateRequestPlugin(),
+                CertificateRequestPlugin(authorizer, registry.now),
                 policies,
                 # Last, so that it counts what is written (apiserver: recommended order).
                 ResourceQuotaPlugin(registry.store, registry.reader),

@@ -1,7 +1,7 @@
-"""The local cluster's certificates: a CA and one server certificate.
+"""The local cluster's certificates: a CA, a server certificate, and what signs tokens.
 
 Made for each run, unless its state is kept: elliptic keys cost a few milliseconds, and what does
-not outlive its cluster cannot leak later. `cryptography` is imported here only.
+not outlive its cluster cannot leak later.
 """
 
 from __future__ import annotations
@@ -39,6 +39,8 @@ class ServerPKI(NamedTuple):
     """Paths of the PEM files; only the keys are secret."""
 
     ca_certificate: Path
+    #: Signs the certificates that clients request.
+    ca_key: Path
     server_certificate: Path
     server_key: Path
     #: Signs the tokens of service accounts.
@@ -48,6 +50,9 @@ class ServerPKI(NamedTuple):
         """Make the TLS settings of the server."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.server_certificate, self.server_key)
+        # Clients may have a certificate; a foreign one ends the handshake.
+        context.load_verify_locations(self.ca_certificate)
+        context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
 
@@ -62,6 +67,7 @@ def keep_pki(directory: Path) -> ServerPKI:
         certificate = x509.load_pem_x509_certificate(pki.server_certificate.read_bytes())
         pki.server_context()
         pki.account_key.read_bytes()
+        pki.ca_key.read_bytes()
     except (OSError, ValueError):
         return create_pki(directory)
     if certificate.not_valid_after_utc - datetime.now(UTC) < timedelta(days=_RENEW_DAYS):
@@ -70,10 +76,7 @@ def keep_pki(directory: Path) -> ServerPKI:
 
 
 def create_pki(directory: Path) -> ServerPKI:
-    """Create a CA and a server certificate, and write both below a directory.
-
-    The CA's key is discarded at once: nothing else is signed.
-    """
+    """Create a CA and a server certificate, and write them below a directory."""
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -88,6 +91,7 @@ def create_pki(directory: Path) -> ServerPKI:
     pki.ca_certificate.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
     pki.server_certificate.write_bytes(server.public_bytes(serialization.Encoding.PEM))
     for path, key in (
+        (pki.ca_key, ca_key),
         (pki.server_key, server_key),
         (pki.account_key, ec.generate_private_key(ec.SECP256R1())),
     ):
@@ -103,7 +107,7 @@ def create_pki(directory: Path) -> ServerPKI:
 
 
 def _paths(directory: Path) -> ServerPKI:
-    names = ("ca.crt", "server.crt", "server.key", "sa.key")
+    names = ("ca.crt", "ca.key", "server.crt", "server.key", "sa.key")
     return ServerPKI(*(directory / name for name in names))
 
 

@@ -150,6 +150,15 @@ class Strategy:
         """Find everything wrong with an object whose status was updated."""
         return []
 
+    def prepare_subresource(self, old: JsonObject, new: JsonObject, subresource: str) -> None:
+        """Carry over what an update of a subresource may not touch, in its own field."""
+
+    def validate_subresource(
+        self, old: JsonObject, new: JsonObject, subresource: str
+    ) -> list[FieldError]:
+        """Find everything wrong with an update of a subresource."""
+        return self.validate_status(new) if subresource == "status" else []
+
     def changes_generation(self, old: JsonObject, new: JsonObject) -> bool:
         """Return whether an update of the main resource counts up the generation."""
         return self.has_generation and old.get("spec") != new.get("spec")

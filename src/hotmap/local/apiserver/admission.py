@@ -65,6 +65,7 @@ def prepare_update(kind: Kind, old: JsonObject, new: JsonObject, subresource: st
         for field in [name for name in new if name not in kept]:
             del new[field]
         new.update({field: value for field, value in old.items() if field not in kept})
+        kind.strategy.prepare_subresource(old, new, subresource)
         return
     if kind.subresource("status") is not None:
         new.pop("status", None)
@@ -78,6 +79,6 @@ def validate_update(
 ) -> list[FieldError]:
     """Find everything wrong with a change; its metadata comes first."""
     errors = metadata_errors(kind, new["metadata"])
-    if subresource == "status":
-        return errors + kind.strategy.validate_status(new)
-    return errors if subresource else errors + kind.strategy.validate_update(old, new)
+    if subresource:
+        return errors + kind.strategy.validate_subresource(old, new, subresource)
+    return errors + kind.strategy.validate_update(old, new)

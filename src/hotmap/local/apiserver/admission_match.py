@@ -27,7 +27,10 @@ JsonObject = dict[str, Any]
 
 
 class Operation(NamedTuple):
-    """A write that is asked about; `obj` is None at a deletion, `old` at a create."""
+    """A write that is asked about; `obj` is None at a deletion, `old` at a create.
+
+    At a connection to a pod (CONNECT), `obj` has its options.
+    """
 
     verb: str
     path: ResourcePath
@@ -37,9 +40,10 @@ class Operation(NamedTuple):
     old: JsonObject | None
 
     @property
-    def shown(self) -> JsonObject:
-        """The object that is written or deleted."""
-        return self.obj or self.old or {"metadata": {}}
+    def name(self) -> str:
+        """The name of the object that is written, deleted or connected to."""
+        metadata = (self.obj or self.old or {}).get("metadata") or {}
+        return str(metadata.get("name") or self.path.name)
 
 
 class StoredObjects:
@@ -75,7 +79,7 @@ def has_rule(rules: Any, kind: Kind, verb: str, subresource: str) -> bool:
 
 def matches_rules(rules: Any, operation: Operation) -> bool:
     """Return whether any of some rules, which may name objects, is about a write."""
-    path, name = operation.path, operation.shown["metadata"].get("name", "")
+    path, name = operation.path, operation.name
     found = _matching(rules, path.kind, operation.verb, path.subresource)
     return any(not rule.get("resourceNames") or name in rule["resourceNames"] for rule in found)
 
@@ -99,7 +103,7 @@ def _matching(rules: Any, kind: Kind, verb: str, subresource: str) -> Iterator[J
 def is_selected(selectors: JsonObject, operation: Operation, reader: ObjectReader) -> bool:
     """Return whether objectSelector and namespaceSelector select a write."""
     selector = selectors.get("objectSelector") or {}
-    shown = [obj for obj in (operation.obj, operation.old) if obj is not None]
+    shown = [obj for obj in (operation.obj, operation.old) if obj and "metadata" in obj]
     labels = [obj["metadata"].get("labels") or {} for obj in shown]
     if selector and not any(matches_label_selector(selector, each) for each in labels):
         return False
@@ -133,19 +137,22 @@ def review_request(operation: Operation, uid: str) -> JsonObject:
     """Describe a write, as an AdmissionRequest (admission.k8s.io/v1)."""
     path, kind = operation.path, operation.path.kind
     named = {"group": kind.group, "version": kind.version}
+    connects = operation.verb == "CONNECT"
+    sent = operation.obj["kind"] if connects and operation.obj else kind.kind
+    options = {"kind": f"{operation.verb.title()}Options", "apiVersion": "meta.k8s.io/v1"}
     request: JsonObject = {
         "uid": uid,
-        "kind": {**named, "kind": kind.kind},
+        "kind": {**named, "kind": sent},
         "resource": {**named, "resource": kind.plural},
-        "requestKind": {**named, "kind": kind.kind},
+        "requestKind": {**named, "kind": sent},
         "requestResource": {**named, "resource": kind.plural},
-        "name": operation.shown["metadata"].get("name", ""),
+        "name": operation.name,
         "operation": operation.verb,
         "userInfo": operation.user.document(),
         "object": operation.obj,
         "oldObject": operation.old,
         "dryRun": operation.dry_run,
-        "options": {"kind": f"{operation.verb.title()}Options", "apiVersion": "meta.k8s.io/v1"},
+        "options": None if connects else options,
     }
     if path.namespace:
         request["namespace"] = path.namespace

@@ -1,4 +1,4 @@
-"""Who sends a request: bearer tokens, service accounts, impersonation.
+"""Who sends a request: client certificates, bearer tokens, service accounts, impersonation.
 
 kubernetes: pkg/kubeapiserver/authenticator, pkg/serviceaccount, and
 apiserver/pkg/endpoints/filters/impersonation.go.
@@ -6,7 +6,8 @@ apiserver/pkg/endpoints/filters/impersonation.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import hashlib
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from hotmap.core.errors import BadRequest, NotFound, Unauthorized
@@ -22,6 +23,7 @@ from hotmap.local.apiserver.encoding import decode
 from hotmap.local.service_tokens import ISSUER
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Iterator, Mapping
 
     from multidict import CIMultiDictProxy
@@ -42,8 +44,39 @@ def bearer_token(headers: Mapping[str, str]) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
+class ClientCertificate(NamedTuple):
+    """A certificate of this plane's authority that a client has the key of."""
+
+    common_name: str
+    organizations: tuple[str, ...]
+    #: SHA-256 of its DER form, in hex.
+    fingerprint: str
+
+    def user(self) -> UserInfo | None:
+        """Return who it names, None for nobody (CommonNameUserConversion)."""
+        if not self.common_name:
+            return None
+        groups = (*self.organizations, *user_named("").groups)
+        extra = (f"{_EXTRA}credential-id", (f"X509SHA256={self.fingerprint}",))
+        return UserInfo(self.common_name, tuple(dict.fromkeys(groups)), extra=(extra,))
+
+
+def client_certificate(tls: ssl.SSLObject | None) -> ClientCertificate | None:
+    """Return the verified certificate of a connection's client, None where it has none."""
+    found: dict[str, Any] | None = None if tls is None else tls.getpeercert()
+    if tls is None or not found:
+        return None
+    subject = [pair for part in found.get("subject", ()) for pair in part]
+    common = [str(value) for name, value in subject if name == "commonName"]
+    organizations = tuple(str(v) for name, v in subject if name == "organizationName")
+    encoded = tls.getpeercert(binary_form=True) or b""
+    return ClientCertificate(
+        common[-1] if common else "", organizations, hashlib.sha256(encoded).hexdigest()
+    )
+
+
 class Authenticator:
-    """Tells the user of a request by its bearer token.
+    """Tells the user of a request by its client certificate or its bearer token.
 
     `anonymous` says whether a request without a token is one of `system:anonymous`; otherwise it
     is refused, as upstream's API server does it where everything is allowed.
@@ -62,12 +95,17 @@ class Authenticator:
         self._signer = signer
         self._anonymous = anonymous
 
-    def authenticate(self, headers: Mapping[str, str]) -> UserInfo:
-        """Name the user of a request.
+    def authenticate(
+        self, headers: Mapping[str, str], certificate: ClientCertificate | None = None
+    ) -> UserInfo:
+        """Name the user of a request: that of its connection's certificate, else of its token.
 
         Raises:
             Unauthorized: its token is not valid, or it has none and needs one.
         """
+        user = None if certificate is None else certificate.user()
+        if user is not None:
+            return user
         token = bearer_token(headers)
         if not token and self._anonymous:
             return ANONYMOUS

@@ -22,13 +22,21 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
     from aiohttp import web
+    from multidict import MultiMapping
 
+    from hotmap.local.access import UserInfo
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.routes import ResourcePath
     from hotmap.local.kubelet_api import KubeletAPI
 
 JsonObject = dict[str, Any]
 
+_STREAMS = ("stdin", "stdout", "stderr", "tty")
+_OPTION_KINDS = {
+    "exec": "PodExecOptions",
+    "attach": "PodAttachOptions",
+    "portforward": "PodPortForwardOptions",
+}
 # What messages call the query of a log.
 _LOG_OPTIONS = Kind("", ("v1",), Names("podlogoptions", "PodLogOptions"))
 
@@ -73,40 +81,58 @@ async def serve_connection(
     kubelet: KubeletAPI | None,
     path: ResourcePath,
     request: web.BaseRequest,
+    user: UserInfo,
 ) -> web.StreamResponse:
     """Serve exec, attach or port-forward until either end is done.
 
     Raises:
+        ApiError: admission refuses the connection.
         NotFound: there is no such pod.
         BadRequest: no upgrade is asked for, no command is given, or the container is not clear.
         ApiError: the container does not run.
         Unavailable: no node runs here.
     """
+    if request.query.get("dryRun"):
+        raise BadRequest("dryRun is not supported")
+    wanted = await registry.admit_connection(path, _options(path, request.query), user)
     pod = await registry.get(registry.scheme.name(path.kind), path.namespace, path.name)
     if not pod["spec"].get("nodeName"):
         raise BadRequest(f"pod {path.name} does not have a host assigned")
     if not request.headers.get("Upgrade"):
         raise BadRequest("Upgrade request required")
-    node, namespace, query = _present(kubelet), path.namespace or "", request.query
+    node, namespace = _present(kubelet), path.namespace or ""
     if path.subresource == "portforward":
 
         async def connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
             return await node.connect(namespace, path.name, port)
 
         target = port_forward.Target(f"{path.name}_{namespace}", pod["metadata"]["uid"], connect)
-        return await port_forward.serve(request, target, query.getall("ports", []))
-    options = StreamOptions(
-        *(is_true(query.get(name)) for name in ("stdin", "stdout", "stderr", "tty"))
-    )
-    container = choose_container(pod, query.get("container", ""))
+        return await port_forward.serve(request, target, request.query.getall("ports", []))
+    options = StreamOptions(*(bool(wanted.get(name)) for name in _STREAMS))
+    container = choose_container(pod, wanted.get("container", ""))
     if path.subresource == "attach":
         session = await node.attach(namespace, path.name, container, options)
     else:
-        command = query.getall("command", [])
+        command = wanted.get("command") or []
         if not command:
             raise BadRequest("you must specify at least one command for the container")
         session = await node.exec(namespace, path.name, container, command, options)
     return await remote_command.serve(request, options, session)
+
+
+def _options(path: ResourcePath, query: MultiMapping[str]) -> JsonObject:
+    """Return the options of a connection as admission sees them (core/v1: PodExecOptions, …)."""
+    kind = _OPTION_KINDS[path.subresource]
+    options: JsonObject = {"kind": kind, "apiVersion": "v1"}
+    if path.subresource == "portforward":
+        ports = [int(port) for port in query.getall("ports", []) if port.isdigit()]
+        return {**options, "ports": ports} if ports else options
+    options |= {name: True for name in _STREAMS if is_true(query.get(name))}
+    if query.get("container"):
+        options["container"] = query["container"]
+    if path.subresource == "exec":
+        options["command"] = query.getall("command", []) or None
+    return options
 
 
 def _check_log_options(name: str, query: Mapping[str, str]) -> None:

@@ -34,7 +34,9 @@ from hotmap.local.store import StaleRead
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from hotmap.local.access import UserInfo
     from hotmap.local.apiserver.lists import EncodedList
+    from hotmap.local.apiserver.plugins.admission_policies import AdmissionPolicies
     from hotmap.local.apiserver.watches import RegistryWatch
     from hotmap.local.apiserver.webhooks import Webhooks
     from hotmap.local.scheme import Scheme
@@ -85,6 +87,8 @@ class Registry:
         self.deleter = ObjectDeleter(store, self.reader, clock)
         #: Called before each write; None admits everything.
         self.webhooks: Webhooks | None = None
+        #: Asked before each connection to a pod; writes ask them as a plugin.
+        self.policies: AdmissionPolicies | None = None
 
     def now(self) -> float:
         """Return the time for timestamps of objects, in POSIX seconds."""
@@ -131,6 +135,25 @@ class Registry:
             changed["metadata"].pop("resourceVersion", None)
             return self.writer.create(path._replace(name=""), changed, options)
         raise conflict(path.kind, path.name)
+
+    async def admit_connection(
+        self, path: ResourcePath, options: JsonObject, user: UserInfo
+    ) -> JsonObject:
+        """Ask webhooks and policies about a connection to a pod; return its options.
+
+        Raises:
+            ApiError: it is refused (apiserver/pkg/endpoints/handlers/rest.go, ConnectResource).
+        """
+        operation = Operation("CONNECT", path, user, dry_run=False, obj=options, old=None)
+        webhooks = self.webhooks
+        asked = webhooks is not None and webhooks.concern(path.kind, "CONNECT", path.subresource)
+        if webhooks is not None and asked:
+            operation = operation._replace(obj=await webhooks.mutate(operation))
+        if self.policies is not None:
+            self.policies.check(operation, None)
+        if webhooks is not None and asked:
+            await webhooks.validate(operation)
+        return operation.obj or options
 
     def _version(self, path: ResourcePath) -> str:
         """Give the resourceVersion of an object, "" where it does not exist."""

@@ -26,6 +26,7 @@ from hotmap.local.apiserver.authentication import (
     Authenticator,
     ImpersonationError,
     bearer_token,
+    client_certificate,
     impersonate,
 )
 from hotmap.local.apiserver.authorization import (
@@ -227,7 +228,9 @@ class APIServer:
         """
         if request.path in _PUBLIC and not bearer_token(request.headers):
             return ANONYMOUS
-        user = self._access.authenticator.authenticate(request.headers)
+        transport = request.transport
+        tls = None if transport is None else transport.get_extra_info("ssl_object")
+        user = self._access.authenticator.authenticate(request.headers, client_certificate(tls))
         return impersonate(user, request.headers, self._access.authorizer)
 
     def _authorize(self, request: web.BaseRequest, user: UserInfo, path: ResourcePath) -> None:
@@ -253,7 +256,7 @@ class APIServer:
         if path.subresource == "log" and request.method == "GET":
             return await self._log(request, path)
         if path.subresource in _CONNECTIONS:
-            return await connect.serve_connection(self._registry, self.kubelet, path, request)
+            return await connect.serve_connection(self._registry, self.kubelet, path, request, user)
         verb = verb_of(request.method, path, request.query)
         if path.kind.strategy.deprecation:
             warnings.append(path.kind.strategy.deprecation)

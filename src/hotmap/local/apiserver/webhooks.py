@@ -121,7 +121,7 @@ class Webhooks:
         except ExpressionError as error:
             if webhook.get("failurePolicy") == "Ignore":
                 return False
-            name = operation.shown["metadata"].get("name", "")
+            name = operation.name
             raise forbidden(operation.path.kind, name, str(error)) from None
 
     async def _ask(self, webhook: JsonObject, operation: Operation) -> JsonObject:

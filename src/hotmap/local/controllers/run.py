@@ -15,6 +15,7 @@ from hotmap.local.client import Client
 from hotmap.local.controllers.batch.cronjob import CronJobController
 from hotmap.local.controllers.batch.job import JobController
 from hotmap.local.controllers.batch.ttl import TTLAfterFinishedController
+from hotmap.local.controllers.certificates import CertificateController, CertificateSigning
 from hotmap.local.controllers.clusterrole_aggregation import ClusterRoleAggregationController
 from hotmap.local.controllers.controller import Controller, ControllerContext
 from hotmap.local.controllers.deployment import DeploymentController
@@ -44,12 +45,13 @@ class Controllers(Lifecycle):
         root_ca: str | None = None,
         clock: Callable[[], float] = time.time,
         proxy: bool = False,
+        signing: CertificateSigning | None = None,
     ) -> None:
         """Prepare the controllers.
 
         *root_ca* is the PEM text that every namespace's `kube-root-ca.crt` shows; None publishes
         none. *clock* gives POSIX seconds and is the Registry's clock. *proxy* says whether to
-        listen at the addresses of Services.
+        listen at the addresses of Services. *signing* issues certificates; None issues none.
         """
         self._informers = Informers(client)
         context = ControllerContext(client, self._informers, clock)
@@ -70,6 +72,8 @@ class Controllers(Lifecycle):
             ResourceQuotaController(context),
             Scheduler(context),
         )
+        if signing is not None:
+            self._controllers += (CertificateController(context, signing),)
         self._proxy = ServiceProxy(self._informers) if proxy else None
         self._task: asyncio.Task[None] | None = None
 

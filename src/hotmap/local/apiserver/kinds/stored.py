@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.kinds import stored_validation as validation
+from hotmap.local.apiserver.kinds.certificate_request import CertificateRequestStrategy
 from hotmap.local.apiserver.kinds.endpoint_validation import endpoint_slice_errors
 from hotmap.local.apiserver.kinds.stored_columns import COLUMNS
 from hotmap.local.apiserver.kinds.stored_defaults import (
@@ -163,7 +164,7 @@ STORED = (
     _stored(
         "certificates.k8s.io/v1",
         Names("certificatesigningrequests", "CertificateSigningRequest", ("csr",)),
-        StoredStrategy(selectable=("spec.signerName",)),
+        CertificateRequestStrategy(),
         STATUS,
         Subresource("approval", ("get", "patch", "update"), field="status"),
         namespaced=False,

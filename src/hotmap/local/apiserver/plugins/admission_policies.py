@@ -87,13 +87,21 @@ class AdmissionPolicies:
         name = request.obj["metadata"].get("name", "")
         path = ResourcePath(request.kind, request.namespace or None, name, request.subresource)
         operation = Operation(verb, path, request.user, request.dry_run, obj, request.old)
+        self.check(operation, request.warnings)
+
+    def check(self, operation: Operation, warnings: list[str] | None) -> None:
+        """Refuse what a policy is against; what it warns of is added to `warnings`.
+
+        Raises:
+            ApiError: 422, or what the policy says.
+        """
         policies, bindings = self._stored.current()
-        if not policies or not bindings or request.kind.group == _GROUP:
+        if not policies or not bindings or operation.path.kind.group == _GROUP:
             return
         for denial, actions in self._denials(operation, policies, bindings):
-            if "Warn" in actions and request.warnings is not None:
+            if "Warn" in actions and warnings is not None:
                 text = f"Validation failed for {denial.names}: {denial.message}"
-                request.warnings.append(text)
+                warnings.append(text)
             if "Deny" in actions:
                 raise _error(operation, denial)
 
@@ -245,7 +253,7 @@ def _message(rule: JsonObject, seen: JsonObject) -> str:
 
 def _error(operation: Operation, denial: _Denial) -> ApiError:
     message = f"{denial.names} denied request: {denial.message}"
-    name = operation.shown["metadata"].get("name", "")
+    name = operation.name
     made = forbidden(operation.path.kind, name, message, causes=[{"message": message}])
     reason = denial.reason or "Invalid"
     return api_error(
