@@ -50,6 +50,7 @@ from hotmap.local.kubelet.kubelet import Kubelet
 from hotmap.local.kubelet.runtime import Runtime
 from hotmap.local.lifecycle import Lifecycle
 from hotmap.local.network import PlaneNetwork, kubernetes_address
+from hotmap.local.open_files import raise_open_files_limit
 from hotmap.local.pki import create_pki, keep_pki
 from hotmap.local.service_tokens import TokenSigner
 from hotmap.local.state import StateDirectory, default_directory
@@ -160,6 +161,7 @@ class LocalCluster(Lifecycle):
             await task
 
     async def _start(self) -> None:
+        raise_open_files_limit()
         self._state.claim()
         self._stack.callback(self._state.release)
         self._network = PlaneNetwork.take()

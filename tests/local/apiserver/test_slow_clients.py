@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import resource
-import socket
 
 import pytest
 from tests.local.apiserver.api import TOKEN
@@ -110,31 +108,3 @@ async def test_body_sent_slowly_is_answered_with_timeout(monkeypatch: pytest.Mon
         assert status["message"] == "Timeout: request did not complete within the allotted timeout"
         sending.cancel()
         writer.close()
-
-
-@pytest.mark.slow
-async def test_requests_are_served_beside_ten_thousand_idle_connections() -> None:
-    """They cost a descriptor each and nothing else; the server survives their end as well."""
-    wanted = 10_000
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < 2 * wanted + 500:
-        pytest.skip(f"at most {hard} open files are allowed here")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2 * wanted + 500), hard))
-    idle: list[socket.socket] = []
-    try:
-        async with _Served() as served:
-            for number in range(wanted):
-                client = socket.socket()
-                idle.append(client)
-                client.setblocking(False)
-                await asyncio.get_running_loop().sock_connect(client, ("127.0.0.1", served.port))
-                if number % 1000 == 999:
-                    assert await served.get() == 200
-            assert await served.get() == 200
-            for client in idle:
-                client.close()
-            assert await served.get() == 200
-    finally:
-        for client in idle:
-            client.close()
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,0 +1,25 @@
+"""How many files and connections this process may have open."""
+
+from __future__ import annotations
+
+import logging
+import resource
+
+__all__ = ["raise_open_files_limit"]
+
+logger = logging.getLogger(__name__)
+
+
+def raise_open_files_limit() -> None:
+    """Raise the soft limit to the hard one, as Go's runtime does for kube-apiserver.
+
+    Each watch holds a connection, and 1,024 are few.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == hard:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    except (OSError, ValueError) as error:
+        # macOS has a lower limit of the kernel than the one it tells.
+        logger.debug("the limit of open files stays %d: %s", soft, error)
