@@ -94,15 +94,15 @@ def mark_all(
 ) -> list[bytes]:
     """Fingerprint each (data key, binary, value) of one source, as `mark` does, in their order."""
     place = [b"mark", *(field.encode() for field in (SCHEME, kind, namespace, name))]
-    secret, digest, encode, common = key.secret, hmac.digest, _encode, _encode(place)
-    return [
-        digest(
-            secret,
-            common + encode((b"binaryData" if binary else b"data", data_key.encode(), value)),
-            "sha256",
-        )[:MARK_LENGTH]
-        for data_key, binary, value in values
-    ]
+    common, encoded, marks = _encode(place), _encoded, []
+    # A copy takes half as long as a new one, and it has read what all have in common.
+    copy = hmac.new(key.secret, common, "sha256").copy
+    for data_key, binary, value in values:
+        each = copy()
+        field = _BINARY_DATA if binary else _DATA
+        each.update(field + encoded(data_key.encode()) + encoded(value))
+        marks.append(each.digest()[:MARK_LENGTH])
+    return marks
 
 
 def selection(
@@ -123,8 +123,11 @@ def selection(
         return ABSENT
     place = (SCHEME, kind, namespace, name)
     parts = [_encode([b"selection", *(field.encode() for field in place)])]
-    for data_key, binary, value in chosen:
-        parts += _encoded(data_key.encode()), _BINARY if binary else _TEXT, _encoded(value)
+    encoded = _encoded
+    parts += [
+        encoded(data_key.encode()) + (_BINARY if binary else _TEXT) + encoded(value)
+        for data_key, binary, value in chosen
+    ]
     return _text(hmac.digest(key.secret, b"".join(parts), "sha256")[:MARK_LENGTH])
 
 
@@ -144,11 +147,17 @@ def _encode(fields: Iterable[bytes]) -> bytes:
     return b"".join([_encoded(field) for field in fields])
 
 
+#: The first lengths as they are encoded: a source may have thousands of data keys.
+_LENGTHS = [length.to_bytes(8, "big") for length in range(256)]
+
+
 def _encoded(field: bytes) -> bytes:
-    return len(field).to_bytes(8, "big") + field
+    length = len(field)
+    return (_LENGTHS[length] if length < 256 else length.to_bytes(8, "big")) + field
 
 
 _TEXT, _BINARY = _encoded(b"d"), _encoded(b"b")
+_DATA, _BINARY_DATA = _encoded(b"data"), _encoded(b"binaryData")
 
 
 def _text(raw: bytes) -> str:

@@ -82,6 +82,14 @@ class Marks(msgspec.Struct, frozen=True, gc=False):
         )
         return zip(_NAMES.findall(self.names), values, strict=True)
 
+    def numbers(self) -> Sequence[int]:
+        """Return the values as numbers, which are compared sooner."""
+        return memoryview(self.values).cast("Q")
+
+    def numbered(self) -> Iterator[tuple[str, int]]:
+        """Iterate over the data keys as they are in `names`, each with the number of its value."""
+        return zip(_NAMES.findall(self.names), self.numbers(), strict=True)
+
     def named(self, data_keys: Collection[str]) -> Iterable[Mark]:
         """Return the marks of some data keys, and of others where that takes less time."""
         if len(data_keys) * _LOOKUP * MARK_LENGTH > len(self.values):
@@ -195,13 +203,16 @@ def make_marks(
     kind, namespace, name = source
     named = {"kind": kind, "namespace": namespace, "name": name}
     names = _pack_names((data_key, binary) for data_key, binary, _ in values)
-    made = [Marks(key.id, names, b"".join(mark_all(key, values, **named))) for key in keys]
-    if len(values) < _MANY:
-        return tuple(made)
-    return tuple(
-        msgspec.structs.replace(marks, fingerprint=selection(key, marks=marks, **named))
-        for key, marks in zip(keys, made, strict=True)
-    )
+    made = []
+    for key in keys:
+        marks = mark_all(key, values, **named)
+        fingerprint = ""
+        if len(values) >= _MANY:
+            found = zip(values, marks, strict=True)
+            all_marks = [(data_key, binary, mark) for (data_key, binary, _), mark in found]
+            fingerprint = selection(key, marks=all_marks, **named)
+        made.append(Marks(key.id, names, b"".join(marks), fingerprint))
+    return tuple(made)
 
 
 def _source(
@@ -360,8 +371,12 @@ def changed_keys(old: Source | None, new: Source | None) -> frozenset[str]:
     before, after = _comparable_marks(old, new)
     if before == after:
         return frozenset()
-    earlier, other = (dict(marks.pairs()).items() if marks else set() for marks in (before, after))
-    return frozenset(name[:-1] for name, _ in earlier ^ other)
+    if before is not None and after is not None and before.names == after.names:
+        values = zip(_NAMES.findall(after.names), before.numbers(), after.numbers(), strict=True)
+        return frozenset(name[:-1] for name, old, new in values if old != new)
+    earlier, later = (dict(marks.numbered()) if marks else {} for marks in (before, after))
+    changed = [name for name, value in later.items() if earlier.get(name) != value]
+    return frozenset(name[:-1] for name in (*changed, *(earlier.keys() - later.keys())))
 
 
 def has_removed_keys(old: Source | None, new: Source | None) -> bool:
