@@ -85,7 +85,7 @@ class SourcePatterns(NamedTuple):
 
     def __bool__(self) -> bool:
         """Return whether any source can be included."""
-        return self != NO_SOURCES
+        return bool(self.kinds or self.names or self.expressions)
 
 
 NO_SOURCES = SourcePatterns()

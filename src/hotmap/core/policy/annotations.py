@@ -70,6 +70,10 @@ C = TypeVar("C", bound=enum.Enum)
 LONGEST_SETTLE = 3600.0
 
 
+#: Its fields are what holds without any annotation or flag.
+_NO_POLICY = Policy()
+
+
 def read_policy(
     consumer: Consumer,
     *,
@@ -80,7 +84,7 @@ def read_policy(
     reader = _Reader(consumer, namespace_annotations or {})
     settings = defaults.dialect
     dialect = reloader_annotations.read(
-        reader.lookup,
+        reader.annotations,
         kind=consumer.key.kind,
         is_rollout=consumer.argo is not None,
         settings=settings,
@@ -124,11 +128,11 @@ def read_policy(
         writing=settings.writing,
         reload_on_create=settings.reload_on_create,
         reload_on_delete=settings.reload_on_delete,
-        origin=origin or Policy().origin,
+        origin=origin or _NO_POLICY.origin,
         problems=(
             *reader.problems,
             *pause_problems(consumer, pause),
-            *_find_misplaced(consumer, settings),
+            *misplaced_annotations(reader.annotations, consumer.key.kind, settings.names),
             *_foreign_template(consumer, follow),
             *_unwatched_classes(reader, follow, excluded, settings),
         ),
@@ -180,7 +184,7 @@ def _unwatched_classes(
     names = settings.names
     asked = False
     for name in (names.provider_class, names.provider_class_auto, EXCLUDES[PROVIDER_CLASS]):
-        if reader.lookup(name) is not None:
+        if name in reader.annotations:
             asked = True
             yield Problem(name, f"annotation {name} has no effect: {_NOT_WATCHED}")
     named = {kind for kind, _ in (*follow.named.names, *follow.named.expressions)}
@@ -233,23 +237,21 @@ def _read_follow(reader: _Reader, dialect: Dialect, defaults: Defaults) -> tuple
     return follow, f"the default follow={defaults.follow}" if follow != _NOTHING else ""
 
 
+_ON_TEMPLATE = " on the pod template"
+
+
 class _Reader:
     """Looks annotations up in their places and collects what cannot be read."""
 
     def __init__(self, consumer: Consumer, inherited: Mapping[str, str]) -> None:
         self.consumer = consumer
+        #: (value, place) of each annotation of the consumer, or else of its pod template.
+        self.annotations = {
+            **{name: (text, _ON_TEMPLATE) for name, text in consumer.template_annotations.items()},
+            **{name: (text, "") for name, text in consumer.annotations.items()},
+        }
         self._inherited = inherited
         self.problems: list[Problem] = []
-
-    def lookup(self, name: str) -> tuple[str, str] | None:
-        """Find an annotation on the consumer or its pod template: (value, place)."""
-        for place, values in (
-            ("", self.consumer.annotations),
-            (" on the pod template", self.consumer.template_annotations),
-        ):
-            if name in values:
-                return values[name], place
-        return None
 
     def read(
         self,
@@ -261,7 +263,7 @@ class _Reader:
         inherit: bool = False,
     ) -> T | None:
         """Parse an annotation; None if it is not set, `safe` if it cannot be read."""
-        found = self.lookup(name)
+        found = self.annotations.get(name)
         inherited = found is None and inherit and name in self._inherited
         if inherited:
             found = self._inherited[name], " on the Namespace"
@@ -286,7 +288,7 @@ class _Reader:
 
     def complain(self, name: str, reason: str) -> None:
         """Record why a duration is out of range, unless it cannot be read anyway."""
-        found = self.lookup(name)
+        found = self.annotations.get(name)
         if found is not None and all(problem.annotation != name for problem in self.problems):
             text, place = found
             error = InvalidDuration(text, reason)
@@ -294,17 +296,12 @@ class _Reader:
 
     def origin(self, name: str) -> str:
         """Describe where an annotation is set, and its value."""
-        found = self.lookup(name)
+        found = self.annotations.get(name)
         if found is not None:
             return f"{name}: {printable(found[0], 80)}{found[1]}"
         if name in self._inherited:
             return f"{name}: {printable(self._inherited[name], 80)} on the Namespace"
         return ""
-
-
-def _find_misplaced(consumer: Consumer, settings: DialectSettings) -> list[Problem]:
-    names = {*consumer.annotations, *consumer.template_annotations}
-    return misplaced_annotations(names, consumer.key.kind, settings.names)
 
 
 def namespace_problems(annotations: Mapping[str, str]) -> tuple[Problem, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 from hotmap.core.model.annotations import ANNOTATIONS, FLAP_LIMIT, FOLLOW, IGNORE, OURS
@@ -47,10 +48,10 @@ def misplaced_annotations(
     """
     place = _PLACES.get(kind, _Place.CONSUMER)
     known = _known(names)
+    unknown = set(present) - known[place] - _renamed_defaults(names)
     return [
         Problem(name, f"annotation {printable(name)} {_why_not(name, kind, place, known)}")
-        for name in sorted(present)
-        if name not in known[place] and name not in _renamed_defaults(names)
+        for name in sorted(unknown)
     ]
 
 
@@ -79,7 +80,8 @@ _PLACES = {
 }
 
 
-def _known(names: Names) -> dict[_Place, frozenset[str]]:
+@lru_cache(maxsize=8)
+def _known(names: Names) -> Mapping[_Place, frozenset[str]]:
     """Return the valid names on a kind of object."""
     of_sources = frozenset((IGNORE, names.ignore, names.match))
     of_consumers = {
@@ -97,6 +99,7 @@ def _known(names: Names) -> dict[_Place, frozenset[str]]:
     }
 
 
+@lru_cache(maxsize=8)
 def _renamed_defaults(names: Names) -> frozenset[str]:
     return frozenset(Names()) - frozenset(names)
 

@@ -20,8 +20,9 @@ and `…b` through.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
 
 from hotmap.core.duration import parse_duration
 from hotmap.core.model.patterns import (
@@ -158,12 +159,12 @@ class Dialect(NamedTuple):
     problems: tuple[tuple[str, str], ...] = ()
 
 
-#: Looks an annotation up: returns its value and a description of its place, or None.
-Lookup = Callable[[str], tuple[str, str] | None]
+#: The value of each annotation that is set, and a description of its place.
+Annotations: TypeAlias = Mapping[str, tuple[str, str]]
 
 
 def read(
-    lookup: Lookup,
+    annotations: Annotations,
     *,
     kind: str,
     is_rollout: bool = False,
@@ -173,8 +174,10 @@ def read(
 
     `is_rollout` means that an Argo Rollout runs it, whether the template is its own or not.
     """
-    reader = _Reader(lookup)
     names = settings.names
+    if _names_read(names).isdisjoint(annotations):  # most have none
+        return Dialect(auto=_auto_kinds(None, {}, everything=settings.auto_reload_all))
+    reader = _Reader(annotations)
     auto = reader.boolean(names.auto)
     typed = {source: reader.boolean(names.typed_auto(source)) for source in KINDS}
     named = [reader.expressions(source, names) for source in KINDS]
@@ -203,22 +206,27 @@ def _auto_kinds(
     """Step 5: either is sufficient, so `auto` for one kind beats a plain `auto: "false"`."""
     return frozenset(
         kind
-        for kind, enabled in typed.items()
-        if auto or enabled or (everything and auto is None and enabled is None)
+        for kind in KINDS
+        if auto or typed.get(kind) or (everything and auto is None and typed.get(kind) is None)
     )
+
+
+@lru_cache(maxsize=8)
+def _names_read(names: Names) -> frozenset[str]:
+    return frozenset((*names, *EXCLUDES.values(), ROLLOUT_STRATEGY))
 
 
 class _Reader:
     """Looks annotations up and collects those found and the problems."""
 
-    def __init__(self, lookup: Lookup) -> None:
-        self._lookup = lookup
+    def __init__(self, annotations: Annotations) -> None:
+        self._annotations = annotations
         self.origins: list[str] = []
         self.problems: list[tuple[str, str]] = []
 
     def text(self, name: str) -> str | None:
         """Return an annotation that opts in or out, and record that it was set."""
-        if (found := self._lookup(name)) is None:
+        if (found := self._annotations.get(name)) is None:
             return None
         text, place = found
         self.origins.append(f"{name}: {printable(text, 80)}{place}")
@@ -226,7 +234,7 @@ class _Reader:
 
     def quietly(self, name: str) -> str | None:
         """Return an annotation that does not affect opting in."""
-        found = self._lookup(name)
+        found = self._annotations.get(name)
         return found[0] if found else None
 
     def boolean(self, name: str) -> bool | None:
@@ -326,7 +334,7 @@ class _Reader:
         return text == "restart"
 
     def _problem(self, name: str, message: str) -> None:
-        found = self._lookup(name)
+        found = self._annotations.get(name)
         place = found[1] if found else ""
         self.problems.append((name, f"annotation {name}{place}: {message}"))
 
