@@ -109,7 +109,7 @@ ObjectEvent: TypeAlias = Added[T] | Modified[T] | Deleted[T] | Unreadable
 WatchEvent: TypeAlias = ObjectEvent[T] | Bookmark | Failure
 
 
-class _Line(msgspec.Struct, Generic[T]):
+class _Line(msgspec.Struct, Generic[T], gc=False):
     type: str
     object: T
 

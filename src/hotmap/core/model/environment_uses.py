@@ -70,9 +70,11 @@ class Environment:
     def overrides_of(self, number: int, namespace: str) -> tuple[Override, ...]:
         """List the sources of later envFrom entries, which win (kubernetes: kubelet_pods.go)."""
         entries = self.container.env_from or ()
+        later = entries[number + 1 : number + 1 + _OVERRIDES]
+        if not later:
+            return ()
         prefix = entries[number].prefix
         own = {Override(source_key(*key)) for key in _imported_sources(entries[number], namespace)}
-        later = entries[number + 1 : number + 1 + _OVERRIDES]
         self._steps.add(len(later))
         found = {
             override
@@ -99,7 +101,7 @@ class Environment:
 
     def places_of(self, name: str) -> str:
         """Return the places where a variable is used by `$(NAME)`."""
-        return _describe_expansion(self._places.get(name, ()))
+        return _describe_expansion(self._places.get(name, ())) if self._places else ""
 
     @property
     def _replaced_names(self) -> list[str]:

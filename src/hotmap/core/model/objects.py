@@ -95,11 +95,14 @@ class ObjectKey(NamedTuple):
 SourceKey = ObjectKey
 
 
-class _Part(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A part of an object: camelCase on the wire; an absent field has its default."""
+class _Part(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """A part of an object: camelCase on the wire; an absent field has its default.
+
+    The garbage collector need not look for cycles, since JSON has none.
+    """
 
 
-class OwnerReference(_Part, frozen=True, gc=False):
+class OwnerReference(_Part, frozen=True):
     api_version: str = ""
     kind: str = ""
     name: str = ""
@@ -107,7 +110,7 @@ class OwnerReference(_Part, frozen=True, gc=False):
     controller: bool = False
 
 
-class ManagedFields(_Part, frozen=True, gc=False):
+class ManagedFields(_Part, frozen=True):
     """One manager's entry: name, time (RFC 3339, seconds), and the raw fields."""
 
     manager: str = ""
@@ -156,7 +159,7 @@ class ProviderClass(_Part, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
 
 
-class ProviderClassObject(_Part, frozen=True, gc=False):
+class ProviderClassObject(_Part, frozen=True):
     """One object of the external store, as it was mounted."""
 
     id: str = ""
@@ -179,14 +182,14 @@ class ProviderClassPodStatus(_Part, frozen=True):
 # -- pod templates ---------------------------------------------------------------------------
 
 
-class LocalRef(_Part, frozen=True, gc=False):
+class LocalRef(_Part, frozen=True):
     """A reference by name within the namespace: envFrom's refs, imagePullSecrets, secretRef."""
 
     name: str = ""
     optional: bool | None = None
 
 
-class ConfigMapKeySelector(_Part, frozen=True, gc=False):
+class ConfigMapKeySelector(_Part, frozen=True):
     """One data key of a ConfigMap or Secret."""
 
     name: str = ""
@@ -213,7 +216,7 @@ class EnvFromSource(_Part, frozen=True):
     secret_ref: LocalRef | None = None
 
 
-class VolumeMount(_Part, frozen=True, gc=False):
+class VolumeMount(_Part, frozen=True):
     name: str = ""
     mount_path: str = ""
     sub_path: str = ""
@@ -230,7 +233,7 @@ class Container(_Part, frozen=True):
     restart_policy: str = ""
 
 
-class KeyToPath(_Part, frozen=True, gc=False):
+class KeyToPath(_Part, frozen=True):
     key: str = ""
     path: str = ""
     mode: int | None = None
@@ -324,7 +327,7 @@ class LabelSelector(_Part, frozen=True):
     match_expressions: list[LabelExpression] | None = None
 
 
-class RollingUpdate(_Part, frozen=True, gc=False):
+class RollingUpdate(_Part, frozen=True):
     partition: int | None = None
     max_unavailable: int | str | None = None
     max_surge: int | str | None = None
@@ -349,7 +352,7 @@ class WorkloadSpec(_Part, frozen=True):
     pod_management_policy: str = ""
 
 
-class WorkloadStatus(_Part, frozen=True, gc=False):
+class WorkloadStatus(_Part, frozen=True):
     observed_generation: int = 0
     replicas: int = 0
     updated_replicas: int = 0
@@ -387,7 +390,7 @@ class Workload(_Part, frozen=True):
 _spec_decoder = msgspec.json.Decoder(WorkloadSpec)
 
 
-class Condition(_Part, frozen=True, gc=False):
+class Condition(_Part, frozen=True):
     type: str = ""
     status: str = ""
 
@@ -424,7 +427,7 @@ class CronJob(_Part, frozen=True):
     status: CronJobStatus = CronJobStatus()
 
 
-class WorkloadRef(_Part, frozen=True, gc=False):
+class WorkloadRef(_Part, frozen=True):
     """The object with an Argo Rollout's pod template, if it is not the Rollout itself."""
 
     api_version: str = ""
@@ -443,7 +446,7 @@ class RolloutSpec(_Part, frozen=True):
     restart_at: str | None = None
 
 
-class RolloutStatus(_Part, frozen=True, gc=False):
+class RolloutStatus(_Part, frozen=True):
     """Both generations are texts, since they were digests in earlier versions."""
 
     observed_generation: str | int = ""
@@ -463,15 +466,15 @@ class Rollout(_Part, frozen=True):
     status: RolloutStatus = RolloutStatus()
 
 
-class ContainerStateRunning(_Part, frozen=True, gc=False):
+class ContainerStateRunning(_Part, frozen=True):
     started_at: str | None = None
 
 
-class ContainerStateWaiting(_Part, frozen=True, gc=False):
+class ContainerStateWaiting(_Part, frozen=True):
     reason: str = ""
 
 
-class ContainerStateTerminated(_Part, frozen=True, gc=False):
+class ContainerStateTerminated(_Part, frozen=True):
     reason: str = ""
     started_at: str | None = None
 
@@ -489,7 +492,7 @@ class ContainerStatus(_Part, frozen=True):
     state: ContainerState | None = None
 
 
-class PodCondition(_Part, frozen=True, gc=False):
+class PodCondition(_Part, frozen=True):
     type: str = ""
     status: str = ""
     last_transition_time: str | None = None
@@ -518,7 +521,7 @@ class DisruptionBudgetSpec(_Part, frozen=True):
     selector: LabelSelector | None = None
 
 
-class DisruptionBudgetStatus(_Part, frozen=True, gc=False):
+class DisruptionBudgetStatus(_Part, frozen=True):
     observed_generation: int = 0
     disruptions_allowed: int = 0
     desired_healthy: int = 0

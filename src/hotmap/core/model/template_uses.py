@@ -32,7 +32,6 @@ from hotmap.core.model.objects import Container, ObjectKey, PodSpec, PodTemplate
 from hotmap.core.model.references import (
     EVERY_KEY,
     LONGEST_NAME,
-    Keys,
     Use,
     UseKind,
     source_key,
@@ -124,7 +123,7 @@ class _Uses:
             if self._uses.setdefault(anywhere, use) is not use:
                 self._more[anywhere] = self._more.get(anywhere, 0) + 1
                 continue
-            self._size += len(use.path) + _size(use.keys) + _size_of_overrides(use)
+            self._size += _size(use)
             if len(self._uses) > MAX_USES:
                 raise LimitExceeded("uses of ConfigMaps and Secrets", MAX_USES)
             if self._size > MAX_USES_SIZE:
@@ -142,15 +141,13 @@ class _Uses:
         )
 
 
-def _size_of_overrides(use: Use) -> int:
-    return sum(len(each.source.name) + len(each.strip) + len(each.add) for each in use.overrides)
-
-
-def _size(keys: Keys) -> int:
-    size = 0
-    for names in (keys.names, keys.hidden):
+def _size(use: Use) -> int:
+    size = len(use.path)
+    for names in (use.keys.names, use.keys.hidden):
         if names:
             size += sum(map(len, names)) + len(names)
+    for each in use.overrides:
+        size += len(each.source.name) + len(each.strip) + len(each.add)
     return size
 
 
