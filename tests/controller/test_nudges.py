@@ -11,9 +11,10 @@ from tests.controller.world import FOLLOW, REREADS, Object, World, both, files
 from tests.support.objects import FILES, deployment, snapshot
 
 from hotmap.controller.reconcile import nudges as nudging
-from hotmap.controller.reconcile.nudges import Nudges
+from hotmap.controller.reconcile.nudges import Nudges, SentTarget
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.reconcile.restart_waves import RestartWaves
+from hotmap.controller.watch.pods import list_pods
 from hotmap.core.errors import api_error
 from hotmap.core.payload_digest import file_digest, payload_digest
 from hotmap.core.target import Target
@@ -155,6 +156,56 @@ async def test_pods_that_are_not_running_are_not_nudged(world: World) -> None:
         await world.edit(LEVEL="debug")
         await nudged(world, "running")
     assert set(sent) == {"running"}
+
+
+def count_pod_lists(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count the lists for nudges from now on, by consumer."""
+    lists: Counter[str] = Counter()
+
+    async def count(client: Any, consumer: Any) -> Any:
+        lists[consumer.key.name] += 1
+        return await list_pods(client, consumer)
+
+    monkeypatch.setattr(nudging, "list_pods", count)
+    return lists
+
+
+async def test_pods_are_listed_once_for_a_nudge(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The decision that records the change lists them no more."""
+    monkeypatch.setattr(nudging, "SECOND_NUDGE", 60.0)
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS)
+    await world.pod("web-1")
+    async with world.controller(settle=0.1) as controller:
+        await world.until(_recorded(controller), "the consumer is adopted")
+        (before,) = controller.records.values()
+        lists = count_pod_lists(monkeypatch)
+        await world.edit(LEVEL="debug")
+
+        async def is_recorded() -> bool:
+            return [record.sources for record in controller.records.values()] != [before.sources]
+
+        await world.until(is_recorded, "the change is recorded")
+    assert lists == {"web": 1}
+
+
+async def test_pod_that_was_starting_is_nudged_by_the_next_decision(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have mounted the content before, so pods are listed again after the settle time."""
+    monkeypatch.setattr(nudging, "SECOND_NUDGE", 60.0)
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS, replicas=2)
+    await world.pod("running")
+    await world.pod("starting", phase="Pending")
+    async with world.controller(settle=1.0) as controller:
+        await world.until(_recorded(controller), "the consumer is adopted")
+        await world.edit(LEVEL="debug")
+        await nudged(world, "running")
+        await world.starts("starting")
+        await nudged(world, "starting")
 
 
 async def test_deletion_of_optional_source_is_nudged(world: World) -> None:
@@ -406,7 +457,7 @@ async def test_pod_due_during_a_decision_is_still_nudged() -> None:
         report_refusal=lambda consumer, why: None,
         waves=RestartWaves(clock=loop_time, report_stop=lambda consumer, why: None),
     )
-    nudges._sent[who.key] = Target(0, "live", "-")
+    nudges._sent[who.key] = SentTarget(Target(0, "live", "-"))
     nudges._second[who.key] = {"uid-1": loop_time() + 0.01}
     early = snapshot(who)._replace(sent=nudges.sent(who.key))
     await asyncio.sleep(0.02)

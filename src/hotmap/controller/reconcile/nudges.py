@@ -2,7 +2,8 @@
 
 Whether a pod needs a nudge depends on its last one; each is sent twice: a pod sync that outruns the
 kubelet's own watch would leave the old files until the next periodic sync. A pod whose agent has
-proven the content meanwhile needs no second one.
+proven the content meanwhile needs no second one. Pods are not listed again for the decision that
+records a change, when all of them were nudged just before: later pods start with the content.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from hotmap.core.errors import (
 )
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
-from hotmap.core.patch.nudge import can_be_nudged, read_target
+from hotmap.core.patch.nudge import can_be_nudged, is_starting, read_target
 from hotmap.core.target import TARGET, Target
 from hotmap.kube.client import Client
 from hotmap.kube.fair_slots import FairSlots
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.resources import PODS
 
-__all__ = ["SECOND_NUDGE", "Nudges"]
+__all__ = ["SECOND_NUDGE", "Nudges", "SentTarget"]
 
 #: Seconds after which pods are nudged a second time.
 SECOND_NUDGE = 2.0
@@ -79,6 +80,25 @@ class _Nudge(NamedTuple):
     value: str
 
 
+class _Round(NamedTuple):
+    """The nudges of a consumer's pods after one LIST; pods by uid."""
+
+    #: Pods whose last nudge was another one, and pods that wait until others have restarted.
+    new: set[str]
+    held: set[str]
+    results: Sequence[_Result]
+    #: Whether some pods are about to start, perhaps with the content before.
+    some_start: bool
+
+
+class SentTarget(NamedTuple):
+    """The last nudge of a consumer's pods."""
+
+    target: Target
+    #: When the last pod was nudged, on the event loop's clock; None: not all could be.
+    completed_at: float | None = None
+
+
 class Nudges:
     """The nudges of each consumer's pods in one term of leadership."""
 
@@ -106,17 +126,17 @@ class Nudges:
         self._slots = FairSlots(_NUDGES_AT_ONCE)
         self._lists = FairSlots(_LISTS_AT_ONCE)
         #: The last nudge of a consumer's pods, and by uid the time of the second one.
-        self._sent: dict[ObjectKey, Target] = {}
+        self._sent: dict[ObjectKey, SentTarget] = {}
         self._second: dict[ObjectKey, dict[str, float]] = {}
 
     def sent(self, key: ObjectKey) -> SentNudge | None:
         """Return the last nudge of a consumer's pods; None: none in this term."""
-        target = self._sent.get(key)
-        if target is None:
+        sent = self._sent.get(key)
+        if sent is None:
             return None
         now = loop_time()
         due = any(at <= now for at in self._second.get(key, {}).values())
-        return SentNudge(target, due=due, as_of=now)
+        return SentNudge(sent.target, due=due, as_of=now)
 
     def second_in(self, snapshot: Snapshot) -> float | None:
         """Seconds until the next second nudge, after a decision on a snapshot was carried out.
@@ -135,7 +155,7 @@ class Nudges:
     def confirm(self, key: ObjectKey, target: Target, uids: Iterable[str]) -> None:
         """Cancel the second nudge of pods whose agents have proven the content of the first."""
         sent = self._sent.get(key)
-        if sent is not None and sent.names_same_content(target):
+        if sent is not None and sent.target.names_same_content(target):
             for uid in uids:
                 self._second.get(key, {}).pop(uid, None)
 
@@ -158,15 +178,19 @@ class Nudges:
         snapshot = decision.snapshot
         consumer, target, now = snapshot.consumer, snapshot.target, loop_time()
         key = consumer.key
-        second = self._second.get(key, {}) if self._sent.get(key) == target else {}
+        sent = self._sent.get(key)
+        second = self._second.get(key, {}) if sent is not None and sent.target == target else {}
         due = {uid for uid, at in second.items() if at <= now}
+        if not due and sent is not None and _is_complete(sent, target, now):
+            return 0
         digests = await self._payloads.digests(consumer)
         annotated = target._replace(payloads=tuple(each.digest for each in digests))
-        new, held, results = await self._nudge_pods(snapshot, annotated, again=due)
+        new, held, results, some_start = await self._nudge_pods(snapshot, annotated, again=due)
         failures = {result.uid: result.failure for result in results if result.failure}
         refusals = {result.uid: result.refusal for result in results if result.refusal}
         told = new - failures.keys() - refusals.keys()
-        self._sent[key] = target
+        is_complete = not (failures or refusals or held or some_start)
+        self._sent[key] = SentTarget(target, loop_time() if is_complete else None)
         self._waves.record_requests(key, target, sorted(told))
         left = {uid: at for uid, at in second.items() if uid not in due or uid in failures}
         wait = _STALLED_INTERVAL if self._waves.is_stalled(key) else _WAVE_INTERVAL
@@ -182,16 +206,17 @@ class Nudges:
 
     async def _nudge_pods(
         self, snapshot: Snapshot, target: Target, *, again: Collection[str]
-    ) -> tuple[set[str], set[str], list[_Result]]:
+    ) -> _Round:
         """Nudge a consumer's pods: those whose last nudge was another one, and `again`.
 
         `recorded` counts as the last nudge of a pod without one. A failure does not stop the
-        others. Returns the uids of the newly nudged pods, of those that wait until others have
-        restarted, and the result of each request.
+        others.
         """
         consumer, recorded = snapshot.consumer, snapshot.recorded_target
         async with self._lists.use(consumer.key.namespace):
-            pods = [pod for pod in await list_pods(self._client, consumer) if can_be_nudged(pod)]
+            listed = await list_pods(self._client, consumer)
+        pods = [pod for pod in listed if can_be_nudged(pod)]
+        some_start = any(map(is_starting, listed))
         new = {pod.metadata.uid for pod in pods if _holds_other(pod, target, recorded)}
         held = await self._waves.held_back(snapshot, target, pods, new)
         new -= held
@@ -199,8 +224,9 @@ class Nudges:
         needing = [pod for pod in pods if pod.metadata.uid in chosen]
         before = recorded if snapshot.policy.agent is not None else None
         nudges = [_nudge(pod, target, before) for pod in _interleave_nodes(needing)]
-        del pods, needing  # they are large, and patching takes a while
-        return new, held, await self._send_all(consumer.key.namespace, nudges)
+        del listed, pods, needing  # they are large, and patching takes a while
+        results = await self._send_all(consumer.key.namespace, nudges)
+        return _Round(new, held, results, some_start)
 
     async def _send_all(self, namespace: str, nudges: Sequence[_Nudge]) -> list[_Result]:
         """Send nudges by a few tasks, since there may be thousands of pods."""
@@ -238,6 +264,12 @@ class Nudges:
             except HotmapError as error:
                 return _Result(uid, failure=error)
         return _Result(uid)
+
+
+def _is_complete(sent: SentTarget, target: Target, now: float) -> bool:
+    """Return whether all pods were nudged with a target so recently that none needs it again."""
+    at = sent.completed_at
+    return sent.target == target and at is not None and now - at < SECOND_NUDGE
 
 
 def _holds_other(pod: Pod, target: Target, recorded: Target | None) -> bool:

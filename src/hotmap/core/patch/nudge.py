@@ -13,7 +13,7 @@ from hotmap.core.model.objects import Pod
 from hotmap.core.model.source import parse_time
 from hotmap.core.target import TARGET, Target, parse_target
 
-__all__ = ["can_be_nudged", "nudge_time", "read_target"]
+__all__ = ["can_be_nudged", "is_starting", "nudge_time", "read_target"]
 
 
 def read_target(pod: Pod) -> Target | None:
@@ -34,6 +34,9 @@ def nudge_time(pod: Pod) -> float | None:
     return max((at for at in times if at is not None), default=None)
 
 
+#: The phases of pods that run or have run.
+_STARTED_PHASES = ("Running", "Succeeded", "Failed")
+
 _MIRROR = "kubernetes.io/config.mirror"
 
 
@@ -48,3 +51,8 @@ def can_be_nudged(pod: Pod) -> bool:
         and pod.status.phase == "Running"
         and _MIRROR not in (pod.metadata.annotations or {})
     )
+
+
+def is_starting(pod: Pod) -> bool:
+    """Return whether a pod may have mounted content and cannot be nudged yet."""
+    return pod.metadata.deletion_timestamp is None and pod.status.phase not in _STARTED_PHASES
