@@ -24,6 +24,7 @@ from benchmarks import (
     bench_nudge,
     bench_outage,
     bench_peers,
+    bench_plane_requests,
     bench_plane_start,
     bench_rollout_delay,
     bench_scale,
@@ -41,6 +42,7 @@ _Benchmark = Callable[[Scope], AsyncIterator[_Result]]
 
 _BENCHMARKS: dict[str, _Benchmark] = {
     "plane": bench_plane_start.run,
+    "requests": bench_plane_requests.run,
     "rollout": bench_rollout_delay.run,
     "nudge": bench_nudge.run,
     "decode": bench_decode.run,

@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
-    "name", ["decode", "plane", "rollout", "nudge", "agent", "scale", "takeover", "tenants"]
+    "name",
+    ["decode", "plane", "requests", "rollout", "nudge", "agent", "scale", "takeover", "tenants"],
 )
 def test_a_benchmark_prints_a_table_with_its_targets(name: str) -> None:
     """Two samples of everything are enough for every row, its target and the machine."""
