@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from tests.local.apiserver.api import Api
 
+    from hotmap.local.apiserver.admission_match import Operation
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.server import APIServer
     from hotmap.local.kubelet_api import LogOptions, StreamOptions
@@ -290,3 +291,52 @@ async def test_port_forward_needs_ports(api: Api, kubelet: FakeKubelet) -> None:
         with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
             await connect(api, V4, "portforward", ports=ports)
         assert caught.value.status == 400
+
+
+class DenyingPolicies:
+    """Denies each connection, and keeps what it was asked about."""
+
+    def __init__(self) -> None:
+        self.seen: list[Operation] = []
+
+    def check(self, operation: Operation, warnings: list[str] | None) -> None:
+        self.seen.append(operation)
+        raise api_error(422, "not this way", reason="Invalid")
+
+
+@pytest.mark.parametrize(
+    ("subresource", "query", "options"),
+    [
+        (
+            "exec",
+            {"command": ["a", "b"], "stdin": ["true"], "container": ["main"]},
+            {"command": ["a", "b"], "stdin": True, "container": "main"},
+        ),
+        ("attach", {"tty": ["1"], "stdout": ["false"]}, {"tty": True}),
+        ("portforward", {"ports": ["80", "81"]}, {"ports": [80, 81]}),
+    ],
+)
+async def test_policies_decide_about_connections(
+    api: Api,
+    registry: Registry,
+    kubelet: FakeKubelet,
+    subresource: str,
+    query: dict[str, list[str]],
+    options: dict[str, Any],
+) -> None:
+    """Before the connection is upgraded, and before the pod is looked up."""
+    policies = DenyingPolicies()
+    registry.policies = policies  # type: ignore[assignment]
+    with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+        await connect(api, "v5.channel.k8s.io", subresource, **query)
+    assert caught.value.status == 422
+    (operation,) = policies.seen
+    assert (operation.verb, operation.name) == ("CONNECT", "p")
+    assert operation.obj is not None
+    assert {k: v for k, v in operation.obj.items() if k not in ("kind", "apiVersion")} == options
+    assert kubelet.asked == []
+
+
+async def test_connection_has_no_dry_run(api: Api, kubelet: FakeKubelet) -> None:
+    reply = await api.get(f"{PODS}/p/exec", command="ls", dryRun="All")
+    assert (reply.status, reply.message) == (400, "dryRun is not supported")

@@ -15,6 +15,7 @@ from hotmap.core.errors import ApiError, Invalid
 from hotmap.local.access import user_named
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.registry import Registry
+from hotmap.local.apiserver.routes import ResourcePath
 from hotmap.local.apiserver.webhooks import Webhooks
 from hotmap.local.pki import create_pki
 from hotmap.local.store import MVCCStore
@@ -271,3 +272,57 @@ async def test_malformed_answers_are_failures(registry: Registry, server: Webhoo
         with pytest.raises(ApiError) as failed:
             await create(registry)
         assert failed.value.code == 500
+
+
+_CONNECT = {
+    "operations": ["CONNECT"], "apiGroups": [""], "apiVersions": ["v1"],
+    "resources": ["pods/exec", "pods/attach"],
+}  # fmt: skip
+
+
+async def connect(registry: Registry, subresource: str, **options: Any) -> dict[str, Any]:
+    path = ResourcePath(registry.scheme.resource("pods"), "default", "p", subresource)
+    sent = {"kind": f"Pod{subresource.title()}Options", "apiVersion": "v1", **options}
+    return await registry.admit_connection(path, sent, user_named("jane"))
+
+
+async def test_webhook_sees_connection_to_pod(registry: Registry, server: WebhookServer) -> None:
+    """The object has the options, and the pod need not exist."""
+    await validate_with(registry, server, rules=[_CONNECT])
+    options = await connect(registry, "exec", command=["ls"], stdout=True)
+    (request,) = server.requests
+    assert request["object"] == options
+    shown = [request[field] for field in ("operation", "namespace", "name", "subResource")]
+    assert shown == ["CONNECT", "default", "p", "exec"]
+    assert request["kind"] == {"group": "", "version": "v1", "kind": "PodExecOptions"}
+    assert request["resource"] == {"group": "", "version": "v1", "resource": "pods"}
+    assert request["oldObject"] is request["options"] is None
+    assert request["userInfo"]["username"] == "jane"
+    # No rule is about these.
+    await connect(registry, "portforward", ports=[80])
+    assert len(server.requests) == 1
+
+
+async def test_webhook_denies_connection_to_pod(registry: Registry, server: WebhookServer) -> None:
+    await validate_with(registry, server, rules=[_CONNECT])
+    server.respond = lambda _: {"allowed": False, "status": {"message": "not this pod"}}
+    with pytest.raises(ApiError, match=r'"check.example.com" denied the request: not this pod'):
+        await connect(registry, "attach", container="main")
+
+
+async def test_mutating_webhook_changes_options_of_connection(
+    registry: Registry, server: WebhookServer
+) -> None:
+    await mutate_with(registry, server, rules=[_CONNECT])
+    server.respond = patching({"op": "replace", "path": "/command", "value": ["id"]})
+    assert (await connect(registry, "exec", command=["ls"]))["command"] == ["id"]
+
+
+async def test_object_selector_selects_no_connection(
+    registry: Registry, server: WebhookServer
+) -> None:
+    """Options have no labels, not even none."""
+    selector = {"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}
+    await validate_with(registry, server, rules=[_CONNECT], objectSelector=selector)
+    await connect(registry, "attach")
+    assert server.requests == []
