@@ -24,19 +24,22 @@ class Twin(ObjectKey):
 
 
 def test_sources_with_equal_hash_are_distinct() -> None:
-    """Who uses one of them does not use the other."""
-    index = Index(defaults=Defaults())
+    """Who follows one of them does not follow the other."""
+    index = Index(defaults=Defaults(follow="auto"))
     web = deployment(ENV)
     index.consumers["Deployment"].put(web.key, web)
+    assert [consumer.key for consumer in index.followers_of(APP)] == [web.key]
     assert [consumer.key for consumer in index.users_of(APP)] == [web.key]
-    assert index.users_of(Twin("ConfigMap", NAMESPACE, "other")) == []
+    other = Twin("ConfigMap", NAMESPACE, "other")
+    assert index.followers_of(other) == index.users_of(other) == []
 
 
 def test_former_users_are_not_found() -> None:
     """A template that names another source is found under that one alone."""
-    index = Index(defaults=Defaults())
+    index = Index(defaults=Defaults(follow="auto"))
     for text in (ENV, ENV.replace("app", "other")):
         web = deployment(text, generation=len(text))
         index.consumers["Deployment"].put(web.key, web)
-    assert index.users_of(APP) == []
-    assert len(index.users_of(APP._replace(name="other"))) == 1
+    assert index.followers_of(APP) == index.users_of(APP) == []
+    other = APP._replace(name="other")
+    assert len(index.followers_of(other)) == len(index.users_of(other)) == 1

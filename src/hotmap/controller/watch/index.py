@@ -196,25 +196,28 @@ class Index:
                     yield consumer
 
     def users_of(self, source: ObjectKey) -> list[Consumer]:
-        """List the consumers that reference or name a source, opted in or not."""
+        """List the consumers that reference a source, opted in or not."""
+        return [
+            consumer
+            for store in self.consumers.values()
+            for consumer in store.by_index("uses", hash(source))
+            if source in consumer.uses.sources()
+        ]
+
+    def followers_of(self, source: ObjectKey) -> list[Consumer]:
+        """List the consumers that follow a source."""
         found = {}
         for store in self.consumers.values():
             for consumer in store.by_index("uses", hash(source)):
-                if source in consumer.uses.sources():
+                # The policy first: most have not opted in, and uses have to be unpacked.
+                if self._may_follow(consumer, source, referenced=True) and (
+                    source in consumer.uses.sources()
+                ):
                     found[consumer.key] = consumer
             for consumer in self._naming(store, source.namespace):
                 if self._may_follow(consumer, source, referenced=False):
                     found[consumer.key] = consumer
         return list(found.values())
-
-    def followers_of(self, source: ObjectKey) -> list[Consumer]:
-        """List the consumers that follow a source."""
-        return [consumer for consumer in self.users_of(source) if self._follows(consumer, source)]
-
-    def _follows(self, consumer: Consumer, source: ObjectKey) -> bool:
-        return self._may_follow(
-            consumer, source, referenced=any(use.source == source for use in consumer.uses)
-        )
 
     def _may_follow(self, consumer: Consumer, source: ObjectKey, *, referenced: bool) -> bool:
         """Return whether a consumer follows a source, as far as there is time to match patterns."""
