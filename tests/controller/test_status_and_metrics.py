@@ -13,9 +13,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from tests.controller.world import REREADS, World, env, files
 
+from hotmap.controller.addresses import DEFAULT_NAMESPACE
 from hotmap.controller.report.pod_checks import PodChecker
 from hotmap.controller.run import Controller
-from hotmap.controller.settings import DEFAULT_NAMESPACE, PodCheckSettings
+from hotmap.controller.settings import PodCheckSettings
 from hotmap.controller.watch import missing_namespaces as absent_namespaces
 from hotmap.core.model.objects import ObjectKey
 

@@ -23,8 +23,9 @@ from hotmap.cli.reloader_flags import ReloaderFlags
 from hotmap.cli.reloader_meta_info import read_meta_info
 from hotmap.cli.reloader_settings import ReloaderSettings, namespace_name, read_reloader_flags
 from hotmap.cli.shared_options import ClusterOptions
+from hotmap.controller.addresses import DEFAULT_NAMESPACE
 from hotmap.controller.run import Controller
-from hotmap.controller.settings import DEFAULT_NAMESPACE, MetaInfo, Settings, WebhookSettings
+from hotmap.controller.settings import MetaInfo, Settings, WebhookSettings
 from hotmap.core.errors import SettingsError
 from hotmap.core.policy.annotations import parse_follow
 from hotmap.core.policy.policy import DEFAULTS, Defaults

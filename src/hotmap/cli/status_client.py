@@ -21,8 +21,8 @@ import aiohttp
 import msgspec
 
 from hotmap.cli.shared_options import ClusterOptions, ControllerAddress
+from hotmap.controller.addresses import DEFAULT_HOST, DEFAULT_NAMESPACE, DEFAULT_PORT
 from hotmap.controller.report.status_access import TOKEN_HEADER
-from hotmap.controller.settings import DEFAULT_NAMESPACE, Settings
 from hotmap.core.errors import (
     ApiError,
     Forbidden,
@@ -39,10 +39,8 @@ __all__ = ["ControllerAway", "StatusClient", "StatusUnavailable", "connect"]
 
 _SELECTOR = "app.kubernetes.io/name=hotmap,app.kubernetes.io/component=controller"
 
-#: Where `hotmap controller` listens by default.
-_HOST, _PORT = Settings().listen or ("127.0.0.1", 9533)
 #: Where a controller on this machine listens by default, without and with --reloader-compat.
-_LOCAL_URLS = (f"http://{_HOST}:{_PORT}", f"http://{_HOST}:9090")
+_LOCAL_URLS = (f"http://{DEFAULT_HOST}:{DEFAULT_PORT}", f"http://{DEFAULT_HOST}:9090")
 
 #: The controller's Service and its port for users (deploy/base), and how often it is asked: of two
 #: replicas behind it, one is a standby.
@@ -269,7 +267,7 @@ async def _through_service(
 def _through_proxy(client: Client, pod: _Pod) -> _Fetch:
     namespace, name = pod.metadata.namespace, pod.metadata.name
     ports = [port for container in pod.spec.containers or () for port in container.ports or ()]
-    port = next((port.container_port for port in ports if port.name == "metrics"), _PORT)
+    port = next((port.container_port for port in ports if port.name == "metrics"), DEFAULT_PORT)
     path = f"{PODS.path(namespace, f'{name}:{port}')}/proxy/v1/status".replace("%3A", ":")
 
     async def fetch(query: Mapping[str, str]) -> bytes:

@@ -6,11 +6,11 @@ import enum
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from hotmap.controller.addresses import DEFAULT_HOST, DEFAULT_NAMESPACE, DEFAULT_PORT
 from hotmap.core.decide.flap_breaker import LIMIT
 from hotmap.core.policy.policy import DEFAULTS, Defaults
 
 __all__ = [
-    "DEFAULT_NAMESPACE",
     "AlertSettings",
     "AlertSink",
     "MetaInfo",
@@ -19,9 +19,6 @@ __all__ = [
     "Settings",
     "WebhookSettings",
 ]
-
-#: Default namespace of the key and the records outside of a pod.
-DEFAULT_NAMESPACE = "hotmap"
 
 
 class PodCheckSettings(NamedTuple):
@@ -138,7 +135,7 @@ class Settings(NamedTuple):
     #: Wait for an unavailable API server at the start instead of failing at once.
     patient: bool = False
     #: Where metrics, health and status are served; port 0 picks a free one, None serves nothing.
-    listen: tuple[str, int] | None = ("127.0.0.1", 9533)
+    listen: tuple[str, int] | None = (DEFAULT_HOST, DEFAULT_PORT)
     #: Where users with a token read the status of their namespaces; None: nowhere.
     status_listen: tuple[str, int] | None = None
 
