@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import msgspec
 import pytest
@@ -28,12 +28,14 @@ from hotmap.controller.watch.observation import Observer, ObserverSettings
 from hotmap.core.decide.assessment import Assessment, Verdict
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.plan import Plan
+from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.config_volumes import VolumeDigest
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import PodCheck, Record
 from hotmap.core.policy.policy import Defaults
+from hotmap.core.status.consumer import State
 from hotmap.kube.client import Client
 from hotmap.kube.events import EventWriter
 from hotmap.kube.recorder import Recorder
@@ -98,14 +100,15 @@ class Bench:
         self.consumer_states = ConsumerStates(
             index=self.index, decision_log=self.decision_log, records=self.records
         )
+        self.observer = Observer(
+            index=self.index,
+            records=self.records,
+            settings=ObserverSettings([KEY]),
+            clock=world.client.server_time,
+        )
         self.pod_checker = PodChecker(
             PodReader(cast(Client, self.client), AgentClient(""), no_digests),
-            observer=Observer(
-                index=self.index,
-                records=self.records,
-                settings=ObserverSettings([KEY]),
-                clock=world.client.server_time,
-            ),
+            observer=self.observer,
             stores=PodCheckStores(
                 self.index, self.records, self.decision_log, self.consumer_states
             ),
@@ -303,6 +306,36 @@ async def test_workload_deleted_during_check_is_forgotten(
     assert await bench.checks_by(10.0) == 1
     assert await bench.checks_by(5000.0) == 1
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+class _Decision(NamedTuple):
+    """A decision that may replace pods once they were found to have older content."""
+
+    needs_pod_starts: bool
+
+
+def _decide_to_replace(snapshot: Snapshot) -> _Decision:
+    record = snapshot.record
+    return _Decision(record is not None and record.pods_checked is PodCheck.LATENT)
+
+
+async def test_older_pods_that_will_be_replaced_are_not_latent(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a query before the check that replaces them calls them so, nor that check."""
+    monkeypatch.setattr("hotmap.controller.report.pod_checks.decide", _decide_to_replace)
+    await bench.latent()
+    bench.decided(Verdict.ADOPT)
+    item = bench.observer.snapshot(WEB.key)
+    assert item is not None
+    result = await bench.pod_checker.check_now(item)
+    assert result.status.state is State.LATENT
+    status = bench.consumer_states.get(WEB)
+    assert (status.state, status.action_required) == (State.WAITING, False)
+    assert bench.reconciles == []
+    await bench.checks_by(10.0)
+    assert bench.reconciles == [WEB.key]
+    assert bench.consumer_states.get(WEB).state is State.WAITING
 
 
 async def test_pending_reconcile_is_waited_for(bench: Bench) -> None:

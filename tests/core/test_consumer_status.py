@@ -22,6 +22,7 @@ from hotmap.core.status.consumer import (
     State,
     derive_status,
     rollout_status,
+    status_before_replacement,
     status_from_pods,
 )
 from hotmap.core.status.pods import ObservedPod, PodProof, desired_content
@@ -257,6 +258,43 @@ def test_stateful_set_waiting_for_an_unready_old_pod_is_stuck(
     )
     assert (found.state is State.STUCK) is is_stuck
     assert found.reason.endswith("; delete pod db-2") is is_stuck
+
+
+@pytest.mark.parametrize(
+    ("long_unready", "retried", "ends_wait"),
+    [
+        pytest.param(False, False, False, id="a slow start: it may become Ready and be replaced"),
+        pytest.param(True, False, True, id="it has had its time"),
+        pytest.param(False, True, True, id="its kubelet has restarted it again and again"),
+    ],
+)
+def test_stuck_pod_requires_a_user_once_it_has_had_time_to_become_ready(
+    long_unready: bool, retried: bool, ends_wait: bool
+) -> None:
+    """Two edits in a row, where pods take a minute to become Ready, are no reason to act."""
+    broken = BROKEN._replace(long_unready=long_unready)
+    pods = [held("db-0"), held("db-1"), broken]
+    status = status_from_pods(ordered(), pods, DESIRED, stalled=True, retried=retried)
+    assert (status.state, status.action_required) == (State.STUCK, ends_wait)
+
+
+#: The states that last until a user acts; all others may end by themselves, or have a reason of
+#: their own to act (`needs_action`).
+LASTING = {State.HELD, State.REFUSED, State.LATENT}
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_wait_ends_early_only_for_states_that_last(state: State) -> None:
+    """Such as a moment of `unknown` or `failed`, after which an agent loads the content."""
+    assert ConsumerStatus(state, "").action_required is (state in LASTING)
+    assert ConsumerStatus(state, "", needs_action=True).action_required
+
+
+def test_latent_pods_that_the_controller_replaces_are_waited_for() -> None:
+    """Older content is no reason to act where the next check of the pods replaces them."""
+    latent = ConsumerStatus(State.LATENT, "1 of 2 pods …", 1)
+    status = status_before_replacement(latent)
+    assert (status.state, status.behind, status.action_required) == (State.WAITING, 1, False)
 
 
 @pytest.mark.parametrize(("retried", "state"), [(False, State.WAITING), (True, State.STUCK)])

@@ -11,11 +11,12 @@ import time
 import urllib.request
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.support.processes import child_environment
 from tests.walkthroughs.backend import ROOT, Backend, JsonObject, until
 
-__all__ = ["StatusController", "get_text", "running_status_controller"]
+__all__ = ["StatusController", "Wait", "get_text", "running_status_controller"]
 
 
 def get_text(url: str, seconds: float = 5.0) -> str:
@@ -23,6 +24,25 @@ def get_text(url: str, seconds: float = 5.0) -> str:
     with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=seconds) as answer:
         return str(answer.read().decode())
     return ""
+
+
+class Wait(NamedTuple):
+    """How `hotmap status --wait` ended."""
+
+    status: int
+    seconds: float
+    #: The workload's document that it printed; empty if it printed none.
+    document: JsonObject
+    #: What it wrote to standard error.
+    errors: str
+
+    @property
+    def text(self) -> str:
+        """Describe it for the message of a failed test."""
+        state, reason = self.document.get("state"), self.document.get("reason")
+        return (
+            f"exit status {self.status} after {self.seconds:.1f}s: {state}: {reason}\n{self.errors}"
+        )
 
 
 class StatusController:
@@ -57,18 +77,32 @@ class StatusController:
         found = re.findall(r'^hotmap_pods\{state="(.*)"\} (\d+)', text, re.MULTILINE)
         return {state: int(count) for state, count in found}
 
-    async def wait(self, name: str, seconds: int) -> tuple[int, float]:
-        """Run `hotmap status --wait`; give its exit status and the seconds that it took."""
+    async def wait(self, name: str, seconds: int) -> Wait:
+        """Run `hotmap status --wait` for a Deployment."""
         began = time.monotonic()
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "hotmap", "status", f"deployment/{name}"),
             *("--namespace", self._backend.namespace, "--wait", f"{seconds}s"),
-            *("--url", self._url, "--quiet", "--kubeconfig", str(self._backend.kubeconfig)),
+            *(
+                "--url",
+                self._url,
+                "--output",
+                "json",
+                "--kubeconfig",
+                str(self._backend.kubeconfig),
+            ),
             stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
             env=child_environment(),
             cwd=ROOT,
         )
-        return await process.wait(), time.monotonic() - began
+        printed, errors = await process.communicate()
+        assert process.returncode is not None
+        workloads = json.loads(printed)["workloads"] if printed else []
+        document: JsonObject = workloads[0] if workloads else {}
+        took = time.monotonic() - began
+        return Wait(process.returncode, took, document, errors.decode())
 
 
 @contextlib.asynccontextmanager

@@ -20,13 +20,14 @@ from tests.agent.agents import free_port
 from tests.walkthroughs.backend import Backend, JsonObject, until
 from tests.walkthroughs.status_controller import (
     StatusController,
+    Wait,
     get_text,
     running_status_controller,
 )
 
 from hotmap.cli.inject import Injection, default_image, inject
 
-__all__ = ["TROUBLES", "USES", "Cell", "Observation", "Observations", "observe"]
+__all__ = ["TROUBLES", "USES", "WAIT_SECONDS", "Cell", "Observation", "Observations", "observe"]
 
 USES = ("file", "env", "staged")
 TROUBLES = (
@@ -43,6 +44,9 @@ TROUBLES = (
 
 #: Seconds after the edit in which status and processes are compared again and again.
 _WATCHED = 12.0
+
+#: Seconds for which `hotmap status` waits for each.
+WAIT_SECONDS = 6
 
 #: Seconds in which all of them start.
 _PATIENCE = 240.0
@@ -118,10 +122,9 @@ class Observation(NamedTuple):
     status: JsonObject
     #: What its process answered after that; "" where none did.
     served: str
-    #: Exit status of `hotmap status --wait`, what the process answered after that, and the seconds.
-    wait_status: int
+    #: How `hotmap status --wait` ended, and what the process answered after that.
+    wait: Wait
     served_after_wait: str
-    wait_seconds: float
     #: Reasons of the Warning Events on it.
     warnings: frozenset[str]
 
@@ -340,14 +343,14 @@ def _false_current(workload: _Workload, status: JsonObject, served: str) -> list
 
 async def _wait_for_all(
     controller: StatusController, workloads: list[_Workload]
-) -> dict[str, tuple[int, str, float]]:
+) -> dict[str, tuple[Wait, str]]:
     """Run `hotmap status --wait` for each; those first whose state may end by itself."""
     slots = asyncio.Semaphore(5)
 
-    async def wait(workload: _Workload) -> tuple[int, str, float]:
+    async def wait(workload: _Workload) -> tuple[Wait, str]:
         async with slots:
-            status, seconds = await controller.wait(workload.cell.name, 6)
-            return status, await workload.served(), seconds
+            ended = await controller.wait(workload.cell.name, WAIT_SECONDS)
+            return ended, await workload.served()
 
     ordered = sorted(workloads, key=lambda workload: workload.cell.trouble != "agent stopped")
     results = await asyncio.gather(*(wait(workload) for workload in ordered))

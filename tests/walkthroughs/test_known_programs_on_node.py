@@ -270,10 +270,10 @@ class _Story:
 
     async def _is_current(self, value: str) -> None:
         """Wait as a script does; what is current afterwards is what the process serves."""
-        status, _ = await self._controller.wait(self.name, 60)
+        ended = await self._controller.wait(self.name, 60)
         document = await self._controller.workload(self.name)
         served = await self._serve()
-        assert (status, served) == (CURRENT, value), (document["state"], document["reason"])
+        assert (ended.status, served) == (CURRENT, value), ended.text
         assert document["state"] == "current"
 
     async def _is_refused(self, *, still: str) -> None:
@@ -287,8 +287,8 @@ class _Story:
             return str(document["reason"]) if document["state"] == state else None
 
         assert words in await until(check, f"{self.name} is {state}")
-        status, _ = await self._controller.wait(self.name, 6)
-        assert status == NOT_CURRENT
+        ended = await self._controller.wait(self.name, 6)
+        assert ended.status == NOT_CURRENT, ended.text
         assert await self._serve() == still
 
 

@@ -45,7 +45,13 @@ from hotmap.core.errors import ApiError, HotmapError, ResponseTooLarge, Unreacha
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck, Record
-from hotmap.core.status.consumer import NO_PODS, ConsumerStatus, State, describe_agents
+from hotmap.core.status.consumer import (
+    NO_PODS,
+    ConsumerStatus,
+    State,
+    describe_agents,
+    status_before_replacement,
+)
 from hotmap.core.status.stage import Confidence, PodState
 from hotmap.core.target import Target
 from hotmap.core.text import printable
@@ -435,7 +441,10 @@ class PodChecker:
             # What a rollout in progress waits for is known without a check.
             self._drop_stall(key, consumer, State.STUCK)
         elif state is State.LATENT and record.pods_checked is not PodCheck.LATENT:
-            self._consumer_states.set_pod_check(key, result.status)
+            status = result.status
+            if self._may_be_replaced(key):
+                status = status_before_replacement(status)
+            self._consumer_states.set_pod_check(key, status)
             if key not in self._schedules:
                 self._schedule_after(key, consumer, self._settings.initial_delay)
         else:
@@ -573,6 +582,7 @@ class PodChecker:
         if state is State.LATENT and record.pods_checked is not PodCheck.LATENT:
             self._record_result(record, PodCheck.LATENT)
             if self._may_be_replaced(key):
+                status = status_before_replacement(status)
                 self._gate.reconcile(key)
             else:
                 self._report(consumer, Reason.LATENT, status.reason, "Normal")
@@ -590,7 +600,10 @@ class PodChecker:
     def _may_be_replaced(self, key: ObjectKey) -> bool:
         """Return whether a decision may replace pods that were just found to be latent."""
         snapshot = self._observer.snapshot(key)
-        return snapshot is not None and decide(snapshot).needs_pod_starts
+        if snapshot is None or snapshot.record is None:
+            return False
+        latent = msgspec.structs.replace(snapshot.record, pods_checked=PodCheck.LATENT)
+        return decide(snapshot._replace(record=latent)).needs_pod_starts
 
     def _report_agents(self, consumer: Consumer, result: PodCheckResult) -> None:
         """Write a Warning Event if agents refused or failed to load content, once per change.

@@ -44,6 +44,7 @@ __all__ = [
     "derive_status",
     "describe_agents",
     "rollout_status",
+    "status_before_replacement",
     "status_from_pods",
 ]
 
@@ -85,8 +86,9 @@ class ConsumerStatus(NamedTuple):
         return self.needs_action or self.state in _FINAL
 
 
-#: The states that last until a user acts.
-_FINAL = (State.STUCK, State.HELD, State.REFUSED, State.LATENT)
+#: The states that last until a user acts. A pod that is `stuck` may still become Ready, unless it
+#: has had the time for that (`needs_action`).
+_FINAL = (State.HELD, State.REFUSED, State.LATENT)
 
 
 class LastDecision(NamedTuple):
@@ -202,9 +204,11 @@ def status_from_pods(
     agents in its pods restart the application for content that is read at start.
     """
     rollout = rollout_status(consumer)
-    if rollout is not None and stalled and (name := _find_stuck_pod(consumer, proofs, retried)):
+    if rollout is not None and stalled and (stuck := _find_stuck_pod(consumer, proofs, retried)):
+        name = stuck.pod.start.name
         why = f"{name} is not ready and not of the newest template, so it is not replaced"
-        return _waiting(consumer.behind, f"{why}; delete pod {name}", state=State.STUCK)
+        status = _waiting(consumer.behind, f"{why}; delete pod {name}", state=State.STUCK)
+        return status._replace(needs_action=retried or stuck.long_unready)
     for state in (PodState.REFUSED, PodState.FAILED):
         if found := [proof for proof in proofs if proof.state is state]:
             return _status_of_agents(found, len(proofs))
@@ -299,16 +303,23 @@ def _status_of_older_pods(
     )
 
 
-def _find_stuck_pod(consumer: Consumer, proofs: Sequence[PodProof], retried: bool) -> str:
-    """Return the pod that its StatefulSet waits for without progress, or ""."""
+def _find_stuck_pod(
+    consumer: Consumer, proofs: Sequence[PodProof], retried: bool
+) -> PodProof | None:
+    """Return the pod that its StatefulSet waits for without progress."""
     if not consumer.ordered or consumer.update_strategy == "OnDelete":
-        return ""
+        return None
     for proof in proofs:
         pod = proof.pod
         is_other = bool(pod.template) and pod.template != consumer.template_version
         if is_other and not pod.ready and (retried or not pod.is_down):
-            return pod.start.name
-    return ""
+            return proof
+    return None
+
+
+def status_before_replacement(latent: ConsumerStatus) -> ConsumerStatus:
+    """Return the status of a latent consumer whose older pods the controller may replace itself."""
+    return _waiting(latent.behind, "may run with older content; checked before it is replaced")
 
 
 def _waiting_for(proofs: Sequence[PodProof], behind: int, condition: str) -> ConsumerStatus:

@@ -439,15 +439,12 @@ class _PodAssessment:
     def proof(self) -> PodProof:
         desired, pod = self._desired, self._pod
         counts = pod.ready or not desired.require_ready
+        started = self._now if pod.start.at is None else pod.start.at
+        long_unready = not pod.ready and self._now - started >= _READY_WITHIN
         if pod.start.at is None or pod.mounted_at is None or pod.waiting_reason or not counts:
             nothing = self._not_serving()
-            started = self._now if pod.start.at is None else pod.start.at
-            return PodProof(
-                pod,
-                nothing if desired.has_files else None,
-                nothing,
-                long_unready=self._now - started >= _READY_WITHIN,
-            )
+            projected = nothing if desired.has_files else None
+            return PodProof(pod, projected, nothing, long_unready=long_unready)
         files = self._files(pod.mounted_at)
         loaded = self._read_at_start(pod.start.at, pod.mounted_at)
         if self._in_window and (loaded or not desired.has_files):
@@ -459,7 +456,8 @@ class _PodAssessment:
             )
             loaded.append(self._reloaded(files, pod.mounted_at))
         loaded += [self._mounted(wanted, pod.start) for wanted in desired.classes]
-        return PodProof(pod, files if desired.has_files else None, weakest(loaded), files_pending)
+        projected = files if desired.has_files else None
+        return PodProof(pod, projected, weakest(loaded), files_pending, long_unready)
 
     def _mounted(self, wanted: DesiredClass, start: PodStart) -> Stage:
         """Judge what the CSI driver has reported of a pod; the store may have newer versions."""
