@@ -215,6 +215,18 @@ def test_first_sight_is_estimated_where_a_removal_would_go_unnoticed(
     assert (bounded.changed_at, bounded.estimated) == (100.0, estimated)
 
 
+@pytest.mark.parametrize("estimated", [True, False])
+def test_estimate_of_the_first_sight_stays_an_estimate(estimated: bool) -> None:
+    """The record of an adopted source shows no removal either, until a change is observed."""
+    taken = app({"LEVEL": "info"}, EVERY_KEY if estimated else ENV)
+    first = bound_change(taken, None, ChangeSummary())
+    recorded = msgspec.structs.replace(record(first, first.changed_at), estimated=first.estimated)
+    bounded = bound_change(taken, recorded, ChangeSummary())
+    assert (bounded.changed_at, bounded.estimated) == (100.0, estimated)
+    observed = bound_change(taken, recorded, ChangeSummary(last=500.5, latest=500.5))
+    assert (observed.changed_at, observed.estimated) == (500.5, False)
+
+
 def test_record_without_bound_counts_as_first_sight() -> None:
     """As it was written before bounds were kept."""
     removed = app({"a": "1"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.core.freshness import B_FROZEN, A, app, applied_record, deployment
+from tests.core.freshness import B_FROZEN, A, app, applied_record, assess_change, deployment
 from tests.support.objects import ENV, FILES, KEY, config_map, sources
 
 from hotmap.core.decide.assessment import Finding, Verdict
@@ -115,6 +115,32 @@ def test_use_is_kept_while_pods_of_an_earlier_template_run(rolling: bool) -> Non
     assert who.rolling is rolling
     after = record_after(who, record, config_map("app", A))
     assert after.immutable_uses == ((use("1", "other"),) if rolling else ())
+
+
+def test_record_of_an_ignored_immutable_source_is_kept_while_it_is_used() -> None:
+    """Kubelets serve it whether it is ignored or not."""
+    before = applied_record(deployment(ENV), app(immutable=True))
+    ignored = record_applied(deployment(ENV), before, (), key_id=KEY.id, generation=1)
+    assert ignored.sources == ()
+    assert [source.uid for source in ignored.former] == ["uid-1"]
+    unused = record_applied(deployment(FILES), ignored, (), key_id=KEY.id, generation=1)
+    assert [source.uid for source in unused.former] == ["uid-1"]
+    gone = deployment("containers: [{name: web}]")
+    assert record_applied(gone, ignored, (), key_id=KEY.id, generation=2).former == ()
+
+
+def test_source_that_equals_the_applied_one_is_held_after_another_immutable_one() -> None:
+    """Content A, then B that was immutable, then A again: new pods may get B."""
+    who, before = deployment(ENV), applied_record(deployment(ENV), app())
+    again = app(uid="uid-3")
+    assert assess_change(who, before, [again]).verdict is Verdict.UP_TO_DATE
+    record = add_immutable_uses(before, [use("uid-2")])
+    held = assess_change(who, record, [again])
+    assert held.verdict is Verdict.HOLD
+    after = record_applied(who, record, held.findings, key_id=KEY.id, generation=1)
+    assert assess_change(who, after, [again]).verdict is Verdict.HOLD
+    scaled = deployment(ENV, replicas=0)
+    assert assess_change(scaled, after, [again]).verdict is Verdict.ADOPT
 
 
 def test_use_that_was_added_during_a_decision_is_kept() -> None:

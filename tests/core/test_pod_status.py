@@ -18,7 +18,7 @@ from tests.support.objects import (
     timestamp,
 )
 
-from hotmap.core.decide.evidence import PodStart
+from hotmap.core.decide.evidence import PodStart, Span
 from hotmap.core.decide.snapshot import ChangeSummary
 from hotmap.core.model.objects import ObjectKey, Pod, PodCondition
 from hotmap.core.model.provider_class import ClassMounts, MountedPod
@@ -443,6 +443,25 @@ def test_waiting_reason_is_that_of_the_first_container_not_running(
     }
     (observed,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
     assert observed.waiting_reason == trouble
+
+
+@pytest.mark.parametrize(
+    ("started", "known"),
+    [
+        pytest.param(990.0, Confidence.UNKNOWN, id="certainly before the edit"),
+        pytest.param(999.5, Confidence.INFERRED, id="maybe after it"),
+    ],
+)
+def test_template_proves_nothing_of_pods_from_before_the_last_edit(
+    started: float, known: Confidence
+) -> None:
+    """A return to earlier content brings its revision back, which pods of the time between have."""
+    wish = ENV_WISH._replace(edited=True, edited_since=CHANGED)
+    span = Span(started, started + 1)
+    pod_seen = seen(started, revision=wish.template)
+    pod_seen = pod_seen._replace(start=pod_seen.start._replace(containers=(span,)))
+    _, loaded = only(wish, pod_seen)
+    assert loaded.confidence is known
 
 
 def test_metadata_alone_proves_nothing() -> None:

@@ -18,6 +18,7 @@ import msgspec
 import yaml
 from tests.simulation.workload_controllers import CONTROLLERS
 
+from hotmap.core.model.annotations import FOLLOW, IGNORE
 from hotmap.core.model.consumer import FIELD_MANAGER, REVISION
 from hotmap.core.model.objects import ConfigMap, Pod, PodTemplate, Workload
 from hotmap.core.model.references import Use, UseKind
@@ -258,8 +259,9 @@ class Cluster:
         #: for as long as a pod uses them (kubernetes: pkg/kubelet/util/manager, watch-based
         #: manager).
         self._pinned: dict[tuple[str, str], Content] = {}
-        #: The uids of these sources, oldest first.
+        #: The uids of these sources, oldest first, and since when those of now are served.
         self.pinned_uids: list[str] = []
+        self._pinned_since: dict[tuple[str, str], tuple[str, float]] = {}
         #: What each source held, and since when; None: it did not exist.
         self._past: dict[str, list[tuple[float, Content | None]]] = {name: [] for name in SOURCES}
         self.events: list[Event] = []
@@ -269,6 +271,7 @@ class Cluster:
         self.revisions = 1
         self.replicas = chance.randint(1, 3)
         self.paused = False
+        self.is_followed = True
         self.generation = 1
         self.observed_generation = 0
         self._template_at = self.now
@@ -311,6 +314,7 @@ class Cluster:
             self._uids += 1
             uid = f"uid-{self._uids}"
             before = {"uid": uid, "data": {}, "time": self.now, "immutable": immutable}
+            before["ignored"] = False
         taken = label or any(before["data"].get(key) != value for key, value in data.items())
         if not taken and before["data"] == data:
             return
@@ -320,8 +324,28 @@ class Cluster:
             "time": self.now if taken else before["time"],
             "version": self._version,
             "immutable": before["immutable"],
+            "ignored": before["ignored"],
         }
         self._past[name].append((self.now, dict(data)))
+        self.events.append(Event(self.now, "ConfigMap", name, self.config_map(name)))
+
+    def seal(self, name: str) -> None:
+        """Make a ConfigMap immutable that is not."""
+        if name in self._sources and not self.is_immutable(name):
+            self._change(name, immutable=True)
+
+    def ignore(self, name: str, *, ignored: bool) -> None:
+        """Annotate a ConfigMap to be ignored, or remove that."""
+        if name in self._sources and self._sources[name]["ignored"] is not ignored:
+            self._change(name, ignored=ignored)
+
+    def is_ignored(self, name: str) -> bool:
+        return name in self._sources and bool(self._sources[name]["ignored"])
+
+    def _change(self, name: str, **fields: bool) -> None:
+        """Change a ConfigMap, but not its data."""
+        self._version += 1
+        self._sources[name] |= {"time": self.now, "version": self._version, **fields}
         self.events.append(Event(self.now, "ConfigMap", name, self.config_map(name)))
 
     def is_immutable(self, name: str) -> bool:
@@ -337,6 +361,7 @@ class Cluster:
                     "uid": found["uid"],
                     "resourceVersion": str(found["version"]),
                     "managedFields": [{"manager": "kubectl", "time": rfc3339(found["time"])}],
+                    "annotations": {IGNORE: "true"} if found["ignored"] else {},
                 },
                 "data": found["data"],
                 "immutable": found["immutable"] or None,
@@ -379,6 +404,12 @@ class Cluster:
         if paused != self.paused and self.kind == "Deployment":
             self.paused = paused
             self._spec_changed()
+
+    def follow(self, *, followed: bool) -> None:
+        """Annotate the workload not to be followed, or remove that."""
+        if followed != self.is_followed:
+            self.is_followed = followed
+            self._publish_workload()
 
     def patch_template(self, version: str, patch: TemplatePatch) -> bool:
         """Write a rollout, unless the workload moved on."""
@@ -514,6 +545,10 @@ class Cluster:
         used = {(pod.node, use.source.name) for pod in self.pods for use in pod.template.uses()}
         self._pinned = {place: data for place, data in self._pinned.items() if place in used}
 
+    def pinned_since(self) -> dict[str, float]:
+        """Return since when kubelets serve immutable sources as they were, by uid."""
+        return dict(self._pinned_since[place] for place in self._pinned)
+
     def _served(self, pod: SimulatedPod, use: Use, at: float) -> Content:
         """Return what a kubelet gives a container of a pod."""
         place = pod.node, use.source.name
@@ -521,6 +556,7 @@ class Cluster:
         if place not in self._pinned and found and found["immutable"]:
             self._pinned[place] = dict(found["data"])
             self.pinned_uids.append(found["uid"])
+            self._pinned_since[place] = found["uid"], self.now
         if place in self._pinned:
             return {
                 key: value
@@ -571,7 +607,10 @@ class Cluster:
                 "uid": "uid-web",
                 "resourceVersion": str(self._workload_version),
                 "generation": self.generation,
-                "annotations": self.controller.annotations(),
+                "annotations": {
+                    **self.controller.annotations(),
+                    **({} if self.is_followed else {FOLLOW: "off"}),
+                },
                 "managedFields": managed,
             },
             "spec": {

@@ -7,6 +7,7 @@ memory does not. Watch events reach it late, and in the order of each kind.
 from __future__ import annotations
 
 import random
+from math import inf
 from typing import Any
 
 import msgspec
@@ -51,6 +52,7 @@ from hotmap.core.model.state import (
 from hotmap.core.policy.policy import Defaults
 from hotmap.core.reloader.annotations import DialectSettings, Writing
 from hotmap.core.status.consumer import NO_PODS, ConsumerStatus, State, derive_status
+from hotmap.core.status.stage import Confidence
 from hotmap.kube.store import Store
 
 __all__ = ["Controller", "State"]
@@ -79,6 +81,8 @@ class Controller:
         self._is_outage = False
         #: The text of the state.
         self.state = write_shard([])
+        #: When that was last deleted.
+        self.lost_at = -inf
         self.is_up = False
         #: The decisions as text, for the message of a failure.
         self.said: list[str] = []
@@ -138,6 +142,13 @@ class Controller:
             self._write(until=self._watched_until())
         self.is_up = False
 
+    def lose_state(self) -> None:
+        """Delete what is written; a running controller notices that and writes it again."""
+        self.state = write_shard([])
+        self.lost_at = self.cluster.now
+        if self.is_up and self._flush_at is None:
+            self._flush_at = self.cluster.now + 5.0
+
     # -- what reaches it -----------------------------------------------------------------------
 
     def step(self) -> None:
@@ -191,6 +202,11 @@ class Controller:
         self.is_cut_off = self.is_up
         self._is_outage = self.is_up and outage
 
+    @property
+    def is_outage(self) -> bool:
+        """Whether the API server is away, or was when the controller ended."""
+        return self._is_outage
+
     def _is_held(self, event: Event) -> bool:
         return event.kind == "ConfigMap" or self._is_outage
 
@@ -230,7 +246,8 @@ class Controller:
 
     def _consumer(self, item: Workload) -> Consumer:
         consumer: Consumer = self._transforms.workload(self.cluster.kind)(item)
-        return msgspec.structs.replace(consumer, annotations=self._annotations)
+        annotations = {**consumer.annotations, **self._annotations}
+        return msgspec.structs.replace(consumer, annotations=annotations)
 
     def _store_changes(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         changes = self._index.history.changes(key)[-8:]
@@ -269,6 +286,8 @@ class Controller:
             self._reconcile(decision)
 
     def _refresh(self, decision: Decision) -> None:
+        if not decision.snapshot.policy.opted_in:
+            return
         if decision.snapshot.record is None:
             record = first_record(decision)
             self._record(decision, record)
@@ -281,6 +300,8 @@ class Controller:
                 self._nudge(decision)
 
     def _reconcile(self, decision: Decision) -> None:
+        if not decision.snapshot.policy.opted_in and not decision.plan.actions:
+            return
         if decision.settle_in:
             self._keep_windows(decision)
             self._decided()
@@ -310,7 +331,7 @@ class Controller:
             self._due.setdefault("reconcile", self.cluster.now + decision.plan.requeue_after)
 
     def _keep_immutable_uses(self, snapshot: Snapshot) -> Snapshot:
-        if snapshot.record is None:
+        if snapshot.record is None or not snapshot.policy.opted_in:
             return snapshot
         record = add_immutable_uses(snapshot.record, immutable_uses(snapshot))
         if record is snapshot.record:
@@ -410,6 +431,18 @@ class Controller:
             self._records.put_in_memory(msgspec.structs.replace(record, pods_checked=checked))
         if checked is PodCheck.LATENT and record.pods_checked is not PodCheck.LATENT:
             self._due["reconcile"] = self.cluster.now
+
+    def is_proven(self) -> bool:
+        """Return whether times or agents prove that all pods have the present content."""
+        snapshot = self._observer.snapshot(self._key)
+        assert snapshot is not None
+        pods = [pod.observed() for pod in self.cluster.pods]
+        result = conclude_from_pods(snapshot, pods, now=self.cluster.now)
+        return all(
+            stage is None or stage.confidence is Confidence.PROVEN
+            for proof in result.pods
+            for stage in (proof.projected, proof.loaded)
+        )
 
     def status(self) -> ConsumerStatus:
         """Return what `hotmap status` would."""

@@ -32,8 +32,17 @@ _OFTEN = {
     "cut_off": 5,
 }
 
+#: What happens in the simulated cluster alone, where objects are cheap to read again.
+_SIMULATED = {
+    **_OFTEN,
+    "seal": 1,
+    "ignore": 1,
+    "follow": 1,
+    "lose_state": 1,
+}
+
 #: What happens to a source.
-EDITS = ("edit", "remove", "label", "recreate")
+EDITS = ("edit", "remove", "label", "recreate", "seal", "ignore")
 
 
 class Disturbance(NamedTuple):
@@ -73,9 +82,10 @@ class Disturbance(NamedTuple):
         return names[int(self.pick * len(names))]
 
 
-def draw(chance: random.Random) -> Disturbance:
-    """Draw the next event."""
-    kind = chance.choices(tuple(_OFTEN), tuple(_OFTEN.values()))[0]
+def draw(chance: random.Random, *, simulated: bool = False) -> Disturbance:
+    """Draw the next event; `simulated` adds those that only the simulated cluster has."""
+    often = _SIMULATED if simulated else _OFTEN
+    kind = chance.choices(tuple(often), tuple(often.values()))[0]
     return Disturbance(
         kind,
         source=chance.choice(SOURCES),

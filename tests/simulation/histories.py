@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from math import inf
 from typing import NamedTuple
 
 from tests.simulation.cluster import SOURCES, Cluster
@@ -16,8 +17,24 @@ __all__ = ["HistoryResult", "broken_promise", "report", "run_history"]
 #: Seconds, more or less, by which time goes on at once.
 STEP = 0.25
 
+#: Seconds after which a controller has written what it saw, and what was deleted of that.
+_WRITTEN = 2.0
+_REWRITTEN = 6.0
+_FOREVER = inf
+
 #: The kinds of workloads, as often as they are played.
 _KINDS = ("Deployment", "Deployment", "StatefulSet", "DaemonSet")
+
+
+#: What a history has in its log if it is enough that pods with other content are named.
+_EXCUSES = (
+    " undo ",
+    " is used now",
+    "was immutable and has been recreated",
+    " ignore ",
+    " follow ",
+    " lose_state ",
+)
 
 
 class HistoryResult(NamedTuple):
@@ -32,6 +49,8 @@ class HistoryResult(NamedTuple):
     rollouts: int
     #: What happened, in words.
     log: tuple[str, ...]
+    #: Whether all pods are said to have proven the present content.
+    is_proven: bool = False
 
     @property
     def is_false(self) -> bool:
@@ -44,25 +63,37 @@ def broken_promise(result: HistoryResult) -> str:
 
     Every change in it is seen by a controller, or leaves a difference to what was recorded. So the
     pods have to hold the present content once it is quiet, unless new ones could not start, or
-    hotmap's rollouts were reverted, or a source came into use while no controller ran, so that
-    there was nothing to compare it with: then it is enough that they are named. Where a kubelet
+    hotmap's rollouts were reverted, or a source came into use while no controller ran or was not
+    followed for a while, or the state was lost, so that there was nothing to compare it with: then
+    it is enough that they are named. Where a kubelet
     serves an immutable source that no controller has ever seen in use, nothing can be known.
     """
     if any(" served unseen " in line for line in result.log):
         return ""
-    if result.is_false:
+    if result.is_false and (result.is_proven or not _has_lost_state(result)):
         return f"called {result.state.value} ({result.reason}), but {'; '.join(result.stale)}"
-    undone = any(" undo " in line for line in result.log)
-    came_into_use = any(" is used now" in line for line in result.log)
-    held = any("was immutable and has been recreated" in line for line in result.log)
-    if result.stale and not (result.blocked or undone or came_into_use or held):
+    excused = any(reason in line for line in result.log for reason in _EXCUSES)
+    if result.stale and not (result.blocked or excused):
         return f"left behind as {result.state.value} ({result.reason}): {'; '.join(result.stale)}"
     return ""
+
+
+def _has_lost_state(result: HistoryResult) -> bool:
+    """Return whether the controller saw sources first after an edit: they show no removal."""
+    return any(" lose_state " in line and line.endswith(", down") for line in result.log)
 
 
 def report(seed: int, result: HistoryResult) -> str:
     """Report a history that breaks a promise."""
     return "\n  ".join([f"history {seed}: {broken_promise(result)}", *result.log])
+
+
+def _known_immutable(state: str) -> set[str]:
+    """Return the uids of the immutable sources that a state has."""
+    records = read_shard(state).values()
+    uids = {use.uid for record in records for use in record.immutable_uses}
+    found = (source for record in records for source in (*record.sources, *record.former))
+    return uids | {source.uid for source in found if source.immutable}
 
 
 class _History:
@@ -72,6 +103,7 @@ class _History:
         self._cluster = Cluster(self._chance, kind or self._chance.choice(_KINDS))
         self._controller = Controller(self._cluster, self._chance, rereads=self._rereads)
         self._log: list[str] = []
+        self._was_up = False
 
     def run(self) -> HistoryResult:
         chance = self._chance
@@ -100,12 +132,25 @@ class _History:
         while cluster.pinned_uids:
             uid = cluster.pinned_uids.pop(0)
             is_watching = controller.is_up and not controller.is_cut_off
-            if not is_watching and uid not in controller.state:
+            if not is_watching and uid not in _known_immutable(controller.state):
                 self._log.append(f"{cluster.now:.1f} served unseen {uid}")
+        if controller.is_up:
+            self._was_up = True
+        elif self._was_up:
+            self._was_up = False
+            lost = controller.is_outage or controller.lost_at > cluster.now - _REWRITTEN
+            self._note_unwritten(_FOREVER if lost else _WRITTEN)
+
+    def _note_unwritten(self, within: float) -> None:
+        """Note the same of what the controller had no time to write, or what was lost since."""
+        now, written = self._cluster.now, _known_immutable(self._controller.state)
+        for uid, since in self._cluster.pinned_since().items():
+            if uid not in written and now - since <= within:
+                self._log.append(f"{now:.1f} served unseen {uid}")
 
     def _disturb(self) -> None:
         cluster = self._cluster
-        event = draw(self._chance)
+        event = draw(self._chance, simulated=True)
         getattr(self, f"_{event.kind}")(event)
         up = "up" if self._controller.is_up else "down"
         name = event.source if event.kind in EDITS else ""
@@ -134,6 +179,21 @@ class _History:
             self._cluster.write(event.source, None)
             self._pass(event.gap)
             self._cluster.write(event.source, event.recreated(data), immutable=event.pick < 0.3)
+
+    def _seal(self, event: Disturbance) -> None:
+        self._cluster.seal(event.source)
+
+    def _ignore(self, event: Disturbance) -> None:
+        ignored = self._cluster.is_ignored(event.source)
+        self._cluster.ignore(event.source, ignored=not ignored)
+
+    def _follow(self, event: Disturbance) -> None:
+        self._cluster.follow(followed=not self._cluster.is_followed)
+
+    def _lose_state(self, event: Disturbance) -> None:
+        self._controller.lose_state()
+        if not self._controller.is_up:
+            self._note_unwritten(_FOREVER)
 
     def _template(self, event: Disturbance) -> None:
         self._cluster.set_template(event.template, event.image)
@@ -175,6 +235,8 @@ class _History:
                 if cluster.data(name) != data:  # it is immutable
                     cluster.write(name, None)
                     cluster.write(name, data)
+            cluster.ignore(name, ignored=False)
+        cluster.follow(followed=True)
         cluster.pause(paused=False)
         for _ in range(60):
             if not controller.is_up:
@@ -198,6 +260,7 @@ class _History:
             or any(pod.started is None for pod in cluster.pods),
             sum("rolling out" in item for item in controller.said),
             tuple(sorted([*self._log, *controller.said], key=lambda line: float(line.split()[0]))),
+            controller.is_proven(),
         )
 
 

@@ -8,7 +8,7 @@ a source of that name, since whatever is found by then is judged by the freshnes
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -18,6 +18,7 @@ from hotmap.core.model.state import ImmutableUse, Record, SourceRecord, records_
 __all__ = [
     "add_immutable_uses",
     "has_immutable_predecessor",
+    "has_unrecorded_predecessor",
     "immutable_uses",
     "keep_added_uses",
     "remaining_immutable_uses",
@@ -70,13 +71,12 @@ def _is_recorded(use: ImmutableUse, recorded: SourceRecord | None) -> bool:
 def remaining_immutable_uses(
     record: Record,
     results: Iterable[tuple[SourceSnapshot, SourceRecord | None]],
-    *,
-    rolling: bool,
+    is_served: Callable[[tuple[str, str]], bool],
 ) -> tuple[ImmutableUse, ...]:
     """Select what is to be remembered beside the new record of each source in use.
 
-    A source has been judged if its new record is of the one that is there now. One that is not in
-    use any more may be served while pods of an earlier template run (`rolling`).
+    A source has been judged if its new record is of the one that is there now. `is_served` returns
+    whether kubelets may serve one that is not followed now, by its kind and name.
     """
     if not record.immutable_uses:
         return ()
@@ -84,7 +84,7 @@ def remaining_immutable_uses(
 
     def is_remembered(use: ImmutableUse) -> bool:
         if _name(use) not in found:
-            return rolling
+            return is_served(_name(use))
         current, recorded = found[_name(use)]
         if _is_recorded(use, recorded):
             return False
@@ -99,9 +99,23 @@ def has_immutable_predecessor(record: Record | None, name: tuple[str, str], uid:
 
     `uid` is that of the source now, "" if there is none.
     """
-    return record is not None and any(
-        _name(use) == name and use.uid != uid for use in record.immutable_uses
-    )
+    return _has_another(record, name, (uid,))
+
+
+def has_unrecorded_predecessor(
+    record: Record, recorded: SourceRecord, current: SourceSnapshot
+) -> bool:
+    """Return whether a kubelet may serve an immutable source that was never applied.
+
+    Its content is not known, even if what came after it equals what was applied before.
+    """
+    name = current.source.kind_and_name
+    return _has_another(record, name, (recorded.uid, current.uid))
+
+
+def _has_another(record: Record | None, name: tuple[str, str], uids: Sequence[str]) -> bool:
+    uses = record.immutable_uses if record is not None else ()
+    return any(_name(use) == name and use.uid not in uids for use in uses)
 
 
 def _name(use: ImmutableUse) -> tuple[str, str]:

@@ -6,7 +6,7 @@ when it sees a consumer for the first time; the other functions are their steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import floor
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from hotmap.core.decide.immutable_uses import remaining_immutable_uses
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.snapshot import (
     Snapshot,
+    SourceSnapshot,
     changed_before,
     content_of,
     name_content,
@@ -278,7 +279,9 @@ def _with_bounds(record: Record, decision: Decision) -> Record:
             != (source.uses, source.frozen, source.live)
         ):
             return source
-        return msgspec.structs.replace(source, changed_by=before.changed_by)
+        return msgspec.structs.replace(
+            source, changed_by=before.changed_by, estimated=before.estimated
+        )
 
     return msgspec.structs.replace(record, sources=tuple(map(bounded, record.sources)))
 
@@ -359,7 +362,12 @@ def record_applied(
         for f in findings
     ]
     results = zip((f.current for f in findings), recorded, strict=True)
-    rolling = consumer.rolling
+    followed = {f.current.source.kind_and_name for f in findings}
+    used = {use.source.kind_and_name for use in consumer.uses}
+
+    def is_served(name: tuple[str, str]) -> bool:
+        return name not in followed and (consumer.rolling or name in used)
+
     return Record(
         uid=consumer.uid,
         key_id=key_id,
@@ -375,8 +383,8 @@ def record_applied(
         if adopts or new_pods or updates or record is None
         else record.pods_checked,
         namespace=consumer.key.namespace,
-        former=_former_immutable(known.values(), findings) if rolling else (),
-        immutable_uses=remaining_immutable_uses(record, results, rolling=rolling) if record else (),
+        former=_former_immutable(known.values(), is_served),
+        immutable_uses=remaining_immutable_uses(record, results, is_served) if record else (),
     )
 
 
@@ -453,14 +461,13 @@ def record_reloader_write(record: Record, *, now: float) -> Record:
 
 
 def _former_immutable(
-    known: Iterable[SourceRecord], findings: Iterable[Finding]
+    known: Iterable[SourceRecord], is_served: Callable[[tuple[str, str]], bool]
 ) -> tuple[SourceRecord, ...]:
-    """Select the recorded sources that are out of use and that kubelets may go on to serve."""
-    used = {finding.current.source.kind_and_name for finding in findings}
+    """Select the recorded sources that are not followed and that kubelets may go on to serve."""
     return tuple(
         source
         for source in known
-        if (source.immutable or source.pinned) and (source.kind, source.name) not in used
+        if (source.immutable or source.pinned) and is_served((source.kind, source.name))
     )
 
 
@@ -492,10 +499,12 @@ def _recorded_source(
     kind, _, name = current.source
     if not current.visible:
         return recorded
-    if finding.verdict is Verdict.HOLD and recorded is not None:
-        unseen = pinned and not recorded.immutable  # the record says it otherwise
-        return msgspec.structs.replace(recorded, pinned=True) if unseen else recorded
-    if finding.verdict is Verdict.HOLD and not pinned:
+    held = finding.verdict is Verdict.HOLD
+    if held and pinned and _is_as_recorded(current, recorded):
+        recorded = None  # equal to what was applied, and kubelets may serve another one
+    if held and recorded is not None:
+        return _with_pin(recorded) if pinned else recorded
+    if held and not pinned:
         return None
     if recorded is not None and recorded.uses != current.digest:
         recorded = None
@@ -507,7 +516,7 @@ def _recorded_source(
         if not new_pods:
             gone = finding.verdict is Verdict.LIVE
             return msgspec.structs.replace(recorded, live=ABSENT) if gone else recorded
-    if finding.verdict is Verdict.HOLD:  # what kubelets serve in its place is not known
+    if held:  # what kubelets serve in its place is not known
         frozen, live = ABSENT if current.frozen else "", ABSENT if current.live else ""
         current = current._replace(uid="", content="", frozen=frozen, live=live)
     content = current.content
@@ -527,8 +536,21 @@ def _recorded_source(
         current.changed_at,
         current.edited,
         pinned,
+        current.estimated,
     )
     return made if recorded is None or new_pods else _with_replaced(made, recorded, finding)
+
+
+def _is_as_recorded(current: SourceSnapshot, recorded: SourceRecord | None) -> bool:
+    """Return whether a source has the content that was last applied."""
+    if recorded is None or not current.exists:
+        return False
+    return (recorded.frozen, recorded.live) == (current.frozen, current.live)
+
+
+def _with_pin(recorded: SourceRecord) -> SourceRecord:
+    """Note that kubelets may serve another source; the record of an immutable one implies it."""
+    return recorded if recorded.immutable else msgspec.structs.replace(recorded, pinned=True)
 
 
 def _with_replaced(made: SourceRecord, recorded: SourceRecord, finding: Finding) -> SourceRecord:

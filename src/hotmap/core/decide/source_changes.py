@@ -323,7 +323,8 @@ def bound_change(
         after = changes.latest if written is None else min(written, changes.latest)
         return source._replace(changed_at=changes.latest, changed_after=after)
     if bound is not None:
-        return source._replace(changed_at=bound)
+        assert recorded is not None, "with a bound"
+        return source._replace(changed_at=bound, estimated=recorded.estimated)
     if not same and (moved or changes.unobserved_by is not None) and may_lack_keys(source):
         return source._replace(changed_at=changes.unobserved_by, changed_after=written)
     return source._replace(estimated=True) if may_lack_keys(source) else source

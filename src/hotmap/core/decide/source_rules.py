@@ -13,6 +13,7 @@ from hotmap.core.decide.evidence import (
     all_started_after,
     any_started_before,
 )
+from hotmap.core.decide.immutable_uses import has_unrecorded_predecessor
 from hotmap.core.decide.snapshot import SourceSnapshot, content_of
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.provider_class import MountedPod
@@ -65,6 +66,8 @@ def assess_source(
         return found(*_assess_new_use(consumer, record, current, facts))
     if record is None or recorded is None:
         return found(*_assess_unknown(consumer, current, facts))
+    if current.exists and has_unrecorded_predecessor(record, recorded, current):
+        return found(*assess_recreated_immutable(consumer, record, current, facts))
     if recorded.uses != current.digest:
         return found(*_assess_other_uses(consumer, record, recorded, current, facts))
     if not recorded.uid and current.exists and not recorded.pinned:

@@ -96,6 +96,9 @@ class SourceRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     #: Whether it replaced an immutable source with the same content, which kubelets may go on to
     #: serve after the next edit.
     pinned: bool = False
+    #: Whether `changed_by` is from managedFields alone: the removal of a data key updates no time
+    #: there.
+    estimated: bool = False
 
 
 class Window(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -231,8 +234,8 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     proven_since: float = 0.0
     #: The revision for which pods with older content were replaced, which is done once.
     healed: str = ""
-    #: Immutable sources that the template has ceased to use while its older pods run on: their
-    #: kubelets serve them until these are gone.
+    #: Immutable sources that are not followed now and that kubelets may serve: the template has
+    #: ceased to use them while its older pods run on, or they are ignored.
     former: tuple[SourceRecord, ...] = ()
     #: Immutable sources that came into use and were not applied yet: kubelets may serve them.
     immutable_uses: tuple[ImmutableUse, ...] = ()

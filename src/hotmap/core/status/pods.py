@@ -31,6 +31,7 @@ from typing import NamedTuple
 
 from hotmap.core.decide.evidence import (
     PodStart,
+    any_started_before,
     earliest_mount,
     find_pods_started_within,
     pod_starts,
@@ -122,6 +123,9 @@ class DesiredContent(NamedTuple):
     estimated: bool = False
     #: Whether the last change replaced content that a pod of its own second may hold.
     edited: bool = False
+    #: After when content that pods may have read at their start was last replaced, as observed;
+    #: -inf: never.
+    edited_since: float = -inf
     #: Pods that were created in or after this second have the content; 0: nothing is known.
     proven_since: float = 0.0
     #: Last change of each source in live use.
@@ -211,6 +215,14 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         files_read_at_start=snapshot.live_needs_rollout,
         estimated=any(source.estimated for source in known),
         edited=any(source.edited for source in known),
+        edited_since=max(
+            (
+                _edited_since(source)
+                for source in known
+                if source.frozen or snapshot.live_needs_rollout
+            ),
+            default=-inf,
+        ),
         proven_since=_proven_since(snapshot),
         live_changes=tuple((each.source, each.changed_at) for each in known if each.live),
         order_changed=_last_change([source for source in known if source.live]),
@@ -239,6 +251,11 @@ def _proven_since(snapshot: Snapshot) -> float:
     if record is None or snapshot.content != snapshot.recorded_content:
         return 0.0
     return record.proven_since
+
+
+def _edited_since(source: SourceSnapshot) -> float:
+    since = source.changed_since if source.edited else None
+    return -inf if since is None else since
 
 
 def _is_pinned(source: SourceSnapshot) -> bool:
@@ -595,7 +612,9 @@ class _PodAssessment:
         since = self._desired.proven_since
         if since and self._pod.start.created >= floor(since):
             return Stage(Confidence.PROVEN, "created by a template change after the last change")
-        if content_of(self._pod.start.revision) == self._desired.template:
+        is_older = any_started_before((self._pod.start,), self._desired.edited_since)
+        # A return to earlier content brings its name back, and not the content into its pods.
+        if content_of(self._pod.start.revision) == self._desired.template and not is_older:
             return Stage(Confidence.INFERRED, "its template was written for this content")
         if self._template_current:
             why = "all pods have the template written for this content"
