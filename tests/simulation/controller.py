@@ -114,6 +114,8 @@ class Controller:
             store.retain(store.keys(), resource_version="1")
             store.progress.caught_up(None, self.cluster.now)
         self.is_cut_off = self._is_outage = False
+        if self.lost_at > 0 and not read_shard(self.state):
+            self.said.append(f"{self.cluster.now:.1f} starts without its state")
         self._records.restore(read_shard(self.state).values(), ())
         saved = {key: seen.changes for key, seen in read_changes(self.state).items()}
         self._seen = {key: SourceChanges(key, changes) for key, changes in saved.items()}

@@ -80,7 +80,7 @@ def broken_promise(result: HistoryResult) -> str:
 
 def _has_lost_state(result: HistoryResult) -> bool:
     """Return whether the controller saw sources first after an edit: they show no removal."""
-    return any(" lose_state " in line and line.endswith(", down") for line in result.log)
+    return any(" starts without its state" in line for line in result.log)
 
 
 def report(seed: int, result: HistoryResult) -> str:
