@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import resource
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -83,3 +84,43 @@ def is_asleep(pid: int) -> bool:
     """Return whether a process waits for something, a moment from now; a busy one never does."""
     time.sleep(0.01)
     return ") S " in Path(f"/proc/{pid}/stat").read_text()
+
+
+def test_second_agent_with_the_same_socket_does_not_start(tmp_path: Path) -> None:
+    """It would take it over, and `hotmap agent status` would show another agent's state."""
+    with serving(tmp_path) as (first, _):
+        pid = first.pid
+        flags = ("--dir", tmp_path / "volume", "--touch", tmp_path / "other")
+        with agent(tmp_path, *flags) as second:
+            assert second.process.wait(PATIENCE) == 2
+            assert second.log.splitlines()[-1] == (
+                f"hotmap agent: --socket {tmp_path}/agent.sock is in use by another process: "
+                "each agent needs a socket of its own"
+            )
+        assert first.process.pid == pid
+        assert first.status()["state"] == "told"
+        assert not (tmp_path / "other").exists()
+
+
+def test_socket_of_a_stopped_agent_is_in_use(tmp_path: Path) -> None:
+    """It goes on as soon as it is continued; no request waits for it."""
+    with serving(tmp_path) as (first, _):
+        first.process.send_signal(signal.SIGSTOP)
+        try:
+            flags = ("--dir", tmp_path / "volume", "--touch", tmp_path / "other")
+            with agent(tmp_path, *flags) as second:
+                assert second.process.wait(PATIENCE) == 2
+        finally:
+            first.process.send_signal(signal.SIGCONT)
+        assert first.status()["state"] == "told"
+
+
+def test_socket_of_a_killed_agent_is_replaced(tmp_path: Path) -> None:
+    """The file remains after SIGKILL, and does not keep the next one from starting."""
+    with serving(tmp_path) as (first, _):
+        first.process.kill()
+        first.process.wait(PATIENCE)
+    assert (tmp_path / "agent.sock").is_socket()
+    flags = ("--dir", tmp_path / "volume", "--touch", tmp_path / "other")
+    with agent(tmp_path, *flags) as second:
+        second.reaches("told")

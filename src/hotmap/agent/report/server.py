@@ -13,7 +13,7 @@ import stat
 
 from hotmap.agent.runtime.loop import READ, WRITE
 
-__all__ = ["Server"]
+__all__ = ["Server", "is_listened_on"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -249,7 +249,22 @@ def _tcp(address: Address) -> socket.socket:
     return socket.create_server((address.host, address.port), family=family)
 
 
+def is_listened_on(path: str) -> bool:
+    """Return whether a process listens on a unix socket; the file of one that ended remains."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.setblocking(False)
+        try:
+            connection.connect(path)
+        except BlockingIOError:
+            return True  # as many connections wait as it permits
+        except OSError:
+            return False
+        return True
+
+
 def _unix(path: str) -> socket.socket:
+    if is_listened_on(path):
+        raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
     _remove(path)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
