@@ -84,8 +84,8 @@ class Monitor:
             most = max(bounds.max_pods for bounds in self._recent(at))
             if len(self._active()) > most:
                 self.violations.append(f"{at}: {len(self._active())} pods, {most} allowed")
-        elif after is None and "deletionTimestamp" not in before["metadata"]:
-            self._disturbed = at  # killed from outside, without grace
+        elif _is_killed(before, after):
+            self._disturbed = at
 
     def _lasting(self) -> int:
         """Available pods that stay once every ReplicaSet has its size."""
@@ -107,6 +107,16 @@ class Monitor:
         least = min(bounds.min_available for bounds in self._recent(at))
         if self._lasting() < min(least, lasting):
             self.violations.append(f"{at}: {self._lasting()} stay available, least is {least}")
+
+
+def _is_killed(before: Object, after: Object | None) -> bool:
+    """Return whether a pod was deleted from outside, without grace; controllers grant it.
+
+    An API server writes the deletion before it removes such a pod.
+    """
+    if "deletionTimestamp" in before["metadata"]:
+        return False
+    return after is None or after["metadata"].get("deletionGracePeriodSeconds") == 0
 
 
 def _is_ready(pod: Object) -> bool:
