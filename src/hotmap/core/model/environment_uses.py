@@ -172,7 +172,7 @@ class Environment:
             return None
         # In one pass: an escape or a value that looks like an expansion is not one.
         return _EXPANSION.sub(
-            lambda match: "$" if match[1] is None else literals[match[1]], expression
+            lambda match: "$" if match[0] == "$$" else literals[match[0][2:-1]], expression
         )
 
     @property
@@ -309,7 +309,7 @@ def _required(source: EnvVarSource) -> bool:
 
 #: `$$` or `$(NAME)`, where a name is everything up to the next `)`; what is neither is literal
 #: (kubernetes: third_party/forked/golang/expansion/expand.go).
-_EXPANSION = re.compile(r"\$(?:\$|\(([^)]*)\))")
+_EXPANSION = re.compile(r"\$\$|\$\([^)]*\)")
 
 
 def expansions(text: str) -> Sequence[str]:
@@ -318,5 +318,4 @@ def expansions(text: str) -> Sequence[str]:
         return ()
     # After the last bracket no name ends; each `$(` there would be searched to the end.
     end = text.rfind(")") + 1
-    found = _EXPANSION.finditer(text, 0, end)
-    return [name for match in found if (name := match[1]) is not None]
+    return [found[2:-1] for found in _EXPANSION.findall(text, 0, end) if found != "$$"]
