@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hotmap.local.apiserver.custom.expression_cost import exceeds_limit, is_oversized
 from hotmap.local.apiserver.custom.rules import compile_expression, evaluate
 
 if TYPE_CHECKING:
@@ -44,10 +45,15 @@ def evaluate_expression(text: str, variables: JsonObject) -> Any:
     program = compile_expression(text)
     if program is None:
         raise ExpressionError("compilation error: the expression cannot be evaluated here")
+    if exceeds_limit(text, variables):
+        raise ExpressionError("operation cancelled: actual cost limit exceeded")
     try:
-        return evaluate(program, variables)
+        value = evaluate(program, variables)
     except Exception as error:
         raise ExpressionError(str(error)) from None
+    if is_oversized(value):
+        raise ExpressionError("operation cancelled: actual cost limit exceeded")
+    return value
 
 
 def first_false(conditions: Any, variables: JsonObject) -> str | None:

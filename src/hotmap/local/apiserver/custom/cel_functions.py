@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 __all__ = ["FUNCTIONS"]
 
 _Quantity = dict[str, str]
+# apiserver: MaxRequestBodyBytes
+_MAX_LENGTH = 3 << 20
 
 
 def _quantity(text: str) -> _Quantity:
@@ -74,6 +76,27 @@ def _last_index_of(value: Any, wanted: Any) -> int:
     return max((i for i, item in enumerate(value) if item == wanted), default=-1)
 
 
+def _bounded(length: int) -> None:
+    """Refuse a text that is longer than any that is stored.
+
+    Raises:
+        ValueError: it is.
+    """
+    if length > _MAX_LENGTH:
+        raise ValueError("the result is too long")
+
+
+def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    found = text.count(old) if limit < 0 else min(limit, text.count(old))
+    _bounded(len(text) + found * (len(new) - len(old)))
+    return text.replace(old, new, limit)
+
+
+def _join(items: list[str], separator: str = "") -> str:
+    _bounded(sum(map(len, items)) + len(separator) * len(items))
+    return separator.join(items)
+
+
 def _split(text: str, separator: str, limit: int = -1) -> list[str]:
     if not separator:
         return list(text)
@@ -99,11 +122,11 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "isQuantity": _holds(parse_quantity),
     "isSorted": lambda items: items == sorted(items),
     "isURL": _holds(_url),
-    "join": lambda items, separator="": separator.join(items),
+    "join": _join,
     "lastIndexOf": _last_index_of,
     "lowerAscii": lambda text: text.lower(),
     "quantity": _quantity,
-    "replace": lambda text, old, new, limit=-1: text.replace(old, new, limit),
+    "replace": _replace,
     "split": _split,
     "substring": _substring,
     "sum": sum,

@@ -10,7 +10,7 @@ from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.api_types import METADATA, Field
 from hotmap.local.apiserver.columns import NAME, field_cell
 from hotmap.local.apiserver.custom.jsonpath import is_valid_path
-from hotmap.local.apiserver.custom.rule_validation import compile_errors, rule_errors
+from hotmap.local.apiserver.custom.rule_validation import compile_errors, cost_errors, rule_errors
 from hotmap.local.apiserver.custom.types import DefinitionSpec
 from hotmap.local.apiserver.custom.validation import is_valid_pattern, pattern_error, schema_errors
 from hotmap.local.apiserver.schema_structure import SchemaField
@@ -257,7 +257,8 @@ def _one_version_errors(version: JsonObject, path: str, *, is_only: bool) -> Ite
     at = "spec.validation" if is_only else f"{path}.schema"
     shared = "spec" if is_only else path
     wrong = list(_structure_errors(schema, f"{at}.openAPIV3Schema", is_root=True))
-    yield from wrong or compile_errors(schema, f"{at}.openAPIV3Schema")
+    wrong = wrong or list(compile_errors(schema, f"{at}.openAPIV3Schema"))
+    yield from wrong or cost_errors(schema, f"{at}.openAPIV3Schema")
     yield from _column_errors(version.get("additionalPrinterColumns") or (), shared)
     for index, field in enumerate(version.get("selectableFields") or ()):
         if not is_valid_path(field.get("jsonPath") or "["):

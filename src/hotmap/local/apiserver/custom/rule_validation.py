@@ -1,22 +1,46 @@
 """The validation rules that a definition's schemas have, before they are used.
 
 apiextensions-apiserver/pkg/apis/apiextensions/validation: what a rule consists of, and its syntax.
-Its types and its cost are not checked.
+Types are checked as far as `expression_types` can; of the cost, loops alone are counted.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
-from hotmap.local.apiserver.custom.rules import RULES, syntax_error
-from hotmap.local.field_errors import FieldError, invalid_value, required, unsupported
+from hotmap.local.apiserver.custom.expression_cost import largest_size, static_cost
+from hotmap.local.apiserver.custom.expression_types import (
+    NOT_BOOL,
+    NOT_STRING,
+    rule_type_error,
+    text_error,
+)
+from hotmap.local.apiserver.custom.rules import RULES
+from hotmap.local.field_errors import (
+    FieldError,
+    forbidden_field,
+    invalid_value,
+    required,
+    unsupported,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 JsonObject = dict[str, Any]
 
+_VARIABLES = ("self", "oldSelf")
+# A hundred times the limit of all rules of a schema (StaticEstimatedCRDCostLimit): upstream's
+# estimate, which counts more than loops, is beyond that as well.
+_FAR_BEYOND_STEPS = 10_000_000_000
+_FAR_BEYOND = (
+    "exceeds budget by factor of more than 100x (try simplifying the rule, or adding maxItems, "
+    "maxProperties, and maxLength where arrays, maps, and strings are declared)"
+)
+_TOTAL = "estimated rule cost total for entire OpenAPIv3 schema"
+_CONTRIBUTED = (
+    "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+)
 _REASONS = (
     "FieldValueDuplicate",
     "FieldValueForbidden",
@@ -64,8 +88,8 @@ def _text_errors(rule: JsonObject, path: str) -> Iterator[FieldError]:
         yield required(f"{path}.message", why)
 
 
-def compile_errors(schema: JsonObject, path: str) -> Iterator[FieldError]:
-    """Find the rules of a schema, at any depth, whose text is not CEL."""
+def compile_errors(schema: JsonObject, path: str, *, is_root: bool = True) -> Iterator[FieldError]:
+    """Find the rules of a schema, at any depth, whose text is not CEL, or not a condition."""
     inner = {
         f"{path}.properties[{name}]": part
         for name, part in (schema.get("properties") or {}).items()
@@ -73,22 +97,48 @@ def compile_errors(schema: JsonObject, path: str) -> Iterator[FieldError]:
     inner |= {f"{path}.{field}": schema.get(field) for field in ("items", "additionalProperties")}
     for at, part in inner.items():
         if isinstance(part, dict):
-            yield from compile_errors(part, at)
+            yield from compile_errors(part, at, is_root=False)
     for index, rule in enumerate(schema.get(RULES) or ()):
         for field, prefix in (("rule", ""), ("messageExpression", "messageExpression ")):
-            why = _syntax_error(rule.get(field, ""))
+            why = _compile_error(rule.get(field, ""), schema, field, is_root=is_root)
             if why:
                 shown = {
                     name[0].upper() + name[1:]: rule.get(name, default)
                     for name, default in _GO_FIELDS.items()
                 }
-                text = f"{prefix}compilation failed: {why}"
+                text = why if why in (NOT_BOOL, NOT_STRING) else f"{prefix}{why}"
                 yield invalid_value(f"{path}.{RULES}[{index}].{field}", shown, text)
 
 
-def _syntax_error(text: str) -> str:
+def _compile_error(text: str, schema: JsonObject, field: str, *, is_root: bool) -> str:
     """Return what is wrong, as upstream shows it; what only this parser does not know is not."""
-    why = syntax_error(text) if text else ""
-    if "Syntax error: " not in why:
+    if not text.strip():
         return ""
-    return re.sub(r"^\| ", " | ", why[why.index("ERROR: ") :], flags=re.MULTILINE)
+    why = text_error(text, _VARIABLES)
+    if why:
+        return f"compilation failed: {why}"
+    is_message = field == "messageExpression"
+    return rule_type_error(text, schema, is_root=is_root, is_message=is_message)
+
+
+def cost_errors(schema: JsonObject, path: str) -> Iterator[FieldError]:
+    """Find the rules of a schema whose cost is far beyond the limit, whatever is estimated."""
+    costly = list(_costly_rules(schema, path, 1))
+    if costly:
+        yield from costly
+        yield forbidden_field(path, f"x-kubernetes-validations {_TOTAL} {_FAR_BEYOND}")
+
+
+def _costly_rules(schema: JsonObject, path: str, cardinality: int) -> Iterator[FieldError]:
+    for name, part in (schema.get("properties") or {}).items():
+        yield from _costly_rules(part, f"{path}.properties[{name}]", cardinality)
+    for field in ("items", "additionalProperties"):
+        part = schema.get(field)
+        if isinstance(part, dict):
+            count = cardinality * largest_size(schema)
+            yield from _costly_rules(part, f"{path}.{field}", count)
+    for index, rule in enumerate(schema.get(RULES) or ()):
+        if cardinality * static_cost(rule.get("rule", ""), schema) > _FAR_BEYOND_STEPS:
+            at = f"{path}.{RULES}[{index}].rule"
+            yield forbidden_field(at, f"estimated rule cost {_FAR_BEYOND}")
+            yield forbidden_field(at, _CONTRIBUTED)

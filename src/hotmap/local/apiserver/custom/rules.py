@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotmap.core.duration import parse_duration
 from hotmap.local.apiserver.custom.cel_functions import FUNCTIONS
+from hotmap.local.apiserver.custom.expression_cost import Budget, exceeds_limit
 from hotmap.local.field_errors import FieldError, invalid_value
 
 cel: Any
@@ -26,16 +27,20 @@ except ImportError:  # pragma: no cover - the extra is there wherever tests run
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["compile_expression", "evaluate", "has_rules", "rule_errors"]
+__all__ = [
+    "compile_expression",
+    "escaped_name",
+    "evaluate",
+    "has_rules",
+    "rule_errors",
+    "syntax_error",
+]
 
 JsonObject = dict[str, Any]
 
 logger = logging.getLogger(__name__)
 
 RULES = "x-kubernetes-validations"
-#: Steps that a rule may take, as estimated: upstream counts them, this package cannot.
-_COST_LIMIT = 1_000_000
-_LOOPS = (".all(", ".exists(", ".exists_one(", ".map(", ".filter(")
 #: Names that an expression cannot spell are escaped (cel-go/common: reserved words of CEL).
 _RESERVED = (
     "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function",
@@ -48,6 +53,9 @@ _REASONS = {
     "FieldValueDuplicate": "Duplicate value",
 }
 _MISSING = object()
+_BUDGET_SPENT = (
+    "validation failed due to running out of cost budget, no further validation rules will be run"
+)
 
 
 def rule_errors(obj: JsonObject, old: JsonObject | None, schema: JsonObject) -> list[FieldError]:
@@ -55,7 +63,21 @@ def rule_errors(obj: JsonObject, old: JsonObject | None, schema: JsonObject) -> 
     if cel is None:
         return []
     before = _MISSING if old is None else old
-    return list(_errors(obj, before, schema, ""))
+    found: list[FieldError] = []
+    try:
+        # What was found before stays, so the list is not made at once.
+        found.extend(_errors(obj, before, schema, "", Budget()))
+    except _BudgetSpentError as spent:
+        found.append(spent.error)
+    return found
+
+
+class _BudgetSpentError(Exception):
+    """The rules of a write took too long; `error` says so."""
+
+    def __init__(self, error: FieldError) -> None:
+        super().__init__()
+        self.error = error
 
 
 def _inner_schemas(schema: JsonObject) -> Iterator[JsonObject]:
@@ -70,10 +92,14 @@ def has_rules(schema: JsonObject) -> bool:
     return RULES in schema or any(map(has_rules, _inner_schemas(schema)))
 
 
-def _errors(value: Any, old: Any, schema: JsonObject, path: str) -> Iterator[FieldError]:
+def _errors(
+    value: Any, old: Any, schema: JsonObject, path: str, budget: Budget
+) -> Iterator[FieldError]:
     if value is None:
         return
     for rule in schema.get(RULES) or ():
+        if budget.is_spent():
+            raise _BudgetSpentError(_invalid(path, schema, _BUDGET_SPENT))
         yield from _broken(rule, value, old, schema, path)
     if isinstance(value, dict):
         properties = schema.get("properties") or {}
@@ -83,11 +109,11 @@ def _errors(value: Any, old: Any, schema: JsonObject, path: str) -> Iterator[Fie
             if isinstance(inner_schema, dict):
                 before = old.get(name, _MISSING) if isinstance(old, dict) else _MISSING
                 at = f"{path}.{name}" if name in properties else f"{path}[{name}]"
-                yield from _errors(inner, before, inner_schema, at.lstrip("."))
+                yield from _errors(inner, before, inner_schema, at.lstrip("."), budget)
     elif isinstance(value, list) and isinstance(schema.get("items"), dict):
         for index, inner in enumerate(value):
             before = _counterpart(inner, old, schema)
-            yield from _errors(inner, before, schema["items"], f"{path}[{index}]")
+            yield from _errors(inner, before, schema["items"], f"{path}[{index}]", budget)
 
 
 def _counterpart(item: Any, old: Any, schema: JsonObject) -> Any:
@@ -115,7 +141,7 @@ def _broken(
             return
         variables["oldSelf"] = _typed(old, schema)
     shown = (rule.get("message") or rule["rule"]).strip()
-    if _cost(rule["rule"], value) > _COST_LIMIT:
+    if exceeds_limit(rule["rule"], value):
         text = "no further validation rules will be run due to call cost exceeds limit for rule"
         yield _invalid(path, schema, f"{text}: {shown}")
         return
@@ -145,7 +171,7 @@ def _invalid(path: str, schema: JsonObject, detail: str) -> FieldError:
 
 def _message(rule: JsonObject, variables: JsonObject) -> str:
     program = compile_expression(rule.get("messageExpression") or "")
-    if program is not None:
+    if program is not None and not exceeds_limit(rule["messageExpression"], variables):
         try:
             text = evaluate(program, variables)
         except Exception as error:
@@ -211,21 +237,6 @@ def _context(variables: JsonObject) -> Any:
     return context
 
 
-def _cost(rule: str, value: Any) -> int:
-    """Estimate the steps of a rule: its loops may all lie in one another."""
-    loops = sum(rule.count(loop) for loop in _LOOPS)
-    return int(_largest(value) ** loops)
-
-
-def _largest(value: Any) -> int:
-    """Return the size of the largest list or map in a value."""
-    if isinstance(value, dict):
-        return max(len(value), *map(_largest, value.values()), 1)
-    if isinstance(value, list):
-        return max(len(value), *map(_largest, value), 1)
-    return 1
-
-
 def _typed(value: Any, schema: JsonObject) -> Any:
     """Turn JSON into values of the language, by the types and formats of a schema."""
     if isinstance(value, dict):
@@ -233,7 +244,7 @@ def _typed(value: Any, schema: JsonObject) -> Any:
         additional = schema.get("additionalProperties")
         other = additional if isinstance(additional, dict) else {}
         return {
-            (_escaped(name) if name in properties else name): _typed(
+            (escaped_name(name) if name in properties else name): _typed(
                 inner, properties.get(name, other)
             )
             for name, inner in value.items()
@@ -250,7 +261,8 @@ def _typed(value: Any, schema: JsonObject) -> Any:
     return value
 
 
-def _escaped(name: str) -> str:
+def escaped_name(name: str) -> str:
+    """Return how expressions spell a field."""
     if name in _RESERVED:
         return f"__{name}__"
     for text, escape in _ESCAPES:

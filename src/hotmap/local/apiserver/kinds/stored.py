@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any
 from hotmap.local.apiserver.kinds import stored_validation as validation
 from hotmap.local.apiserver.kinds.certificate_request import CertificateRequestStrategy
 from hotmap.local.apiserver.kinds.endpoint_validation import endpoint_slice_errors
+from hotmap.local.apiserver.kinds.policy_validation import (
+    admission_policy_errors,
+    policy_binding_errors,
+)
 from hotmap.local.apiserver.kinds.stored_columns import COLUMNS
 from hotmap.local.apiserver.kinds.stored_defaults import (
     default_admission_policy,
@@ -142,7 +146,7 @@ STORED = (
         StoredStrategy(
             has_generation=True,
             default=default_admission_policy,
-            check=validation.admission_policy_errors,
+            check=admission_policy_errors,
         ),
         STATUS,
         namespaced=False,
@@ -157,7 +161,7 @@ STORED = (
         StoredStrategy(
             has_generation=True,
             default=default_policy_binding,
-            check=validation.policy_binding_errors,
+            check=policy_binding_errors,
         ),
         namespaced=False,
     ),

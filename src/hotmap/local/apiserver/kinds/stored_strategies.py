@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotmap.local.apiserver.custom.rules import syntax_error
 from hotmap.local.apiserver.kinds import stored_validation as validation
+from hotmap.local.apiserver.kinds.policy_validation import condition_errors
 from hotmap.local.field_errors import FieldError, invalid_value, required, unsupported
 from hotmap.local.names import subdomain_errors
 from hotmap.local.strategy import Strategy, field_labels
@@ -170,12 +170,7 @@ class WebhooksStrategy(StoredStrategy):
             if not webhook.get("admissionReviewVersions"):
                 why = "must specify one of v1, v1beta1"
                 errors.append(required(f"{path}.admissionReviewVersions", why))
-            for number, condition in enumerate(webhook.get("matchConditions") or ()):
-                text = condition.get("expression", "")
-                why = syntax_error(text) if text else ""
-                if why:
-                    at = f"{path}.matchConditions[{number}].expression"
-                    errors.append(invalid_value(at, text, f"compilation failed: {why}"))
+            errors += condition_errors(webhook.get("matchConditions"), f"{path}.matchConditions")
             if webhook.get("sideEffects") not in ("None", "NoneOnDryRun"):
                 known = ("None", "NoneOnDryRun")
                 errors.append(
