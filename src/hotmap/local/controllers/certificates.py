@@ -99,7 +99,7 @@ class CertificateController(Controller[ObjectName]):
         await self._write(request, "status", {**status, "certificate": self._sign(request)})
 
     def _approval(self, request: Object, wanted: CertificateRequest) -> str:
-        """Return why a request needs nobody's approval, "" where it does."""
+        """Return why a request needs no approval, "" where it does."""
         spec = request["spec"]
         if spec["signerName"] != _KUBELET_CLIENT:
             return ""

@@ -1,6 +1,6 @@
 """What can be told about the types of an expression in CEL without a type checker.
 
-The package parses and evaluates, but does not check types. Names that nobody declares are found in
+The package parses and evaluates, but does not check types. Undeclared names are found in
 the parsed expression. What an expression gives is seen by evaluating it for a sample that a schema
 describes: all fields are there, so one that is missing does not exist. Where samples cannot decide,
 as in maps, nothing is said: an expression that Kubernetes takes is never refused.
