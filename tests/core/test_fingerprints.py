@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import hmac
+
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.objects import KEY, config_map, secret
 
-from hotmap.core.fingerprint import ABSENT, combine, digest, fingerprint_key, mark, selection
+from hotmap.core.fingerprint import (
+    ABSENT,
+    MARK_LENGTH,
+    SCHEME,
+    FingerprintKey,
+    combine,
+    digest,
+    fingerprint_key,
+    mark,
+    selection,
+)
 from hotmap.core.model.objects import ConfigMap, Secret
 from hotmap.core.model.references import EVERY_KEY, Keys
 from hotmap.core.model.source import (
@@ -127,6 +139,27 @@ def test_selections_ignore_order(marks: list[tuple[str, bool, bytes]]) -> None:
 
     assert select(marks) == select(marks[::-1])
     assert (select(marks) == ABSENT) is (marks == [])
+
+
+@given(
+    secret_key=st.binary(min_size=1, max_size=200),
+    data_key=st.text(max_size=300),
+    is_binary=st.booleans(),
+    value=st.binary(max_size=600),
+)
+def test_mark_is_an_hmac_of_its_encoding(
+    secret_key: bytes, data_key: str, is_binary: bool, value: bytes
+) -> None:
+    """HMAC-SHA-256 of all fields, each after its length."""
+    fields = [b"mark", SCHEME.encode(), b"ConfigMap", b"shop", b"app"]
+    fields += [b"binaryData" if is_binary else b"data", data_key.encode(), value]
+    encoding = b"".join(len(field).to_bytes(8, "big") + field for field in fields)
+    expected = hmac.digest(secret_key, encoding, "sha256")[:MARK_LENGTH]
+    place = {"kind": "ConfigMap", "namespace": "shop", "name": "app"}
+    found = mark(
+        FingerprintKey("id", secret_key), **place, data_key=data_key, binary=is_binary, value=value
+    )
+    assert found == expected
 
 
 def test_another_key_gives_other_fingerprints() -> None:

@@ -55,6 +55,21 @@ class Mark(NamedTuple):
     value: bytes
 
 
+class Memo:
+    """A text that is made when it is first needed; it says nothing about equality."""
+
+    __slots__ = ("text",)
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Memo)
+
+    def __hash__(self) -> int:
+        return 0
+
+
 class Marks(msgspec.Struct, frozen=True, gc=False):
     """The marks of all data keys of one source under one fingerprint key, sorted.
 
@@ -67,8 +82,8 @@ class Marks(msgspec.Struct, frozen=True, gc=False):
     names: str
     #: The values, one after the other.
     values: bytes
-    #: The fingerprint of all of them if they are many, which takes milliseconds; else "".
-    fingerprint: str = ""
+    #: The fingerprint of all of them if they are many, which takes milliseconds; else None.
+    fingerprint: Memo | None = None
 
     def __iter__(self) -> Iterator[Mark]:
         for name, value in self.pairs():
@@ -203,16 +218,15 @@ def make_marks(
     kind, namespace, name = source
     named = {"kind": kind, "namespace": namespace, "name": name}
     names = _pack_names((data_key, binary) for data_key, binary, _ in values)
-    made = []
-    for key in keys:
-        marks = mark_all(key, values, **named)
-        fingerprint = ""
-        if len(values) >= _MANY:
-            found = zip(values, marks, strict=True)
-            all_marks = [(data_key, binary, mark) for (data_key, binary, _), mark in found]
-            fingerprint = selection(key, marks=all_marks, **named)
-        made.append(Marks(key.id, names, b"".join(marks), fingerprint))
-    return tuple(made)
+    return tuple(
+        Marks(
+            key.id,
+            names,
+            b"".join(mark_all(key, values, **named)),
+            Memo() if len(values) >= _MANY else None,
+        )
+        for key in keys
+    )
 
 
 def _source(
@@ -305,13 +319,14 @@ def fingerprint_of(source: Source | None, keys: Iterable[Keys], key: Fingerprint
     wanted = merge_keys(keys)
     kind, namespace, name = source.key
     marks = _marks_under(source, key)
-    if marks.fingerprint and any(_selects_all(entry, marks) for entry in wanted):
-        return marks.fingerprint
+    named = {"kind": kind, "namespace": namespace, "name": name}
+    if marks.fingerprint is not None and any(_selects_all(entry, marks) for entry in wanted):
+        if not marks.fingerprint.text:
+            marks.fingerprint.text = selection(key, marks=marks, **named)
+        return marks.fingerprint.text
     return selection(
         key,
-        kind=kind,
-        namespace=namespace,
-        name=name,
+        **named,
         marks=[
             found
             for found in _find_named(marks, wanted)
@@ -374,7 +389,10 @@ def changed_keys(old: Source | None, new: Source | None) -> frozenset[str]:
     if before is not None and after is not None and before.names == after.names:
         values = zip(_NAMES.findall(after.names), before.numbers(), after.numbers(), strict=True)
         return frozenset(name[:-1] for name, old, new in values if old != new)
-    earlier, later = (dict(marks.numbered()) if marks else {} for marks in (before, after))
+    if before is None or after is None:
+        some = before or after
+        return frozenset(_ENDS.split(some.names)[:-1] if some else ())
+    earlier, later = dict(before.numbered()), dict(after.numbered())
     changed = [name for name, value in later.items() if earlier.get(name) != value]
     return frozenset(name[:-1] for name in (*changed, *(earlier.keys() - later.keys())))
 
