@@ -41,8 +41,8 @@ __all__ = [
     "watch_templates",
 ]
 
-#: The DaemonSet that the bare controller writes.
-BARE = "bare"
+#: The DaemonSets that two bare controllers write: by how much these differ is chance.
+BARE = ("bare", "bare-too")
 
 #: Writes at once while the objects of a benchmark are made.
 _WRITERS = 16
@@ -280,8 +280,8 @@ async def watch_templates(cluster: Cluster) -> AsyncIterator[TemplateWatch]:
 
 
 @asynccontextmanager
-async def bare_controller(cluster: Cluster) -> AsyncIterator[None]:
-    """Write a rollout of BARE, which must exist, after each edit of a source.
+async def bare_controller(cluster: Cluster, name: str) -> AsyncIterator[None]:
+    """Write a rollout of a DaemonSet, which must exist, after each edit of a source.
 
     The least that a controller does, with a client and connections of its own: what it takes is the
     API server's part of any controller's time, and the machine's.
@@ -295,7 +295,7 @@ async def bare_controller(cluster: Cluster) -> AsyncIterator[None]:
             while True:  # an API server that stalls ends requests
                 with suppress(HotmapError, RuntimeError):
                     async for _, item in _watch(client, CONFIGMAPS, _Bare, since):
-                        await Person(client).roll(BARE, item.metadata.resource_version)
+                        await Person(client).roll(name, item.metadata.resource_version)
                         since = item.metadata.resource_version
                 await asyncio.sleep(0.1)
 
