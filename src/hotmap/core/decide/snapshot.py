@@ -17,7 +17,7 @@ from hotmap.core.fingerprint import FingerprintKey, combine, digest
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.provider_class import PROVIDER_CLASS, ClassMounts
-from hotmap.core.model.references import EVERY_KEY, Use, UseKind, merge_keys
+from hotmap.core.model.references import EVERY_KEY, Keys, Use, UseKind, merge_keys
 from hotmap.core.model.source import (
     Source,
     count_data_keys,
@@ -395,7 +395,7 @@ def _take_source_snapshot(
     live = [use.keys for use in uses if use.kind is UseKind.LIVE]
     missing: set[str] = set()
     if source is not None:
-        for keys in merge_keys(use.keys for use in uses if not use.optional):
+        for keys in merge_keys(_required_keys(uses)):
             missing.update(missing_keys(source, keys))
     return SourceSnapshot(
         source=source.key if source else name,  # shares the existing one
@@ -416,6 +416,13 @@ def _take_source_snapshot(
         overridden=uses != used,
         created_at=source.created_at if source else None,
     )
+
+
+def _required_keys(uses: Iterable[Use]) -> Iterator[Keys]:
+    """List the data keys without which a container does not start, read or replaced."""
+    for use in uses:
+        if not use.optional and use.keys.names is not None:
+            yield use.keys._replace(hidden=frozenset())
 
 
 def changed_before(template: TemplateChange, snapshot: Snapshot) -> frozenset[ObjectKey]:

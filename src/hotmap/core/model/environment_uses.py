@@ -118,14 +118,32 @@ class Environment:
             self._found_replaced = self._find_replaced_names()
         return self._found_replaced
 
+    def find_replaced_entries(self) -> frozenset[int]:
+        """Return the numbers of the entries whose variable a later entry of its name replaces.
+
+        By the same rules as for imported variables: the later one certainly sets it, and nothing
+        up to it reads the earlier one.
+        """
+        entries = self.entries
+        if len({entry.name for entry in entries}) == len(entries):
+            return frozenset()
+        replaced: set[int] = set()
+        unread: dict[str, list[int]] = {}
+        for number, entry in enumerate(entries):
+            for name in self._expansions(entry.value) if entry.value else ():
+                unread.pop(name, None)
+            if _sets_certainly(entry):
+                replaced.update(unread.pop(entry.name, ()))
+            unread.setdefault(entry.name, []).append(number)
+        return frozenset(replaced)
+
     def _find_replaced_names(self) -> list[str]:
         names: dict[str, None] = {}
         read: set[str] = set()
         for entry in self.entries:
             if value := entry.value:
                 read.update(self._expansions(value))
-            certain = entry.value_from is None or bool(value) or _required(entry.value_from)
-            if certain and entry.name not in read and not is_reloader_variable(entry):
+            if _sets_certainly(entry) and entry.name not in read:
                 names[entry.name] = None
         return list(names)
 
@@ -276,7 +294,8 @@ def environment_uses(
                     reader,
                     environment.overrides_of(number, namespace),
                 )
-    for entry in environment.entries:
+    replaced = environment.find_replaced_entries()
+    for number, entry in enumerate(environment.entries):
         value_from = entry.value_from
         if value_from is None or entry.value:
             continue
@@ -288,7 +307,7 @@ def environment_uses(
                 yield Use(
                     source_key(kind, namespace, selector.name),
                     UseKind.FROZEN,
-                    _variable(printable(selector.key, LONGEST_NAME)),
+                    _variable(printable(selector.key, LONGEST_NAME), number in replaced),
                     f"{place}.env[{_shown(entry.name)}]{environment.places_of(entry.name)}",
                     bool(selector.optional),
                     init,
@@ -297,9 +316,22 @@ def environment_uses(
 
 
 @lru_cache(maxsize=4096)
-def _variable(data_key: str) -> Keys:
-    """The data key of a source that a variable reads, never of `binaryData`."""
-    return Keys(frozenset((data_key,)), binary=False)
+def _variable(data_key: str, is_replaced: bool) -> Keys:
+    """Select the data key of a source that a variable reads, never of `binaryData`.
+
+    The data key of a variable that is replaced has to exist, or its container does not start.
+    """
+    names = frozenset((data_key,))
+    return Keys(names, names if is_replaced else frozenset(), binary=False)
+
+
+def _sets_certainly(entry: EnvVar) -> bool:
+    """Return whether an entry sets its variable whenever its container starts.
+
+    One that a rollout in Reloader's format wrote does not count: see `_replaced_names`.
+    """
+    certain = entry.value_from is None or bool(entry.value) or _required(entry.value_from)
+    return certain and not is_reloader_variable(entry)
 
 
 def _required(source: EnvVarSource) -> bool:
