@@ -141,6 +141,11 @@ class Agent:
             raise AssertionError(f"{error}: {self.status()}\n{self.log}") from None
         return found
 
+    def rests(self) -> None:
+        """Wait until it sleeps, so it has handled everything that happened before."""
+        stat = Path(f"/proc/{self.pid}/stat")
+        eventually(lambda: ") S " in stat.read_text(), "sleep")
+
     def rule(self, name: str = "default") -> dict[str, Any]:
         """Read what it says of one rule."""
         return next(rule for rule in self.status()["rules"] if rule["name"] == name)

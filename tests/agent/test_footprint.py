@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -44,7 +45,10 @@ def test_agent_imports_nothing_large(imports: Path) -> None:
 def test_agent_memory_does_not_grow(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    """After a thousand more changes it is as large as after some; and within its request."""
+    """After a thousand more changes it is as large as after some; and within its request.
+
+    A leak shows in each five hundred of them. Once in a while the allocator takes one more arena.
+    """
     volume = Volume(tmp_path / "volume", text="0")
     flags = ("--dir", volume, "--settle", "0", "--poll-interval", "50ms")
     sizes = []
@@ -57,8 +61,10 @@ def test_agent_memory_does_not_grow(
             if number % 500 == 0:
                 running.reaches("loaded")
                 sizes.append(_resident(running))
-    record_property("resident", f"{sizes[-1] / 1e6:.1f} MB")
-    assert sizes[-1] - sizes[0] < 300 << 10, "bytes"
+    growths = [later - earlier for earlier, later in pairwise(sizes)]
+    record_property("resident", ", ".join(f"{size / 1e6:.2f} MB" for size in sizes))
+    assert min(growths) < 150 << 10, sizes
+    assert sum(growths) < 1 << 20, sizes
     assert sizes[-1] <= 24 << 20, "what an injected container requests"
 
 
@@ -72,15 +78,11 @@ def test_idle_agent_does_not_wake_up(tmp_path: Path) -> None:
     volume = Volume(tmp_path / "volume", text="one")
     with agent(tmp_path, "--dir", volume) as running:
         running.reaches("told")
-        eventually(lambda: _is_asleep(running))
+        running.rests()
         before = _switches(running)
         # Ten times as long as any of its own short timers; the check interval is 10 s.
         eventually(lambda c=[0]: c.append(0) or len(c) > 100)
         assert _switches(running) - before <= 1
-
-
-def _is_asleep(running: Agent) -> bool:
-    return ") S " in Path(f"/proc/{running.pid}/stat").read_text()
 
 
 def _switches(running: Agent) -> int:
