@@ -10,6 +10,7 @@ import pytest
 from hotmap.core.errors import NotFound
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.registry import Registry
+from hotmap.local.controllers.endpoint_slices import plan_slices
 from hotmap.local.controllers.run import Controllers
 from hotmap.local.store import MVCCStore
 
@@ -146,3 +147,130 @@ async def test_service_without_selector_is_left_alone(registry: Registry) -> Non
     await asyncio.sleep(0.2)
     assert not await slice_of(registry)
     assert (await registry.get("endpoints", "default", "web"))["subsets"] == part["subsets"]
+
+
+async def slices_of(registry: Registry) -> dict[tuple[int, ...], list[str]]:
+    """Return the addresses in each slice, by its ports."""
+    selector = "kubernetes.io/service-name=web"
+    found = (await registry.list("endpointslices", "default", label_selector=selector)).items
+    return {
+        tuple(port["port"] for port in part.get("ports") or ()): [
+            endpoint["addresses"][0] for endpoint in part.get("endpoints") or ()
+        ]
+        for part in found
+    }
+
+
+async def test_named_port_with_several_numbers_has_several_slices(registry: Registry) -> None:
+    """As kube-controller-manager divides them; Endpoints have a subset for each."""
+    ports: dict[str, list[dict[str, Any]]] = {
+        "a": [{"name": "http", "containerPort": 8080}],
+        "b": [{"name": "http", "containerPort": 8081}],
+        "c": [{"name": "http", "containerPort": 8080}, {"name": "opt", "containerPort": 7}],
+        "d": [],
+    }
+    for number, (name, its) in enumerate(ports.items(), 1):
+        container = {"name": "c", "image": "i", "ports": its}
+        pod = {
+            "metadata": {"name": name, "labels": {"app": "web"}},
+            "spec": {"containers": [container]},
+        }
+        await registry.create("pods", "default", pod, manager="t")
+        await set_ready(registry, name, f"127.1.0.{number}", ready=True)
+    service = {
+        "metadata": {"name": "web"},
+        "spec": {
+            "selector": {"app": "web"},
+            "ports": [
+                {"name": "http", "port": 80, "targetPort": "http"},
+                {"name": "fixed", "port": 81, "targetPort": 9000},
+                {"name": "opt", "port": 82, "targetPort": "opt"},
+            ],
+        },
+    }
+    await registry.create("services", "default", service, manager="t")
+
+    async def is_divided() -> bool:
+        return await slices_of(registry) == {
+            (8080, 9000): ["127.1.0.1"],
+            (8081, 9000): ["127.1.0.2"],
+            (8080, 9000, 7): ["127.1.0.3"],
+            (9000,): ["127.1.0.4"],
+        }
+
+    await eventually(is_divided)
+
+    async def subsets() -> list[tuple[str, list[int]]]:
+        endpoints = await registry.get("endpoints", "default", "web")
+        return [
+            (subset["addresses"][0]["ip"], [port["port"] for port in subset["ports"]])
+            for subset in endpoints.get("subsets") or ()
+        ]
+
+    async def has_subsets() -> bool:
+        return len(await subsets()) == 4
+
+    await eventually(has_subsets)
+    assert ("127.1.0.3", [8080, 9000, 7]) in await subsets()
+    for name in "bcd":
+        await registry.delete("pods", "default", name, grace_period=0)
+
+    async def is_single() -> bool:
+        return await slices_of(registry) == {(8080, 9000): ["127.1.0.1"]}
+
+    await eventually(is_single)
+
+
+async def test_service_without_pods_has_one_empty_slice(registry: Registry) -> None:
+    await registry.create("services", "default", SERVICE, manager="t")
+
+    async def is_empty() -> bool:
+        return await slices_of(registry) == {(): []}
+
+    await eventually(is_empty)
+    await run_pod(registry, "a", "127.1.0.1")
+
+    async def is_filled() -> bool:
+        return await slices_of(registry) == {(8080,): ["127.1.0.1"]}
+
+    await eventually(is_filled)
+
+
+async def test_labels_of_service_are_those_of_its_slices(registry: Registry) -> None:
+    await registry.create("services", "default", SERVICE, manager="t")
+    patch = {"metadata": {"labels": {"team": "b"}}}
+    await registry.patch("services", "default", "web", patch, kind="merge", manager="t")
+
+    async def is_labelled() -> bool:
+        part = await slice_of(registry)
+        return bool(part) and part["metadata"]["labels"]["team"] == "b"
+
+    await eventually(is_labelled)
+
+
+def _pod(number: int) -> dict[str, Any]:
+    return {
+        "metadata": {"namespace": "default", "name": f"p{number}", "uid": f"u{number}"},
+        "spec": {"containers": []},
+        "status": {"podIP": f"127.1.1.{number}"},
+    }
+
+
+def test_slice_has_a_hundred_endpoints_at_most() -> None:
+    """Endpoints stay in their slice when others go."""
+    service = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
+    pods = [_pod(number) for number in range(250)]
+    plan = plan_slices(service, pods, [], {})
+    assert [len(part["endpoints"]) for part in plan.creates] == [100, 100, 50]
+    known = [
+        {**part, "metadata": {"name": f"s{place}", "labels": {}}}
+        for place, part in enumerate(plan.creates)
+    ]
+    assert plan_slices(service, pods, known, {}) == ([], [], [])
+    fewer = plan_slices(service, [*pods[:20], *pods[90:], _pod(250)], known, {})
+    assert (fewer.creates, fewer.deletes) == ([], [])
+    (changed,) = fewer.updates
+    assert changed["metadata"]["name"] == "s0"
+    assert len(changed["endpoints"]) == 31
+    none = plan_slices(service, pods[:100], known, {})
+    assert [part["metadata"]["name"] for part in none.deletes] == ["s1", "s2"]

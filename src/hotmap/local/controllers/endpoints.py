@@ -1,7 +1,6 @@
 """Keeps the Endpoints and EndpointSlices of Services with a selector true.
 
-kubernetes: pkg/controller/endpoint, pkg/controller/endpointslice. One slice for each Service: a
-plane has no more pods than fit into one.
+kubernetes: pkg/controller/endpoint, pkg/controller/endpointslice.
 """
 
 from __future__ import annotations
@@ -11,6 +10,13 @@ from typing import Any
 
 from hotmap.core.errors import AlreadyExists, Forbidden, NotFound
 from hotmap.local.controllers.controller import Controller, ControllerContext
+from hotmap.local.controllers.endpoint_slices import (
+    address_of,
+    plan_slices,
+    port_document,
+    reference_to,
+    target_port,
+)
 from hotmap.local.controllers.pods import is_finished, is_ready
 from hotmap.local.informer import by_namespace
 from hotmap.local.meta import (
@@ -101,24 +107,18 @@ class EndpointsController(Controller[ObjectName]):
             and labels_of(found).get(_SERVICE) == name
             and labels_of(found).get(_MANAGED_BY) == _CONTROLLER
         ]
-        content = {
-            "addressType": "IPv4",
-            "endpoints": [_endpoint(pod) for pod in pods],
-            "ports": _slice_ports(service, pods),
-        }
-        for surplus in known[1:]:
-            with contextlib.suppress(NotFound):
-                await self._client.delete(_SLICES, *name_of(surplus))
-        if not known:
+        head = self._slice_head(service)
+        plan = plan_slices(service, pods, known, head["metadata"]["labels"])
+        for content in plan.creates:
             made = await self._client.create(
-                _SLICES, namespace, {**self._slice_head(service), **content}, manager=MANAGER
+                _SLICES, namespace, {**head, **content}, manager=MANAGER
             )
             await self._slices.reached(made["metadata"]["resourceVersion"])
-            return
-        if all((known[0].get(field) or []) == value for field, value in content.items()):
-            return
-        changed = {**known[0], **content}
-        await self._client.update(_SLICES, *name_of(known[0]), changed, manager=MANAGER)
+        for content in plan.updates:
+            await self._client.update(_SLICES, *name_of(content), content, manager=MANAGER)
+        for surplus in plan.deletes:
+            with contextlib.suppress(NotFound):
+                await self._client.delete(_SLICES, *name_of(surplus))
 
     def _slice_head(self, service: Object) -> Object:
         namespace, name = name_of(service)
@@ -181,69 +181,7 @@ def _selects(service: Object, pod: Object) -> bool:
 
 def _is_backend(service: Object, pod: Object) -> bool:
     """Return whether a pod has an address that belongs to a Service (ShouldPodBeInEndpoints)."""
-    return _selects(service, pod) and bool(_address(pod)) and not is_finished(pod)
-
-
-def _address(pod: Object) -> str:
-    return str((pod.get("status") or {}).get("podIP", ""))
-
-
-def _reference(pod: Object) -> Object:
-    metadata = pod["metadata"]
-    return {
-        "kind": "Pod",
-        "namespace": metadata["namespace"],
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-    }
-
-
-def _endpoint(pod: Object) -> Object:
-    ready, terminating = is_ready(pod), is_deleted(pod)
-    endpoint = {
-        "addresses": [_address(pod)],
-        "conditions": {
-            "ready": ready and not terminating,
-            "serving": ready,
-            "terminating": terminating,
-        },
-        "targetRef": _reference(pod),
-    }
-    if pod["spec"].get("nodeName"):
-        endpoint["nodeName"] = pod["spec"]["nodeName"]
-    return endpoint
-
-
-def _target_port(port: Object, pod: Object) -> int | None:
-    """Return the number of a Service port in a pod; None if the pod has no port of the name."""
-    target = port.get("targetPort", port["port"])
-    if isinstance(target, int):
-        return target
-    for container in pod["spec"].get("containers") or ():
-        for known in container.get("ports") or ():
-            named = known.get("name") == target
-            if named and known.get("protocol", "TCP") == port.get("protocol", "TCP"):
-                number: int = known["containerPort"]
-                return number
-    return None
-
-
-def _port(port: Object, number: int | None) -> Object:
-    shown: Object = {"protocol": port.get("protocol", "TCP")}
-    if number is not None:
-        shown["port"] = number
-    if port.get("appProtocol"):
-        shown["appProtocol"] = port["appProtocol"]
-    return shown
-
-
-def _slice_ports(service: Object, pods: list[Object]) -> list[Object]:
-    ports = []
-    for port in service["spec"].get("ports") or ():
-        numbers = [number for pod in pods if (number := _target_port(port, pod)) is not None]
-        if numbers:
-            ports.append({"name": port.get("name", ""), **_port(port, numbers[0])})
-    return ports
+    return _selects(service, pod) and bool(address_of(pod)) and not is_finished(pod)
 
 
 def _subsets(service: Object, pods: list[Object]) -> list[Object]:
@@ -253,10 +191,10 @@ def _subsets(service: Object, pods: list[Object]) -> list[Object]:
     for pod in pods:
         if is_deleted(pod):
             continue
-        key = tuple((port.get("name", ""), _target_port(port, pod)) for port in ports)
+        key = tuple((port.get("name", ""), target_port(port, pod)) for port in ports)
         if ports and all(number is None for _, number in key):
             continue
-        address = {"ip": _address(pod), "targetRef": _reference(pod)}
+        address = {"ip": address_of(pod), "targetRef": reference_to(pod)}
         if pod["spec"].get("nodeName"):
             address["nodeName"] = pod["spec"]["nodeName"]
         is_published = is_ready(pod) or service["spec"].get("publishNotReadyAddresses")
@@ -269,7 +207,7 @@ def _subsets(service: Object, pods: list[Object]) -> list[Object]:
         if other:
             subset["notReadyAddresses"] = other
         shown = [
-            {**({"name": name} if name else {}), **_port(port, number)}
+            {**({"name": name} if name else {}), **port_document(port, number)}
             for port, (name, number) in zip(ports, key, strict=True)
             if number is not None
         ]
