@@ -31,8 +31,38 @@ def node_affinity(**requirement: Any) -> dict[str, Any]:
     return pod(affinity={"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}}})
 
 
+def pod_affinity(**term: Any) -> dict[str, Any]:
+    return pod(affinity={"podAffinity": {REQUIRED: [{"topologyKey": "a", **term}]}})
+
+
+def spread(**constraint: Any) -> dict[str, Any]:
+    fixed = {"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}
+    return pod(topologySpreadConstraints=[{**fixed, **constraint}])
+
+
+AFFINITY = f"spec.affinity.podAffinity.{REQUIRED}[0]"
+
 # Spec of a pod → one of the things that are wrong with it.
 WRONG_PODS = [
+    (pod_affinity(labelSelector={"matchLabels": {"a": "-"}}),
+     f'{AFFINITY}.labelSelector.matchLabels: Invalid value: "-": a valid label must be an empty '),
+    (pod_affinity(labelSelector={"matchExpressions": [{"key": "k", "operator": "In"}]}),
+     f"{AFFINITY}.labelSelector.matchExpressions[0].values: Required value: must be specified "),
+    (pod_affinity(namespaceSelector={"matchExpressions": [{"key": "k", "operator": "X"}]}),
+     f'{AFFINITY}.namespaceSelector.matchExpressions[0].operator: Invalid value: "X": not a '),
+    (pod_affinity(labelSelector={}, namespaces=["A"]),
+     f'{AFFINITY}.namespace: Invalid value: "A": a lowercase RFC 1123 label must consist of '),
+    (pod_affinity(matchLabelKeys=["a"]),
+     f"{AFFINITY}.matchLabelKeys: Forbidden: must not be specified when labelSelector is not set"),
+    (pod_affinity(labelSelector={}, matchLabelKeys=["a"], mismatchLabelKeys=["a"]),
+     f'{AFFINITY}.matchLabelKeys[0]: Invalid value: "a": exists in both matchLabelKeys and '
+     "mismatchLabelKeys"),
+    (spread(labelSelector={"matchExpressions": [{"key": "k", "operator": "In", "values": ["?"]}]}),
+     "spec.topologySpreadConstraints[0].labelSelector.matchExpressions[0].values[0]: Invalid "
+     'value: "?": a valid label must be '),
+    (spread(matchLabelKeys=["b"]),
+     "spec.topologySpreadConstraints[0].matchLabelKeys: Forbidden: must not be specified when "
+     "labelSelector is not set"),
     (pod(containers=[{"name": "c", "image": " x"}]),
      'spec.containers[0].image: Invalid value: " x": must not have leading or trailing whitespace'),
     (pod(dnsPolicy="None"),
@@ -219,3 +249,34 @@ async def test_field_manager_that_cannot_be_printed_is_refused(api: Api) -> None
     reply = await api.post(path, {"metadata": {"name": "a"}})
     text = r'fieldManager: Invalid value: "a\x01": invalid character U+0001 (at position 1)'
     assert (reply.status, text in reply.message) == (422, True), reply.message
+
+
+async def test_label_keys_join_the_selectors_of_a_pod(api: Api) -> None:
+    """By the pod's own labels; a key that it does not have joins nothing."""
+    term = {"topologyKey": "a", "labelSelector": {}, "matchLabelKeys": ["app", "none"],
+            "mismatchLabelKeys": ["b"]}  # fmt: skip
+    spec = pod(affinity={"podAntiAffinity": {REQUIRED: [term]}})
+    body = {"metadata": {"name": "p", "labels": {"app": "x", "b": "c"}}, "spec": spec}
+    made = (await api.post(PODS, body)).body["spec"]["affinity"]["podAntiAffinity"][REQUIRED][0]
+    assert made["labelSelector"]["matchExpressions"] == [
+        {"key": "app", "operator": "In", "values": ["x"]},
+        {"key": "b", "operator": "NotIn", "values": ["c"]},
+    ]
+
+
+@pytest.mark.parametrize("kind", ["deployments", "daemonsets"])
+async def test_template_of_unreadable_selector(api: Api, kind: str) -> None:
+    """A Deployment's is not looked at, and that of a DaemonSet is."""
+    selector = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["a b"]}]}
+    template = {"metadata": {"labels": {"a": "x"}}, "spec": pod(dnsPolicy="X")}
+    body = {"metadata": {"name": "a"}, "spec": {"selector": selector, "template": template}}
+    reply = await api.post(f"/apis/apps/v1/namespaces/default/{kind}", body)
+    fields = [cause["field"] for cause in reply.body["details"]["causes"]]
+    assert fields[0] == "spec.selector.matchExpressions[0].values[0]"
+    assert (
+        fields[1:]
+        == {
+            "deployments": ["spec.selector"],
+            "daemonsets": ["spec.template.spec.dnsPolicy"],
+        }[kind]
+    )

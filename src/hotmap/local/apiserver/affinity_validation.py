@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hotmap.local.apiserver.selector_validation import selector_errors
 from hotmap.local.field_errors import (
     FieldError,
     duplicate,
@@ -12,7 +13,7 @@ from hotmap.local.field_errors import (
     required,
     unsupported,
 )
-from hotmap.local.names import label_value_errors, qualified_name_errors
+from hotmap.local.names import label_name_errors, label_value_errors, qualified_name_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,11 +120,65 @@ def _pod_affinity_errors(affinity: JsonObject, path: str) -> Iterator[FieldError
 
 
 def _pod_term_errors(term: JsonObject, path: str) -> Iterator[FieldError]:
+    for field in ("labelSelector", "namespaceSelector"):
+        yield from selector_errors(term.get(field), f"{path}.{field}")
+    for name in term.get("namespaces") or ():
+        for why in label_name_errors(name):
+            yield invalid_value(f"{path}.namespace", name, why)
+    yield from _label_key_errors(term, path)
     key = term.get("topologyKey", "")
     if not key:
         yield required(f"{path}.topologyKey", _EMPTY)
     for why in qualified_name_errors(key):
         yield invalid_value(f"{path}.topologyKey", key, why)
+
+
+def _label_key_errors(term: JsonObject, path: str) -> Iterator[FieldError]:
+    """Check the label keys that join a selector (ValidateMatchLabelKeysAndMismatchLabelKeys)."""
+    selector, matching = term.get("labelSelector"), term.get("matchLabelKeys") or []
+    for field in ("matchLabelKeys", "mismatchLabelKeys"):
+        keys, at = term.get(field) or (), f"{path}.{field}"
+        if keys and selector is None:
+            yield forbidden_field(at, "must not be specified when labelSelector is not set")
+            continue
+        for index, key in enumerate(keys):
+            for why in qualified_name_errors(key):
+                yield invalid_value(f"{at}[{index}]", key, why)
+    seen = set((selector or {}).get("matchLabels") or ())
+    for expression in (selector or {}).get("matchExpressions") or ():
+        key = expression.get("key", "")
+        if key in matching and key in seen:
+            why = "exists in both matchLabelKeys and labelSelector"
+            yield invalid_value(f"{path}[{matching.index(key)}]", key, why)
+        seen.add(key)
+    for index, key in enumerate(matching):
+        if key in (term.get("mismatchLabelKeys") or ()):
+            why = "exists in both matchLabelKeys and mismatchLabelKeys"
+            yield invalid_value(f"{path}.matchLabelKeys[{index}]", key, why)
+
+
+def add_label_keys(spec: JsonObject, labels: JsonObject) -> None:
+    """Let the selectors of a new pod select by its own labels, in place (mutatePodAffinity)."""
+    affinity = spec.get("affinity") or {}
+    for field in ("podAffinity", "podAntiAffinity"):
+        terms = affinity.get(field) or {}
+        for term in terms.get(_REQUIRED) or ():
+            _add_label_keys(term, labels)
+        for weighted in terms.get(_PREFERRED) or ():
+            _add_label_keys(weighted.get("podAffinityTerm") or {}, labels)
+    for constraint in spec.get("topologySpreadConstraints") or ():
+        _add_label_keys(constraint, labels)
+
+
+def _add_label_keys(term: JsonObject, labels: JsonObject) -> None:
+    selector = term.get("labelSelector")
+    if selector is None:
+        return
+    for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+        for key in term.get(field) or ():
+            if key in labels:
+                added = {"key": key, "operator": operator, "values": [labels[key]]}
+                selector.setdefault("matchExpressions", []).append(added)
 
 
 def _spread_errors(constraints: Any, path: str) -> Iterator[FieldError]:
@@ -148,6 +203,9 @@ def _spread_errors(constraints: Any, path: str) -> Iterator[FieldError]:
             policy = constraint.get(field)
             if policy not in (None, "Honor", "Ignore"):
                 yield unsupported(f"{at}.{field}", policy, ("Honor", "Ignore"))
+        keys = {field: constraint.get(field) for field in ("labelSelector", "matchLabelKeys")}
+        yield from _label_key_errors(keys, at)
+        yield from selector_errors(constraint.get("labelSelector"), f"{at}.labelSelector")
 
 
 def _domain_errors(constraint: JsonObject, path: str, action: str) -> Iterator[FieldError]:

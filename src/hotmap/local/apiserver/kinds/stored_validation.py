@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from hotmap.core.errors import HotmapError
-from hotmap.local.apiserver.kinds.workload import selector_errors
+from hotmap.local.apiserver.selector_validation import selector_errors
 from hotmap.local.field_errors import (
     FieldError,
     duplicate,

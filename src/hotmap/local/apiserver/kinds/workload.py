@@ -12,14 +12,13 @@ from hotmap.local.apiserver.columns import field_cell
 from hotmap.local.apiserver.metadata import annotation_errors, label_errors
 from hotmap.local.apiserver.pod_defaults import default_pod_spec
 from hotmap.local.apiserver.pod_validation import pod_spec_errors
+from hotmap.local.apiserver.selector_validation import selector_errors
 from hotmap.local.field_errors import (
     FieldError,
-    forbidden_field,
     invalid_value,
     required,
     unsupported,
 )
-from hotmap.local.names import label_value_errors, qualified_name_errors
 from hotmap.local.selectors import matches_label_selector
 from hotmap.local.strategy import Strategy
 
@@ -67,8 +66,10 @@ class WorkloadStrategy(Strategy):
         spec = obj["spec"]
         errors = self.count_errors(spec)
         template = self.pod_template(spec) or {}
-        errors += self.template_selector_errors(spec, template)
-        errors += self._template_errors(template)
+        wrong = self.template_selector_errors(spec, template)
+        errors += wrong
+        if not _is_unreadable(wrong):
+            errors += self._template_errors(template)
         return errors + self.spec_errors(spec)
 
     def count_errors(self, spec: JsonObject) -> list[FieldError]:
@@ -101,13 +102,19 @@ class WorkloadStrategy(Strategy):
         return errors
 
 
+def _is_unreadable(errors: list[FieldError]) -> bool:
+    """Return whether upstream stops at the errors of a selector."""
+    return len(errors) > 1 and errors[-1].path == "spec.selector"
+
+
 class SelectingStrategy(WorkloadStrategy):
     """A workload whose selector is required, must match its template and never changes."""
 
     #: What upstream calls the kind when the selector is empty.
     selector_owner = ""
-    #: What upstream says of a selector that it cannot read.
-    invalid_selector = "invalid label selector"
+    #: What upstream adds of a selector that it cannot read, and then does not look at the template;
+    #: None where it does.
+    invalid_selector: str | None = "invalid label selector"
 
     def template_selector_errors(self, spec: JsonObject, template: JsonObject) -> list[FieldError]:
         labels = template.get("metadata", {}).get("labels")
@@ -122,7 +129,8 @@ class SelectingStrategy(WorkloadStrategy):
             why = f"empty selector is invalid for {self.selector_owner}"
             errors.append(invalid_value("spec.selector", selector, why))
         elif errors:
-            errors.append(invalid_value("spec.selector", selector, self.invalid_selector))
+            if self.invalid_selector is not None:
+                errors.append(invalid_value("spec.selector", selector, self.invalid_selector))
         elif not matches_label_selector(selector, labels or {}):
             errors.append(mismatch)
         return errors
@@ -164,36 +172,6 @@ def status_errors(status: JsonObject, second: str) -> list[FieldError]:
         why = "cannot be greater than readyReplicas"
         errors.append(invalid_value("status.availableReplicas", available, why))
     return errors
-
-
-def selector_errors(selector: JsonObject, path: str) -> list[FieldError]:
-    """Check a LabelSelector (apimachinery: ValidateLabelSelector)."""
-    errors = []
-    for key, value in selector.get("matchLabels", {}).items():
-        at = f"{path}.matchLabels"
-        errors += [invalid_value(at, key, why) for why in qualified_name_errors(key)]
-        errors += [invalid_value(at, value, why) for why in label_value_errors(value)]
-    for index, expression in enumerate(selector.get("matchExpressions", ())):
-        errors += _expression_errors(expression, f"{path}.matchExpressions[{index}]")
-    return errors
-
-
-def _expression_errors(expression: JsonObject, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    operator, values = expression.get("operator", ""), expression.get("values", [])
-    if operator in ("In", "NotIn"):
-        if not values:
-            why = "must be specified when `operator` is 'In' or 'NotIn'"
-            errors.append(required(f"{path}.values", why))
-    elif operator in ("Exists", "DoesNotExist"):
-        if values:
-            why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            errors.append(forbidden_field(f"{path}.values", why))
-    else:
-        why = "not a valid selector operator"
-        errors.append(invalid_value(f"{path}.operator", operator, why))
-    key = expression.get("key", "")
-    return errors + [invalid_value(f"{path}.key", key, why) for why in qualified_name_errors(key)]
 
 
 def ready_of(path: str) -> Callable[[JsonObject, float], Cell]:

@@ -43,6 +43,7 @@ def _rolling_errors(rolling: JsonObject) -> list[FieldError]:
 
 class DaemonSetStrategy(SelectingStrategy):
     selector_owner = "daemonset"
+    invalid_selector = None
     hidden_annotations = (_GENERATION,)
     columns = (
         NAME,

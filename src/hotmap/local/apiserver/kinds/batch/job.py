@@ -8,8 +8,8 @@ from hotmap.local.apiserver.kinds.stored_columns import JOB_COLUMNS
 from hotmap.local.apiserver.kinds.workload import (
     NOT_NEGATIVE,
     WorkloadStrategy,
-    selector_errors,
 )
+from hotmap.local.apiserver.selector_validation import selector_errors
 from hotmap.local.field_errors import FieldError, invalid_value, required, unsupported
 from hotmap.local.scheme import STATUS, Kind, Names
 from hotmap.local.selectors import matches_label_selector

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hotmap.local.apiserver.affinity_validation import add_label_keys
 from hotmap.local.apiserver.kinds.core.pod_columns import POD_COLUMNS
 from hotmap.local.apiserver.pod_defaults import (
     add_tolerations,
@@ -52,6 +53,7 @@ class PodStrategy(Strategy):
         # A pod without a spec is refused by the validation, which needs one to look at.
         obj.setdefault("spec", {})
         admit_pod(obj)
+        add_label_keys(obj["spec"], obj["metadata"].get("labels") or {})
 
     def initial_status(self, obj: JsonObject) -> JsonObject | None:
         return {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
