@@ -95,8 +95,12 @@ class OwnerController(Controller[ObjectName]):
             self._loop.add(name_of(new))
 
     def _on_dependent(self, old: Object | None, new: Object | None) -> None:
+        self._add_owners(self._ownership, old, new)
+
+    def _add_owners(self, ownership: Ownership, old: Object | None, new: Object | None) -> None:
+        """Add the owners of an object that changed, and those that select it if it has none."""
         for dependent in (old, new):
-            owner = self._ownership.owner_name(dependent)
+            owner = ownership.owner_name(dependent)
             if dependent is not None and owner is not None:
                 self._loop.add((dependent["metadata"]["namespace"], owner))
         if new is not None and controller_of(new) is None:

@@ -14,9 +14,8 @@ from collections.abc import Iterable, Sequence
 from hotmap.core.errors import ApiError, Conflict, NotFound
 from hotmap.local.client import Client
 from hotmap.local.controllers.namespace import is_namespace_terminating
-from hotmap.local.controllers.pods import is_active
 from hotmap.local.informer import Informer
-from hotmap.local.meta import MANAGER, Object, name_of, uid_of
+from hotmap.local.meta import MANAGER, Object, is_deleted, name_of, uid_of
 from hotmap.local.recorder import Recorder
 
 __all__ = ["PodControl", "pod_from_template"]
@@ -61,7 +60,7 @@ class PodControl:
             raise failure
 
     async def delete(self, owner: Object, pods: Sequence[Object]) -> None:
-        """Delete pods, and return when none of them counts as active.
+        """Delete pods, and return when all of them are gone or on their way out.
 
         Raises:
             ApiError: a pod could not be deleted; an Event says why.
@@ -76,7 +75,7 @@ class PodControl:
                 break
             deleted.append(pod)
             await asyncio.sleep(0)
-        await self._pods.until(lambda: not any(map(self._is_still_active, deleted)))
+        await self._pods.until(lambda: not any(map(self._is_staying, deleted)))
         if failure is not None:
             raise failure
 
@@ -93,9 +92,9 @@ class PodControl:
             text = f"Deleted pod: {pod['metadata']['name']}"
             self._recorder.event(owner, "Normal", "SuccessfulDelete", text)
 
-    def _is_still_active(self, pod: Object) -> bool:
+    def _is_staying(self, pod: Object) -> bool:
         present = self._pods.objects.get(name_of(pod))
-        return present is not None and uid_of(present) == uid_of(pod) and is_active(present)
+        return present is not None and uid_of(present) == uid_of(pod) and not is_deleted(present)
 
 
 def pod_from_template(owner: Object, template: Object, reference: Object) -> Object:

@@ -22,7 +22,15 @@ from hotmap.local.meta import (
     uid_of,
 )
 
-__all__ = ["choose_victims", "is_active", "is_available", "is_finished", "is_ready", "ready_since"]
+__all__ = [
+    "choose_victims",
+    "is_active",
+    "is_available",
+    "is_finished",
+    "is_ready",
+    "ready_since",
+    "seconds_to_availability",
+]
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 
@@ -57,6 +65,18 @@ def is_available(pod: Object, min_ready_seconds: int, *, now: float) -> bool:
         return False
     since = ready_since(pod)
     return min_ready_seconds == 0 or (since > 0 and since + min_ready_seconds <= now)
+
+
+def seconds_to_availability(
+    pods: Iterable[Object], min_ready_seconds: int, *, now: float
+) -> float | None:
+    """Return when the next of some pods will have been ready for long enough; None for none."""
+    waits = [
+        ready_since(pod) + min_ready_seconds - now
+        for pod in pods
+        if is_active(pod) and is_ready(pod) and not is_available(pod, min_ready_seconds, now=now)
+    ]
+    return max(0.0, min(waits)) if waits else None
 
 
 def choose_victims(

@@ -22,7 +22,7 @@ from hotmap.local.controllers.pods import (
     is_available,
     is_finished,
     is_ready,
-    ready_since,
+    seconds_to_availability,
 )
 from hotmap.local.controllers.rolling import spec_replicas
 from hotmap.local.meta import (
@@ -126,13 +126,9 @@ class ReplicaSetController(OwnerController):
         self, replica_set: Object, pods: Sequence[Object], now: float
     ) -> None:
         min_ready = replica_set["spec"].get("minReadySeconds") or 0
-        waits = [
-            ready_since(pod) + min_ready - now
-            for pod in pods
-            if is_active(pod) and is_ready(pod) and not is_available(pod, min_ready, now=now)
-        ]
-        if waits:
-            self._loop.add_after(name_of(replica_set), max(0.0, min(waits)))
+        wait = seconds_to_availability(pods, min_ready, now=now)
+        if wait is not None:
+            self._loop.add_after(name_of(replica_set), wait)
 
 
 def replica_set_status(

@@ -18,6 +18,7 @@ from hotmap.local.controllers.batch.ttl import TTLAfterFinishedController
 from hotmap.local.controllers.certificates import CertificateController, CertificateSigning
 from hotmap.local.controllers.clusterrole_aggregation import ClusterRoleAggregationController
 from hotmap.local.controllers.controller import Controller, ControllerContext
+from hotmap.local.controllers.daemonset.controller import DaemonSetController
 from hotmap.local.controllers.deployment import DeploymentController
 from hotmap.local.controllers.disruption import DisruptionController
 from hotmap.local.controllers.endpoints import EndpointsController
@@ -64,6 +65,7 @@ class Controllers(Lifecycle):
             ReplicaSetController(context),
             ReplicaSetController(context, name="replication", owners="replicationcontrollers"),
             StatefulSetController(context),
+            DaemonSetController(context),
             JobController(context),
             CronJobController(context),
             TTLAfterFinishedController(context),

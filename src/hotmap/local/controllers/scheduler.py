@@ -1,10 +1,11 @@
 """Assigns pods to nodes, by the few rules that apply on one machine.
 
-Filters only, no scores: the pod's claims are bound, the node is ready, takes pods, has the labels
-that `nodeSelector` asks for, no taint that the pod does not tolerate, and fewer pods than it allows
-(kubernetes: pkg/scheduler/framework/plugins: volumebinding, nodeunschedulable, nodeaffinity,
-tainttoleration, noderesources). Affinity terms, other resources, ports and priorities are not
-looked at; among several fitting nodes the one with the fewest pods wins.
+Filters only, no scores: the pod's claims are bound, the node is ready, takes pods, is one that
+`nodeSelector` and required node affinity ask for, has no taint that the pod does not tolerate, and
+fewer pods than it allows (kubernetes: pkg/scheduler/framework/plugins: volumebinding,
+nodeunschedulable, nodeaffinity, tainttoleration, noderesources). Other affinities and resources,
+ports and priorities are not looked at; among several fitting nodes the one with the fewest pods
+wins.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from collections.abc import Hashable, Iterable
 from hotmap.core.errors import Conflict, NotFound
 from hotmap.local.controllers.conditions import find_condition, without_condition
 from hotmap.local.controllers.controller import Controller, ControllerContext
+from hotmap.local.controllers.node_affinity import matches_node_affinity
 from hotmap.local.controllers.pod_claims import claim_names, find_claim_problem
 from hotmap.local.controllers.pods import is_finished
+from hotmap.local.controllers.taints import tolerates
 from hotmap.local.controllers.waiting_pods import WaitingPods
 from hotmap.local.meta import (
     Object,
@@ -191,16 +194,16 @@ def find_unfit_reason(pod: Object, node: Object, *, pods: int = 0) -> str | None
     for nothing else.
     """
     spec = node.get("spec", {})
-    if spec.get("unschedulable") and not _tolerates(pod, _UNSCHEDULABLE_TAINT):
+    tolerations = pod["spec"].get("tolerations") or []
+    if spec.get("unschedulable") and not tolerates(tolerations, _UNSCHEDULABLE_TAINT):
         return _UNSCHEDULABLE
-    wanted = pod["spec"].get("nodeSelector") or {}
-    if not wanted.items() <= labels_of(node).items():
+    if not matches_node_affinity(pod["spec"], node):
         return _SELECTOR
     taints = list(spec.get("taints") or [])
     if not _is_ready(node):
         # Ours: upstream's node lifecycle controller writes this taint onto the node.
         taints.append(_NOT_READY_TAINT)
-    if any(not _tolerates(pod, taint) for taint in taints):
+    if any(not tolerates(tolerations, taint) for taint in taints):
         return _UNTOLERATED
     if pods >= _allowed_pods(node):
         return _TOO_MANY_PODS
@@ -266,20 +269,3 @@ def _scheduling_fields(node: Object) -> tuple[object, ...]:
 def _is_ready(node: Object) -> bool:
     ready = find_condition(node.get("status", {}).get("conditions") or [], "Ready")
     return ready is not None and ready["status"] == "True"
-
-
-def _tolerates(pod: Object, taint: Object) -> bool:
-    """kubernetes: api/core/v1/toleration.go, ToleratesTaint; PreferNoSchedule excludes no pod."""
-    if taint.get("effect") == "PreferNoSchedule":
-        return True
-    return any(_matches(toleration, taint) for toleration in pod["spec"].get("tolerations") or [])
-
-
-def _matches(toleration: Object, taint: Object) -> bool:
-    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
-        return False
-    if toleration.get("key") and toleration["key"] != taint["key"]:
-        return False
-    if toleration.get("operator") == "Exists":
-        return True
-    return bool(toleration.get("key")) and toleration.get("value", "") == taint.get("value", "")

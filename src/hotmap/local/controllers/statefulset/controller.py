@@ -16,7 +16,7 @@ from hotmap.local.controllers.history import (
     template_hash,
     template_patch,
 )
-from hotmap.local.controllers.pods import is_available, is_ready, ready_since
+from hotmap.local.controllers.pods import seconds_to_availability
 from hotmap.local.controllers.statefulset.identity import (
     claim_templates,
     is_member,
@@ -197,12 +197,6 @@ class StatefulSetController(OwnerController):
 
     def _recheck_availability(self, view: StatefulSetView) -> None:
         min_ready = view.owner["spec"].get("minReadySeconds") or 0
-        waits = [
-            ready_since(pod) + min_ready - view.now
-            for pod in view.pods
-            if is_ready(pod)
-            and not is_deleted(pod)
-            and not is_available(pod, min_ready, now=view.now)
-        ]
-        if waits:
-            self._loop.add_after(name_of(view.owner), max(0.0, min(waits)))
+        wait = seconds_to_availability(view.pods, min_ready, now=view.now)
+        if wait is not None:
+            self._loop.add_after(name_of(view.owner), wait)
