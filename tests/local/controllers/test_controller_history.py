@@ -99,9 +99,17 @@ def test_template_is_restored_from_its_patch() -> None:
     assert list(patch["spec"]["template"]) == ["$patch", "metadata", "spec"]
 
 
-@pytest.mark.parametrize("data", [None, {}, {"spec": {}}, {"spec": {"template": None}}])
-def test_revision_of_something_else_has_no_template(data: Object | None) -> None:
+@pytest.mark.parametrize(
+    "data", [None, {}, {"spec": {}}, {"spec": {"template": None}}, "text", [1], {"spec": 7}]
+)
+def test_revision_of_something_else_has_no_template(data: Any) -> None:
     assert template_of({"data": data}) == {}
+
+
+def test_revision_without_a_number_is_the_first() -> None:
+    unnumbered = {"metadata": {"namespace": "default", "name": "web-none"}}
+    assert names(sorted_revisions([revision(1), unnumbered])) == ["web-none", "web-1"]
+    assert next_number([unnumbered]) == 1
 
 
 def test_revisions_are_equal_whatever_is_spelled_out() -> None:

@@ -34,6 +34,7 @@ __all__ = [
     "find_equal",
     "next_number",
     "revision_name",
+    "revision_number",
     "sorted_revisions",
     "surplus_revisions",
     "template_hash",
@@ -68,7 +69,11 @@ def template_patch(template: Object) -> Object:
 
 def template_of(revision: Object) -> Object:
     """Return the template that a revision holds; empty where its data are something else."""
-    template = ((revision.get("data") or {}).get("spec") or {}).get("template") or {}
+    template: Any = revision
+    for field in ("data", "spec", "template"):
+        template = template.get(field)
+        if not isinstance(template, dict):
+            return {}
     return {field: value for field, value in template.items() if field != "$patch"}
 
 
@@ -90,11 +95,16 @@ def revision_name(owner: Object, hash_text: str) -> str:
 
 def sorted_revisions(revisions: Iterable[Object]) -> list[Object]:
     """Sort revisions, the latest last: by number, then age, then name."""
-    return sorted(revisions, key=lambda rev: (rev["revision"], created_at(rev), name_of(rev)))
+    return sorted(revisions, key=lambda rev: (revision_number(rev), created_at(rev), name_of(rev)))
+
+
+def revision_number(revision: Object) -> int:
+    """Return the number of a revision; 0 where it has none."""
+    return revision.get("revision") or 0
 
 
 def next_number(revisions: Iterable[Object]) -> int:
-    return max((revision["revision"] for revision in revisions), default=0) + 1
+    return max(map(revision_number, revisions), default=0) + 1
 
 
 def find_equal(revisions: Sequence[Object], template: Object) -> list[Object]:

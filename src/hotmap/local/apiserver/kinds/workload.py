@@ -6,6 +6,7 @@ pkg/printers/internalversion/printers.go.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.columns import field_cell
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
 JsonObject = dict[str, Any]
 
 NOT_NEGATIVE = "must be greater than or equal to 0"
+_PERCENT = (
+    "a valid percent string must be a numeric string followed by an ending '%' "
+    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+)
 _COUNTS = ("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds")
 
 
@@ -39,6 +44,8 @@ class WorkloadStrategy(Strategy):
     has_generation = True
     #: Where the template is, as paths of errors say it.
     template_path = "spec.template"
+    #: The numbers of a spec that are not negative.
+    counts: tuple[str, ...] = _COUNTS
     #: The restart policies that the template may have.
     restart_policies: tuple[str, ...] = ("Always",)
 
@@ -76,7 +83,7 @@ class WorkloadStrategy(Strategy):
         """Find everything wrong with the fields that upstream checks first."""
         return [
             invalid_value(f"spec.{field}", spec[field], NOT_NEGATIVE)
-            for field in _COUNTS
+            for field in self.counts
             if spec.get(field, 0) < 0
         ]
 
@@ -147,6 +154,26 @@ def default_rolling_update(strategy: JsonObject, **rolling: object) -> None:
     """Fill in an update strategy, in place; `rolling` are the defaults of its rolling update."""
     if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
         strategy["rollingUpdate"] = {**rolling, **strategy.get("rollingUpdate", {})}
+
+
+def bound_errors(bound: int | str, path: str) -> list[FieldError]:
+    """Check a number of pods or a share of them (ValidatePositiveIntOrPercent)."""
+    if isinstance(bound, str):
+        return [] if re.fullmatch("[0-9]+%", bound) else [invalid_value(path, bound, _PERCENT)]
+    return [invalid_value(path, bound, NOT_NEGATIVE)] if bound < 0 else []
+
+
+def share_errors(bound: int | str, path: str) -> list[FieldError]:
+    """Check that a share is no more than everything (IsNotMoreThan100Percent)."""
+    is_more = isinstance(bound, str) and re.fullmatch("[0-9]+%", bound) and int(bound[:-1]) > 100
+    return [invalid_value(path, bound, "must not be greater than 100%")] if is_more else []
+
+
+def is_zero_bound(bound: int | str) -> bool:
+    """Return whether a number or share of pods is none, as one that cannot be read is."""
+    if isinstance(bound, str):
+        return not re.fullmatch("[0-9]+%", bound) or int(bound[:-1]) == 0
+    return bound == 0
 
 
 def go_strategy(strategy: JsonObject) -> JsonObject:

@@ -21,6 +21,7 @@ from hotmap.local.controllers.history import (
     ControllerHistory,
     find_equal,
     next_number,
+    revision_number,
     sorted_revisions,
     surplus_revisions,
     template_patch,
@@ -136,7 +137,7 @@ class DaemonSetController(OwnerController):
         *duplicates, latest = sorted_revisions(equal)
         if duplicates:
             await self._remove_duplicates(owner, duplicates, latest)
-        if latest["revision"] < number:
+        if revision_number(latest) < number:
             latest = await self._history.renumber(latest, number)
         return _Revisions(latest, old)
 

@@ -114,7 +114,7 @@ class StatefulSetController(OwnerController):
             [pod for pod in self._ownership.owned_by(owner) if is_member(owner, pod)],
             revisions.current,
             revisions.update,
-            self._pod_control.claims_in(owner["metadata"]["namespace"]),
+            self._pod_control.claims_for(owner),
             self._ownership.reference(owner),
             self._clock(),
         )

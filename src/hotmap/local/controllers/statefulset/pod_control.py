@@ -17,7 +17,7 @@ from hotmap.local.controllers.statefulset.claims import (
     is_owned_by_policy,
     new_claims,
 )
-from hotmap.local.controllers.statefulset.identity import with_identity
+from hotmap.local.controllers.statefulset.identity import claim_templates, with_identity
 from hotmap.local.informer import Informers, by_namespace
 from hotmap.local.meta import MANAGER, Object, is_deleted, name_of, uid_of, with_metadata
 from hotmap.local.recorder import Recorder
@@ -37,8 +37,11 @@ class StatefulPodControl:
         self._in_namespace = self._claims.index(by_namespace)
         self._recorder = recorder
 
-    def claims_in(self, namespace: str) -> Claims:
-        """Return the claims of a namespace by name."""
+    def claims_for(self, owner: Object) -> Claims:
+        """Return the claims in the namespace of a set by name; none if it has no use for them."""
+        if not claim_templates(owner):
+            return {}
+        namespace = owner["metadata"]["namespace"]
         return {claim["metadata"]["name"]: claim for claim in self._in_namespace.get(namespace)}
 
     async def create(self, owner: Object, pod: Object, *, reference: Object) -> None:
@@ -138,7 +141,7 @@ class StatefulPodControl:
         self._recorder.event(owner, "Normal", "SuccessfulCreate", text)
 
     async def _set_claim_owners(self, owner: Object, pod: Object, *, reference: Object) -> None:
-        claims = self.claims_in(owner["metadata"]["namespace"])
+        claims = self.claims_for(owner)
         for claim in claims_of(owner, pod, claims):
             if has_conflicting_controller(claim, owner, pod):
                 text = (

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell, labels_text, template_columns
 from hotmap.local.apiserver.kinds.workload import (
     SelectingStrategy,
+    bound_errors,
     default_rolling_update,
     go_strategy,
+    is_zero_bound,
+    share_errors,
 )
 from hotmap.local.field_errors import FieldError, invalid_value, required, unsupported
 from hotmap.local.scheme import STATUS, Kind, Names
@@ -29,16 +32,18 @@ def _node_selector(obj: JsonObject, _: float) -> Cell:
 def _rolling_errors(rolling: JsonObject) -> list[FieldError]:
     """One of the two amounts is zero, and only one (validateRollingUpdateDaemonSet)."""
     path = "spec.updateStrategy.rollingUpdate"
-    unavailable, surge = (
-        str(rolling.get(field, 0)).removesuffix("%") != "0"
-        for field in ("maxUnavailable", "maxSurge")
-    )
+    bounds = {field: rolling.get(field, 0) for field in ("maxUnavailable", "maxSurge")}
+    errors: list[FieldError] = []
+    for check in (bound_errors, share_errors):
+        for field, bound in bounds.items():
+            errors += check(bound, f"{path}.{field}")
+    unavailable, surge = (not is_zero_bound(bound) for bound in bounds.values())
     if unavailable and surge:
         why = "may not be set when maxUnavailable is non-zero"
-        return [invalid_value(f"{path}.maxSurge", rolling["maxSurge"], why)]
-    if not unavailable and not surge:
-        return [required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0")]
-    return []
+        errors.append(invalid_value(f"{path}.maxSurge", rolling["maxSurge"], why))
+    elif not unavailable and not surge:
+        errors.append(required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
+    return errors
 
 
 class DaemonSetStrategy(SelectingStrategy):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell, template_columns
 from hotmap.local.apiserver.kinds.workload import (
-    NOT_NEGATIVE,
     SelectingStrategy,
+    bound_errors,
     default_rolling_update,
     go_strategy,
     ready_of,
@@ -19,11 +18,6 @@ from hotmap.local.scheme import SCALE, STATUS, Kind, Names
 from hotmap.local.strategy import Column
 
 JsonObject = dict[str, Any]
-
-_PERCENT = (
-    "a valid percent string must be a numeric string followed by an ending '%' "
-    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
-)
 
 
 class DeploymentStrategy(SelectingStrategy):
@@ -75,7 +69,7 @@ def _strategy_errors(strategy: JsonObject) -> list[FieldError]:
     rolling = strategy["rollingUpdate"]
     errors: list[FieldError] = []
     for field in ("maxUnavailable", "maxSurge"):
-        errors += _bound_errors(rolling[field], f"{path}.rollingUpdate.{field}")
+        errors += bound_errors(rolling[field], f"{path}.rollingUpdate.{field}")
     unavailable = str(rolling["maxUnavailable"])
     if unavailable.endswith("%") and not errors and int(unavailable[:-1]) > 100:
         at = f"{path}.rollingUpdate.maxUnavailable"
@@ -85,14 +79,6 @@ def _strategy_errors(strategy: JsonObject) -> list[FieldError]:
         why = "may not be 0 when `maxSurge` is 0"
         errors.append(invalid_value(at, rolling["maxUnavailable"], why))
     return errors
-
-
-def _bound_errors(bound: int | str, path: str) -> list[FieldError]:
-    if isinstance(bound, str):
-        if not re.fullmatch("[0-9]+%", bound):
-            return [invalid_value(path, bound, _PERCENT)]
-        return []
-    return [invalid_value(path, bound, NOT_NEGATIVE)] if bound < 0 else []
 
 
 DEPLOYMENTS = Kind(

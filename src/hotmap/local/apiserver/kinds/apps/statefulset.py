@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, template_columns
+from hotmap.local.apiserver.kinds.stored_validation import claim_spec_errors
 from hotmap.local.apiserver.kinds.workload import (
     NOT_NEGATIVE,
     SelectingStrategy,
+    bound_errors,
     default_rolling_update,
+    is_zero_bound,
     ready_of,
+    share_errors,
 )
-from hotmap.local.field_errors import FieldError, forbidden_field, invalid_value
+from hotmap.local.field_errors import FieldError, forbidden_field, invalid_value, unsupported
 from hotmap.local.names import label_name_errors
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names
 from hotmap.local.strategy import Column
@@ -28,6 +32,10 @@ _MUTABLE = (
     "persistentVolumeClaimRetentionPolicy",
     "minReadySeconds",
 )
+_HISTORY = (
+    "spec.revisionHistoryLimit: a negative value retains all historical revisions; "
+    "a value >= 0 is recommended"
+)
 _FROZEN = (
     "updates to statefulset spec for fields other than "
     f"{', '.join(repr(field) for field in _MUTABLE[:-1])} and 'minReadySeconds' are forbidden"
@@ -36,6 +44,7 @@ _FROZEN = (
 
 class StatefulSetStrategy(SelectingStrategy):
     selector_owner = "statefulset"
+    counts = ("replicas", "minReadySeconds")
     invalid_selector = ""
     columns = (
         NAME,
@@ -80,10 +89,13 @@ class StatefulSetStrategy(SelectingStrategy):
             why = "only allowed for updateStrategy 'RollingUpdate'"
             shown = strategy["rollingUpdate"]
             errors.append(invalid_value(f"{path}.rollingUpdate", shown, why))
-        elif (strategy.get("rollingUpdate") or {}).get("partition", 0) < 0:
-            shown = strategy["rollingUpdate"]["partition"]
-            errors.append(invalid_value(f"{path}.rollingUpdate.partition", shown, NOT_NEGATIVE))
+        else:
+            errors += _rolling_errors(strategy.get("rollingUpdate") or {})
+        errors += _claim_errors(spec)
         errors += super().count_errors(spec)
+        start = (spec.get("ordinals") or {}).get("start", 0)
+        if start < 0:
+            errors.append(invalid_value("spec.ordinals.start", start, NOT_NEGATIVE))
         name = spec.get("serviceName")
         if name:
             errors += [invalid_value("spec.serviceName", name, w) for w in label_name_errors(name)]
@@ -100,11 +112,41 @@ class StatefulSetStrategy(SelectingStrategy):
         errors = self.validate(new)
         return [*errors, forbidden_field("spec", _FROZEN)] if before != after else errors
 
+    def warnings(self, obj: JsonObject) -> list[str]:
+        return [_HISTORY] if (obj["spec"].get("revisionHistoryLimit") or 0) < 0 else []
+
     def initial_status(self, obj: JsonObject) -> JsonObject | None:
         return {"replicas": 0, "availableReplicas": 0}
 
     def name_errors(self, name: str) -> list[str]:
         return label_name_errors(name)
+
+
+def _rolling_errors(rolling: JsonObject) -> list[FieldError]:
+    path = "spec.updateStrategy.rollingUpdate"
+    errors: list[FieldError] = []
+    if rolling.get("partition", 0) < 0:
+        errors.append(invalid_value(f"{path}.partition", rolling["partition"], NOT_NEGATIVE))
+    if rolling.get("maxUnavailable") is not None:
+        at, bound = f"{path}.maxUnavailable", rolling["maxUnavailable"]
+        errors += bound_errors(bound, at)
+        if is_zero_bound(bound):
+            errors.append(invalid_value(at, bound, "cannot be 0"))
+        errors += share_errors(bound, at)
+    return errors
+
+
+def _claim_errors(spec: JsonObject) -> list[FieldError]:
+    policy, known = spec["persistentVolumeClaimRetentionPolicy"], ("Retain", "Delete")
+    errors = [
+        unsupported(f"spec.persistentVolumeClaimRetentionPolicy.{field}", policy[field], known)
+        for field in ("whenDeleted", "whenScaled")
+        if policy[field] not in known
+    ]
+    for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+        at = f"spec.volumeClaimTemplates[{index}].spec"
+        errors += claim_spec_errors(claim.get("spec") or {}, at)
+    return errors
 
 
 def _with_controller_fields(spec: JsonObject) -> JsonObject:
