@@ -47,8 +47,8 @@ FOCUS = (
     r"\[sig-network\] Services should (provide secure|find a service|delete a collection)",
     r"\[sig-network\] Services should (complete a service status lifecycle)",
     r"\[sig-storage\] (Projected configMap|ConfigMap|Secrets) .*immutable",
-    r"\[sig-apps\] (ControllerRevision|Job|CronJob|ReplicationController)",
-    r"\[sig-apps\] (Deployment|ReplicaSet|StatefulSet|DaemonSet) .*API",
+    r"\[sig-apps\] (ControllerRevision|Job|CronJob|ReplicationController|StatefulSet|Daemon set)",
+    r"\[sig-apps\] (Deployment|ReplicaSet) .*API",
     r"\[sig-apps\] DisruptionController .*(create a PodDisruptionBudget|update/patch|Listing)",
     r"\[sig-scheduling\] LimitRange",
 )
@@ -57,6 +57,19 @@ ALONE = r"\[sig-api-machinery\] AdmissionWebhook"
 #: Never run: what breaks or takes a machine, needs a feature gate, or is not required to pass.
 SKIP = r"\[Disruptive\]|\[Feature:|\[FeatureGate:|\[Alpha\]|\[Flaky\]"
 _REGISTRY = "registry.k8s.io"
+#: What the image of agnhost runs. Its web server listens on port 80 of all addresses, which pods
+#: share with the machine; so busybox's takes its place, at the pod's own address.
+_ENTRYPOINT = """#!/bin/sh
+[ $# -gt 0 ] || set -- pause
+[ "$*" = test-webserver ] || exec /agnhost "$@"
+space=$(cat /var/run/secrets/kubernetes.io/serviceaccount/namespace)
+until [ "$address" ]; do
+    address=$(/kubectl get pod --namespace="$space" "$(hostname)" -o jsonpath={.status.podIP})
+done
+trap exit TERM
+busybox httpd -f -p "$address:80" -h / &
+wait
+"""
 _READY = re.compile(r"ready in .* at (\S+);")
 
 
@@ -95,9 +108,11 @@ def _write_images(directory: Path, programs: Programs) -> str:
                 layer.extractall(busybox, filter="tar")
     shutil.copytree(busybox, agnhost, symlinks=True)
     shutil.copy2(programs.path("agnhost"), agnhost / "agnhost")
-    # The image's own arguments, where a container has none.
+    shutil.copy2(programs.path("kubectl"), agnhost / "kubectl")
+    # A document of that web server.
+    (agnhost / "localhost.crt").touch()
     entrypoint = agnhost / "entrypoint"
-    entrypoint.write_text('#!/bin/sh\n[ $# -gt 0 ] || set -- pause\nexec /agnhost "$@"\n')
+    entrypoint.write_text(_ENTRYPOINT)
     entrypoint.chmod(0o755)
     return "\n".join(
         (

@@ -21,9 +21,6 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         "workloads": ("delete all -l app=web",),
     },
     "No controller makes volumes available here.": {"objects": ("get pv lines-volume",)},
-    "DaemonSets have no controller here.": {
-        "manifests": ("rollout status ds agent --watch=false",),
-    },
     "Other paths are served: health is not told by parts.": {"manifests": ("get --raw /",)},
     "The administrator of the test bed has another name.": {"generators": ("auth whoami",)},
     "The fields of metadata come in another order in the JSON of a request without Go's types.": {

@@ -24,6 +24,12 @@ def _pod(**spec: Any) -> Object:
     return {"metadata": {"name": "web"}, "spec": {"containers": containers, **spec}}
 
 
+def _on_node(name: str) -> Object:
+    field = {"key": "metadata.name", "operator": "In", "values": [name]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
 _TAINT = {"key": "team", "value": "blue", "effect": "NoSchedule"}
 
 
@@ -56,6 +62,12 @@ _TAINT = {"key": "team", "value": "blue", "effect": "NoSchedule"}
             "node(s) didn't match Pod's node affinity/selector",
         ),
         (_pod(nodeSelector={"disk": "ssd"}), _node(labels={"disk": "ssd", "a": "b"}), None),
+        (_pod(affinity=_on_node("local")), _node(), None),
+        (
+            _pod(affinity=_on_node("other")),
+            _node(),
+            "node(s) didn't match Pod's node affinity/selector",
+        ),
     ],
 )
 def test_scheduler_reports_why_node_does_not_fit(
