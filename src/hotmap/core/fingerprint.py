@@ -94,31 +94,15 @@ def mark_all(
 ) -> list[bytes]:
     """Fingerprint each (data key, binary, value) of one source, as `mark` does, in their order."""
     place = [b"mark", *(field.encode() for field in (SCHEME, kind, namespace, name))]
-    encoded, marks = _encoded, []
-    inner, outer = _begin_hmac(key.secret, _encode(place))
+    common, encoded, marks = _encode(place), _encoded, []
+    # A copy takes half as long as a new one, and it has read what all have in common.
+    copy = hmac.new(key.secret, common, "sha256").copy
     for data_key, binary, value in values:
-        message, mac = inner.copy(), outer.copy()
+        each = copy()
         field = _BINARY_DATA if binary else _DATA
-        message.update(field + encoded(data_key.encode()) + encoded(value))
-        mac.update(message.digest())
-        marks.append(mac.digest()[:MARK_LENGTH])
+        each.update(field + encoded(data_key.encode()) + encoded(value))
+        marks.append(each.digest()[:MARK_LENGTH])
     return marks
-
-
-def _begin_hmac(secret: bytes, common: bytes) -> tuple[hashlib._Hash, hashlib._Hash]:
-    """Begin the two hashes of an HMAC (RFC 2104), whose message begins with `common`.
-
-    A source may have thousands of data keys: copies of these take a third as long as new HMACs.
-    """
-    block = hashlib.sha256().block_size
-    if len(secret) > block:
-        secret = hashlib.sha256(secret).digest()
-    padded = secret.ljust(block, b"\0")
-    inner = hashlib.sha256(padded.translate(_INNER) + common)
-    return inner, hashlib.sha256(padded.translate(_OUTER))
-
-
-_INNER, _OUTER = (bytes(number ^ pad for number in range(256)) for pad in (0x36, 0x5C))
 
 
 def selection(
