@@ -96,6 +96,20 @@ TEMPLATES = [
             - {configMap: {name: one, items: [{key: b, path: b}], optional: true}}
             - {configMap: {name: two, optional: true}}
         """,
+        """
+        containers:
+        - name: web
+          env:
+          - {name: A, valueFrom: {configMapKeyRef: {name: one, key: a, optional: true}}}
+          - {name: A, valueFrom: {configMapKeyRef: {name: two, key: a, optional: true}}}
+          volumeMounts: [{name: v, mountPath: /v}]
+        volumes:
+        - name: v
+          projected:
+            sources:
+            - {configMap: {name: one, optional: true}}
+            - {configMap: {name: two, optional: true}}
+        """,
     )
 ]
 

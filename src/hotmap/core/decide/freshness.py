@@ -31,11 +31,12 @@ so downtime, failover, lost watches and recreated objects all converge.
        nothing is concluded
 
 In addition: what is in frozen use leaves out the data keys that a later envFrom of the same
-container replaces (docs/decisions/0029), and variables that a later entry of `env` replaces. A required source or data key that was deleted changes
-nothing by itself (running pods keep their content, new ones could not start); a deleted optional
-source empties its files, which is a live change for applications that re-read them, and does not
-change what was read at start. A source that pods waited for changes nothing when it is created,
-unless containers were running already.
+container replaces (docs/decisions/0029), variables that a later entry of `env` replaces, and files
+that a later source of the same projected volume replaces. A required source or data key that was
+deleted changes nothing by itself (running pods keep their content, new ones could not start); a
+deleted optional source empties its files, which is a live change for applications that re-read
+them, and does not change what was read at start. A source that pods waited for changes nothing when
+it is created, unless containers were running already.
 """
 
 from __future__ import annotations

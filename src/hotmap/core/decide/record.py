@@ -563,7 +563,8 @@ def _with_replaced(made: SourceRecord, recorded: SourceRecord, finding: Finding)
     if finding.verdict not in (Verdict.UP_TO_DATE, Verdict.LIVE):
         return made
     if current.uncovered:
-        return msgspec.structs.replace(made, frozen=recorded.frozen)
+        live = recorded.live if finding.verdict is Verdict.UP_TO_DATE else made.live
+        return msgspec.structs.replace(made, frozen=recorded.frozen, live=live)
     if current.overridden and (made.uid, made.frozen) == (recorded.uid, recorded.frozen):
         return msgspec.structs.replace(made, content=recorded.content)
     return made

@@ -322,13 +322,13 @@ def take_snapshots(
 
 def _is_partial(use: Use) -> bool:
     """Return whether a use reads all data keys but some."""
-    return use.keys.names is None and use.keys != EVERY_KEY
+    return use.keys.names is None and (use.keys != EVERY_KEY or bool(use.overrides))
 
 
 def _without_replaced(
     use: Use, source: Source, followed: Mapping[ObjectKey, Source], *, most: int
 ) -> Use:
-    """Leave out the data keys of a use that other sources of the same environment replace.
+    """Leave out the data keys of a use that other sources of its environment or volume replace.
 
     Nothing is left out if these have more than `most` data keys together with the source. One that
     has more by itself counts as used as a whole.
@@ -370,7 +370,7 @@ def _mark_uncovered(
             and current.exists
             and (recorded.uses, recorded.uid) == (current.digest, current.uid)
             and recorded.content == current.content
-            and recorded.frozen != current.frozen
+            and (recorded.frozen, recorded.live) != (current.frozen, current.live)
             and any(each.source not in existing for use in current.uses for each in use.overrides)
         )
 

@@ -95,7 +95,8 @@ def _assess_known(
         reason = "is older in the watch cache than the version applied: waiting"
         return found(Verdict.WAIT, reason)._replace(older=True)
     same_at_start = current.frozen == recorded.frozen or current.uncovered
-    if same_at_start and current.live == recorded.live:
+    same_files = current.live == recorded.live or (current.uncovered and facts.live_needs_rollout)
+    if same_at_start and same_files:
         if _has_unrecorded_rollout(consumer, record, current, facts):
             return found(*_assess_frozen_change(consumer, record, current, facts, _READ_AT_START))
         return found(Verdict.UP_TO_DATE, "is unchanged")

@@ -14,6 +14,7 @@ from hotmap.core.model.references import (
     LONGEST_NAME,
     NO_KEYS,
     Keys,
+    Override,
     Use,
     UseKind,
     share_keys,
@@ -24,6 +25,10 @@ from hotmap.core.text import printable
 __all__ = ["MountableVolume", "brings_source", "mount_uses", "volume_sources"]
 
 
+#: Later sources of a volume that are compared with one, as for envFrom.
+_OVERRIDES = 8
+
+
 class _Projected(NamedTuple):
     """The files that one source adds to a volume."""
 
@@ -32,6 +37,8 @@ class _Projected(NamedTuple):
     #: (path with a slash at its end, data key) of each item; None: each data key is a file.
     files: tuple[tuple[str, str], ...] | None
     optional: bool
+    #: Later sources of the same volume, whose files replace those of this one.
+    overrides: tuple[Override, ...] = ()
 
     def keys_below(self, path: str | None) -> Keys:
         """Select the data keys whose file is, or lies below, a path inside the volume.
@@ -104,11 +111,36 @@ def _projected(volume: Volume, namespace: str) -> Iterator[_Projected]:
     if secret := volume.secret:
         source = source_key("Secret", namespace, secret.secret_name)
         yield _with_items(source, secret.items, secret.optional)
+    parts = []
     for projection in (volume.projected.sources or ()) if volume.projected else ():
         for kind, each in (("ConfigMap", projection.config_map), ("Secret", projection.secret)):
             if each is not None:
                 source = source_key(kind, namespace, each.name)
-                yield _with_items(source, each.items, each.optional)
+                parts.append(_with_items(source, each.items, each.optional))
+    for number, projected in enumerate(parts):
+        yield _without_replaced(projected, parts[number + 1 : number + 1 + _OVERRIDES])
+
+
+def _without_replaced(part: _Projected, later: Sequence[_Projected]) -> _Projected:
+    """Leave out the files of a source that later ones of its volume replace.
+
+    Later sources win (kubernetes: pkg/volume/projected). Only data keys that are files by
+    themselves are compared: the API server refuses two items of one path. What a required item
+    replaces is certain, and what a whole source replaces depends on its data keys.
+    """
+    if part.files is not None or any(each.source == part.source for each in later):
+        return part
+    hidden = {
+        printable(path[:-1], LONGEST_NAME)
+        for each in later
+        if not each.optional
+        for path, _ in each.files or ()
+        if path.count("/") == 1
+    }
+    return part._replace(
+        keys=share_keys(Keys(hidden=frozenset(hidden))) if hidden else part.keys,
+        overrides=tuple(sorted({Override(each.source) for each in later if each.files is None})),
+    )
 
 
 def _with_items(
@@ -159,7 +191,8 @@ def mount_uses(
             steps.add(1 + len(item.files or ()) if by_path else 1)
             keys = item.keys_below(path)
             if keys.names is None or keys.names:
-                yield Use(item.source, kind, keys, where, item.optional, init, reader)
+                overrides = item.overrides if path is None else ()
+                yield Use(item.source, kind, keys, where, item.optional, init, reader, overrides)
         if volume.provider:
             pinned = by_path and path is not None
             kind = UseKind.FROZEN if pinned else UseKind.FOREIGN
