@@ -78,7 +78,7 @@ def assess_as_recorded(
     """Assess a consumer that has this record; its pods started before all changes."""
     policy = Policy(opted_in=True, rereads=rereads)
     taken = take_snapshot(
-        who, policy, record, uses=who.uses, sources=sources(*items), keys=[KEY], now=1000
+        who, policy, record, uses=tuple(who.uses), sources=sources(*items), keys=[KEY], now=1000
     )
     starts = pod_starts(who, [pod(started=-1000)])
     facts = Facts(1000, taken.revision, live_needs_rollout=not rereads, starts=starts)
