@@ -165,9 +165,11 @@ async def test_surge_keeps_the_old_pod_until_the_new_one_is_available() -> None:
         plane.node.becomes_ready = lambda pod: "2" not in str(pod["metadata"].get("annotations"))
         await plane.patch("daemonsets", "agent", _template("2"))
         await _until_on(plane, "local", "local")
-        await _settled(plane, numberAvailable=1, updatedNumberScheduled=0)
+        assert await _versions(plane) == {"", "2"}
+        assert await plane.messages("SuccessfulDelete") == []
         plane.node.becomes_ready = lambda pod: True
         plane.node.sync_all()
+        await _until_on(plane, "local")
         await _rolled_out(plane, 1)
         assert await _versions(plane) == {"2"}
 
