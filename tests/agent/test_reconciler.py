@@ -179,6 +179,47 @@ def test_frozen_rule_restarts_for_a_second_announcement_only() -> None:
     assert attempt.rule.name == "frozen"
 
 
+@pytest.mark.parametrize("ends", ["reverted", "replaced"])
+def test_announced_restart_waits_while_refused_content_is_mounted(ends: str) -> None:
+    """A process that is restarted for its environment would read the refused files too."""
+    decided = reconciler("--target-file", "/x", "--restart-on", "frozen")
+    decided.record(Target(1, "live", "frozen-1"), 1.0)
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 2.0)
+    decided.record(snapshot("b"), 3.0)
+    decided.decide(3.0)
+    decided.record(Target(2, "live", "frozen-2"), 4.0)
+    assert decided.decide(4.0) == [], "it is being checked"
+    decided.record(CheckFinished(snapshot("b"), REFUSED, "syntax"), 5.0)
+    assert decided.decide(5.0) == []
+    assert decided.next_time() is None
+    if ends == "replaced":
+        decided.record(snapshot("c"), 6.0)
+        decided.decide(6.0)
+        decided.record(CheckFinished(snapshot("c"), PASSED), 7.0)
+    else:
+        decided.record(snapshot("a"), 6.0)
+    attempts = [each for each in decided.decide(7.0) if isinstance(each, StartAttempt)]
+    assert [each.rule.name for each in attempts if each.rule.name == "frozen"] == ["frozen"]
+
+
+def test_announced_restart_with_a_stage_does_not_wait() -> None:
+    """No process sees the refused content."""
+    decided = reconciler("--target-file", "/x", "--restart-on", "frozen", "--stage", "/s")
+    decided.record(Target(1, "live", "frozen-1"), 1.0)
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 2.0)
+    decided.record(snapshot("b"), 3.0)
+    decided.decide(3.0)
+    decided.record(CheckFinished(snapshot("b"), REFUSED, "syntax"), 4.0)
+    decided.record(Target(2, "live", "frozen-2"), 5.0)
+    (attempt,) = decided.decide(5.0)
+    assert isinstance(attempt, StartAttempt)
+    assert attempt.rule.name == "frozen"
+
+
 def revert_refused(decided: Reconciler) -> None:
     """Load content a, refuse b, and take b back to a."""
     decided.record(snapshot("a"), 1.0)

@@ -157,6 +157,8 @@ class Reconciler:
         for state in self.rules:
             if not state.progress.due(now) or not (state.is_frozen or self.started):
                 continue
+            if self._waits_for_content(state):
+                continue
             adopts = state.restarts or state.rule.read_at_start
             if adopts and state.progress.tried is None:
                 # A restart without a cause would be worse than to assume what the process read
@@ -170,11 +172,24 @@ class Reconciler:
 
     def next_time(self) -> float | None:
         """When to call `decide` again, if no fact arrives before."""
-        times = [state.progress.next_time() for state in self.rules]
+        times = [
+            state.progress.next_time() for state in self.rules if not self._waits_for_content(state)
+        ]
         if self.gate.undecided and self.gate.checking is None:
             times.append(self.gate.retry_at)
         first = min(times, default=inf)
         return first if first < inf else None
+
+    def _waits_for_content(self, state: RuleState) -> bool:
+        """Return whether a restart that was announced waits for mounted content to pass.
+
+        A process that is restarted for its environment reads the mounted files too. Other rules
+        know what is visible of their files.
+        """
+        if not state.is_frozen or not state.restarts or self._settings.checks.stage:
+            return False
+        is_first = state.progress.tried is None
+        return not is_first and self.gate.seen not in (None, self.gate.passed)
 
     def _next_check(self, now: float) -> Command:
         snapshot = self._snapshot
