@@ -55,6 +55,19 @@ def test_immutable_source_in_use_is_added_once() -> None:
     assert read_shard(write_shard([many])) == {many.uid: many}
 
 
+def test_record_of_a_template_that_names_others_for_ever_does_not_grow() -> None:
+    """Its rollout never ends, so nothing shows that no pod uses the first ones any more."""
+    record, sizes = without_sources(), []
+    for turn in range(400):
+        spec = ENV.replace("app", f"app-{turn}")
+        item = config_map(f"app-{turn}", A, immutable=True)
+        record = add_immutable_uses(record, [use("1", f"app-{turn}"), use("1", f"early-{turn}")])
+        record = record_after(deployment(spec, rolling=True), record, item)
+        sizes.append(len(write_shard([record])))
+    assert max(sizes[200:]) < max(sizes[:200]) * 1.2
+    assert sizes[-1] < 20_000
+
+
 @pytest.mark.parametrize(
     ("recorded", "added"),
     [

@@ -27,6 +27,9 @@ __all__ = [
 #: Uids that are kept of one name: whatever a third one is, it differs from one of two.
 _PER_NAME = 2
 
+#: Uses that are kept at most, the latest: a template that never rolls out may name others for ever.
+_AT_MOST = 128
+
 
 def immutable_uses(snapshot: Snapshot) -> tuple[ImmutableUse, ...]:
     """List the immutable sources that the pods of a consumer use now."""
@@ -48,8 +51,8 @@ def add_immutable_uses(record: Record, uses: Iterable[ImmutableUse]) -> Record:
         if len(others) < _PER_NAME:
             kept.append(use)
     if len(kept) == len(record.immutable_uses):
-        return record
-    return msgspec.structs.replace(record, immutable_uses=tuple(kept))
+        return record  # nothing was added
+    return msgspec.structs.replace(record, immutable_uses=tuple(kept[-_AT_MOST:]))
 
 
 def keep_added_uses(record: Record, before: Record | None, latest: Record | None) -> Record:

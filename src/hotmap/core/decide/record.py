@@ -74,6 +74,10 @@ class Outcome(NamedTuple):
 #: How many earlier revisions a record remembers, to notice a return to one of them.
 _MAX_RETIRED = 3
 
+#: How many immutable sources that are not followed now a record keeps, the latest: a template that
+#: never rolls out may use others for ever.
+_FORMER = 64
+
 #: How many windows a record keeps; of more, the first ones become one.
 _WINDOWS = 8
 
@@ -464,11 +468,12 @@ def _former_immutable(
     known: Iterable[SourceRecord], is_served: Callable[[tuple[str, str]], bool]
 ) -> tuple[SourceRecord, ...]:
     """Select the recorded sources that are not followed and that kubelets may go on to serve."""
-    return tuple(
+    former = [
         source
         for source in known
         if (source.immutable or source.pinned) and is_served((source.kind, source.name))
-    )
+    ]
+    return tuple(former[-_FORMER:])
 
 
 def _stays_pinned(finding: Finding, recorded: SourceRecord | None) -> bool:
