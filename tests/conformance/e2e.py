@@ -109,8 +109,9 @@ def _write_images(directory: Path, programs: Programs) -> str:
     shutil.copytree(busybox, agnhost, symlinks=True)
     shutil.copy2(programs.path("agnhost"), agnhost / "agnhost")
     shutil.copy2(programs.path("kubectl"), agnhost / "kubectl")
-    # A document of that web server.
+    # A document of that web server, and a folder that busybox's image does not have.
     (agnhost / "localhost.crt").touch()
+    (agnhost / "var/tmp").mkdir(parents=True, exist_ok=True)
     entrypoint = agnhost / "entrypoint"
     entrypoint.write_text(_ENTRYPOINT)
     entrypoint.chmod(0o755)

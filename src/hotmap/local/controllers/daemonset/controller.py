@@ -34,6 +34,7 @@ from hotmap.local.meta import (
     Object,
     ObjectName,
     annotations_of,
+    controller_of,
     is_deleted,
     labels_of,
     name_of,
@@ -97,7 +98,9 @@ class DaemonSetController(OwnerController):
     # -- events and caches -----------------------------------------------------------------------
 
     def _on_revision(self, old: Object | None, new: Object | None) -> None:
-        self._add_owners(self._history.ownership, old, new)
+        """Sync a set whose revisions change; not for a new one that has an owner (addHistory)."""
+        if old is not None or (new is not None and controller_of(new) is None):
+            self._add_owners(self._history.ownership, old, new)
 
     def _on_node(self, old: Object | None, new: Object | None) -> None:
         """Sync all sets when a node comes, goes, or is another one for them; not at heartbeats."""
