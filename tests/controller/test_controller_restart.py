@@ -703,3 +703,26 @@ async def test_undo_finds_pods_that_missed_an_edit_of_a_key_unused_meanwhile(wor
         await world.rollout()
         (entries,) = controller.decision_log.history().values()
         assert "adopt" not in [entry.verdict for entry in entries]
+
+
+async def test_revert_while_not_followed_rolls_a_pod_that_started_in_between(world: World) -> None:
+    """The controller that saw the edits ends before the workload is followed again."""
+    await world.config_map(LEVEL="info")
+    await world.workload(replicas=2)
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.annotate("web", follow="off")
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.pod("web-2", started=time.time())
+        await world.edit(LEVEL="info")
+        await world.quiet(controller)
+        # So that only what it has stored shows when that was.
+        await asyncio.sleep(90)
+        await world.quiet(controller)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        assert await world.revision() == ""
+        await world.annotate("web", follow="auto")
+        await world.rollout()

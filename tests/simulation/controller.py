@@ -253,7 +253,9 @@ class Controller:
 
     def _store_changes(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         changes = self._index.history.changes(key)[-8:]
-        if changes and self._index.followers_of(key):
+        users = self._index.users_of(key)
+        is_recorded = any(self._records.get(consumer.uid) is not None for consumer in users)
+        if changes and (self._index.followers_of(key) or is_recorded):
             self._seen[key] = SourceChanges(key, changes)
             self._flush_soon()
 

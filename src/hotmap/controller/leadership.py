@@ -251,10 +251,18 @@ class LeaderTerm:
         raise AssertionError
 
     def _store_changes(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
-        """Store a change of a followed source."""
+        """Store a change of a source that is followed, or was while a record was made."""
         changes = thin_changes(self._index.history.changes(key), _STORED_CHANGES)
-        if changes and self._index.followers_of(key):
+        if changes and (self._index.followers_of(key) or self._is_recorded(key)):
             self._records.put_changes(SourceChanges(key, changes))
+
+    def _is_recorded(self, key: ObjectKey) -> bool:
+        """Return whether a user of a source has a record, whether it is followed now or not.
+
+        It may be followed again, and what happened meanwhile is known from these changes alone.
+        """
+        users = self._index.users_of(key)
+        return any(self._records.get(consumer.uid) is not None for consumer in users)
 
     def _drop_records_of_deleted(self) -> None:
         """Drop the records of consumers that were deleted while no controller was running.
