@@ -21,7 +21,7 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         "workloads": ("delete all -l app=web",),
     },
     "No controller makes volumes available here.": {"objects": ("get pv lines-volume",)},
-    "Other paths are served: health is not told by parts.": {"manifests": ("get --raw /",)},
+    "Pages of metrics, flags and status are not served.": {"manifests": ("get --raw /",)},
     "The administrator of the test bed has another name.": {"generators": ("auth whoami",)},
     "The fields of metadata come in another order in the JSON of a request without Go's types.": {
         "generators": ("get --raw /api/v1/namespaces/NS/configmaps/lc?pretty=1",),

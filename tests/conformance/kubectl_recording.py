@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.conformance import manifest_files
+from tests.conformance import administration_files, manifest_files
 from tests.conformance.conftest import Kubectl, find_kubectl
 from tests.conformance.line_files import FILES
 from tests.conformance.lines import SUBJECTS
@@ -37,6 +37,8 @@ _MASKS = (
     (re.compile(r"https?://127\.0\.0\.1:\d+"), "SERVER"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UID"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "TIME"),
+    # When diff's files were written.
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \+0000"), "TIME"),
     (re.compile(r"(?<![-\w.])(\d+[dhms]){1,3}(?![-\w.])"), "AGE"),
     (re.compile(r"\b(web|applied|tick|d1|o1)-[a-z0-9]{8,10}(-[a-z0-9]{5})?\b"), r"\1-HASH"),
     (re.compile(r"\b(from-cron|lone|manual)-[a-z0-9]{5}\b"), r"\1-HASH"),
@@ -88,7 +90,12 @@ def _sorted_lines(found: re.Match[str]) -> str:
 
 def write_files(kubectl: Kubectl) -> None:
     """Write what the lines refer to."""
-    for name, content in {**OTHER_FILES, **FILES, **manifest_files.FILES}.items():
+    for name, content in {
+        **OTHER_FILES,
+        **FILES,
+        **manifest_files.FILES,
+        **administration_files.FILES,
+    }.items():
         path = Path(kubectl.directory, name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)

@@ -17,7 +17,7 @@ spec:
 """
 
 # A certificate signing request with a key of its own that was not kept.
-_REQUEST = (
+REQUEST = (
     "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlHUE1FTUNBUUF3RURFT01Bd0dBMVVF"
     "QXd3RmJHbHVaWE13S2pBRkJnTXJaWEFESVFBVWV3MVBXTjArcy9PTQptSHRVd1ExYjdxUjFLa0tLZ2Ji"
     "MkFWeGd4Q3J2cWFBQU1BVUdBeXRsY0FOQkFCZndKRHpaajdZUXVCakpsVWg0CjhRRWFzNmg0TG9TZ3Zh"
@@ -73,7 +73,7 @@ spec:
   request: REQUEST
   signerName: example.com/none
   usages: [client auth]
-""".replace("REQUEST", _REQUEST),
+""".replace("REQUEST", REQUEST),
     "claim.yaml": """\
 apiVersion: v1
 kind: PersistentVolumeClaim

@@ -85,7 +85,10 @@ _GO_ESCAPES = {"07": r"\a", "0b": r"\v"}
 
 def _shown(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return _ESCAPE.sub(_go_escape, text) if isinstance(value, str) else text
+    if isinstance(value, str):
+        return _ESCAPE.sub(_go_escape, text)
+    # As Go writes JSON that may be part of HTML.
+    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
 
 
 def _go_escape(found: re.Match[str]) -> str:

@@ -7,6 +7,7 @@ controller does. Each subject has a namespace of its own, which `NS` stands for.
 from __future__ import annotations
 
 from tests.conformance.lines.access import ACCESS
+from tests.conformance.lines.administration import ADMINISTRATION
 from tests.conformance.lines.apply import APPLY
 from tests.conformance.lines.configuration import CONFIGURATION
 from tests.conformance.lines.discovery import DISCOVERY
@@ -29,4 +30,5 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "generators": GENERATORS,
     "odd-flags": ODD_FLAGS,
     "manifests": MANIFESTS,
+    "administration": ADMINISTRATION,
 }

@@ -280,3 +280,21 @@ async def test_template_of_unreadable_selector(api: Api, kind: str) -> None:
             "daemonsets": ["spec.template.spec.dnsPolicy"],
         }[kind]
     )
+
+
+async def test_external_addresses_of_service_are_addresses(api: Api) -> None:
+    spec = {"ports": [{"port": 80}], "externalIPs": ["1.2.3", "0.0.0.0", "10.0.0.1"]}
+    reply = await api.post(SERVICES, {"metadata": {"name": "s"}, "spec": spec})
+    assert [cause["message"] for cause in reply.body["details"]["causes"]] == [
+        'Invalid value: "1.2.3": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)',
+        'Invalid value: "0.0.0.0": may not be unspecified (0.0.0.0)',
+    ]
+
+
+async def test_handler_of_runtime_class_never_changes(api: Api) -> None:
+    classes = "/apis/node.k8s.io/v1/runtimeclasses"
+    wrong = await api.post(classes, {"metadata": {"name": "r"}, "handler": "A"})
+    assert 'handler: Invalid value: "A": a lowercase RFC 1123 label must' in wrong.message
+    await api.post(classes, {"metadata": {"name": "r"}, "handler": "runc"})
+    reply = await api.patch(f"{classes}/r", {"handler": "other"})
+    assert reply.message.endswith('handler: Invalid value: "other": field is immutable')

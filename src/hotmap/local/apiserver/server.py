@@ -309,10 +309,11 @@ class APIServer:
                 raise _no_resource()
             return web.Response(status=404, text="404 page not found\n", headers=_PLAIN)
         headers = {"Content-Type": DISCOVERY, "Vary": "Accept"}
-        return web.Response(
-            body=msgspec.json.encode(document),
-            headers=headers if aggregated else {"Content-Type": JSON},
-        )
+        encoded = msgspec.json.encode(document)
+        if request.path == "/":
+            # For people (apiserver: WriteRawJSON).
+            encoded = msgspec.json.format(encoded, indent=2)
+        return web.Response(body=encoded, headers=headers if aggregated else {"Content-Type": JSON})
 
     def _stored_value(self, key: str) -> web.StreamResponse:
         """Answer with a value as etcd holds it; ours, for `hotmap local get-raw`."""

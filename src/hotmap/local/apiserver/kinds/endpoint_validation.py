@@ -72,6 +72,16 @@ def _usable_errors(text: str, path: str) -> Iterator[FieldError]:
         yield invalid_value(path, text, why)
 
 
+def external_address_errors(addresses: Any, path: str) -> Iterator[FieldError]:
+    """Check the external addresses of a Service."""
+    for index, text in enumerate(addresses or ()):
+        at = f"{path}[{index}]"
+        if _parse_address(text) is None:
+            yield invalid_value(at, text, _NOT_AN_ADDRESS + _EXAMPLES)
+        else:
+            yield from _usable_errors(text, at)
+
+
 def _port_errors(port: JsonObject, path: str, *, with_name: bool) -> Iterator[FieldError]:
     name, number = port.get("name", ""), port.get("port", 0)
     if with_name and not name:

@@ -218,7 +218,15 @@ STORED = (
         ),
     ),
     _stored(_NETWORKING, Names("servicecidrs", "ServiceCIDR"), None, STATUS, namespaced=False),
-    _stored("node.k8s.io/v1", Names("runtimeclasses", "RuntimeClass"), namespaced=False),
+    _stored(
+        "node.k8s.io/v1",
+        Names("runtimeclasses", "RuntimeClass"),
+        StoredStrategy(
+            check=validation.runtime_class_errors,
+            check_update=validation.runtime_class_update_errors,
+        ),
+        namespaced=False,
+    ),
     _stored(
         "policy/v1",
         Names("poddisruptionbudgets", "PodDisruptionBudget", ("pdb",)),

@@ -563,6 +563,21 @@ def priority_class_errors(obj: JsonObject) -> Iterator[FieldError]:
         yield unsupported("preemptionPolicy", policy, ("PreemptLowerPriority", "Never"))
 
 
+def runtime_class_errors(obj: JsonObject) -> Iterator[FieldError]:
+    """The handler of a RuntimeClass is a label."""
+    handler = obj.get("handler", "")
+    if not handler:
+        yield required("handler")
+    for why in label_name_errors(handler) if handler else ():
+        yield invalid_value("handler", handler, why)
+
+
+def runtime_class_update_errors(old: JsonObject, new: JsonObject) -> Iterator[FieldError]:
+    """The handler of a RuntimeClass never changes."""
+    if old.get("handler") != new.get("handler"):
+        yield invalid_value("handler", new.get("handler"), _IMMUTABLE)
+
+
 def priority_class_update_errors(old: JsonObject, new: JsonObject) -> Iterator[FieldError]:
     """The value of a class never changes."""
     if old.get("value", 0) != new.get("value", 0):

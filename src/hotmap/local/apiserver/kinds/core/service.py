@@ -9,6 +9,7 @@ import ipaddress
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell, labels_text
+from hotmap.local.apiserver.kinds.endpoint_validation import external_address_errors
 from hotmap.local.apiserver.metadata import label_errors
 from hotmap.local.field_errors import (
     FieldError,
@@ -142,6 +143,7 @@ class ServiceStrategy(Strategy):
         if policy and not _is_reachable(spec):
             text = "may only be set for externally-accessible services"
             errors.append(invalid_value("spec.externalTrafficPolicy", policy, text))
+        errors += external_address_errors(spec.get("externalIPs"), "spec.externalIPs")
         errors += label_errors("spec.selector", spec.get("selector") or {})
         if spec["type"] == "ExternalName":
             if not spec.get("externalName"):
