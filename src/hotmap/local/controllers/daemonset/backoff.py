@@ -47,5 +47,5 @@ class FailedPodBackoff:
 
     def _drop(self, now: float) -> None:
         kept = {key: p for key, p in self._pauses.items() if now - p.since <= 2 * _LONGEST}
-        # Whoever fails still begins with a short pause again.
-        self._pauses = dict(list(kept.items())[-_ENTRIES:])
+        # To half, so that it is seldom done. A key that is forgotten begins with a short pause.
+        self._pauses = dict(list(kept.items())[-_ENTRIES // 2 :])
