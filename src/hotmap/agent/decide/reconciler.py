@@ -13,7 +13,6 @@ from __future__ import annotations
 from math import inf
 
 from hotmap.agent.decide.backoff import backoff
-from hotmap.agent.decide.digest import tree_digest
 from hotmap.agent.decide.directory_states import DirectoryStates
 from hotmap.agent.decide.facts import (
     ERROR,
@@ -332,8 +331,7 @@ class Reconciler:
         since = self._visible_since(snapshot, now)
         for state in self.rules:
             if not state.is_frozen:
-                state.files = state.select(snapshot.files)
-                digest = tree_digest(state.files, self._key)
+                state.files, digest = state.select(snapshot.files, self._key)
                 state.progress.set_desired(digest, now, since=since, delay=self._splay(state))
                 if self.gate.seen == snapshot.digest:
                     state.progress.restore(now, since)
@@ -352,7 +350,7 @@ class Reconciler:
             return
         for state in self.rules:
             if not state.is_frozen:
-                state.progress.visible = tree_digest(state.select(snapshot.files), self._key)
+                _, state.progress.visible = state.select(snapshot.files, self._key)
 
     def _expose_unread(self, since: float, *, replaced: bool) -> None:
         """Record that other content was visible and is not any more, before it could be read.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hotmap.agent.decide.digest import tree_digest
 from hotmap.agent.decide.patterns import select_files
 from hotmap.agent.decide.progress import Progress
 from hotmap.agent.settings.settings import FROZEN
@@ -25,6 +26,8 @@ class RuleState:
         self.directories = () if self.is_frozen else rule.directories or directories
         #: Digests by file: desired now, in the current attempt, loaded last.
         self.files: dict[str, str] = {}
+        #: All files of which the rule's were selected last; these, and the digest of them.
+        self._selected: tuple[Mapping[str, str], dict[str, str], str] | None = None
         self.attempted_files: dict[str, str] = {}
         self.loaded_files: dict[str, str] = {}
         self.loads = self.failures = 0
@@ -42,15 +45,20 @@ class RuleState:
         """Whether the rule follows the announced frozen fingerprint."""
         return self.rule.name == FROZEN
 
-    def select(self, files: Mapping[str, str]) -> dict[str, str]:
-        """Select the files that the rule is about, of all digests by path."""
-        below = {
-            path: digest
-            for path, digest in files.items()
-            if any(path.startswith(f"{root}/") for root in self.directories)
-        }
-        chosen = select_files(below, self.rule.files, self.directories)
-        return {path: below[path] for path in chosen}
+    def select(self, files: Mapping[str, str], key: bytes) -> tuple[dict[str, str], str]:
+        """Select the files that the rule is about, of all digests by path; and digest them.
+
+        `files` does not change afterwards: what was selected from them last is kept.
+        """
+        if self._selected is None or self._selected[0] is not files:
+            roots = tuple(f"{root}/" for root in self.directories)
+            below = {path: digest for path, digest in files.items() if path.startswith(roots)}
+            chosen = select_files(below, self.rule.files, self.directories)
+            if len(chosen) < len(below):
+                below = {path: below[path] for path in chosen}
+            self._selected = files, below, tree_digest(below, key)
+        _, selected, digest = self._selected
+        return selected, digest
 
     def changed_files(self) -> list[str]:
         """List the files that are new, deleted or different since the last load."""

@@ -122,13 +122,11 @@ class Detector:
         contents = {directory: self._read(directory) for directory in self.directories}
         payloads: dict[str, str] = {}
         permissions: dict[str, dict[str, tuple[int, int]]] = {}
-        everything: dict[str, str] = {}
         files: dict[str, str] = {}
         directories: dict[str, str] = {}
         for directory, found in contents.items():
             digests = {path: digest_of(data, self._key) for path, data in found.items()}
             directories[directory] = tree_digest(digests, self._key)
-            everything.update((f"{directory}/{path}", each) for path, each in digests.items())
             for path, data in found.items():
                 if is_service_account_token(data):
                     digests[path] = _ANY_TOKEN
@@ -137,7 +135,7 @@ class Detector:
             files.update((f"{directory}/{path}", each) for path, each in digests.items())
             if self._payloads:
                 payloads[directory] = payload_digest({p: file_digest(d) for p, d in found.items()})
-        digest = tree_digest(everything, self._key)
+        digest = tree_digest(directories, self._key)
         return Snapshot(contents, files, directories, digest, payloads, permissions)
 
     def _read(self, directory: str) -> dict[str, bytes]:
