@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from tests.core.freshness import B_FROZEN, A, app, applied_record, assess_change, deployment
-from tests.support.objects import ENV, FILES, KEY, config_map, sources
+from tests.support.objects import ENV, FILES, KEY, config_map, consumer, sources
 
-from hotmap.core.decide.assessment import Finding, Verdict
+from hotmap.core.decide.assessment import Facts, Finding, Verdict
+from hotmap.core.decide.evidence import PodStart, Span
+from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.immutable_uses import (
     add_immutable_uses,
     has_immutable_predecessor,
@@ -154,6 +156,29 @@ def test_source_that_equals_the_applied_one_is_held_after_another_immutable_one(
     assert assess_change(who, after, [again]).verdict is Verdict.HOLD
     scaled = deployment(ENV, replicas=0)
     assert assess_change(scaled, after, [again]).verdict is Verdict.ADOPT
+
+
+@pytest.mark.parametrize(
+    ("created", "restarted", "verdict"),
+    [
+        pytest.param(600.0, False, Verdict.ADOPT, id="created after it"),
+        pytest.param(600.0, True, Verdict.ADOPT, id="created after it, and restarted"),
+        pytest.param(400.0, False, Verdict.ADOPT, id="first started after it"),
+        pytest.param(400.0, True, Verdict.HOLD, id="restarted after it"),
+    ],
+)
+def test_restarted_container_gets_what_its_kubelet_has_served_to_the_pod(
+    created: float, restarted: bool, verdict: Verdict
+) -> None:
+    """The hold of a workload with one pod a node ends with its pods, not with their containers."""
+    who = consumer("DaemonSet", ENV)
+    record = applied_record(who, app(immutable=True))
+    start = PodStart(
+        "web-1", 700.0, "", (Span(700.0, 701.0),), created, created, restarted=restarted
+    )
+    taken = take_snapshots(who.uses, sources(app(B_FROZEN, uid="uid-2", changed_at=500.0)), KEY)
+    found = assess(who, record, taken, Facts(1000, "", starts=(start,)))
+    assert found.verdict is verdict
 
 
 def test_use_that_was_added_during_a_decision_is_kept() -> None:

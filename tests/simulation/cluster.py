@@ -200,6 +200,7 @@ class SimulatedPod:
         #: When the first container was started, and when each was last.
         self.started: float | None = None
         self.containers: dict[str, float] = {}
+        self.first: dict[str, float] = {}
         self.ends: float | None = None
         #: What the files of each live use hold, and what each use brought when its container
         #: started.
@@ -226,6 +227,7 @@ class SimulatedPod:
                     "name": name,
                     "ready": True,
                     "state": {"running": {"startedAt": rfc3339(began + self.node_ahead)}},
+                    "restartCount": int(began > self.first[name]),
                 }
                 for name, began in self.containers.items()
             ]
@@ -528,6 +530,7 @@ class Cluster:
         first = name not in pod.containers
         pod.started = self.now if pod.started is None else pod.started
         pod.containers[name] = self.now
+        pod.first.setdefault(name, self.now)
         lag = self._lag()
         for use in pod.template.uses():
             if use.container != name and not (use.init and first):

@@ -229,13 +229,25 @@ def assess_recreated_immutable(
     if _pods_never_overlap(consumer, record):
         if facts.starts is None:
             return Verdict.CHECK_PODS, f"{what}: checking when its pods started"
-        if all_started_after(facts.starts, current.changed_at, files=current.is_mounted):
+        if _are_pods_younger(facts.starts, current):
             return Verdict.ADOPT, f"{what}; all pods started after that"
     return (
         Verdict.HOLD,
         f"{what}; kubelets serve the old content to new pods while any pod on the node uses it. "
         "Use a new name, or scale to zero first",
     )
+
+
+def _are_pods_younger(starts: Sequence[PodStart], current: SourceSnapshot) -> bool:
+    """Return whether all pods began to use a source after its last change.
+
+    A container that is restarted gets what its kubelet serves to the pod since it was created.
+    """
+    at = current.changed_at
+    if not all_started_after(starts, at, files=current.is_mounted):
+        return False
+    restarted = [start for start in starts if start.restarted]
+    return not restarted or (at is not None and all_created_since(restarted, at + MARGIN))
 
 
 def reads_at_start(current: SourceSnapshot, facts: Facts) -> bool:
