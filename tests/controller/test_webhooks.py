@@ -97,7 +97,8 @@ async def test_change_during_downtime_is_sent(world: World, receiver: Receiver) 
     for name in ("app", "calm", "nobodys"):
         await world.config_map(name, LEVEL="info")
     spec = env("LEVEL")
-    spec["containers"][0]["env"] += env("LEVEL", source="calm")["containers"][0]["env"]
+    (calm,) = env("LEVEL", source="calm")["containers"][0]["env"]
+    spec["containers"][0]["env"].append(calm | {"name": "CALM"})
     for name in ("web", "api"):
         await world.workload(name, spec)
     muted = "--webhook-url is set"
