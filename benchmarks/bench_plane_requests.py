@@ -28,6 +28,7 @@ from benchmarks.figures import Figure, Table, at_most
 from benchmarks.processes import Plane, start_plane, stop
 from benchmarks.scope import Scope, measured
 from hotmap.core.errors import HotmapError
+from hotmap.local.open_files import raise_open_files_limit
 
 __all__ = ["run"]
 
@@ -39,6 +40,7 @@ _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 
 async def run(scope: Scope) -> AsyncIterator[Table]:
     """Measure one plane after the other, each of which writes its objects to disk."""
+    raise_open_files_limit()
     with measured("Local plane: requests, watches, many objects") as result:
         with tempfile.TemporaryDirectory(prefix="hotmap-bench-") as directory:
             result.figures = await _figures(scope, Path(directory), result.notes)
