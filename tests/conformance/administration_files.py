@@ -89,7 +89,9 @@ FILES = {
     "spec: {num: 2}\n",
     "rule-bad.yaml": "apiVersion: lines.example.com/v1\nkind: Rule\nmetadata: {name: bad}\n"
     "spec: {num: 1}\n",
-    "policy.yaml": _POLICY.format(fields='validations: [{expression: "has(object.data)"}]'),
+    "admission-policy.yaml": _POLICY.format(
+        fields='validations: [{expression: "has(object.data)"}]'
+    ),
     "policy-type.yaml": _POLICY.format(fields='validations: [{expression: "1"}]'),
     "policy-name.yaml": _POLICY.format(
         fields='validations: [{expression: "params.a == nothing", messageExpression: "1"}]'
@@ -138,13 +140,13 @@ spec:
           matchLabelKeys: [app, none]
           mismatchLabelKeys: [part]
 """,
-    "lease.yaml": """\
+    "led-lease.yaml": """\
 apiVersion: coordination.k8s.io/v1
 kind: Lease
 metadata: {name: led}
 spec: {holderIdentity: me, leaseDurationSeconds: 15}
 """,
-    "event.yaml": """\
+    "seen-event.yaml": """\
 apiVersion: v1
 kind: Event
 metadata: {name: seen}

@@ -79,10 +79,24 @@ def parse_request(pem: bytes) -> CertificateRequest:
     Raises:
         ValueError: it is malformed; the text is upstream's where there is one.
     """
+    from cryptography import exceptions, x509
+
+    try:
+        return _read_request(_load_request(pem))
+    except (
+        TypeError,
+        exceptions.UnsupportedAlgorithm,
+        x509.DuplicateExtension,
+        x509.InvalidVersion,
+        x509.UnsupportedGeneralNameType,
+    ) as error:
+        raise ValueError(f"x509: {error}") from None
+
+
+def _read_request(request: x509.CertificateSigningRequest) -> CertificateRequest:
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 
-    request = _load_request(pem)
     try:
         names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from hotmap.local.access import Attributes, Decision, UserInfo
 from hotmap.local.apiserver.authorization import AllowAll
 from hotmap.local.apiserver.plugins import AdmissionChain
 from hotmap.local.apiserver.plugins.certificate_requests import CertificateRequestPlugin
+from hotmap.local.certificate_authority import parse_request
 
 if TYPE_CHECKING:
     from hotmap.local.apiserver.registry import Registry
@@ -200,3 +202,20 @@ async def test_approval_and_signature_need_the_right_to_the_signer(registry: Reg
         await write(registry, "status", failed, user=UserInfo("jane"))
     allow("sign kubernetes.io/*")
     await write(registry, "status", failed, user=UserInfo("jane"))
+
+
+def test_malformed_requests_are_told_as_such() -> None:
+    """Changed at random, with a seed; keys of unknown kinds among them."""
+    der = base64.b64decode(b"".join(base64.b64decode(JANE).split(b"\n")[1:-2]))
+    randomness = random.Random(1)
+    refused = 0
+    for _ in range(2_000):
+        changed = bytearray(der)
+        changed[randomness.randrange(len(changed))] = randomness.randrange(256)
+        body = base64.encodebytes(bytes(changed))
+        pem = b"-----BEGIN CERTIFICATE REQUEST-----\n%s-----END CERTIFICATE REQUEST-----\n" % body
+        try:
+            refused += bool(parse_request(pem).signature_error)
+        except ValueError:
+            refused += 1
+    assert refused > 1_000

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 
+_ALLOCATED = ("spec.clusterIP", "spec.ipFamil")
+
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _OUTSIDE = ("NodePort", "LoadBalancer")
@@ -143,7 +145,9 @@ class ServiceStrategy(Strategy):
         if policy and not _is_reachable(spec):
             text = "may only be set for externally-accessible services"
             errors.append(invalid_value("spec.externalTrafficPolicy", policy, text))
-        errors += external_address_errors(spec.get("externalIPs"), "spec.externalIPs")
+        # Upstream checks what it allocates addresses by before anything else.
+        if not any(error.path.startswith(_ALLOCATED) for error in errors):
+            errors += external_address_errors(spec.get("externalIPs"), "spec.externalIPs")
         errors += label_errors("spec.selector", spec.get("selector") or {})
         if spec["type"] == "ExternalName":
             if not spec.get("externalName"):
