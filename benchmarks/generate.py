@@ -39,7 +39,7 @@ def secret(name: str, **data: str) -> Object:
 def consumer(name: str, source: str) -> Object:
     """Make a DaemonSet that reads LEVEL of a ConfigMap into its environment.
 
-    Where there is no node (or no controller for the kind, as on the local plane) it never has a
+    Where there is no node, or no controller of DaemonSets (`processes.local_plane`), it never has a
     pod, so that what is measured is hotmap's write and not a cluster that replaces pods. A
     Deployment with `replicas: 0` would not do: hotmap rolls nothing that wants no pods.
     """
@@ -76,7 +76,7 @@ def file_consumer(name: str, source: str, *, image: str, follow: bool) -> Object
 def workload_with_agent(name: str, source: str, port: int) -> Object:
     """Make a DaemonSet whose pods mount a ConfigMap and have an agent.
 
-    The local plane makes no pods of it, so that a benchmark can.
+    No controller makes pods of it (`processes.local_plane`), so that a benchmark can.
     """
     spec = {
         "volumes": [{"name": "files", "configMap": {"name": source}}],

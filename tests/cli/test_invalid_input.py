@@ -26,6 +26,7 @@ from tests.walkthroughs.local import Plane, running_plane
 from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import CONFIGMAPS, EVENTS
+from hotmap.local.controllers.controller_names import CONTROLLER_NAMES
 
 #: The call itself is wrong; or it is right, and did not come out as it should.
 WRONG, FAILED = 2, 1
@@ -84,6 +85,11 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         (
             "local up --sync-period 0",
             "--sync-period: invalid duration '0': must be greater than 0, such as 1s",
+        ),
+        (
+            "local up --controllers *,-daemonset",
+            f"--controllers: unknown controller 'daemonset'; there are "
+            f"{', '.join(CONTROLLER_NAMES)}",
         ),
         (
             "controller --workers none",

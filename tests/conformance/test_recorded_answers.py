@@ -23,7 +23,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Ans
 
 
 async def _replay(directory: Path) -> dict[str, dict[str, Answer]]:
-    settings = PlaneSettings(rbac=True, controllers=False)
+    settings = PlaneSettings(rbac=True, controllers=())
     async with LocalCluster(directory, start_node=False, settings=settings) as plane:
         return await replay(read_kubeconfig(plane.kubeconfig), SUBJECTS)
 

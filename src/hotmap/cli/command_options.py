@@ -188,6 +188,14 @@ class LocalOptions(NamedTuple):
         str | None,
         Flag("File with one image per line, as with --image.", "FILE"),
     ] = None
+    controllers: Annotated[
+        str,
+        Flag(
+            "Controllers to run: * stands for all, -NAME disables one, such as "
+            "*,-daemonset-controller.",
+            "LIST",
+        ),
+    ] = "*"
     sync_period: Annotated[
         str,
         Flag(

@@ -13,6 +13,7 @@ from hotmap.cli.logs import set_up_logging
 from hotmap.core.duration import parse_duration
 from hotmap.core.errors import SettingsError
 from hotmap.local.cluster import LocalCluster, PlaneSettings
+from hotmap.local.controllers.controller_names import select_controllers
 from hotmap.local.garbage_collector import limit_collector_pauses
 from hotmap.local.kubelet.images import read_images
 from hotmap.local.kubelet.sync import SyncSettings
@@ -36,6 +37,7 @@ def run_local(options: LocalOptions, *, log_format: str) -> int:
         etcd=options.etcd or "",
         rbac=options.authorization == "rbac",
         images=(*_images_of_file(options.images), *options.image),
+        controllers=_controllers(options.controllers),
     )
     set_up_logging(log_format)
     limit_collector_pauses()
@@ -66,6 +68,13 @@ async def _run(cluster: LocalCluster) -> None:
 
 def _images_of_file(path: str | None) -> list[str]:
     return read_images(Path(path)) if path else []
+
+
+def _controllers(text: str) -> tuple[str, ...]:
+    try:
+        return select_controllers(text)
+    except ValueError as error:
+        raise SettingsError(f"--controllers: {error}") from error
 
 
 def _period(text: str) -> float:

@@ -42,6 +42,7 @@ from hotmap.local.apiserver.storage_codec import StorageCodec
 from hotmap.local.apiserver.webhooks import Webhooks
 from hotmap.local.certificate_authority import CertificateAuthority
 from hotmap.local.controllers.certificates import CertificateSigning
+from hotmap.local.controllers.controller_names import CONTROLLER_NAMES
 from hotmap.local.controllers.run import Controllers
 from hotmap.local.etcd import EtcdStore
 from hotmap.local.journal import open_store
@@ -81,8 +82,9 @@ class PlaneSettings(NamedTuple):
     rbac: bool = False
     #: What images stand for on the node, as `NAME=host[:CMD]` or `NAME=DIR[:CMD]`.
     images: tuple[str, ...] = ()
-    #: Whether controllers run; without them nothing changes but what a request changes.
-    controllers: bool = True
+    #: The names of the controllers that run; without any, nothing changes but what a request
+    #: changes.
+    controllers: tuple[str, ...] = CONTROLLER_NAMES
 
 
 class LocalCluster(Lifecycle):
@@ -202,7 +204,13 @@ class LocalCluster(Lifecycle):
             signing = CertificateSigning(
                 CertificateAuthority(pki.ca_certificate, pki.ca_key), self._access.authorizer
             )
-            controllers = Controllers(self.registry, root_ca=authority, proxy=True, signing=signing)
+            controllers = Controllers(
+                self.registry,
+                root_ca=authority,
+                proxy=True,
+                signing=signing,
+                controllers=self._settings.controllers,
+            )
             self._run(controllers.run(), "controllers")
         self._state.write_kubeconfig(self.server, authority, self.token)
 

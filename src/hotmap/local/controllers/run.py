@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any, Final
 
 from hotmap.local.client import Client
 from hotmap.local.controllers.batch.cronjob import CronJobController
@@ -18,6 +19,7 @@ from hotmap.local.controllers.batch.ttl import TTLAfterFinishedController
 from hotmap.local.controllers.certificates import CertificateController, CertificateSigning
 from hotmap.local.controllers.clusterrole_aggregation import ClusterRoleAggregationController
 from hotmap.local.controllers.controller import Controller, ControllerContext
+from hotmap.local.controllers.controller_names import CONTROLLER_NAMES, SIGNING
 from hotmap.local.controllers.daemonset.controller import DaemonSetController
 from hotmap.local.controllers.deployment import DeploymentController
 from hotmap.local.controllers.disruption import DisruptionController
@@ -35,6 +37,26 @@ from hotmap.local.proxy import ServiceProxy
 
 __all__ = ["Controllers"]
 
+_MAKERS: Final[dict[str, Callable[[ControllerContext], Controller[Any]]]] = {
+    "namespace-controller": NamespaceController,
+    "clusterrole-aggregation-controller": ClusterRoleAggregationController,
+    "garbage-collector-controller": GarbageCollector,
+    "deployment-controller": DeploymentController,
+    "replicaset-controller": ReplicaSetController,
+    "replicationcontroller-controller": partial(
+        ReplicaSetController, name="replication", owners="replicationcontrollers"
+    ),
+    "statefulset-controller": StatefulSetController,
+    "daemonset-controller": DaemonSetController,
+    "job-controller": JobController,
+    "cronjob-controller": CronJobController,
+    "ttl-after-finished-controller": TTLAfterFinishedController,
+    "endpoints-controller": EndpointsController,
+    "disruption-controller": DisruptionController,
+    "resourcequota-controller": ResourceQuotaController,
+    "scheduler": Scheduler,
+}
+
 
 class Controllers(Lifecycle):
     """All controllers over one Registry, as an async context manager or by start and stop."""
@@ -47,35 +69,26 @@ class Controllers(Lifecycle):
         clock: Callable[[], float] = time.time,
         proxy: bool = False,
         signing: CertificateSigning | None = None,
+        controllers: Collection[str] = CONTROLLER_NAMES,
     ) -> None:
         """Prepare the controllers.
 
         *root_ca* is the PEM text that every namespace's `kube-root-ca.crt` shows; None publishes
         none. *clock* gives POSIX seconds and is the Registry's clock. *proxy* says whether to
         listen at the addresses of Services. *signing* issues certificates; None issues none.
+        *controllers* are the names of those that run.
         """
         self._informers = Informers(client)
         context = ControllerContext(client, self._informers, clock)
-        self._controllers: tuple[Controller[Any], ...] = (
-            NamespaceController(context),
-            ServiceAccountController(context, root_ca=root_ca),
-            ClusterRoleAggregationController(context),
-            GarbageCollector(context),
-            DeploymentController(context),
-            ReplicaSetController(context),
-            ReplicaSetController(context, name="replication", owners="replicationcontrollers"),
-            StatefulSetController(context),
-            DaemonSetController(context),
-            JobController(context),
-            CronJobController(context),
-            TTLAfterFinishedController(context),
-            EndpointsController(context),
-            DisruptionController(context),
-            ResourceQuotaController(context),
-            Scheduler(context),
-        )
+        makers: dict[str, Callable[[ControllerContext], Controller[Any]]] = {
+            **_MAKERS,
+            "serviceaccount-controller": partial(ServiceAccountController, root_ca=root_ca),
+        }
         if signing is not None:
-            self._controllers += (CertificateController(context, signing),)
+            makers[SIGNING] = partial(CertificateController, signing=signing)
+        self._controllers = tuple(
+            make(context) for name, make in makers.items() if name in controllers
+        )
         self._proxy = ServiceProxy(self._informers) if proxy else None
         self._task: asyncio.Task[None] | None = None
 

@@ -1,0 +1,53 @@
+"""The names of the controllers, and the lists that select some of them.
+
+kube-controller-manager's names and its `--controllers`; here the scheduler is one of them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["CONTROLLER_NAMES", "SIGNING", "select_controllers"]
+
+#: The controller that issues certificates.
+SIGNING: Final = "certificatesigningrequest-signing-controller"
+
+CONTROLLER_NAMES: Final = (
+    "namespace-controller",
+    "serviceaccount-controller",
+    "clusterrole-aggregation-controller",
+    "garbage-collector-controller",
+    "deployment-controller",
+    "replicaset-controller",
+    "replicationcontroller-controller",
+    "statefulset-controller",
+    "daemonset-controller",
+    "job-controller",
+    "cronjob-controller",
+    "ttl-after-finished-controller",
+    "endpoints-controller",
+    "disruption-controller",
+    "resourcequota-controller",
+    SIGNING,
+    "scheduler",
+)
+
+
+def select_controllers(text: str) -> tuple[str, ...]:
+    """Return the names of the controllers that a list selects.
+
+    `*` stands for all that the list does not name, `NAME` enables one, `-NAME` disables one.
+
+    Raises:
+        ValueError: a name is unknown.
+    """
+    items = [item.strip() for item in text.split(",") if item.strip()]
+    for item in items:
+        if item != "*" and item.removeprefix("-") not in CONTROLLER_NAMES:
+            known = ", ".join(CONTROLLER_NAMES)
+            raise ValueError(f"unknown controller {item.removeprefix('-')!r}; there are {known}")
+    return tuple(
+        name
+        for name in CONTROLLER_NAMES
+        if name in items or ("*" in items and f"-{name}" not in items)
+    )
