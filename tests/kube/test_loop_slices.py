@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from hotmap.kube.loop_slices import SLICE, share_loop
+from hotmap.kube.loop_slices import SHORT_SLICE, SLICE, share_loop
 
 pytestmark = pytest.mark.real_time
 
@@ -45,3 +45,22 @@ async def test_short_work_is_not_interrupted(monkeypatch: pytest.MonkeyPatch) ->
     await asyncio.sleep(0)
     assert len(done) == 20
     await worker
+
+
+async def test_work_beside_requests_takes_shorter_slices() -> None:
+    """A request that takes several turns is not late by as many whole slices."""
+    turns: list[float] = []
+
+    async def work() -> None:
+        for _ in range(200):
+            await share_loop(SHORT_SLICE)
+            until = time.perf_counter() + SHORT_SLICE / 4
+            while time.perf_counter() < until:
+                pass
+
+    worker = asyncio.ensure_future(work())
+    while not worker.done():
+        await asyncio.sleep(0)
+        turns.append(1)
+    # Four steps fill a slice; with the longer one it would be twenty.
+    assert len(turns) >= 25

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+from math import inf
 from typing import Final
 from weakref import WeakKeyDictionary
 
-__all__ = ["SLICE", "share_loop"]
+__all__ = ["SHORT_SLICE", "SLICE", "share_loop"]
 
 #: Seconds of one turn of the loop after which loops over objects wait for the next one.
 SLICE: Final = 0.01
+
+#: The same for work beside requests, each of which takes several turns to be answered.
+SHORT_SLICE: Final = 0.002
 
 
 class _Turn:
@@ -27,9 +31,9 @@ class _Turn:
         self.is_over = True
         self.ends = 0.0
 
-    def begin(self, loop: asyncio.AbstractEventLoop) -> None:
+    def begin(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         self.is_over = False
-        self.ends = time.perf_counter() + SLICE
+        self.ends = time.perf_counter() + seconds
         loop.call_soon(self._end)  # runs at the begin of the next turn
 
     def _end(self) -> None:
@@ -39,8 +43,11 @@ class _Turn:
 _turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turn] = WeakKeyDictionary()
 
 
-async def share_loop() -> None:
-    """Return at once, or in a later turn of the event loop when this one has had its slice."""
+async def share_loop(seconds: float = inf) -> None:
+    """Return at once, or in a later turn of the event loop when this one has had its slice.
+
+    `seconds` is the length of a slice that begins here; SLICE is the most.
+    """
     loop = asyncio.get_running_loop()
     turn = _turns.get(loop)
     if turn is None:
@@ -49,4 +56,4 @@ async def share_loop() -> None:
         if time.perf_counter() < turn.ends:
             return
         await asyncio.sleep(0)
-    turn.begin(loop)
+    turn.begin(loop, min(seconds, SLICE))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from hotmap.core.errors import BadRequest
-from hotmap.kube.loop_slices import share_loop
+from hotmap.kube.loop_slices import SHORT_SLICE, share_loop
 from hotmap.local.access import ANONYMOUS, Reviewer, UserInfo
 from hotmap.local.apiserver import admission, managed_fields
 from hotmap.local.apiserver.decode_errors import summarize
@@ -141,7 +141,7 @@ async def _list(registry: Registry, path: ResourcePath, request: Request) -> Ans
         shown = []
         for item in page.items:
             shown.append(partial_metadata(path.kind, msgspec.json.decode(item)))
-            await share_loop()
+            await share_loop(SHORT_SLICE)
         return _json({**start, "metadata": _list_metadata(page), "items": shown})
     if form == "table":
         head = table(path.kind, [], now=0, include="None")
@@ -152,7 +152,7 @@ async def _list(registry: Registry, path: ResourcePath, request: Request) -> Ans
         rows = []
         for item in page.items:
             rows.append(show(msgspec.json.decode(item)))
-            await share_loop()
+            await share_loop(SHORT_SLICE)
         beginning = msgspec.json.encode(head).removesuffix(b"]}")
         return Answer(b"".join((beginning, b",".join(rows), b"]}")))
     return Answer(encoded_list(path.kind, page))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from hotmap.core.errors import BadRequest, Expired
-from hotmap.kube.loop_slices import share_loop
+from hotmap.kube.loop_slices import SHORT_SLICE, share_loop
 from hotmap.local.apiserver.continuation import encode_token
 from hotmap.local.apiserver.encoding import encoded
 from hotmap.local.apiserver.status import invalid_options
@@ -76,7 +76,7 @@ class Found(NamedTuple):
         for entry in self.range.entries:
             if not cut.add(entry):
                 break
-            await share_loop()
+            await share_loop(SHORT_SLICE)
         return cut.page()
 
 

@@ -57,6 +57,7 @@ from hotmap.local.apiserver.watch import as_metadata, as_tables, line, plain, st
 
 if TYPE_CHECKING:
     import ssl
+    from collections.abc import AsyncIterator
 
     from hotmap.local.access import UserInfo
     from hotmap.local.apiserver.registry import Registry
@@ -98,6 +99,8 @@ _BODY_TIMEOUT = 60.0
 _STOP_GRACE = 0.2
 # Connections that wait to be accepted.
 _BACKLOG = 128
+# Bytes of a body that are written in one turn of the event loop.
+_PIECE = 1 << 18
 _OPENID = ("/.well-known/openid-configuration", "/openid/v1/jwks")
 # The key follows, such as /registry/configmaps/default/app.
 _RAW = "/debug/store"
@@ -202,6 +205,8 @@ class APIServer:
         if not response.prepared:
             for name, value in _common_headers().items():
                 response.headers.setdefault(name, value)
+            if isinstance(response, web.Response):
+                _divide(response)
         return response
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -428,6 +433,19 @@ def _indent(response: web.Response) -> None:
     body = response.body
     if response.content_type == JSON and isinstance(body, bytes):
         response.body = msgspec.json.format(body, indent=2)
+
+
+def _divide(response: web.Response) -> None:
+    """Let other requests run while a large body is encrypted and written."""
+    body = response.body
+    if isinstance(body, bytes) and len(body) > _PIECE:
+        response.body = _pieces(body)
+
+
+async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), _PIECE):
+        yield body[start : start + _PIECE]
+        await asyncio.sleep(0)
 
 
 def _is_group_version(path: str) -> bool:
