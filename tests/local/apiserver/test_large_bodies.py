@@ -27,6 +27,7 @@ async def test_large_list_arrives_whole(api: Api, accept: str) -> None:
     for query in ({}, {"pretty": "true"}) if accept.endswith("json") else ({},):
         reply = await api.request("GET", CONFIGMAPS, accept=accept, **query)
         assert reply.status == 200
+        assert "Content-Length" in reply.headers
         if accept.endswith("yaml"):
             assert all(chr(97 + number) * SIZE in reply.body for number in range(COUNT))
             continue

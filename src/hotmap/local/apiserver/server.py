@@ -440,6 +440,7 @@ def _divide(response: web.Response) -> None:
     body = response.body
     if isinstance(body, bytes) and len(body) > _PIECE:
         response.body = _pieces(body)
+        response.headers["Content-Length"] = str(len(body))
 
 
 async def _pieces(body: bytes) -> AsyncIterator[bytes]:
