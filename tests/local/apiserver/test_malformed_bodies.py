@@ -10,6 +10,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.local.apiserver.api import configmap, deployment, pod
+from tests.local.apiserver.test_certificate_requests import request as certificate_request
 
 from hotmap.core.errors import ApiError
 from hotmap.local.access import SYSTEM
@@ -209,6 +210,9 @@ OBJECTS["cronjobs"] = {
     "metadata": {"name": "x"},
     "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": OBJECTS["jobs"]["spec"]}},
 }
+OBJECTS["endpointslices"] = {"metadata": {"name": "x"}, "addressType": "IPv4", "endpoints": []}
+OBJECTS["runtimeclasses"] = {"metadata": {"name": "x"}, "handler": "h"}
+OBJECTS["certificatesigningrequests"] = certificate_request("x")
 for obj in OBJECTS.values():
     obj["metadata"] |= {
         "labels": {"l": "1"},
