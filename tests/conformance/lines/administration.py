@@ -196,7 +196,6 @@ ADMINISTRATION = (
     "taint node none dedicated-",
     "taint node none a=b:NoExecute --overwrite",
     "proxy --port=none",
-    "plugin list --name-only",
     "options --none",
     "api-resources --cached --api-group=certificates.k8s.io",
     "api-resources --categories=api-extensions --api-group=apiextensions.k8s.io",

@@ -39,8 +39,7 @@ class ImmutableUses:
         if old is not None and (old.uid, old.immutable) == (new.uid, True):
             return
         for consumer in self._index.users_of(key):
-            if any(use.source == key for use in consumer.uses):
-                self._add(consumer, [new])
+            self._add(consumer, [new])
 
     def _consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
         if new is None or (old is not None and old.uses == new.uses):
