@@ -35,7 +35,6 @@ DISCOVERY = (
     "options --help",
     "version --client=wrong",
     "cluster-info dump --output=wrong",
-    "plugin list",
     "completion wrong",
     "wrongverb",
     "create",
