@@ -137,6 +137,19 @@ class Plane:
             if (n := rs["spec"]["replicas"])
         }
 
+    async def until_status(self, plural: str, name: str, **status: Any) -> Object:
+        """Wait until an owner's status has these values, of the generation that there is."""
+
+        async def check() -> Object | None:
+            found = await self.registry.get(plural, "default", name)
+            has = found.get("status", {})
+            observed = has.get("observedGeneration") == found["metadata"]["generation"]
+            wanted = {field: has.get(field, 0) for field in status} == status
+            return found if observed and wanted else None
+
+        found: Object = await self.until(check, what=f"{status}")
+        return found
+
     async def until(self, check: Callable[[], Any], *, what: str = "") -> Any:
         """Wait until the coroutine function *check* returns something true, and return it.
 

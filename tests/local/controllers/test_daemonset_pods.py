@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tests.local.controllers.plane import Object, Plane, control_plane
+from tests.local.controllers.plane import Object, Plane, control_plane, template_change
 
 from hotmap.core.errors import Forbidden
 
@@ -24,10 +24,6 @@ def _daemon_set(**spec: Any) -> Object:
     }
 
 
-def _template(version: str) -> Object:
-    return {"spec": {"template": {"metadata": {"annotations": {"version": version}}}}}
-
-
 async def _add_node(plane: Plane, name: str, **spec: Any) -> None:
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}
     labels = {"kubernetes.io/hostname": name}
@@ -35,23 +31,9 @@ async def _add_node(plane: Plane, name: str, **spec: Any) -> None:
     await plane.registry.create("nodes", None, node, manager="kubelet")
 
 
-async def _settled(plane: Plane, **status: Any) -> Object:
-    """Wait until the set's status has these values, of the generation that there is."""
-
-    async def check() -> Object | None:
-        found = await plane.registry.get("daemonsets", "default", "agent")
-        has = found.get("status", {})
-        observed = has.get("observedGeneration") == found["metadata"]["generation"]
-        wanted = {field: has.get(field, 0) for field in status} == status
-        return found if observed and wanted else None
-
-    found: Object = await plane.until(check, what=f"{status}")
-    return found
-
-
 async def _rolled_out(plane: Plane, nodes: int) -> Object:
     counts = ("desiredNumberScheduled", "updatedNumberScheduled", "numberAvailable")
-    return await _settled(plane, **dict.fromkeys(counts, nodes))
+    return await plane.until_status("daemonsets", "agent", **dict.fromkeys(counts, nodes))
 
 
 async def _nodes(plane: Plane) -> list[str]:
@@ -102,7 +84,9 @@ async def test_pods_follow_labels_and_taints_of_nodes() -> None:
         assert await _nodes(plane) == ["second"]
         taint = {"key": "a", "effect": "NoSchedule"}
         await _patch_node(plane, "second", {"spec": {"taints": [taint]}})
-        await _settled(plane, desiredNumberScheduled=0, numberMisscheduled=1)
+        await plane.until_status(
+            "daemonsets", "agent", desiredNumberScheduled=0, numberMisscheduled=1
+        )
         assert await _nodes(plane) == ["second"]
         await _patch_node(plane, "second", {"spec": {"taints": [{**taint, "effect": "NoExecute"}]}})
         await _until_on(plane)
@@ -122,7 +106,7 @@ async def test_update_and_undo_replace_pods_and_number_revisions() -> None:
         await plane.create("daemonsets", _daemon_set(revisionHistoryLimit=1))
         await _rolled_out(plane, 2)
         (first,) = await plane.items("controllerrevisions")
-        await plane.patch("daemonsets", "agent", _template("2"))
+        await plane.patch("daemonsets", "agent", template_change("2"))
         await _rolled_out(plane, 2)
         assert await _versions(plane) == {"2"}
         # What kubectl rollout undo sends.
@@ -135,7 +119,7 @@ async def test_update_and_undo_replace_pods_and_number_revisions() -> None:
         name = first["metadata"]["name"]
         again = await plane.registry.get("controllerrevisions", "default", name)
         assert again["revision"] == 3
-        await plane.patch("daemonsets", "agent", _template("4"))
+        await plane.patch("daemonsets", "agent", template_change("4"))
         await _rolled_out(plane, 2)
 
         await plane.until(lambda: _has_numbers(plane, [3, 4]))
@@ -163,7 +147,7 @@ async def test_surge_keeps_the_old_pod_until_the_new_one_is_available() -> None:
         await plane.create("daemonsets", _daemon_set(updateStrategy=strategy))
         await _rolled_out(plane, 1)
         plane.node.becomes_ready = lambda pod: "2" not in str(pod["metadata"].get("annotations"))
-        await plane.patch("daemonsets", "agent", _template("2"))
+        await plane.patch("daemonsets", "agent", template_change("2"))
         await _until_on(plane, "local", "local")
         assert await _versions(plane) == {"", "2"}
         assert await plane.messages("SuccessfulDelete") == []
@@ -178,8 +162,8 @@ async def test_on_delete_leaves_old_pods() -> None:
     async with control_plane() as plane:
         await plane.create("daemonsets", _daemon_set(updateStrategy={"type": "OnDelete"}))
         await _rolled_out(plane, 1)
-        await plane.patch("daemonsets", "agent", _template("2"))
-        await _settled(plane, updatedNumberScheduled=0, numberAvailable=1)
+        await plane.patch("daemonsets", "agent", template_change("2"))
+        await plane.until_status("daemonsets", "agent", updatedNumberScheduled=0, numberAvailable=1)
         (pod,) = await plane.items("pods")
         await plane.registry.delete("pods", "default", pod["metadata"]["name"])
         await _rolled_out(plane, 1)
@@ -239,7 +223,9 @@ async def test_refused_pod_is_told_and_tried_again(monkeypatch: Any) -> None:
             return await plane.messages("FailedCreate")
 
         assert await plane.until(told) == ["Error creating: exceeded quota"]
-        await _settled(plane, desiredNumberScheduled=1, currentNumberScheduled=0)
+        await plane.until_status(
+            "daemonsets", "agent", desiredNumberScheduled=1, currentNumberScheduled=0
+        )
         refuse = False
         await _rolled_out(plane, 1)
 

@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import Any
 
-from tests.local.controllers.plane import Object, Plane, control_plane
+from tests.local.controllers.plane import Object, Plane, control_plane, template_change
 
 from hotmap.core.errors import Forbidden
 
@@ -32,27 +32,9 @@ def _stateful_set(replicas: int = 3, **spec: Any) -> Object:
     }
 
 
-def _template(version: str) -> Object:
-    return {"spec": {"template": {"metadata": {"annotations": {"version": version}}}}}
-
-
-async def _settled(plane: Plane, **status: Any) -> Object:
-    """Wait until the set's status has these values, of the generation that there is."""
-
-    async def check() -> Object | None:
-        found = await plane.registry.get("statefulsets", "default", "db")
-        has = found.get("status", {})
-        observed = has.get("observedGeneration") == found["metadata"]["generation"]
-        wanted = {field: has.get(field, 0) for field in status} == status
-        return found if observed and wanted else None
-
-    found: Object = await plane.until(check, what=f"{status}")
-    return found
-
-
 async def _rolled_out(plane: Plane, replicas: int) -> Object:
     counts = ("replicas", "availableReplicas", "currentReplicas", "updatedReplicas")
-    found = await _settled(plane, **dict.fromkeys(counts, replicas))
+    found = await plane.until_status("statefulsets", "db", **dict.fromkeys(counts, replicas))
     assert found["status"]["currentRevision"] == found["status"]["updateRevision"]
     return found
 
@@ -77,14 +59,14 @@ async def test_rollout_goes_down_and_undo_uses_the_earlier_revision() -> None:
         assert await plane.messages("SuccessfulCreate") == [
             f"Create Pod db-{ordinal} in StatefulSet db successful" for ordinal in (0, 1, 2)
         ]
-        await plane.patch("statefulsets", "db", _template("2"))
+        await plane.patch("statefulsets", "db", template_change("2"))
         await _rolled_out(plane, 3)
         assert await plane.messages("SuccessfulDelete") == [
             f"Delete Pod db-{ordinal} in StatefulSet db successful" for ordinal in (2, 1, 0)
         ]
         assert await _versions(plane) == dict.fromkeys(("db-0", "db-1", "db-2"), "2")
         assert await _numbers(plane) == [1, 2]
-        await plane.patch("statefulsets", "db", _template("3"))
+        await plane.patch("statefulsets", "db", template_change("3"))
         await _rolled_out(plane, 3)
         # What kubectl rollout undo --to-revision=1 sends.
         name = first["updateRevision"]
@@ -110,11 +92,11 @@ async def test_reverted_template_does_not_replace_a_pod_that_is_not_ready() -> N
         await plane.create("statefulsets", _stateful_set(2))
         good = (await _rolled_out(plane, 2))["status"]["currentRevision"]
         plane.node.becomes_ready = lambda pod: "bad" not in str(pod["metadata"].get("annotations"))
-        await plane.patch("statefulsets", "db", _template("bad"))
-        await _settled(plane, updatedReplicas=1, readyReplicas=1)
+        await plane.patch("statefulsets", "db", template_change("bad"))
+        await plane.until_status("statefulsets", "db", updatedReplicas=1, readyReplicas=1)
         revert = {"spec": {"template": {"metadata": {"annotations": None}}}}
         await plane.patch("statefulsets", "db", revert)
-        status = (await _settled(plane, updateRevision=good))["status"]
+        status = (await plane.until_status("statefulsets", "db", updateRevision=good))["status"]
         assert (status["readyReplicas"], status["updatedReplicas"]) == (1, 1)
         assert await _versions(plane) == {"db-0": "", "db-1": "bad"}
         await plane.registry.delete("pods", "default", "db-1")
@@ -287,11 +269,11 @@ async def test_min_ready_seconds_delay_the_next_pod() -> None:
     now = time.time()
     async with control_plane(clock=lambda: now) as plane:
         await plane.create("statefulsets", _stateful_set(2, minReadySeconds=3600))
-        await _settled(plane, readyReplicas=1, availableReplicas=0)
+        await plane.until_status("statefulsets", "db", readyReplicas=1, availableReplicas=0)
         assert await plane.names("pods") == {"db-0"}
         now += 7200
         await plane.patch("statefulsets", "db", {"metadata": {"labels": {"look": "again"}}})
-        await _settled(plane, readyReplicas=2, availableReplicas=1)
+        await plane.until_status("statefulsets", "db", readyReplicas=2, availableReplicas=1)
 
 
 async def test_settled_set_causes_no_writes() -> None:
