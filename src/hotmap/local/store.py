@@ -186,17 +186,15 @@ class MVCCStore:
         at = self._revision if revision is None else revision
         if at < self._compacted:
             raise Expired(f"revision {at} is compacted; the oldest kept is {self._compacted}")
-        entries: list[Entry] = []
-        remaining = 0
-        for key in self._keys_under(prefix, after):
-            entry = _version_at(self._versions[key], at)
-            if entry is None:
-                continue
-            if limit and len(entries) == limit:
-                remaining += 1
-            else:
-                entries.append(entry)
-        return Range(entries, remaining, at)
+        versions = map(self._versions.__getitem__, self._keys_under(prefix, after))
+        # In one turn of the event loop however many keys there are, so without a call for each.
+        if at >= self._revision:
+            newest = [found[-1] for found in versions]
+        else:
+            newest = [entry for found in versions if (entry := _version_at(found, at))]
+        entries = [entry for entry in newest if entry.value is not None]
+        limit = limit or len(entries)
+        return Range(entries[:limit], max(0, len(entries) - limit), at)
 
     def create(self, key: str, value: bytes) -> int:
         """Write a key that does not exist; return the new revision.
@@ -355,14 +353,11 @@ class MVCCStore:
             del self._versions[event.key]
             del self._keys[bisect_left(self._keys, event.key)]
 
-    def _keys_under(self, prefix: str, after: str) -> Iterator[str]:
-        start = bisect_left(self._keys, prefix)
-        if after:
-            start = max(start, bisect_right(self._keys, after))
-        # Not islice: it would walk over all keys before the first one.
-        for key in self._keys[start : bisect_left(self._keys, prefix + _LAST, start)]:
-            if _is_under(key, prefix):
-                yield key
+    def _keys_under(self, prefix: str, after: str) -> Sequence[str]:
+        if not prefix.endswith("/"):
+            return [prefix] if prefix in self._versions and prefix > after else []
+        start = bisect_right(self._keys, max(prefix, after))
+        return self._keys[start : bisect_left(self._keys, prefix + _LAST, start)]
 
     def forget_watch(self, watch: Watch) -> None:
         """Stop notifying a watch; it calls this itself when it ends."""
@@ -473,10 +468,10 @@ def _mod_revision(entry: Entry) -> int:
 
 
 def _version_at(versions: list[Entry], revision: int) -> Entry | None:
-    index = bisect_right(versions, revision, key=_mod_revision)
-    if not index or versions[index - 1].value is None:
-        return None
-    return versions[index - 1]
+    for entry in reversed(versions):
+        if entry.mod_revision <= revision:
+            return entry
+    return None
 
 
 def _is_under(key: str, prefix: str) -> bool:
