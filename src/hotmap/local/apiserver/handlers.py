@@ -47,12 +47,12 @@ from hotmap.local.apiserver.scale import (
     scale_of,
 )
 from hotmap.local.apiserver.status import SCHEME, internal, invalid, invalid_patch
-from hotmap.local.apiserver.tables import partial_metadata, row_encoder, table
+from hotmap.local.apiserver.tables import metadata_encoder, partial_metadata, row_encoder, table
 from hotmap.local.field_errors import invalid_value
 from hotmap.local.meta import timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from hotmap.local.apiserver.authentication import Access
     from hotmap.local.apiserver.registry import Registry
@@ -86,7 +86,8 @@ class Request(NamedTuple):
 class Answer(NamedTuple):
     """A complete answer."""
 
-    body: bytes
+    #: A bytearray where it was made in slices: a copy of a large one would take milliseconds.
+    body: bytes | bytearray
     status: int = 200
     content_type: str = JSON
 
@@ -136,43 +137,44 @@ async def _list(registry: Registry, path: ResourcePath, request: Request) -> Ans
     if form == "table":
         check_include(request.query)
     page = await registry.reader.find(path, list_options(request.query)).page_in_slices()
+    kind, metadata = path.kind, _list_metadata(page)
+    head: JsonObject = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version}
+    head |= {"metadata": metadata, "items": []}
+    show = _item_encoder(kind)
     if form == "metadata":
-        start = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
-        shown = []
-        for item in page.items:
-            shown.append(partial_metadata(path.kind, msgspec.json.decode(item)))
-            await share_loop(SHORT_SLICE)
-        return _json({**start, "metadata": _list_metadata(page), "items": shown})
-    if form == "table":
-        head = table(path.kind, [], now=0, include="None")
-        head["metadata"] = _list_metadata(page)
-        show = row_encoder(
-            path.kind, registry.now(), request.query.get("includeObject", "Metadata")
-        )
-        rows = []
-        for item in page.items:
-            rows.append(show(msgspec.json.decode(item)))
-            await share_loop(SHORT_SLICE)
-        beginning = msgspec.json.encode(head).removesuffix(b"]}")
-        return Answer(b"".join((beginning, b",".join(rows), b"]}")))
-    return Answer(encoded_list(path.kind, page))
+        head |= {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
+        show = metadata_encoder(kind)
+    elif form == "table":
+        include = request.query.get("includeObject", "Metadata")
+        head = table(kind, [], now=0, include=include) | {"metadata": metadata}
+        show = row_encoder(kind, registry.now(), include)
+    elif kind.strategy.is_custom:
+        head["metadata"] = {"continue": "", **metadata}
+    return Answer(await _encode_list(head, map(show, page.items)))
 
 
-def encoded_list(kind: Kind, page: EncodedList) -> bytes:
-    """Write a page as a list; its items do not repeat kind and apiVersion, as upstream's.
+async def _encode_list(head: JsonObject, items: Iterable[bytes]) -> bytearray:
+    """Write a list in slices; the last field of `head` is an empty list, which gets the items."""
+    body = bytearray(msgspec.json.encode(head).removesuffix(b"]}"))
+    for item in items:
+        body += item
+        body += b","
+        await share_loop(SHORT_SLICE)
+    if body.endswith(b","):
+        del body[-1:]
+    body += b"]}"
+    return body
 
-    Those of custom resources do.
+
+def _item_encoder(kind: Kind) -> Callable[[bytes], bytes]:
+    """Return what writes an object as an item of a list.
+
+    Items do not repeat kind and apiVersion, as upstream's; those of custom resources do.
     """
     if kind.strategy.is_custom:
-        start = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version}
-        metadata = {"continue": "", **_list_metadata(page)}
-        beginning = msgspec.json.encode({**start, "metadata": metadata})[:-1]
-        return beginning + b',"items":[' + b",".join(page.items) + b"]}"
-    head = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version}
-    beginning = msgspec.json.encode({**head, "metadata": _list_metadata(page)})[:-1]
+        return bytes
     prefix = len(b'{"kind":"","apiVersion":"",' + f"{kind.kind}{kind.api_version}".encode())
-    items = b",".join([b"{" + item[prefix:] for item in page.items])
-    return beginning + b',"items":[' + items + b"]}"
+    return lambda item: b"{" + item[prefix:]
 
 
 def _list_metadata(page: EncodedList) -> JsonObject:

@@ -100,7 +100,7 @@ def wants_yaml(accept: str) -> bool:
     return False
 
 
-def in_meta_version(body: bytes, accept: str) -> bytes:
+def in_meta_version(body: bytes | bytearray, accept: str) -> bytes | bytearray:
     """Give a Table or metadata alone the older version where a client asks for that."""
     for clause in map(_parse, accept.split(",")):
         form = _form(clause)
@@ -113,7 +113,7 @@ def in_meta_version(body: bytes, accept: str) -> bytes:
     return body
 
 
-def as_yaml(body: bytes) -> bytes:
+def as_yaml(body: bytes | bytearray) -> bytes:
     """Write a JSON document as YAML, as sigs.k8s.io/yaml does."""
     import yaml
 

@@ -431,19 +431,19 @@ def _wants_indentation(request: web.BaseRequest) -> bool:
 
 def _indent(response: web.Response) -> None:
     body = response.body
-    if response.content_type == JSON and isinstance(body, bytes):
+    if response.content_type == JSON and isinstance(body, (bytes, bytearray)):
         response.body = msgspec.json.format(body, indent=2)
 
 
 def _divide(response: web.Response) -> None:
     """Let other requests run while a large body is encrypted and written."""
     body = response.body
-    if isinstance(body, bytes) and len(body) > _PIECE:
-        response.body = _pieces(body)
+    if isinstance(body, (bytes, bytearray)) and len(body) > _PIECE:
+        response.body = _pieces(memoryview(body))
         response.headers["Content-Length"] = str(len(body))
 
 
-async def _pieces(body: bytes) -> AsyncIterator[bytes]:
+async def _pieces(body: memoryview) -> AsyncIterator[memoryview]:
     for start in range(0, len(body), _PIECE):
         yield body[start : start + _PIECE]
         await asyncio.sleep(0)

@@ -39,9 +39,14 @@ def table(kind: Kind, objects: Sequence[JsonObject], *, now: float, include: str
     }
 
 
-def row_encoder(kind: Kind, now: float, include: str) -> Callable[[JsonObject], bytes]:
-    """Return what shows an object as an encoded row of a Table; the arguments are those of it."""
-    return lambda obj: msgspec.json.encode(_row(kind, obj, now, include))
+def row_encoder(kind: Kind, now: float, include: str) -> Callable[[bytes], bytes]:
+    """Return what shows an encoded object as an encoded row; the arguments are those of `table`."""
+    return lambda item: msgspec.json.encode(_row(kind, msgspec.json.decode(item), now, include))
+
+
+def metadata_encoder(kind: Kind) -> Callable[[bytes], bytes]:
+    """Return what shows an encoded object as its encoded metadata alone."""
+    return lambda item: msgspec.json.encode(partial_metadata(kind, msgspec.json.decode(item)))
 
 
 def _definition(column: Column) -> JsonObject:
