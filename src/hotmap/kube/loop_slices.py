@@ -19,7 +19,7 @@ __all__ = ["SHORT_SLICE", "SLICE", "share_loop"]
 SLICE: Final = 0.01
 
 #: The same for work beside requests, each of which takes several turns to be answered.
-SHORT_SLICE: Final = 0.002
+SHORT_SLICE: Final = 0.001
 
 
 class _Turn:
