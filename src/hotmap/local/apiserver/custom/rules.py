@@ -10,19 +10,13 @@ from __future__ import annotations
 import importlib
 import logging
 from datetime import datetime, timedelta
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from hotmap.core.duration import parse_duration
 from hotmap.local.apiserver.custom.cel_functions import FUNCTIONS
 from hotmap.local.apiserver.custom.expression_cost import Budget, exceeds_limit
 from hotmap.local.field_errors import FieldError, invalid_value
-
-cel: Any
-try:
-    cel = importlib.import_module("cel")
-except ImportError:  # pragma: no cover - the extra is there wherever tests run
-    cel = None
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,7 +54,7 @@ _BUDGET_SPENT = (
 
 def rule_errors(obj: JsonObject, old: JsonObject | None, schema: JsonObject) -> list[FieldError]:
     """Find the rules of a schema that an object breaks; `old` is what it was before."""
-    if cel is None:
+    if _cel() is None:
         return []
     before = _MISSING if old is None else old
     found: list[FieldError] = []
@@ -182,13 +176,22 @@ def _message(rule: JsonObject, variables: JsonObject) -> str:
     return (rule.get("message") or f"failed rule: {rule['rule'].strip()}").strip()
 
 
+@cache
+def _cel() -> Any:
+    """Return the package, None without it; its import takes 0.1 s that only rules need."""
+    try:
+        return importlib.import_module("cel")
+    except ImportError:  # pragma: no cover - the extra is there wherever tests run
+        return None
+
+
 @lru_cache(maxsize=4096)
 def syntax_error(text: str) -> str:
     """Say why an expression cannot be compiled; "" if it can, or nothing here could tell."""
-    if cel is None:
+    if _cel() is None:
         return ""
     try:
-        cel.compile(text)
+        _cel().compile(text)
     except ValueError as error:
         return str(error)
     return ""
@@ -197,10 +200,10 @@ def syntax_error(text: str) -> str:
 @lru_cache(maxsize=4096)
 def compile_expression(text: str) -> Any:
     """Compile an expression; None where this package cannot."""
-    if cel is None or not text.strip():
+    if _cel() is None or not text.strip():
         return None
     try:
-        program = cel.compile(text)
+        program = _cel().compile(text)
     except ValueError as error:
         logger.warning("a validation rule is not evaluated: %s: %s", text, str(error)[:200])
         return None
@@ -229,7 +232,7 @@ def evaluate(program: Any, variables: JsonObject) -> Any:
 
 
 def _context(variables: JsonObject) -> Any:
-    context = cel.Context()
+    context = _cel().Context()
     for name, function in FUNCTIONS.items():
         context.add_function(name, function)
     for name, value in variables.items():
