@@ -23,6 +23,7 @@ from hotmap.local.apiserver.bootstrap import (
     create_system_namespaces,
     publish_kubernetes_service,
 )
+from hotmap.local.apiserver.client_certificates import ClientAuthority, ask_for_certificates
 from hotmap.local.apiserver.custom_resources import CustomResources
 from hotmap.local.apiserver.kinds import built_in_scheme
 from hotmap.local.apiserver.plugins import AdmissionChain
@@ -188,7 +189,7 @@ class LocalCluster(Lifecycle):
         self._tokens.add(self.token, _ADMINISTRATOR)
         server = APIServer(
             self.registry,
-            tls=pki.server_context(),
+            tls=ask_for_certificates(pki.server_context),
             tokens=self._tokens,
             kubelet=kubelet,
             access=self._access,
@@ -230,7 +231,10 @@ class LocalCluster(Lifecycle):
         registry, rbac = self.registry, self._settings.rbac
         signer = TokenSigner(self._state.pki / "sa.key")
         authorizer = RBACAuthorizer(registry.store, self.scheme) if rbac else AllowAll()
-        authenticator = Authenticator(self._tokens, registry.reader, signer, anonymous=rbac)
+        clients = ClientAuthority(self.ca_certificate)
+        authenticator = Authenticator(
+            self._tokens, registry.reader, signer, clients=clients, anonymous=rbac
+        )
         policies = AdmissionPolicies(registry.store, registry.reader)
         registry.deleter.policies = registry.policies = policies
         registry.writer.plugins = AdmissionChain(

@@ -50,9 +50,6 @@ class ServerPKI(NamedTuple):
         """Make the TLS settings of the server."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.server_certificate, self.server_key)
-        # Clients may have a certificate; a foreign one ends the handshake.
-        context.load_verify_locations(self.ca_certificate)
-        context.verify_mode = ssl.CERT_OPTIONAL
         return context
 
 

@@ -8,7 +8,6 @@ import ssl
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
-import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -105,33 +104,44 @@ async def test_issued_certificate_authenticates(tmp_path: Path) -> None:
         }
 
 
-async def test_foreign_certificate_is_refused(tmp_path: Path) -> None:
-    """One that another authority has signed ends the handshake."""
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "jane")])
-    async with LocalCluster(tmp_path / "plane", start_node=False) as cluster:
+async def test_foreign_certificate_is_unauthorized(tmp_path: Path) -> None:
+    """One that another authority has signed is answered 401, in both versions of TLS."""
+    settings = PlaneSettings(rbac=True)
+    async with LocalCluster(tmp_path / "plane", start_node=False, settings=settings) as cluster:
         own = x509.load_pem_x509_certificate(cluster.ca_certificate.read_bytes())
-        forged = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(own.subject)
-            .public_key(KEY.public_key())
-            .serial_number(1)
-            .not_valid_before(own.not_valid_before_utc)
-            .not_valid_after(own.not_valid_after_utc)
-            .sign(KEY, hashes.SHA256())
-        )
-        path = tmp_path / "jane.pem"
-        path.write_bytes(
-            forged.public_bytes(serialization.Encoding.PEM)
-            + KEY.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            )
-        )
-        trust = ssl.create_default_context(cafile=str(cluster.ca_certificate))
-        trust.load_cert_chain(path)
-        connector = aiohttp.TCPConnector(ssl=trust)
-        async with aiohttp.ClientSession(cluster.server, connector=connector) as session:
-            with pytest.raises(aiohttp.ClientError):
-                await session.get("/api")
+        for issuer in (own.subject, x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "other")])):
+            path = tmp_path / "jane.pem"
+            path.write_bytes(forged_certificate(issuer, own))
+            for version in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+                trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+                trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
+                trust.load_cert_chain(path)
+                trust.maximum_version = version
+                connector = aiohttp.TCPConnector(ssl=trust)
+                async with aiohttp.ClientSession(cluster.server, connector=connector) as session:
+                    for place in ("/api", "/healthz"):
+                        refused = await session.get(place)
+                        assert refused.status == 401
+                        assert (await refused.json())["reason"] == "Unauthorized"
+                    headers = {"Authorization": f"Bearer {cluster.token}"}
+                    assert (await session.get("/api", headers=headers)).status == 200
+
+
+def forged_certificate(issuer: x509.Name, own: x509.Certificate) -> bytes:
+    """Sign a certificate by its own key in the name of an issuer; its key follows."""
+    forged = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "jane")]))
+        .issuer_name(issuer)
+        .public_key(KEY.public_key())
+        .serial_number(1)
+        .not_valid_before(own.not_valid_before_utc)
+        .not_valid_after(own.not_valid_after_utc)
+        .sign(KEY, hashes.SHA256())
+    )
+    key = KEY.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    return forged.public_bytes(serialization.Encoding.PEM) + key

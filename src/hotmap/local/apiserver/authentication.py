@@ -6,8 +6,7 @@ apiserver/pkg/endpoints/filters/impersonation.go.
 
 from __future__ import annotations
 
-import hashlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from hotmap.core.errors import BadRequest, NotFound, Unauthorized
@@ -23,13 +22,13 @@ from hotmap.local.apiserver.encoding import decode
 from hotmap.local.service_tokens import ISSUER
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Iterator, Mapping
 
     from multidict import CIMultiDictProxy
 
     from hotmap.local.access import Authorizer
     from hotmap.local.apiserver.account_tokens import AccountTokens
+    from hotmap.local.apiserver.client_certificates import ClientAuthority
     from hotmap.local.apiserver.reader import ObjectReader
     from hotmap.local.service_tokens import Claims, TokenSigner
     from hotmap.local.tokens import Tokens
@@ -44,42 +43,12 @@ def bearer_token(headers: Mapping[str, str]) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-class ClientCertificate(NamedTuple):
-    """A certificate of this plane's authority that a client has the key of."""
-
-    common_name: str
-    organizations: tuple[str, ...]
-    #: SHA-256 of its DER form, in hex.
-    fingerprint: str
-
-    def user(self) -> UserInfo | None:
-        """Return who it names, None for nobody (CommonNameUserConversion)."""
-        if not self.common_name:
-            return None
-        groups = (*self.organizations, *user_named("").groups)
-        extra = (f"{_EXTRA}credential-id", (f"X509SHA256={self.fingerprint}",))
-        return UserInfo(self.common_name, tuple(dict.fromkeys(groups)), extra=(extra,))
-
-
-def client_certificate(tls: ssl.SSLObject | None) -> ClientCertificate | None:
-    """Return the verified certificate of a connection's client, None where it has none."""
-    found: dict[str, Any] | None = None if tls is None else tls.getpeercert()
-    if tls is None or not found:
-        return None
-    subject = [pair for part in found.get("subject", ()) for pair in part]
-    common = [str(value) for name, value in subject if name == "commonName"]
-    organizations = tuple(str(v) for name, v in subject if name == "organizationName")
-    encoded = tls.getpeercert(binary_form=True) or b""
-    return ClientCertificate(
-        common[-1] if common else "", organizations, hashlib.sha256(encoded).hexdigest()
-    )
-
-
 class Authenticator:
     """Tells the user of a request by its client certificate or its bearer token.
 
     `anonymous` says whether a request without a token is one of `system:anonymous`; otherwise it
-    is refused, as upstream's API server does it where everything is allowed.
+    is refused, as upstream's API server does it where everything is allowed. Without *clients*
+    certificates name nobody.
     """
 
     def __init__(
@@ -88,26 +57,33 @@ class Authenticator:
         reader: ObjectReader,
         signer: TokenSigner | None = None,
         *,
+        clients: ClientAuthority | None = None,
         anonymous: bool = False,
     ) -> None:
         self._tokens = tokens
         self._reader = reader
         self._signer = signer
+        self._clients = clients
         self._anonymous = anonymous
 
     def authenticate(
-        self, headers: Mapping[str, str], certificate: ClientCertificate | None = None
+        self, headers: Mapping[str, str], certificate: bytes | None = None
     ) -> UserInfo:
         """Name the user of a request: that of its connection's certificate, else of its token.
 
         Raises:
-            Unauthorized: its token is not valid, or it has none and needs one.
+            Unauthorized: neither is valid, or it has none and needs one.
         """
-        user = None if certificate is None else certificate.user()
-        if user is not None:
-            return user
-        token = bearer_token(headers)
-        if not token and self._anonymous:
+        token, foreign = bearer_token(headers), False
+        if certificate and self._clients is not None:
+            try:
+                user = self._clients.user(certificate)
+            except ValueError:
+                foreign = True
+            else:
+                if user is not None:
+                    return user
+        if not token and self._anonymous and not foreign:
             return ANONYMOUS
         user = self.user_of(token) if token else None
         if user is None:

@@ -26,7 +26,6 @@ from hotmap.local.apiserver.authentication import (
     Authenticator,
     ImpersonationError,
     bearer_token,
-    client_certificate,
     impersonate,
 )
 from hotmap.local.apiserver.authorization import (
@@ -228,14 +227,15 @@ class APIServer:
         """Name the user of a request, who may be impersonated by its sender.
 
         Raises:
-            Unauthorized: it has no valid token.
+            Unauthorized: it has no valid token, or a certificate of somebody else's authority.
             Forbidden: its sender may not impersonate that user.
         """
-        if request.path in _PUBLIC and not bearer_token(request.headers):
-            return ANONYMOUS
         transport = request.transport
         tls = None if transport is None else transport.get_extra_info("ssl_object")
-        user = self._access.authenticator.authenticate(request.headers, client_certificate(tls))
+        certificate = None if tls is None else tls.getpeercert(binary_form=True)
+        if request.path in _PUBLIC and not bearer_token(request.headers) and certificate is None:
+            return ANONYMOUS
+        user = self._access.authenticator.authenticate(request.headers, certificate)
         return impersonate(user, request.headers, self._access.authorizer)
 
     def _authorize(self, request: web.BaseRequest, user: UserInfo, path: ResourcePath) -> None:
