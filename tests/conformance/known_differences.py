@@ -4,9 +4,6 @@ from __future__ import annotations
 
 #: Reason → subject → requests.
 REASONS: dict[str, dict[str, tuple[str, ...]]] = {
-    "No controller here takes the finalizer of a claim away, so none is put on it.": {
-        "persistentvolumeclaim": ("create", "table", "merge patch"),
-    },
     "Upstream compares the bytes of `data`, which every patch writes anew, and so refuses all.": {
         "controllerrevision": ("merge patch", "apply"),
     },

@@ -20,7 +20,6 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "The garbage collector here is done before the next command.": {
         "workloads": ("delete all -l app=web",),
     },
-    "No controller makes volumes available here.": {"objects": ("get pv lines-volume",)},
     "Pages of metrics, flags and status are not served.": {"manifests": ("get --raw /",)},
     "The administrator of the test bed has another name.": {"generators": ("auth whoami",)},
     "The fields of metadata come in another order in the JSON of a request without Go's types.": {

@@ -36,6 +36,7 @@ from hotmap.local.apiserver.plugins.resourcequota import ResourceQuotaPlugin
 from hotmap.local.apiserver.plugins.runtimeclass import RuntimeClassPlugin
 from hotmap.local.apiserver.plugins.service_addresses import ServiceAddressPlugin
 from hotmap.local.apiserver.plugins.serviceaccount import ServiceAccountPlugin
+from hotmap.local.apiserver.plugins.storage import StoragePlugin
 from hotmap.local.apiserver.rbac import RBACAuthorizer
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.server import APIServer
@@ -210,6 +211,7 @@ class LocalCluster(Lifecycle):
                 root_ca=authority,
                 proxy=True,
                 signing=signing,
+                volumes=self._state.volumes if self._start_node else None,
                 controllers=self._settings.controllers,
             )
             self._run(controllers.run(), "controllers")
@@ -244,6 +246,7 @@ class LocalCluster(Lifecycle):
                 PriorityPlugin(registry.store, registry.reader),
                 RuntimeClassPlugin(registry.reader),
                 LimitRangePlugin(registry.store, registry.reader),
+                StoragePlugin(registry.store, registry.reader),
                 EscalationPlugin(authorizer),
                 CertificateRequestPlugin(authorizer, registry.now),
                 policies,

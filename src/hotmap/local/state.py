@@ -1,7 +1,7 @@
 """The state directory of a local cluster: its content and its owner.
 
 A clean end removes everything that is worth no more than the run it belongs to; what a killed run
-left is removed by the next start. Where state is kept, store and pki outlive the run.
+left is removed by the next start. Where state is kept, store, volumes and pki outlive the run.
 
     kubeconfig   for kubectl and hotmap, with the administrator's token
     run.json     which process runs here
@@ -10,6 +10,7 @@ left is removed by the next start. Where state is kept, store and pki outlive th
     logs/        what containers print
     sandbox/     where containers find their root
     store/       every object, where state is kept (see `journal`)
+    volumes/     what claims of the class local-path have got
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import NamedTuple
 from hotmap.core.errors import SettingsError
 
 _DIRECTORIES = ("pods", "logs", "sandbox")
-_KEPT = ("pki",)
+_KEPT = ("pki", "volumes")
 _FILES = ("kubeconfig", "run.json")
 
 
@@ -56,6 +57,7 @@ class StateDirectory:
         self.store = self.path / "store"
         self.kubeconfig = self.path / "kubeconfig"
         self.pki = self.path / "pki"
+        self.volumes = self.path / "volumes"
         self._run = self.path / "run.json"
         self._made = False
 

@@ -245,9 +245,9 @@ async def test_scheduler_looks_at_one_waiting_pod_for_each_that_leaves(
         await _events(plane, "FailedScheduling", 300)
         looks: list[str] = []
 
-        def count(pod: Object, node: Object, *, pods: int = 0) -> str | None:
+        def count(pod: Object, node: Object, **used: Any) -> str | None:
             looks.append(pod["metadata"]["name"])
-            return find_unfit_reason(pod, node, pods=pods)
+            return find_unfit_reason(pod, node, **used)
 
         monkeypatch.setattr(scheduler, "find_unfit_reason", count)
         await plane.registry.delete("pods", "default", "a")
@@ -264,3 +264,48 @@ async def test_node_without_spec_is_cordoned() -> None:
         )
         await plane.create("pods", _pod())
         await _events(plane, "Scheduled")
+
+
+def _listening(name: str, **port: Any) -> Object:
+    pod = _pod()
+    pod["metadata"]["name"] = name
+    pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80, **port}]
+    return pod
+
+
+async def test_host_port_is_given_once_and_again_when_it_is_free() -> None:
+    """The second pod says that the port is taken; other addresses and protocols do not collide."""
+    async with control_plane() as plane:
+        await plane.create("pods", _listening("first", hostPort=8080, hostIP="127.0.0.1"))
+
+        async def nodes() -> dict[str, str]:
+            found = await plane.items("pods")
+            return {p["metadata"]["name"]: p["spec"].get("nodeName", "") for p in found}
+
+        async def first_runs() -> bool:
+            return (await nodes())["first"] == "local"
+
+        await plane.until(first_runs)
+        await plane.create("pods", _listening("second", hostPort=8080))
+        text = (
+            "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod "
+            "ports. no new claims to deallocate, preemption: 0/1 nodes are available: 1 No "
+            "preemption victims found for incoming pod."
+        )
+        assert await _events(plane, "FailedScheduling") == [text]
+        await plane.create("pods", _listening("datagrams", hostPort=8080, protocol="UDP"))
+        await plane.create("pods", _listening("elsewhere", hostPort=8080, hostIP="127.0.0.2"))
+
+        async def others_run() -> bool:
+            found = await nodes()
+            return found["datagrams"] == found["elsewhere"] == "local"
+
+        await plane.until(others_run)
+        assert (await nodes())["second"] == ""
+        for name in ("first", "elsewhere"):
+            await plane.registry.delete("pods", "default", name, grace_period=0)
+
+        async def second_runs() -> bool:
+            return (await nodes())["second"] == "local"
+
+        await plane.until(second_runs)

@@ -230,15 +230,9 @@ async def test_claims_follow_the_retention_policy_and_pods_wait_for_them() -> No
             return await plane.names("persistentvolumeclaims") == {"data-db-0"}
 
         await plane.until(scaled)
-        bound = {"status": {"phase": "Bound"}}
-        await plane.registry.modify(
-            "persistentvolumeclaims",
-            "default",
-            "data-db-0",
-            lambda claim: {**claim, **bound},
-            subresource="status",
-            manager="test",
-        )
+        disk = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+        disk = {**disk, "hostPath": {"path": "/x"}}
+        await plane.create("persistentvolumes", {"metadata": {"name": "x"}, "spec": disk}, None)
         await _rolled_out(plane, 1)
         assert "Create Claim data-db-0 Pod db-0 in StatefulSet db success" in await plane.messages(
             "SuccessfulCreate"

@@ -72,12 +72,23 @@ async def test_projection_reports_all_failures(node: LocalNode) -> None:
 
 async def test_unsupported_volume_is_named(node: LocalNode) -> None:
     """A volume that this node cannot provide says so instead of starting without it."""
-    source = {"persistentVolumeClaim": {"claimName": "data"}}
+    source = {"nfs": {"server": "files", "path": "/"}}
     await node.run_pod("web", "exec sleep 600", **mounted(source))
     await node.event(
         "FailedMount",
         'MountVolume.SetUp failed for volume "v" : '
-        "volumes of type persistentVolumeClaim are not supported by this node",
+        "volumes of type nfs are not supported by this node",
+    )
+
+
+async def test_claim_without_volume_is_named(node: LocalNode) -> None:
+    """A pod that names the node by itself waits there for its claim."""
+    source = {"persistentVolumeClaim": {"claimName": "data"}}
+    await node.run_pod("web", "exec sleep 600", **mounted(source))
+    await node.event(
+        "FailedMount",
+        'MountVolume.SetUp failed for volume "v" : error processing PVC default/data: failed to '
+        'fetch PVC from API server: persistentvolumeclaims "data" not found',
     )
 
 

@@ -1,16 +1,20 @@
 """The names of the controllers, and the lists that select some of them.
 
-kube-controller-manager's names and its `--controllers`; here the scheduler is one of them.
+kube-controller-manager's names and its `--controllers`; here the scheduler is one,
+and so is a provisioner.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CONTROLLER_NAMES", "SIGNING", "select_controllers"]
+__all__ = ["CONTROLLER_NAMES", "PROVISIONER", "SIGNING", "select_controllers"]
 
 #: The controller that issues certificates.
 SIGNING: Final = "certificatesigningrequest-signing-controller"
+
+#: The one that makes directories for claims; not of kube-controller-manager, but of small clusters.
+PROVISIONER: Final = "local-path-provisioner"
 
 CONTROLLER_NAMES: Final = (
     "namespace-controller",
@@ -28,6 +32,11 @@ CONTROLLER_NAMES: Final = (
     "endpoints-controller",
     "disruption-controller",
     "resourcequota-controller",
+    "persistentvolume-binder-controller",
+    "persistentvolumeclaim-protection-controller",
+    "persistentvolume-protection-controller",
+    "ephemeral-volume-controller",
+    PROVISIONER,
     SIGNING,
     "scheduler",
 )

@@ -5,11 +5,11 @@ kubernetes: component-helpers/scheduling/corev1/nodeaffinity.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from hotmap.local.meta import Object, labels_of
 
-__all__ = ["matches_node_affinity", "required_node_terms"]
+__all__ = ["matches_node_affinity", "matches_node_terms", "required_node_terms"]
 
 
 def matches_node_affinity(pod_spec: Object, node: Object) -> bool:
@@ -18,7 +18,12 @@ def matches_node_affinity(pod_spec: Object, node: Object) -> bool:
     if not wanted.items() <= labels_of(node).items():
         return False
     terms = required_node_terms(pod_spec)
-    return terms is None or any(_matches_term(term, node) for term in terms)
+    return terms is None or matches_node_terms(terms, node)
+
+
+def matches_node_terms(terms: Iterable[Object], node: Object) -> bool:
+    """Return whether a node meets one of several terms."""
+    return any(_matches_term(term, node) for term in terms)
 
 
 def required_node_terms(pod_spec: Object) -> list[Object] | None:

@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from hotmap.local.client import Client
@@ -19,7 +20,7 @@ from hotmap.local.controllers.batch.ttl import TTLAfterFinishedController
 from hotmap.local.controllers.certificates import CertificateController, CertificateSigning
 from hotmap.local.controllers.clusterrole_aggregation import ClusterRoleAggregationController
 from hotmap.local.controllers.controller import Controller, ControllerContext
-from hotmap.local.controllers.controller_names import CONTROLLER_NAMES, SIGNING
+from hotmap.local.controllers.controller_names import CONTROLLER_NAMES, PROVISIONER, SIGNING
 from hotmap.local.controllers.daemonset.controller import DaemonSetController
 from hotmap.local.controllers.deployment import DeploymentController
 from hotmap.local.controllers.disruption import DisruptionController
@@ -31,6 +32,10 @@ from hotmap.local.controllers.resourcequota import ResourceQuotaController
 from hotmap.local.controllers.scheduler import Scheduler
 from hotmap.local.controllers.serviceaccount import ServiceAccountController
 from hotmap.local.controllers.statefulset.controller import StatefulSetController
+from hotmap.local.controllers.volumes.binder import PersistentVolumeBinder
+from hotmap.local.controllers.volumes.ephemeral import EphemeralVolumeController
+from hotmap.local.controllers.volumes.protection import ClaimProtection, VolumeProtection
+from hotmap.local.controllers.volumes.provisioner import LocalPathProvisioner
 from hotmap.local.informer import Informers
 from hotmap.local.lifecycle import Lifecycle
 from hotmap.local.proxy import ServiceProxy
@@ -54,6 +59,10 @@ _MAKERS: Final[dict[str, Callable[[ControllerContext], Controller[Any]]]] = {
     "endpoints-controller": EndpointsController,
     "disruption-controller": DisruptionController,
     "resourcequota-controller": ResourceQuotaController,
+    "persistentvolume-binder-controller": PersistentVolumeBinder,
+    "persistentvolumeclaim-protection-controller": ClaimProtection,
+    "persistentvolume-protection-controller": VolumeProtection,
+    "ephemeral-volume-controller": EphemeralVolumeController,
     "scheduler": Scheduler,
 }
 
@@ -69,6 +78,7 @@ class Controllers(Lifecycle):
         clock: Callable[[], float] = time.time,
         proxy: bool = False,
         signing: CertificateSigning | None = None,
+        volumes: Path | None = None,
         controllers: Collection[str] = CONTROLLER_NAMES,
     ) -> None:
         """Prepare the controllers.
@@ -76,6 +86,7 @@ class Controllers(Lifecycle):
         *root_ca* is the PEM text that every namespace's `kube-root-ca.crt` shows; None publishes
         none. *clock* gives POSIX seconds and is the Registry's clock. *proxy* says whether to
         listen at the addresses of Services. *signing* issues certificates; None issues none.
+        Volumes are made below *volumes*; None makes none, as where there is no node.
         *controllers* are the names of those that run.
         """
         self._informers = Informers(client)
@@ -86,6 +97,8 @@ class Controllers(Lifecycle):
         }
         if signing is not None:
             makers[SIGNING] = partial(CertificateController, signing=signing)
+        if volumes is not None:
+            makers[PROVISIONER] = partial(LocalPathProvisioner, directory=volumes)
         self._controllers = tuple(
             make(context) for name, make in makers.items() if name in controllers
         )

@@ -1,11 +1,11 @@
 """Assigns pods to nodes, by the few rules that apply on one machine.
 
-Filters only, no scores: the pod's claims are bound, the node is ready, takes pods, is one that
-`nodeSelector` and required node affinity ask for, has no taint that the pod does not tolerate, and
-fewer pods than it allows (kubernetes: pkg/scheduler/framework/plugins: volumebinding,
-nodeunschedulable, nodeaffinity, tainttoleration, noderesources). Other affinities and resources,
-ports and priorities are not looked at; among several fitting nodes the one with the fewest pods
-wins.
+Filters only, no scores: the pod's claims are bound or wait for a node, the node is ready, takes
+pods, is one that `nodeSelector` and required node affinity ask for, has no taint that the pod does
+not tolerate, free host ports, fewer pods than it allows, and reaches the pod's volumes (kubernetes:
+pkg/scheduler/framework/plugins: nodeunschedulable, nodeaffinity, tainttoleration, nodeports,
+noderesources, volumebinding). Other affinities and resources and priorities are not looked at;
+among several fitting nodes the one with the fewest pods wins.
 """
 
 from __future__ import annotations
@@ -13,24 +13,33 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable
 
 from hotmap.core.errors import Conflict, NotFound
 from hotmap.local.controllers.conditions import find_condition, without_condition
 from hotmap.local.controllers.controller import Controller, ControllerContext
 from hotmap.local.controllers.node_affinity import matches_node_affinity
-from hotmap.local.controllers.pod_claims import claim_names, find_claim_problem
 from hotmap.local.controllers.pods import is_finished
 from hotmap.local.controllers.taints import tolerates
+from hotmap.local.controllers.volumes.matching import (
+    BOUND_BY_CONTROLLER,
+    SELECTED_NODE,
+    is_bound_to,
+    reference_of,
+)
+from hotmap.local.controllers.volumes.pod_claims import PodClaims, claim_names, find_claim_problem
 from hotmap.local.controllers.waiting_pods import WaitingPods
+from hotmap.local.host_ports import NO_FREE_PORTS, HostPort, collides, host_ports
 from hotmap.local.meta import (
     Object,
     ObjectName,
+    annotations_of,
     is_deleted,
     labels_of,
     name_of,
     timestamp,
     uid_of,
+    with_metadata,
 )
 from hotmap.local.quantity import parse_quantity
 
@@ -60,14 +69,21 @@ class Scheduler(Controller[ObjectName]):
         super().__init__(context, "scheduler", component=_NAME)
         self._pods = self._informers["pods"]
         self._by_node = self._pods.index(_node_of_unfinished)
-        #: uid → node of pods whose binding the cache has not seen yet (kubernetes: AssumePod).
-        self._assumed: dict[str, str] = {}
+        #: uid → pod with its node; the cache has not seen its binding yet (kubernetes: AssumePod).
+        self._assumed: dict[str, tuple[Object, str]] = {}
         self._waiting = WaitingPods()
+        self._waiting_for_ports = WaitingPods()
         self._nodes = self._informers["nodes"]
         self._pods.subscribe(self._on_pod)
         self._nodes.subscribe(self._on_node)
-        self._claims = self._informers["persistentvolumeclaims"]
-        self._claims.subscribe(self._on_claim)
+        claims, volumes, classes = (
+            self._informers[resource]
+            for resource in ("persistentvolumeclaims", "persistentvolumes", "storageclasses")
+        )
+        self._claims = PodClaims(claims.objects, volumes.objects, classes.objects)
+        claims.subscribe(self._on_claim)
+        volumes.subscribe(self._on_volume)
+        classes.subscribe(self._on_volume)
 
     async def sync(self, key: ObjectName) -> None:
         """Bind one waiting pod, or report why it has to wait; a node change enqueues it again."""
@@ -80,25 +96,37 @@ class Scheduler(Controller[ObjectName]):
 
     async def _schedule(self, pod: Object) -> None:
         key = name_of(pod)
-        problem = find_claim_problem(pod, self._claims.objects)
+        problem = find_claim_problem(pod, self._claims)
         if problem is not None:
             await self._report_unschedulable(pod, _claim_summary(problem, len(self._nodes.objects)))
             return
         counts = self._count_pods()
         refusals = {
-            name: find_unfit_reason(pod, node, pods=counts[name])
+            name: find_unfit_reason(
+                pod, node, pods=counts[name], used_ports=self._used_ports(pod, name)
+            )
+            or self._claims.unfit_reason(pod, node)
             for (_, name), node in self._nodes.objects.items()
         }
         fitting = [name for name, reason in refusals.items() if reason is None]
         if not fitting:
-            full = [name for name, reason in refusals.items() if reason == _TOO_MANY_PODS]
-            self._waiting.add(key, full)
+            for waiting, reason in (
+                (self._waiting, _TOO_MANY_PODS),
+                (self._waiting_for_ports, NO_FREE_PORTS),
+            ):
+                waiting.add(key, [name for name, why in refusals.items() if why == reason])
             await self._report_unschedulable(
                 pod, _summary(reason for reason in refusals.values() if reason)
             )
             return
         node = min(fitting, key=lambda name: (counts[name], name))
-        self._assumed[uid_of(pod)] = node
+        unbound = self._claims.unbound(pod)
+        if unbound:
+            # The pod is enqueued again by each of them that is bound.
+            for claim in unbound:
+                await self._place_claim(claim, self._nodes.objects["", node])
+            return
+        self._assumed[uid_of(pod)] = pod, node
         # Someone else bound it, deleted it, or made another of that name: nothing to do here.
         with contextlib.suppress(Conflict, NotFound):
             try:
@@ -109,9 +137,49 @@ class Scheduler(Controller[ObjectName]):
             text = f"Successfully assigned {'/'.join(key)} to {node}"
             self._recorder.event(pod, "Normal", "Scheduled", text)
 
+    async def _place_claim(self, claim: Object, node: Object) -> None:
+        """Reserve a volume for a claim whose consumer gets a node, or ask for one on that node."""
+        volume = self._claims.volume_on(claim, node)
+        if volume is not None:
+
+            def reserve(obj: Object) -> Object | None:
+                if obj["spec"].get("claimRef"):
+                    if not is_bound_to(obj, claim):
+                        raise Conflict(f"volume {obj['metadata']['name']} was taken")
+                    return None
+                annotations = {**annotations_of(obj), BOUND_BY_CONTROLLER: "yes"}
+                spec = {**obj["spec"], "claimRef": reference_of(claim)}
+                return {**with_metadata(obj, annotations=annotations), "spec": spec}
+
+            name = volume["metadata"]["name"]
+            await self._client.modify("persistentvolumes", None, name, reserve, manager=_MANAGER)
+            return
+
+        def select(obj: Object) -> Object | None:
+            present = annotations_of(obj)
+            if SELECTED_NODE in present or uid_of(obj) != uid_of(claim):
+                return None
+            name = node["metadata"]["name"]
+            return with_metadata(obj, annotations={**present, SELECTED_NODE: name})
+
+        with contextlib.suppress(NotFound):
+            await self._client.modify(
+                "persistentvolumeclaims", *name_of(claim), select, manager=_MANAGER
+            )
+
+    def _used_ports(self, pod: Object, node: str) -> frozenset[HostPort]:
+        """Return the ports that are taken on a node, where a pod asks for any."""
+        if not host_ports(pod):
+            return frozenset()
+        others = [each for each, where in self._assumed.values() if where == node]
+        others += self._by_node.get(node)
+        return frozenset(
+            port for other in others if uid_of(other) != uid_of(pod) for port in host_ports(other)
+        )
+
     def _count_pods(self) -> Counter[str]:
         """Count the pods of each node, also those that were bound a moment ago."""
-        counts = Counter(self._assumed.values())
+        counts = Counter(node for _, node in self._assumed.values())
         counts.update({name: self._by_node.count(name) for _, name in self._nodes.objects})
         return counts
 
@@ -141,8 +209,12 @@ class Scheduler(Controller[ObjectName]):
         assert pod is not None
         self._assumed.pop(uid_of(pod), None)
         self._waiting.remove(name_of(pod))
+        self._waiting_for_ports.remove(name_of(pod))
         if old is not None and _node_of_unfinished(old) and (new is None or is_finished(new)):
-            self._use_room(old["spec"].get("nodeName") or "")
+            node = old["spec"].get("nodeName") or ""
+            self._use_room(node)
+            while host_ports(old) and (key := self._waiting_for_ports.take(node)) is not None:
+                self._loop.add(key)
 
     def _on_node(self, old: Object | None, new: Object | None) -> None:
         if new is None or (old is not None and _scheduling_fields(old) == _scheduling_fields(new)):
@@ -158,6 +230,12 @@ class Scheduler(Controller[ObjectName]):
         namespace, name = name_of(claim)
         for pod in self._by_node.get(""):
             if pod["metadata"]["namespace"] == namespace and name in claim_names(pod):
+                self._loop.add(name_of(pod))
+
+    def _on_volume(self, old: Object | None, new: Object | None) -> None:
+        """Enqueue the waiting pods with claims: a volume or a class may be what they wait for."""
+        for pod in self._by_node.get(""):
+            if _is_unscheduled(pod) and any(claim_names(pod)):
                 self._loop.add(name_of(pod))
 
     async def _report_unschedulable(self, pod: Object, message: str) -> None:
@@ -187,7 +265,9 @@ class Scheduler(Controller[ObjectName]):
             )
 
 
-def find_unfit_reason(pod: Object, node: Object, *, pods: int = 0) -> str | None:
+def find_unfit_reason(
+    pod: Object, node: Object, *, pods: int = 0, used_ports: Collection[HostPort] = ()
+) -> str | None:
     """Return why a pod does not fit a node that has *pods*, in upstream's words; None if it fits.
 
     The number of pods comes last, as upstream's filters have it: whoever is refused for it waits
@@ -205,6 +285,8 @@ def find_unfit_reason(pod: Object, node: Object, *, pods: int = 0) -> str | None
         taints.append(_NOT_READY_TAINT)
     if any(not tolerates(tolerations, taint) for taint in taints):
         return _UNTOLERATED
+    if collides(host_ports(pod), used_ports):
+        return NO_FREE_PORTS
     if pods >= _allowed_pods(node):
         return _TOO_MANY_PODS
     return None
@@ -216,8 +298,9 @@ def _summary(reasons: Iterable[str]) -> str:
     if not counts:
         return "no nodes available to schedule pods"
     # Preemption is not built: it would only help among pods of several priorities.
-    helpless = Counter({_NO_VICTIMS: counts[_TOO_MANY_PODS]})
-    helpless[_PREEMPTION_HELPLESS] = counts.total() - counts[_TOO_MANY_PODS]
+    full = counts[_TOO_MANY_PODS] + counts[NO_FREE_PORTS]
+    helpless = Counter({_NO_VICTIMS: full})
+    helpless[_PREEMPTION_HELPLESS] = counts.total() - full
     total = counts.total()
     return (
         f"0/{total} nodes are available: {_histogram(counts)} no new claims to deallocate, "

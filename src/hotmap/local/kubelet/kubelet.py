@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hotmap.core.errors import AlreadyExists, ApiError, BadRequest, NotFound, api_error
+from hotmap.local.host_ports import NO_FREE_PORTS, collides, host_ports
 from hotmap.local.informer import Informer, Informers
 from hotmap.local.kubelet.addresses import PodAddresses
 from hotmap.local.kubelet.containers import Node
@@ -51,7 +52,6 @@ _log = logging.getLogger(__name__)
 HOST_ADDRESS = "127.0.0.1"
 #: Each pod gets the next address from here on: all of 127.0.0.0/8 is this machine.
 POD_NETWORK = ipaddress.IPv4Network("127.1.0.0/16")
-_OUT_OF_PODS = "OutOfpods"
 
 
 class Kubelet:
@@ -183,11 +183,14 @@ class Kubelet:
         if uid in self._workers:
             self._workers[uid][0].update(new)
         elif not _is_over(new):
-            running = sum(not _is_over(worker.pod) for worker, _ in self._workers.values())
-            if running < self._settings.max_pods:
+            running = [worker.pod for worker, _ in self._workers.values()]
+            refusal = _refusal(
+                new, [pod for pod in running if not _is_over(pod)], self._settings.max_pods
+            )
+            if refusal is None:
                 self._add(uid, new)
             else:
-                self._reject(new, running)
+                self._reject(new, *refusal)
 
     def _add(self, uid: str, pod: dict[str, Any]) -> None:
         assert self._node is not None
@@ -197,22 +200,18 @@ class Kubelet:
         self._workers[uid] = (worker, task)
         task.add_done_callback(lambda task: self._worker_ended(uid, task))
 
-    def _reject(self, pod: dict[str, Any], running: int) -> None:
-        """Fail a pod that is one too many (pkg/kubelet/lifecycle/predicate.go, OutOfpods).
+    def _reject(self, pod: dict[str, Any], reason: str, text: str) -> None:
+        """Fail a pod that the node does not take (pkg/kubelet/kubelet.go, rejectPod).
 
         The scheduler binds none such; a pod may name the node by itself.
         """
-        text = (
-            "Node didn't have enough resource: pods, requested: 1, "
-            f"used: {running}, capacity: {self._settings.max_pods}"
-        )
         status = {
             "phase": "Failed",
-            "reason": _OUT_OF_PODS,
+            "reason": reason,
             "message": f"Pod was rejected: {text}",
             "startTime": rfc3339(time.time()),
         }
-        self._recorder.event(pod, "Warning", _OUT_OF_PODS, text)
+        self._recorder.event(pod, "Warning", reason, text)
         task = asyncio.create_task(self._write_status(pod, status))
         self._rejections.add(task)
         task.add_done_callback(self._rejections.discard)
@@ -374,6 +373,25 @@ def clean_up(root_dir: Path) -> None:
     """
     for name in ("pods", "logs", "sandbox"):
         shutil.rmtree(root_dir / name, ignore_errors=True)
+
+
+def _refusal(
+    pod: dict[str, Any], running: list[dict[str, Any]], max_pods: int
+) -> tuple[str, str] | None:
+    """Return the reason and the text for which a node does not take a pod; None if it does.
+
+    kubernetes: pkg/kubelet/lifecycle/predicate.go.
+    """
+    if len(running) >= max_pods:
+        text = (
+            "Node didn't have enough resource: pods, requested: 1, "
+            f"used: {len(running)}, capacity: {max_pods}"
+        )
+        return "OutOfpods", text
+    used = {port for other in running for port in host_ports(other)}
+    if collides(host_ports(pod), used):
+        return "NodePorts", f"Predicate NodePorts failed: {NO_FREE_PORTS}"
+    return None
 
 
 def _is_over(pod: dict[str, Any]) -> bool:

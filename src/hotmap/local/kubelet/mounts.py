@@ -1,6 +1,6 @@
 """The volumes of one pod: reconcile the actual volumes with the desired ones.
 
-kubernetes: pkg/volume/{configmap,secret,projected,downwardapi,emptydir,hostpath} and
+kubernetes: pkg/volume/{configmap,secret,projected,downwardapi,emptydir,hostpath,local} and
 pkg/kubelet/kubelet_pods.go (makeMounts). Volumes are directories of the host under
 `<root>/pods/<uid>/volumes/kubernetes.io~<plugin>/<name>`; binding them into a container is
 `sandbox`. `sources` reads the content of a source; `core/payload` turns it into files.
@@ -35,6 +35,7 @@ from hotmap.volume.atomic_writer import AtomicWriter
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from hotmap.local.kubelet.claims import ClaimedPaths
     from hotmap.local.kubelet.sandbox import Mount
     from hotmap.local.kubelet.sources import SourceReader
 
@@ -88,11 +89,15 @@ class PodVolumes:
         *,
         allocatable: Mapping[str, str],
         tokens: TokenSource | None = None,
+        claims: ClaimedPaths | None = None,
     ) -> None:
         self.directory = root / "pods" / uid
         self._sources = sources
         self._allocatable = allocatable
         self._tokens = tokens
+        self._claims = claims
+        #: The paths of volumes that are claims, by their names; a claim never gets another one.
+        self._claimed: dict[str, Path] = {}
         #: Volumes that were set up once: a container may start even if a later update failed.
         self._mounted: set[str] = set()
         #: Tokens by audience and lifetime, with the time of their issue; kept until they age, so
@@ -147,7 +152,7 @@ class PodVolumes:
                 {
                     "source": os.path.realpath(source),
                     "target": os.path.normpath(mount["mountPath"]),
-                    "read_only": bool(mount.get("readOnly")) or _is_projection(volume),
+                    "read_only": bool(mount.get("readOnly")) or _is_read_only(volume),
                 }
             )
         return mounts
@@ -159,6 +164,8 @@ class PodVolumes:
     def _path(self, volume: Mapping[str, Any]) -> Path:
         if "hostPath" in volume:
             return Path(volume["hostPath"]["path"])
+        if volume["name"] in self._claimed:
+            return self._claimed[volume["name"]]
         for field, plugin in _PLUGINS.items():
             if field in volume:
                 return self.directory / "volumes" / f"kubernetes.io~{plugin}" / str(volume["name"])
@@ -167,6 +174,9 @@ class PodVolumes:
 
     async def _set_up_one(self, pod: Mapping[str, Any], volume: Mapping[str, Any]) -> None:
         """The order of upstream's SetUpAt: what is fetched first, what is written last."""
+        if self._claims is not None and _is_claim(volume):
+            await self._set_up_claim(self._claims, pod, volume)
+            return
         path = self._path(volume)
         if "hostPath" in volume:
             _check_host_path(path, volume["hostPath"].get("type", ""))
@@ -188,6 +198,14 @@ class PodVolumes:
             AtomicWriter(str(path)).write(payload, set_permissions=set_permissions)
         elif group is not None:
             give_to_group(path, group, read_only=False)
+
+    async def _set_up_claim(
+        self, claims: ClaimedPaths, pod: Mapping[str, Any], volume: Mapping[str, Any]
+    ) -> None:
+        if volume["name"] not in self._claimed:
+            found = await claims.find(pod, volume)
+            _check_host_path(found.path, found.type)
+            self._claimed[volume["name"]] = found.path
 
     async def _payload(self, pod: Mapping[str, Any], volume: Mapping[str, Any]) -> Payload:
         if "configMap" in volume:
@@ -368,6 +386,15 @@ def _token_paths(volume: Mapping[str, Any]) -> list[str]:
 
 def _is_projection(volume: Mapping[str, Any]) -> bool:
     return any(field in volume for field in ("configMap", "secret", "projected", "downwardAPI"))
+
+
+def _is_claim(volume: Mapping[str, Any]) -> bool:
+    return "persistentVolumeClaim" in volume or "ephemeral" in volume
+
+
+def _is_read_only(volume: Mapping[str, Any]) -> bool:
+    claim = volume.get("persistentVolumeClaim") or {}
+    return bool(claim.get("readOnly")) or _is_projection(volume)
 
 
 def _all_containers(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from hotmap.core.errors import Conflict, HotmapError, NotFound
 from hotmap.local.kubelet.actions import compute_pod_actions, is_sidecar
+from hotmap.local.kubelet.claims import ClaimedPaths
 from hotmap.local.kubelet.containers import (
     ERROR_PERIOD,
     FALLBACK_GRACE,
@@ -93,6 +94,7 @@ class PodWorker:
             node.sources,
             allocatable=node.allocatable,
             tokens=node.tokens,
+            claims=ClaimedPaths(node.client),
         )
         self._wake = asyncio.Event()
         self.containers = PodContainers(

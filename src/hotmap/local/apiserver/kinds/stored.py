@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.kinds import stored_validation as validation
 from hotmap.local.apiserver.kinds.certificate_request import CertificateRequestStrategy
+from hotmap.local.apiserver.kinds.claim_validation import claim_errors, claim_update_errors
 from hotmap.local.apiserver.kinds.endpoint_validation import endpoint_slice_errors
 from hotmap.local.apiserver.kinds.policy_validation import (
     admission_policy_errors,
@@ -83,8 +84,8 @@ STORED = (
         ReturningStrategy(
             status=_PENDING,
             default=default_claim,
-            check=validation.claim_errors,
-            check_update=validation.claim_update_errors,
+            check=claim_errors,
+            check_update=claim_update_errors,
         ),
         STATUS,
     ),

@@ -30,7 +30,6 @@ JsonObject = dict[str, Any]
 
 _RBAC_GROUP = "rbac.authorization.k8s.io"
 _MAX_PRIORITY = 1_000_000_000
-_ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _NOT_NEGATIVE = "must be greater than or equal to 0"
 _IMMUTABLE = "field is immutable"
 _PERCENT = (
@@ -184,58 +183,6 @@ def _metric_errors(metric: JsonObject, path: str) -> Iterator[FieldError]:
     field = kind[:1].lower() + kind[1:]
     if field not in metric:
         yield required(f"{path}.{field}", "must populate information for the given metric source")
-
-
-def claim_errors(claim: JsonObject) -> Iterator[FieldError]:
-    """Check a PersistentVolumeClaim."""
-    yield from claim_spec_errors(claim.get("spec") or {}, "spec")
-
-
-def claim_spec_errors(spec: JsonObject, path: str) -> Iterator[FieldError]:
-    """Check the spec of a claim (ValidatePersistentVolumeClaimSpec)."""
-    modes = spec.get("accessModes") or ()
-    if not modes:
-        yield required(f"{path}.accessModes", "at least 1 access mode is required")
-    yield from selector_errors(spec.get("selector") or {}, f"{path}.selector")
-    for mode in modes:
-        if mode not in _ACCESS_MODES:
-            yield unsupported(f"{path}.accessModes", mode, _ACCESS_MODES)
-    if "ReadWriteOncePod" in modes and len(set(modes)) > 1:
-        why = "may not use ReadWriteOncePod with other access modes"
-        yield forbidden_field(f"{path}.accessModes", why)
-    at = f"{path}.resources[storage]"
-    storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-    if storage is None:
-        yield required(at)
-    elif _amount(storage) <= 0:
-        yield invalid_value(at, storage, "must be greater than zero")
-    name = spec.get("storageClassName")
-    for why in subdomain_errors(name) if name else ():
-        yield invalid_value(f"{path}.storageClassName", name, why)
-    mode = spec.get("volumeMode")
-    if mode not in (None, "Block", "Filesystem"):
-        yield unsupported(f"{path}.volumeMode", mode, ("Block", "Filesystem"))
-
-
-_CLAIM_TEXT = (
-    "spec is immutable after creation except resources.requests and volumeAttributesClassName for "
-    "bound claims"
-)
-
-
-def claim_update_errors(old: JsonObject, new: JsonObject) -> Iterator[FieldError]:
-    """Only what a bound claim requests may change."""
-    before, after = dict(old.get("spec") or {}), dict(new.get("spec") or {})
-    if (old.get("status") or {}).get("phase") == "Bound":
-        for spec in (before, after):
-            spec.pop("resources", None)
-            spec.pop("volumeAttributesClassName", None)
-    if not before.get("volumeName"):
-        # Whoever binds the claim sets it once.
-        before.pop("volumeName", None)
-        after.pop("volumeName", None)
-    if before != after:
-        yield forbidden_field("spec", _CLAIM_TEXT)
 
 
 def _amount(text: object) -> float:
