@@ -18,6 +18,7 @@ from hotmap.core.errors import api_error
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig
 from hotmap.local.access import UserInfo
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
+from hotmap.local.apiserver.metrics import Requested
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.routes import parse_path, verb_of
 from hotmap.local.apiserver.server import APIServer
@@ -122,7 +123,11 @@ class _FailingServer(APIServer):
         self._failures = failures
 
     async def _respond(
-        self, request: web.BaseRequest, user: UserInfo, warnings: list[str]
+        self,
+        request: web.BaseRequest,
+        user: UserInfo,
+        warnings: list[str],
+        asked: list[Requested],
     ) -> web.StreamResponse:
         path = parse_path(self._registry.scheme, request.path)
         if path is not None:
@@ -131,7 +136,7 @@ class _FailingServer(APIServer):
             for failure in tuple(self._failures):
                 if failure.meets(verb, path.kind.resource, path.name or "", agent):
                     await failure.meet()
-        return await super()._respond(request, user, warnings)
+        return await super()._respond(request, user, warnings, asked)
 
 
 class ControlPlane:

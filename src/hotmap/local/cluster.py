@@ -55,7 +55,7 @@ from hotmap.local.lifecycle import Lifecycle
 from hotmap.local.network import PlaneNetwork, kubernetes_address
 from hotmap.local.open_files import raise_open_files_limit
 from hotmap.local.pki import create_pki, keep_pki
-from hotmap.local.service_tokens import TokenSigner
+from hotmap.local.service_tokens import ISSUER, TokenSigner
 from hotmap.local.state import StateDirectory, default_directory
 from hotmap.local.store import MVCCStore
 from hotmap.local.tokens import Tokens, new_token
@@ -194,6 +194,7 @@ class LocalCluster(Lifecycle):
             tokens=self._tokens,
             kubelet=kubelet,
             access=self._access,
+            flags=self._flags(),
         )
         port = await server.start(HOST, self._port)
         self._stack.push_async_callback(server.stop)
@@ -216,6 +217,19 @@ class LocalCluster(Lifecycle):
             )
             self._run(controllers.run(), "controllers")
         self._state.write_kubeconfig(self.server, authority, self.token)
+
+    def _flags(self) -> dict[str, str]:
+        """Return the settings of the API server, under the names of kube-apiserver's flags."""
+        return {
+            "anonymous-auth": str(self._settings.rbac).lower(),
+            "authorization-mode": "[RBAC]" if self._settings.rbac else "[AlwaysAllow]",
+            "bind-address": HOST,
+            "client-ca-file": str(self.ca_certificate),
+            "etcd-servers": f"[{self._settings.etcd}]",
+            "secure-port": str(self._port),
+            "service-account-issuer": f"[{ISSUER}]",
+            "service-cluster-ip-range": str(self._network.services),
+        }
 
     def _open_store(self) -> Store:
         if self._settings.etcd:

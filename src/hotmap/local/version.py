@@ -6,6 +6,10 @@ from __future__ import annotations
 VERSION = {
     "major": "1",
     "minor": "36",
+    "emulationMajor": "1",
+    "emulationMinor": "36",
+    "minCompatibilityMajor": "1",
+    "minCompatibilityMinor": "35",
     "gitVersion": "v1.36.3+hotmap",
     "gitCommit": "",
     "gitTreeState": "clean",

@@ -83,7 +83,7 @@ NOWHERE = [
     ("POST", "/api/v1/configmaps", 405),
     ("DELETE", "/api/v1/configmaps", 405),
     ("DELETE", "/api/v1/namespaces", 405),
-    ("POST", "/version", 404),
+    ("POST", "/version", 405),
 ]
 
 

@@ -103,6 +103,7 @@ def _paths(served: Iterable[tuple[str, str]]) -> list[str]:
         {
             *("/.well-known/openid-configuration", "/api", "/apis", "/apis/", "/openapi/v2"),
             *("/openapi/v3", "/openapi/v3/", "/openid/v1/jwks", "/version"),
+            *("/flagz", "/metrics", "/metrics/slis", "/statusz"),
             *health_paths(),
             *(f"/apis/{group}" for group in groups),
             *(f"/apis/{group}/{version}" if group else f"/api/{version}"

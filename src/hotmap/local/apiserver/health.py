@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from hotmap.core.text import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from multidict import MultiMapping
 
@@ -91,6 +91,12 @@ class HealthChecks:
         if checks is None or (slash and name not in checks):
             return None
         return self._single(name) if slash else self._all(endpoint, checks, query)
+
+    def results(self) -> Iterator[tuple[str, str, bool]]:
+        """Return each endpoint with each of its checks and whether that is healthy."""
+        for endpoint in ("healthz", "readyz"):
+            for name in _CHECKS[endpoint]:
+                yield endpoint, name, not self._error(name)
 
     def _single(self, name: str) -> HealthAnswer:
         error = self._error(name)

@@ -137,7 +137,7 @@ def _document(path: str, kinds: list[Kind]) -> JsonObject:
         _add_kind_paths(paths, path, kind)
     return {
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": VERSION["gitVersion"]},
+        "info": {"title": "Kubernetes", "version": f"{VERSION['major']}.{VERSION['minor']}"},
         "paths": paths,
         "components": {"schemas": schemas},
     }

@@ -35,7 +35,7 @@ def merge_documents(documents: Iterable[JsonObject]) -> JsonObject:
             paths[path] = {method: _operation(operation) for method, operation in item.items()}
     return {
         "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": VERSION["gitVersion"]},
+        "info": {"title": "Kubernetes", "version": f"{VERSION['major']}.{VERSION['minor']}"},
         "paths": paths,
         "definitions": definitions,
     }

@@ -12,15 +12,16 @@ import logging
 import random
 import socket
 import uuid
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import msgspec
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from hotmap.core.errors import ApiError, Expired, NotFound, SettingsError, api_error
+from hotmap.core.errors import ApiError, Expired, SettingsError, api_error
 from hotmap.local.access import ANONYMOUS
-from hotmap.local.apiserver import connect, discovery
+from hotmap.local.apiserver import connect
 from hotmap.local.apiserver.authentication import (
     Access,
     Authenticator,
@@ -35,28 +36,26 @@ from hotmap.local.apiserver.authorization import (
     path_attributes,
     resource_attributes,
 )
+from hotmap.local.apiserver.documents import PLAIN, Documents
 from hotmap.local.apiserver.handlers import Answer, Request, answer
 from hotmap.local.apiserver.health import HealthChecks
+from hotmap.local.apiserver.metrics import Requested, RequestMetrics
 from hotmap.local.apiserver.negotiation import (
-    DISCOVERY,
     JSON,
     YAML,
     as_yaml,
     in_meta_version,
     negotiate_form,
-    openapi_v2_form,
     wants_yaml,
 )
-from hotmap.local.apiserver.openapi import OpenAPI
 from hotmap.local.apiserver.options import check_timeout, watch_options
 from hotmap.local.apiserver.routes import parse_path, verb_of
 from hotmap.local.apiserver.status import failure_status
-from hotmap.local.apiserver.storage_codec import stored_value
 from hotmap.local.apiserver.watch import as_metadata, as_tables, line, plain, stream
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
     from hotmap.local.access import UserInfo
     from hotmap.local.apiserver.registry import Registry
@@ -100,13 +99,8 @@ _STOP_GRACE = 0.2
 _BACKLOG = 128
 # Bytes of a body that are written in one turn of the event loop.
 _PIECE = 1 << 18
-_OPENID = ("/.well-known/openid-configuration", "/openid/v1/jwks")
-# The key follows, such as /registry/configmaps/default/app.
-_RAW = "/debug/store"
 # Subresources whose requests upgrade their connection.
 _CONNECTIONS = ("exec", "attach", "portforward")
-# Of plain text (net/http: Error).
-_PLAIN = {"X-Content-Type-Options": "nosniff"}
 # Answered without a token, as upstream's system:public-info-viewer.
 _PUBLIC = ("/healthz", "/livez", "/readyz", "/version", "/version/")
 
@@ -123,22 +117,29 @@ class APIServer:
         kubelet: KubeletAPI | None = None,
         bookmark_interval: float = BOOKMARK_INTERVAL,
         access: Access | None = None,
+        flags: Mapping[str, str] | None = None,
     ) -> None:
-        """Prepare; `access` is by default everything to everybody who has one of `tokens`."""
+        """Prepare; `access` is by default everything to everybody who has one of `tokens`.
+
+        `flags` are the server's settings under the names of kube-apiserver's flags.
+        """
         self._registry = registry
         self._tls = tls
         self._access = access or Access(Authenticator(tokens, registry.reader), AllowAll())
         self.kubelet = kubelet
-        self._openapi = OpenAPI(registry.scheme)
         self._bookmark_interval = bookmark_interval
         # Open watches, so that a stop can end them in an orderly way.
         self._watches: set[RegistryWatch] = set()
         self._runner: web.ServerRunner | None = None
         self._listening: list[socket.socket] = []
         self._stops = False
-        self._health = HealthChecks(
+        health = HealthChecks(
             store=registry.store.failure,
             shutdown=lambda: "process is shutting down" if self._stops else "",
+        )
+        self._requests = RequestMetrics()
+        self._documents = Documents(
+            registry, health, self._requests, signer=self._access.signer, flags=flags or {}
         )
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> int:
@@ -200,7 +201,15 @@ class APIServer:
         self._runner = None
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
-        response = await self._answer(request)
+        asked: list[Requested] = []
+        status: int = HTTPStatus.OK
+        try:
+            with self._requests.running(request.method):
+                response = await self._answer(request, asked)
+            status = response.status
+        finally:
+            for requested in asked:
+                self._requests.finished(requested, status)
         if not response.prepared:
             for name, value in _common_headers().items():
                 response.headers.setdefault(name, value)
@@ -208,10 +217,11 @@ class APIServer:
                 _divide(response)
         return response
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _answer(self, request: web.BaseRequest, asked: list[Requested]) -> web.StreamResponse:
         warnings: list[str] = []
         try:
-            response = await self._respond(request, self._authenticate(request), warnings)
+            user = self._authenticate(request)
+            response = await self._respond(request, user, warnings, asked)
         except ConnectionError:
             # The client is gone. aiohttp ends the connection on this, without a traceback.
             raise asyncio.CancelledError from None
@@ -248,15 +258,25 @@ class APIServer:
             check_allowed(self._access.authorizer, attributes._replace(verb="create"))
 
     async def _respond(
-        self, request: web.BaseRequest, user: UserInfo, warnings: list[str]
+        self,
+        request: web.BaseRequest,
+        user: UserInfo,
+        warnings: list[str],
+        asked: list[Requested],
     ) -> web.StreamResponse:
+        """Answer a request; what it asks for is added to *asked*."""
         check_timeout(request.query)
         path = parse_path(self._registry.scheme, request.path)
         if path is None:
             if request.path not in _PUBLIC:
                 attributes = path_attributes(user, request.method, request.path)
                 check_allowed(self._access.authorizer, attributes)
-            return self._document(request)
+            response = self._documents.answer(request)
+            if response.status != HTTPStatus.NOT_FOUND:
+                asked.append(Requested(request.method, subresource=request.path))
+            return response
+        requested = Requested.of(request.method, path, request.query)
+        asked.append(requested)
         self._authorize(request, user, path)
         if path.subresource == "log" and request.method == "GET":
             return await self._log(request, path)
@@ -268,7 +288,7 @@ class APIServer:
         if verb in ("get", "list", "watch") and not request.query.get("resourceVersion"):
             self._registry.store.catch_up()
         if verb == "watch":
-            return await self._watch(request, path)
+            return await self._watch(request, path, requested)
         return _complete(
             await answer(
                 self._registry,
@@ -288,74 +308,9 @@ class APIServer:
             request.headers.get("Accept", ""),
         )
 
-    def _document(self, request: web.BaseRequest) -> web.StreamResponse:
-        health = self._health.answer(request.path, request.query)
-        if health is not None:
-            return web.Response(text=health.text, status=health.status, headers=_PLAIN)
-        signer = self._access.signer
-        if request.path in _OPENID and request.method == "GET" and signer is not None:
-            body = signer.key_set() if request.path == _OPENID[1] else signer.configuration()
-            return web.Response(body=msgspec.json.encode(body), headers={"Content-Type": JSON})
-        if request.path.startswith(_RAW) and request.method == "GET":
-            return self._stored_value(request.path.removeprefix(_RAW))
-        if request.path == "/openapi/v2" and request.method == "GET":
-            return self._openapi_version_2(request)
-        if request.path.startswith("/openapi/v3") and request.method == "GET":
-            return self._openapi_document(request)
-        aggregated = (
-            request.path in ("/api", "/apis")
-            and negotiate_form(request.headers.get("Accept", "")) == "discovery"
-        )
-        document = discovery.document(
-            self._registry.scheme, request.path, aggregated=aggregated, address=request.host
-        )
-        if document is None or request.method != "GET":
-            if _is_group_version(request.path):
-                raise _no_resource()
-            return web.Response(status=404, text="404 page not found\n", headers=_PLAIN)
-        headers = {"Content-Type": DISCOVERY, "Vary": "Accept"}
-        encoded = msgspec.json.encode(document)
-        if request.path == "/":
-            # For people (apiserver: WriteRawJSON).
-            encoded = msgspec.json.format(encoded, indent=2)
-        return web.Response(body=encoded, headers=headers if aggregated else {"Content-Type": JSON})
-
-    def _stored_value(self, key: str) -> web.StreamResponse:
-        """Answer with a value as etcd holds it; ours, for `hotmap local get-raw`."""
-        value = stored_value(self._registry.store, key)
-        if value is None:
-            raise NotFound(f"key {key} not found")
-        return web.Response(body=value, content_type="application/octet-stream")
-
-    def _openapi_version_2(self, request: web.BaseRequest) -> web.StreamResponse:
-        form = openapi_v2_form(request.headers.get("Accept", ""))
-        wanted, body = self._openapi.version_2(protobuf=form != JSON)
-        headers = {"Content-Type": form, "ETag": f'"{wanted}"', "Vary": "Accept"}
-        if request.headers.get("If-None-Match") == headers["ETag"]:
-            return web.Response(status=304, headers=headers)
-        return web.Response(body=body, headers=headers)
-
-    def _openapi_document(self, request: web.BaseRequest) -> web.StreamResponse:
-        path = request.path.removeprefix("/openapi/v3").strip("/")
-        if not path:
-            body = msgspec.json.encode(self._openapi.index())
-            return web.Response(body=body, headers={"Content-Type": JSON})
-        wanted = self._openapi.hash(path)
-        if wanted is None:
-            return web.Response(status=404, text="404 page not found\n")
-        headers = {"Content-Type": JSON, "ETag": f'"{wanted}"', "Vary": "Accept"}
-        sent = request.query.get("hash")
-        if sent is not None and sent != wanted:
-            location = f"/openapi/v3/{path}?hash={wanted}"
-            return web.Response(status=301, headers={"Location": location})
-        if sent is not None:
-            # The document of a hash never changes (kube-openapi: handler3).
-            headers["Cache-Control"] = "public, immutable"
-        if request.headers.get("If-None-Match") == headers["ETag"]:
-            return web.Response(status=304, headers=headers)
-        return web.Response(body=self._openapi.document(path), headers=headers)
-
-    async def _watch(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
+    async def _watch(
+        self, request: web.BaseRequest, path: ResourcePath, requested: Requested
+    ) -> web.StreamResponse:
         options = watch_options(request.query)
         if path.name:
             # By the old path; a watch of an object's own path is one by its name.
@@ -382,13 +337,14 @@ class APIServer:
         self._watches.add(watch)
         try:
             response = await _open_stream(request, JSON)
-            await stream(
-                watch,
-                response.write,
-                timeout=options.timeout or random.uniform(WATCH_TIMEOUT, 2 * WATCH_TIMEOUT),
-                bookmark_interval=self._bookmark_interval if options.bookmarks else None,
-                render=render,
-            )
+            with self._requests.watching(requested):
+                await stream(
+                    watch,
+                    response.write,
+                    timeout=options.timeout or random.uniform(WATCH_TIMEOUT, 2 * WATCH_TIMEOUT),
+                    bookmark_interval=self._bookmark_interval if options.bookmarks else None,
+                    render=render,
+                )
         finally:
             self._watches.discard(watch)
             watch.close()
@@ -447,17 +403,6 @@ async def _pieces(body: memoryview) -> AsyncIterator[memoryview]:
     for start in range(0, len(body), _PIECE):
         yield body[start : start + _PIECE]
         await asyncio.sleep(0)
-
-
-def _is_group_version(path: str) -> bool:
-    """Return whether a path is that of a group's version, which upstream has a handler for."""
-    parts = path.strip("/").split("/")
-    return len(parts) == 3 and parts[0] == "apis"
-
-
-def _no_resource() -> ApiError:
-    text = "the server could not find the requested resource"
-    return api_error(404, text, reason="NotFound")
 
 
 def _authorized_verb(request: web.BaseRequest, path: ResourcePath) -> str:
@@ -532,7 +477,7 @@ def _failure(error: ApiError, accept: str = "") -> web.Response:
     if error.retry_after is not None:
         response.headers["Retry-After"] = str(int(error.retry_after))
     if isinstance(error, (AccessDenied, ImpersonationError)):
-        response.headers.update(_PLAIN)
+        response.headers.update(PLAIN)
     return response
 
 
