@@ -19,6 +19,7 @@ from hotmap.local.apiserver.authentication import Access, Authenticator
 from hotmap.local.apiserver.authorization import AllowAll
 from hotmap.local.apiserver.bootstrap import (
     create_bootstrap_roles,
+    create_component_statuses,
     create_priority_classes,
     create_system_namespaces,
     publish_kubernetes_service,
@@ -176,6 +177,7 @@ class LocalCluster(Lifecycle):
         await create_system_namespaces(self.registry)
         await create_bootstrap_roles(self.registry)
         await create_priority_classes(self.registry)
+        create_component_statuses(self.registry)
         custom = CustomResources(self.registry)
         await custom.load()
         self._run(custom.run(), "custom resources")

@@ -86,7 +86,11 @@ def qualified_name_errors(name: str) -> list[str]:
     if slash and not prefix:
         errors.append("prefix part must be non-empty")
     elif slash:
-        errors += [f"prefix part {error}" for error in subdomain_errors(prefix)]
+        # Upstream counts bytes here, and characters where a name is a subdomain itself.
+        errors += [
+            f"prefix part {error.replace('253 characters', '253 bytes')}"
+            for error in subdomain_errors(prefix)
+        ]
     if not local:
         errors.append("name part must be non-empty")
     elif len(local) > 63:

@@ -133,6 +133,8 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
     requirements: list[Requirement] = []
     while tokens:
         if tokens[0] in _PUNCTUATION and tokens[0] != "!":
+            if requirements:
+                raise BadRequest(f"found '{tokens[0]}', expected: identifier after ','")
             text = f"found '{tokens[0]}', expected: !, identifier, or 'end of string'"
             raise BadRequest(text)
         requirements.append(_requirement(tokens))

@@ -14,6 +14,7 @@ import yaml
 from hotmap.core.errors import ApiError, BadRequest, Conflict, Invalid, NotFound
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.custom.jsonpath import find, is_valid_path
+from hotmap.local.apiserver.custom.kind import CustomStrategy
 from hotmap.local.apiserver.custom.schema import add_defaults, prune, unknown_fields
 from hotmap.local.apiserver.custom.validation import schema_errors
 from hotmap.local.apiserver.custom_resources import CustomResources
@@ -558,3 +559,21 @@ def test_repeated_keys_of_aliases_are_found_once() -> None:
     bomb = b"a0: &a0 {k: 1, k: 2}\n"
     bomb += b"".join(b"a%d: &a%d [*a%d, *a%d]\n" % (n, n, n - 1, n - 1) for n in range(1, 60))
     assert repeated_keys(bomb).count("already set in map") == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("four", ".spec.n: Invalid value: 0: .spec.n accessor error: four is of the type string"),
+        (-1, ".spec.n: Invalid value: -1: should be a non-negative integer"),
+        (1 << 31, ".spec.n: Invalid value: 2147483648: should be less than or equal to 2147483647"),
+        (3, ""),
+    ],
+)
+def test_number_of_a_scale_is_one(value: object, text: str) -> None:
+    """What a Scale would show is checked with its object."""
+    scale = {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}
+    version = {"name": "v1", "schema": {}, "subresources": {"scale": scale}}
+    errors = CustomStrategy(version).validate({"metadata": {}, "spec": {"n": value}})
+    assert text in "".join(map(str, errors))
+    assert bool(errors) == bool(text)

@@ -108,6 +108,12 @@ WRONG_PODS = [
     (pod(affinity={"podAffinity": {PREFERRED: [{"weight": 0, "podAffinityTerm": {}}]}}),
      f"spec.affinity.podAffinity.{PREFERRED}[0].podAffinityTerm.topologyKey: Required value: can "
      "not be empty"),
+    (container(resources={"requests": {"none": "1"}}),
+     'spec.containers[0].resources.requests[none]: Invalid value: "none": must be a standard '
+     "resource type or fully qualified"),
+    (container(resources={"limits": {"pods": "1"}}),
+     'spec.containers[0].resources.limits[pods]: Invalid value: "pods": must be a standard '
+     "resource for containers"),
     (pod(topologySpreadConstraints=[
         {"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}] * 2),
      "spec.topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}: Duplicate value: "
@@ -207,6 +213,33 @@ async def test_deadline_of_a_pod_may_come_closer(api: Api) -> None:
             {"spec": {"hard": {"cpu": "1"}, "scopes": ["BestEffort"]}},
             'spec.scopes: Invalid value: ["BestEffort"]: unsupported scope applied to resource',
         ),
+        (
+            "/api/v1/nodes",
+            {"spec": {"taints": [{"key": "a"}]}},
+            "metadata.taints[0].effect: Required value",
+        ),
+        (
+            "/api/v1/persistentvolumes",
+            {"spec": {"accessModes": ["Wrong"], "capacity": {"storage": "1"}, "nfs": {}}},
+            "spec.nfs.server: Required value",
+        ),
+        (
+            "/api/v1/persistentvolumes",
+            {
+                "spec": {
+                    "accessModes": ["ReadWriteOnce"],
+                    "capacity": {"storage": "1"},
+                    "hostPath": {"path": "/a"},
+                    "nfs": {"server": "a", "path": "/b"},
+                }
+            },
+            "spec.nfs: Forbidden: may not specify more than 1 volume type",
+        ),
+        (
+            "/apis/storage.k8s.io/v1/storageclasses",
+            {"provisioner": "a/b/c"},
+            'provisioner: Invalid value: "a/b/c": a valid label key must consist of',
+        ),
     ],
 )
 async def test_wrong_object_is_refused(api: Api, path: str, obj: dict[str, Any], text: str) -> None:
@@ -298,3 +331,35 @@ async def test_handler_of_runtime_class_never_changes(api: Api) -> None:
     await api.post(classes, {"metadata": {"name": "r"}, "handler": "runc"})
     reply = await api.patch(f"{classes}/r", {"handler": "other"})
     assert reply.message.endswith('handler: Invalid value: "other": field is immutable')
+
+
+async def test_node_keeps_the_addresses_of_its_pods(api: Api) -> None:
+    """Both fields agree, and neither changes once it is set."""
+    spec = {"podCIDR": "10.0.0.0/24"}
+    made = await api.post("/api/v1/nodes", {"metadata": {"name": "n"}, "spec": spec})
+    assert made.body["spec"]["podCIDRs"] == ["10.0.0.0/24"]
+    refused = await api.patch("/api/v1/nodes/n", {"spec": {"podCIDR": "10.1.0.0/24"}})
+    why = 'spec.podCIDRs: Forbidden: node updates may not change podCIDR except from "" to valid'
+    assert (refused.status, why in refused.message) == (422, True)
+
+
+async def test_ephemeral_container_stays_as_it_is(api: Api) -> None:
+    """Others may be added; nothing else of the pod changes with them."""
+    await api.post(PODS, {"metadata": {"name": "p"}, "spec": pod()})
+    path = f"{PODS}/p/ephemeralcontainers"
+    added = {"name": "e", "image": "x"}
+    change = {"spec": {"ephemeralContainers": [added], "hostNetwork": True}}
+    assert "hostNetwork" not in (await api.patch(path, change)).body["spec"]
+    for containers, what in (([{**added, "image": "y"}], "changed"), ([], "removed")):
+        refused = await api.patch(path, {"spec": {"ephemeralContainers": containers}})
+        why = f'existing ephemeral containers "e" may not be {what}'
+        assert (refused.status, why in refused.message) == (422, True)
+
+
+async def test_binding_names_its_pod_in_the_body(api: Api) -> None:
+    """The older form of the subresource."""
+    await api.post(PODS, {"metadata": {"name": "bound"}, "spec": pod()})
+    binding = {"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": "n"}}
+    reply = await api.post("/api/v1/namespaces/default/bindings", binding)
+    assert reply.status == 201
+    assert (await api.get(f"{PODS}/bound")).body["spec"]["nodeName"] == "n"

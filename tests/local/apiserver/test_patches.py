@@ -61,6 +61,7 @@ OPERATIONS = [
     ({"a": 1}, [{"op": "test", "path": "/a", "value": 1}], {"a": 1}),
     ({"a": 1}, [{"op": "test", "path": "/b", "value": None}], {"a": 1}),
     ({"a": 1}, [{"op": "replace", "path": "", "value": {"b": 2}}], {"b": 2}),
+    ({"a": {}}, [{"op": "add", "path": "a/x", "value": 1}], {"a": {}, "x": 1}),
 ]
 
 
@@ -81,6 +82,8 @@ FAILING = [
     [{"op": "remove", "path": "/a/b"}],
     [{"op": "shout", "path": "/a"}],
     [{"op": "add", "path": "a", "value": 1}],
+    [{"op": "add", "path": "", "value": {}}],
+    [{"op": "remove", "path": ""}],
     [{"path": "/a"}],
 ]
 
@@ -168,6 +171,8 @@ def test_strategic_patch_directives() -> None:
         "m": "2"
     }
     assert "nodeSelector" not in spec_patched({"nodeSelector": None})
+    # A directive that meets nothing takes its map along.
+    assert "securityContext" not in spec_patched({"securityContext": {"$patch": "replace", "a": 1}})
     assert spec_patched({"tolerations": [{"key": "u"}]})["tolerations"] == [{"key": "u"}]
 
 

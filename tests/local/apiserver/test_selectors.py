@@ -70,6 +70,7 @@ def test_nonmatching_selectors(text: str) -> None:
         ("a in (b c)", "found 'c', expected: ',' or ')'"),
         ("a===b", "found '=', expected: identifier"),
         ("a,", "found '', expected: identifier after ','"),
+        ("a,=", "found '=', expected: identifier after ','"),
         ("a b", "found 'b', expected: in, notin, =, ==, !=, gt, lt"),
         ("-a", 'Invalid value: "-a": name part must consist of alphanumeric characters'),
         ("a=-b", 'values[0][a]: Invalid value: "-b": a valid label must be an empty string'),

@@ -55,6 +55,16 @@ async def test_kubeconfig_is_sufficient(directory: Path) -> None:
         assert names == ["default", "kube-node-lease", "kube-public", "kube-system"]
 
 
+async def test_parts_of_the_plane_are_healthy(directory: Path) -> None:
+    """As component statuses, which older tools ask for."""
+    async with LocalCluster(directory, start_node=False) as cluster:
+        client = KubeconfigClient(cluster.kubeconfig)
+        found = (await client.get("/api/v1/componentstatuses"))["items"]
+        names = [item["metadata"]["name"] for item in found]
+        assert names == ["controller-manager", "etcd-0", "scheduler"]
+        assert {item["conditions"][0]["status"] for item in found} == {"True"}
+
+
 async def test_stop_leaves_nothing(directory: Path) -> None:
     """Not even the directory; the port is free again."""
     cluster = LocalCluster(directory, start_node=False)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotmap.core.errors import AlreadyExists, NotFound
+from hotmap.local.apiserver.encoding import encode
+from hotmap.local.apiserver.kinds.core.componentstatus import COMPONENTS, component_status
 
 if TYPE_CHECKING:
     from hotmap.local.apiserver.registry import Registry
@@ -68,6 +70,15 @@ async def create_bootstrap_roles(registry: Registry) -> None:
             await registry.create(resource, None, obj, manager="kube-apiserver")
         except AlreadyExists:
             continue
+
+
+def create_component_statuses(registry: Registry) -> None:
+    """Store what is told of the parts of the plane, which nobody can write."""
+    kind = registry.scheme.resource("componentstatuses")
+    for name in COMPONENTS:
+        key = f"{kind.prefix(None)}{name}"
+        if registry.store.get(key) is None:
+            registry.store.create(key, encode(component_status(name)))
 
 
 async def create_priority_classes(registry: Registry) -> None:

@@ -143,7 +143,7 @@ def _resource_list(scheme: Scheme, group: str, version: str) -> JsonObject:
             "singularName": kind.singular,
             "namespaced": kind.namespaced,
             "kind": kind.kind,
-            "verbs": list(_CUSTOM_VERBS if kind.strategy.is_custom else kind.verbs),
+            "verbs": _verbs(kind),
         }
         resource = _with_aliases(resource, kind)
         if kind.verbs != ("create",):
@@ -154,6 +154,10 @@ def _resource_list(scheme: Scheme, group: str, version: str) -> JsonObject:
     # Upstream's list of the core group does not say what it is in.
     head = {"kind": "APIResourceList", **({"apiVersion": "v1"} if group else {})}
     return {**head, **listed}
+
+
+def _verbs(kind: Kind) -> list[str]:
+    return list(_CUSTOM_VERBS if kind.strategy.is_custom else kind.verbs)
 
 
 def _storage_version_hash(kind: Kind) -> str:
@@ -212,7 +216,7 @@ def _discovered(kind: Kind, version: str) -> JsonObject:
         "responseKind": own._asdict(),
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
-        "verbs": list(kind.verbs),
+        "verbs": _verbs(kind),
     }
     _with_aliases(found, kind)
     if kind.subresources:

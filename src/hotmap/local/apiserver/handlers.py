@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 
+_INT32 = 1 << 31
+
 
 class Request(NamedTuple):
     """A request without its connection; the body is complete."""
@@ -187,7 +189,7 @@ def _list_metadata(page: EncodedList) -> JsonObject:
 
 
 async def _create(registry: Registry, path: ResourcePath, request: Request) -> Answer:
-    if path.subresource == "binding":
+    if path.subresource == "binding" or path.kind.resource == "bindings":
         return await _bind(registry, path, request)
     if path.subresource == "eviction":
         return await _evict(registry, path, request)
@@ -268,8 +270,10 @@ async def _bind(registry: Registry, path: ResourcePath, request: Request) -> Ans
     node = (binding.get("target") or {}).get("name")
     if not node:
         raise internal("target.name: Required value")
-    uid = (binding.get("metadata") or {}).get("uid", "")
-    await registry.bind(path.namespace or "", path.name, node, uid=uid)
+    metadata = binding.get("metadata") or {}
+    # The older form names its pod in the body only.
+    name = path.name or metadata.get("name", "")
+    await registry.bind(path.namespace or "", name, node, uid=metadata.get("uid", ""))
     return _created()
 
 
@@ -310,6 +314,7 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
     if path.subresource == "scale":
         workload = await registry.get(*_target(registry, path))
         scale = apply_patch(kind, scale_of(path.kind, workload), patch, of=path.kind)
+        _check_replicas(scale)
         return await _rescale(registry, path, scale, options)
     if kind == "strategic" and not path.kind.strategy.typed and path.kind.version_strategies:
         raise unsupported_patch()
@@ -345,6 +350,14 @@ def _check_scale(obj: JsonObject) -> None:
             f'{sent} in version "{version}" cannot be handled as a Scale: '
             f"converting ({version}.{sent}) to (autoscaling.Scale): unknown conversion"
         )
+
+
+def _check_replicas(scale: JsonObject) -> None:
+    """Refuse a number of replicas that upstream's type does not hold."""
+    wanted = (scale.get("spec") or {}).get("replicas")
+    if isinstance(wanted, int) and not -_INT32 <= wanted < _INT32:
+        why = f"json: cannot unmarshal number {wanted} into Go struct field "
+        raise invalid_patch(scale, f"{why}ScaleSpec.spec.replicas of type int32")
 
 
 async def _rescale(

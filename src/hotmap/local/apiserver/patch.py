@@ -2,7 +2,8 @@
 
 JSON patch as the library upstream uses does it (gopkg.in/evanphx/json-patch.v4), with its
 departures from RFC 6902: `replace` creates a missing member of a map, a `test` for null is met
-by a missing member, and negative indices count from the end.
+by a missing member, negative indices count from the end, what comes before the first slash of a
+path is not looked at, and the empty path is for `replace` and `test` only.
 """
 
 from __future__ import annotations
@@ -98,6 +99,8 @@ def json_patch(document: Any, patch: object) -> Any:
 def _operate(root: list[Any], step: JsonObject) -> int:
     """Carry out a step; return the bytes that it copied."""
     path = _pointer(step["path"])
+    if len(path) == 1 and step["op"] not in ("replace", "test"):
+        raise ValueError(path)
     match step["op"]:
         case "add":
             _add(root, path, step.get("value"))
@@ -119,7 +122,7 @@ def _operate(root: list[Any], step: JsonObject) -> int:
 
 
 def _pointer(text: str) -> list[str]:
-    if text and not text.startswith("/"):
+    if text and "/" not in text:
         raise ValueError(text)
     parts = text.split("/")[1:]
     return ["0", *(part.replace("~1", "/").replace("~0", "~") for part in parts)]
@@ -133,9 +136,6 @@ def _get(root: list[Any], path: list[str]) -> Any:
 
 
 def _add(root: list[Any], path: list[str], value: Any) -> None:
-    if len(path) == 1:
-        root[0] = value
-        return
     parent, last = _get(root, path[:-1]), path[-1]
     if isinstance(parent, dict):
         parent[last] = value

@@ -28,7 +28,7 @@ _ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _SYSCTL = r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _MAX_SYSCTL = 253
 _NO_KEY = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+TAINT_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def scheduling_errors(spec: JsonObject, path: str) -> list[FieldError]:
@@ -78,8 +78,8 @@ def toleration_errors(tolerations: Any, path: str) -> Iterator[FieldError]:
                 yield invalid_value(f"{at}.operator", value, why)
         else:
             yield unsupported(f"{at}.operator", operator, ("Equal", "Exists"))
-        if effect and effect not in _EFFECTS:
-            yield unsupported(f"{at}.effect", effect, _EFFECTS)
+        if effect and effect not in TAINT_EFFECTS:
+            yield unsupported(f"{at}.effect", effect, TAINT_EFFECTS)
 
 
 def toleration_update_errors(old: JsonObject, new: JsonObject) -> Iterator[FieldError]:

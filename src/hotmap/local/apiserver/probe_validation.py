@@ -5,10 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 from hotmap.local.field_errors import FieldError, forbidden_field, invalid_value, required
+from hotmap.local.names import qualified_name_errors
 from hotmap.local.quantity import parse_quantity
 
 JsonObject = dict[str, Any]
 
+# Resources that a container may ask for, and those of other objects (core/helper/helpers.go).
+_OF_CONTAINERS = ("cpu", "memory", "ephemeral-storage")
+_STANDARD = (
+    *(f"{kind}.{name}" for kind in ("requests", "limits") for name in _OF_CONTAINERS),
+    "pods",
+    "resourcequotas",
+    "services",
+    "replicationcontrollers",
+    "secrets",
+    "configmaps",
+    "persistentvolumeclaims",
+    "storage",
+    "requests.storage",
+    "services.nodeports",
+    "services.loadbalancers",
+)
 NOT_NEGATIVE = "must be greater than or equal to 0"
 _PORT_RANGE = "must be between 1 and 65535, inclusive"
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
@@ -63,10 +80,15 @@ def _handler_errors(handler: JsonObject, path: str) -> list[FieldError]:
 
 
 def resource_errors(container: JsonObject, path: str) -> list[FieldError]:
-    """Find negative amounts, and requests beyond their limits (ValidateResourceRequirements)."""
+    """Find unknown names, negative amounts, and requests beyond their limits.
+
+    ValidateResourceRequirements.
+    """
     resources, at = container.get("resources") or {}, f"{path}.resources"
     errors: list[FieldError] = []
     for field in ("limits", "requests"):
+        for name in sorted(resources.get(field) or {}):
+            errors += _resource_name_errors(name, f"{at}.{field}[{name}]")
         errors += [
             invalid_value(f"{at}.{field}[{name}]", str(amount), NOT_NEGATIVE)
             for name, amount in sorted((resources.get(field) or {}).items())
@@ -79,3 +101,14 @@ def resource_errors(container: JsonObject, path: str) -> list[FieldError]:
             why = f"must be less than or equal to {name} limit of {limit}"
             errors.append(invalid_value(f"{at}.requests", str(amount), why))
     return errors
+
+
+def _resource_name_errors(name: str, path: str) -> list[FieldError]:
+    """Check what a container asks for (validateContainerResourceName)."""
+    errors = [invalid_value(path, name, why) for why in qualified_name_errors(name)]
+    if errors or "/" in name or name in _OF_CONTAINERS or name.startswith("hugepages-"):
+        return errors
+    if name not in _STANDARD:
+        why = "must be a standard resource type or fully qualified"
+        errors.append(invalid_value(path, name, why))
+    return [*errors, invalid_value(path, name, "must be a standard resource for containers")]

@@ -54,6 +54,9 @@ def parse_path(scheme: Scheme, path: str) -> ResourcePath | None:
     namespace: str | None = None
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
         namespace, rest = rest[1], rest[2:]
+    if rest[2:3] == ["proxy"]:
+        # What follows is a path of whatever is behind it.
+        rest = rest[:3]
     kind = scheme.find(group, version, rest[0])
     if kind is None or len(rest) > 3 or (namespace is not None and not kind.namespaced):
         raise _unknown()

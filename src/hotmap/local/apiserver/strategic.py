@@ -96,11 +96,14 @@ def _merge_field(merged: JsonObject, name: str, value: Any, field: Field | None)
         return
     known = merged.get(name)
     if isinstance(value, dict):
-        fields = _fields_of(field.type) if field is not None else {}
         if isinstance(known, dict):
+            fields = _fields_of(field.type) if field is not None else {}
             merged[name] = _merge_map(known, value, fields)
+        elif _DIRECTIVE in value:
+            # A directive that meets nothing takes its map along (removeDirectives).
+            merged.pop(name, None)
         else:
-            merged[name] = _merge_map({}, value, fields)
+            merged[name] = _without_directives(value)
     elif isinstance(value, list) and field is not None and _merges(field):
         merged[name] = _merge_list(known if isinstance(known, list) else [], value, field)
     else:
@@ -206,15 +209,15 @@ def _without_directives(value: Any) -> Any:
         return {
             name: _without_directives(inner)
             for name, inner in value.items()
-            if inner is not None and not name.startswith("$")
+            if inner is not None and not name.startswith("$") and not _is_directive(inner)
         }
     if isinstance(value, list):
-        return [
-            _without_directives(item)
-            for item in value
-            if not (isinstance(item, dict) and item.get(_DIRECTIVE) == "delete")
-        ]
+        return [_without_directives(item) for item in value if not _is_directive(item)]
     return value
+
+
+def _is_directive(value: Any) -> bool:
+    return isinstance(value, dict) and _DIRECTIVE in value
 
 
 def _as_list(value: Any, name: str) -> list[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -91,6 +92,22 @@ _STRUCTURE = SchemaField(
 )
 
 
+_WRONG_TYPE = re.compile(
+    r"Expected `(?P<wanted>[^`|]+).*`, got `(?P<found>\w+)` - at `(?P<path>.*)`"
+)
+_GO_TYPES = {"str": "string", "bool": "bool", "int": "int64"}
+_JSON_TYPES = {"str": "string", "int": "number", "float": "number"}
+#: Field → the Go type of what it holds.
+_STRUCTS = {
+    "names": "CustomResourceDefinitionNames",
+    "versions": "CustomResourceDefinitionVersion",
+    "additionalPrinterColumns": "CustomResourceColumnDefinition",
+    "selectableFields": "SelectableField",
+    "scale": "CustomResourceSubresourceScale",
+    "openAPIV3Schema": "JSONSchemaProps",
+}
+
+
 class DefinitionStrategy(Strategy):
     typed = False
     has_generation = True
@@ -106,7 +123,7 @@ class DefinitionStrategy(Strategy):
         except (msgspec.ValidationError, RecursionError) as error:
             raise BadRequest(
                 f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
-                f"json: cannot unmarshal: {error}"
+                f"{_decode_error(str(error))}"
             ) from None
 
     def add_finalizers(self, obj: JsonObject) -> None:
@@ -171,6 +188,22 @@ class DefinitionStrategy(Strategy):
             if old["spec"]["names"][field] != after:
                 errors.append(invalid_value(f"spec.names.{field}", after, "field is immutable"))
         return errors
+
+
+def _decode_error(text: str) -> str:
+    """Say what encoding/json does of a value of another type than its field."""
+    match = _WRONG_TYPE.fullmatch(text)
+    wanted = _GO_TYPES.get(match["wanted"]) if match else None
+    if match is None or wanted is None:
+        return f"json: cannot unmarshal: {text}"
+    parts = re.sub(r"\[[^\]]*\]", "", match["path"]).removeprefix("$").split(".")[1:]
+    structs = [_STRUCTS[part] for part in parts[:-1] if part in _STRUCTS]
+    struct = structs[-1] if structs else "CustomResourceDefinitionSpec"
+    found = _JSON_TYPES.get(match["found"], match["found"])
+    return (
+        f"json: cannot unmarshal {found} into Go struct field "
+        f"{struct}.{'.'.join(['spec', *parts])} of type {wanted}"
+    )
 
 
 def _without_nulls(value: Any) -> Any:

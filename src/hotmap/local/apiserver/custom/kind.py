@@ -15,13 +15,14 @@ from hotmap.local.apiserver.custom.jsonpath import find
 from hotmap.local.apiserver.custom.rules import has_rules, rule_errors
 from hotmap.local.apiserver.custom.schema import add_defaults, has_defaults, prune, unknown_fields
 from hotmap.local.apiserver.custom.validation import schema_errors
+from hotmap.local.apiserver.status import go_text
 from hotmap.local.field_errors import invalid_value
 from hotmap.local.group_version_kind import GroupVersionKind
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names
 from hotmap.local.strategy import Column, ScalePaths, Strategy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from hotmap.local.field_errors import FieldError
     from hotmap.local.strategy import Cell
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 __all__ = ["CustomStrategy", "custom_kind"]
 
 JsonObject = dict[str, Any]
+
+_INT32_MAX = (1 << 31) - 1
+_GO_TYPES = {str: "string", bool: "bool", float: "float64", list: "[]interface {}"}
 #: What has to be right before rules make sense (customresource/strategy.go, hasBlockingErr).
 _BLOCKING = (
     "FieldValueNotSupported",
@@ -104,8 +108,24 @@ class CustomStrategy(Strategy):
     def validate_status(self, obj: JsonObject) -> list[FieldError]:
         return self._validate(obj, None)
 
+    def _scale_errors(self, obj: JsonObject) -> Iterator[FieldError]:
+        """Check the numbers that a Scale shows (ValidateScaleSpec and ValidateScaleStatus)."""
+        for path in (self.scale.replicas, self.scale.status_replicas) if self.scale else ():
+            found: Any = obj
+            for name in path.removeprefix(".").split("."):
+                found = found.get(name, 0) if isinstance(found, dict) else 0
+            if isinstance(found, bool) or not isinstance(found, int):
+                of = _GO_TYPES.get(type(found), "map[string]interface {}")
+                why = f"{path} accessor error: {go_text(found)} is of the type {of}, expected int64"
+                yield invalid_value(path, 0, why)
+            elif found < 0:
+                yield invalid_value(path, found, "should be a non-negative integer")
+            elif found > _INT32_MAX:
+                why = f"should be less than or equal to {_INT32_MAX}"
+                yield invalid_value(path, found, why)
+
     def _validate(self, obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-        errors = self._schema_errors(obj)
+        errors = [*self._schema_errors(obj), *self._scale_errors(obj)]
         if not self._has_rules:
             return errors
         if any(error.reason in _BLOCKING for error in errors):

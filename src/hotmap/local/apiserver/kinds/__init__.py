@@ -16,6 +16,7 @@ from hotmap.local.apiserver.kinds.autoscaler import AUTOSCALERS
 from hotmap.local.apiserver.kinds.batch.cronjob import CRONJOBS
 from hotmap.local.apiserver.kinds.batch.job import JOBS
 from hotmap.local.apiserver.kinds.coordination.lease import LEASES
+from hotmap.local.apiserver.kinds.core.componentstatus import BINDINGS, COMPONENT_STATUSES
 from hotmap.local.apiserver.kinds.core.configmap import CONFIGMAPS
 from hotmap.local.apiserver.kinds.core.endpoint import ENDPOINTS
 from hotmap.local.apiserver.kinds.core.event import EVENTS, NEW_EVENTS
@@ -49,6 +50,8 @@ BUILT_IN = (
     LEASES,
     AUTOSCALERS,
     NEW_EVENTS,
+    COMPONENT_STATUSES,
+    BINDINGS,
     *STORED,
     *REVIEWS,
     DEFINITIONS,

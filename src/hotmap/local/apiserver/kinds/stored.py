@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.kinds import stored_validation as validation
 from hotmap.local.apiserver.kinds.certificate_request import CertificateRequestStrategy
-from hotmap.local.apiserver.kinds.claim_validation import claim_errors, claim_update_errors
+from hotmap.local.apiserver.kinds.claim_validation import (
+    claim_errors,
+    claim_update_errors,
+    volume_errors,
+    volume_update_errors,
+)
 from hotmap.local.apiserver.kinds.endpoint_validation import endpoint_slice_errors
 from hotmap.local.apiserver.kinds.policy_validation import (
     admission_policy_errors,
@@ -74,7 +79,12 @@ STORED = (
     _stored(
         "v1",
         Names("persistentvolumes", "PersistentVolume", ("pv",)),
-        StoredStrategy(status=_PENDING, default=default_volume),
+        StoredStrategy(
+            status=_PENDING,
+            default=default_volume,
+            check=volume_errors,
+            check_update=volume_update_errors,
+        ),
         STATUS,
         namespaced=False,
     ),
@@ -108,6 +118,7 @@ STORED = (
             status={"replicas": 0},
             default=default_replication_controller,
             check=validation.replication_controller_errors,
+            selectable=("status.replicas",),
         ),
         STATUS,
         SCALE,

@@ -474,6 +474,9 @@ def storage_class_errors(obj: JsonObject) -> Iterator[FieldError]:
     """Check a StorageClass."""
     if not obj.get("provisioner"):
         yield required("provisioner")
+    for why in qualified_name_errors(obj.get("provisioner", "").lower()):
+        why = why.replace("a qualified name", "a valid label key")
+        yield invalid_value("provisioner", obj["provisioner"], why)
     for field, known in (
         ("reclaimPolicy", ("Delete", "Retain")),
         ("volumeBindingMode", ("Immediate", "WaitForFirstConsumer")),

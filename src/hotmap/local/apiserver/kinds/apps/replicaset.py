@@ -8,7 +8,7 @@ from hotmap.local.apiserver.columns import AGE, NAME, field_cell, template_colum
 from hotmap.local.apiserver.kinds.workload import SelectingStrategy, status_errors
 from hotmap.local.field_errors import FieldError
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names
-from hotmap.local.strategy import Column, field_labels
+from hotmap.local.strategy import Column
 
 JsonObject = dict[str, Any]
 
@@ -20,7 +20,6 @@ class ReplicaSetStrategy(SelectingStrategy):
     def validate_status(self, obj: JsonObject) -> list[FieldError]:
         return status_errors(obj.get("status") or {}, "fullyLabeledReplicas")
 
-    selectable_fields = field_labels("status.replicas")
     columns = (
         NAME,
         Column("Desired", field_cell("spec.replicas", 0), type="integer"),

@@ -5,12 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell
+from hotmap.local.apiserver.pod_scheduling_validation import TAINT_EFFECTS
+from hotmap.local.field_errors import (
+    FieldError,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    required,
+    unsupported,
+)
 from hotmap.local.group_version_kind import GroupVersionKind
+from hotmap.local.names import label_value_errors, qualified_name_errors
 from hotmap.local.scheme import PROXY_VERBS, STATUS, Kind, Names, Subresource
 from hotmap.local.strategy import Column, Strategy, field_labels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
 
     from hotmap.local.strategy import Cell
 
@@ -52,6 +62,26 @@ def _kernel(node: JsonObject, _: float) -> Cell:
 _RUNTIME = field_cell("status.nodeInfo.containerRuntimeVersion", "<unknown>")
 
 
+def _taint_errors(taints: Iterable[JsonObject]) -> Iterator[FieldError]:
+    """Check taints, whose path upstream gets wrong (validateNodeTaints)."""
+    known: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        path = f"metadata.taints[{index}]"
+        key, effect = taint.get("key", ""), taint.get("effect", "")
+        for why in qualified_name_errors(key):
+            yield invalid_value(f"{path}.key", key, why)
+        for why in label_value_errors(taint.get("value", "")):
+            yield invalid_value(f"{path}.value", taint["value"], why)
+        if not effect:
+            yield required(f"{path}.effect")
+        elif effect not in TAINT_EFFECTS:
+            yield unsupported(f"{path}.effect", effect, TAINT_EFFECTS)
+        if (key, effect) in known:
+            shown = {"Key": key, "Value": taint.get("value", ""), "Effect": effect}
+            yield duplicate(path, shown)
+        known.add((key, effect))
+
+
 class NodeStrategy(Strategy):
     selectable_fields = field_labels("spec.unschedulable")
     columns = (
@@ -66,6 +96,27 @@ class NodeStrategy(Strategy):
         Column("Kernel-Version", _kernel, 1),
         Column("Container-Runtime", _RUNTIME, 1),
     )
+
+    def default(self, obj: JsonObject) -> None:
+        """Let both fields of the addresses of pods agree (Convert_v1_NodeSpec_To_core_NodeSpec)."""
+        spec = obj.get("spec") or {}
+        single, several = spec.get("podCIDR"), spec.get("podCIDRs") or []
+        if single and several[:1] != [single]:
+            spec["podCIDRs"] = [single]
+        elif several and not single:
+            spec["podCIDR"] = several[0]
+
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        return list(_taint_errors((obj.get("spec") or {}).get("taints") or ()))
+
+    def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
+        before, after = old.get("spec") or {}, new.get("spec") or {}
+        errors = self.validate(new)
+        for field, shown in (("podCIDRs", "podCIDR"), ("providerID", "providerID")):
+            if before.get(field) and before[field] != after.get(field):
+                why = f'node updates may not change {shown} except from "" to valid'
+                errors.append(forbidden_field(f"spec.{field}", why))
+        return errors
 
     def initial_status(self, obj: JsonObject) -> JsonObject | None:
         """Keep what the kubelet sends when it registers its node."""

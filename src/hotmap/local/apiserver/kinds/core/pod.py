@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.affinity_validation import add_label_keys
 from hotmap.local.apiserver.kinds.core.pod_columns import POD_COLUMNS
@@ -17,13 +17,23 @@ from hotmap.local.apiserver.pod_scheduling_validation import (
     toleration_update_errors,
 )
 from hotmap.local.apiserver.pod_validation import image_errors, pod_spec_errors
-from hotmap.local.field_errors import FieldError, forbidden_field, invalid_value
+from hotmap.local.field_errors import (
+    FieldError,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    required,
+)
 from hotmap.local.group_version_kind import GroupVersionKind
 from hotmap.local.scheme import PROXY_VERBS, STATUS, Kind, Names, Subresource
 from hotmap.local.strategy import Strategy, field_labels
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 JsonObject = dict[str, Any]
 
+_EPHEMERAL = "ephemeralcontainers"
 _UPDATE_TEXT = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
     "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` "
@@ -73,6 +83,18 @@ class PodStrategy(Strategy):
     def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
         return _update_errors(old, new) + self.validate(new)
 
+    def prepare_subresource(self, old: JsonObject, new: JsonObject, subresource: str) -> None:
+        if subresource == _EPHEMERAL:
+            added = new.get("spec", {}).get("ephemeralContainers")
+            new["spec"] = {**old["spec"], "ephemeralContainers": added or []}
+
+    def validate_subresource(
+        self, old: JsonObject, new: JsonObject, subresource: str
+    ) -> list[FieldError]:
+        if subresource == _EPHEMERAL:
+            return list(_ephemeral_errors(old["spec"], new["spec"]))
+        return super().validate_subresource(old, new, subresource)
+
     def deletion_grace(self, obj: JsonObject, wanted: int | None) -> int:
         """A pod that no node runs has nothing to wait for (CheckGracefulDelete)."""
         spec, phase = obj["spec"], obj.get("status", {}).get("phase")
@@ -110,6 +132,25 @@ def _update_errors(old: JsonObject, new: JsonObject) -> list[FieldError]:
     if _frozen_part(before) == _frozen_part(after):
         return errors
     return [*errors, forbidden_field("spec", _UPDATE_TEXT)]
+
+
+def _ephemeral_errors(old: JsonObject, new: JsonObject) -> Iterator[FieldError]:
+    """An ephemeral container stays as it is (ValidatePodEphemeralContainersUpdate)."""
+    field = "spec.ephemeralContainers"
+    taken = {c["name"] for part in ("containers", "initContainers") for c in new.get(part) or ()}
+    for index, container in enumerate(new.get("ephemeralContainers") or ()):
+        if container.get("name") in taken:
+            yield duplicate(f"{field}[{index}].name", container["name"])
+        taken.add(container.get("name", ""))
+        if not container.get("image"):
+            yield required(f"{field}[{index}].image")
+    present = {each["name"]: each for each in new.get("ephemeralContainers") or ()}
+    for container in old.get("ephemeralContainers") or ():
+        name = container["name"]
+        if present.get(name) != container:
+            what = "changed" if name in present else "removed"
+            why = f'existing ephemeral containers "{name}" may not be {what}'
+            yield forbidden_field(field, why)
 
 
 def _deadline_errors(before: JsonObject, after: JsonObject) -> list[FieldError]:
@@ -153,7 +194,7 @@ PODS = Kind(
         ),
         Subresource("binding", ("create",), GroupVersionKind("", "v1", "Binding")),
         Subresource("eviction", ("create",), GroupVersionKind("policy", "v1", "Eviction")),
-        Subresource("ephemeralcontainers", ("get", "patch", "update"), field="spec"),
+        Subresource(_EPHEMERAL, ("get", "patch", "update"), field="spec"),
         Subresource("resize", ("get", "patch", "update"), field="spec"),
         Subresource("proxy", PROXY_VERBS, GroupVersionKind("", "v1", "PodProxyOptions")),
     ),
