@@ -232,3 +232,14 @@ async def test_unknown_patch_type_is_refused(api: Api) -> None:
     assert (reply.status, reply.message) == (415, "415: Unsupported Media Type")
     renamed = await api.patch(f"{CONFIGMAPS}/a", {"metadata": {"name": "b"}})
     assert renamed.status == 400
+
+
+async def test_json_patch_warns_of_unknown_fields(api: Api) -> None:
+    """Those of the object that it makes; upstream reads nothing before the first slash."""
+    await api.post(CONFIGMAPS, configmap("a", {}))
+    change = [{"op": "add", "path": "data/wrong", "value": "1"}]
+    reply = await api.patch(f"{CONFIGMAPS}/a", change, JSON_PATCH, fieldValidation="Warn")
+    assert reply.status == 200
+    assert reply.headers["Warning"] == '299 - "unknown field \\"wrong\\""'
+    refused = await api.patch(f"{CONFIGMAPS}/a", change, JSON_PATCH, fieldValidation="Strict")
+    assert (refused.status, 'unknown field "wrong"' in refused.message) == (422, True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from hotmap.core.errors import BadRequest
+from hotmap.core.errors import ApiError, BadRequest
 from hotmap.kube.loop_slices import SHORT_SLICE, share_loop
 from hotmap.local.access import ANONYMOUS, Reviewer, UserInfo
 from hotmap.local.apiserver import admission, managed_fields
@@ -325,13 +325,10 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
         request.warn(*_repetition_warnings(request, options))
         if not path.subresource and not registry.reader.exists(path):
             status = 201
-    elif isinstance(patch, dict):
-        try:
-            request.warn(*_field_warnings(path.kind, patch, options, request.body))
-        except BadRequest as error:
-            if not path.kind.strategy.typed:
-                raise
-            raise invalid_patch(patch, error.message.partition(": ")[2]) from None
+    else:
+        result = await _json_patched(registry, path, patch) if kind == "json" else patch
+        body = request.body if result is patch else b""
+        _check_patched_fields(path.kind, request, result, options, body)
     patched = await registry.patch(
         *_target(registry, path),
         patch,
@@ -350,6 +347,30 @@ def _check_scale(obj: JsonObject) -> None:
             f'{sent} in version "{version}" cannot be handled as a Scale: '
             f"converting ({version}.{sent}) to (autoscaling.Scale): unknown conversion"
         )
+
+
+async def _json_patched(registry: Registry, path: ResourcePath, patch: object) -> object:
+    """Return what a JSON patch makes of an object, or the patch if it cannot be applied."""
+    present = await registry.get(*_target(registry, path))
+    try:
+        return apply_patch("json", present, patch, of=path.kind)
+    except ApiError:
+        # It is refused where it is applied.
+        return patch
+
+
+def _check_patched_fields(
+    kind: Kind, request: Request, patch: object, options: WriteOptions, body: bytes
+) -> None:
+    """Warn of fields that a patch, or the object that it makes, should not have."""
+    if not isinstance(patch, dict):
+        return
+    try:
+        request.warn(*_field_warnings(kind, patch, options, body))
+    except BadRequest as error:
+        if not kind.strategy.typed:
+            raise
+        raise invalid_patch(patch, error.message.partition(": ")[2]) from None
 
 
 def _check_replicas(scale: JsonObject) -> None:
