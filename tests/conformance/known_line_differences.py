@@ -16,22 +16,40 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
         "workloads": ('patch pod lone -p {"spec":{"hostNetwork":true}}',),
         "objects": ('patch pvc claim -p {"spec":{"storageClassName":"y"}}',),
         "manifests": ('patch pod good -p {"spec":{"terminationGracePeriodSeconds":5}}',),
+        "volumes": (
+            'patch pvc plain -p {"spec":{"accessModes":["ReadWriteMany"]}}',
+            'patch pvc unfit -p {"spec":{"resources":{"requests":{"storage":"99Gi"}}}}',
+            'patch pv lines-small -p {"spec":{"hostPath":{"path":"/other"}}}',
+        ),
+        "corners": (
+            "set env pod/quiet A=1",
+            "set resources pod quiet --limits=cpu=1",
+            "debug quiet --image=busybox -c side --profile=general #2",
+        ),
+    },
+    "A patch to another kind is decoded as that kind first.": {
+        "corners": (
+            'patch cm patched --type=json -p [{"op":"replace","path":"/kind","value":"Secret"}]',
+        ),
+    },
+    "The object that a message shows has no managedFields of a Scale.": {
+        "commands": ("scale deploy trio --replicas=2147483648",),
+    },
+    "Services are not proxied.": {
+        "commands": ("get --raw /api/v1/namespaces/NS/services/none/proxy/x",),
     },
     "The garbage collector here is done before the next command.": {
         "workloads": ("delete all -l app=web",),
     },
-    "Pages of metrics, flags and status are not served.": {"manifests": ("get --raw /",)},
     "The administrator of the test bed has another name.": {"generators": ("auth whoami",)},
     "The fields of metadata come in another order in the JSON of a request without Go's types.": {
         "generators": ("get --raw /api/v1/namespaces/NS/configmaps/lc?pretty=1",),
     },
-    "Resources that are not served here: bindings, component statuses, mutating policies.": {
+    "Resources that are not served here: mutating policies.": {
+        "discovery": ("api-resources --api-group=admissionregistration.k8s.io -o name",),
+    },
+    "The order of components differs from run to run.": {
         "output": ("get componentstatuses -o name",),
-        "discovery": (
-            "api-resources --api-group= -o name --sort-by=name",
-            "api-resources --api-group=admissionregistration.k8s.io -o name",
-            "api-resources --namespaced=false --api-group= -o name",
-        ),
     },
 }
 

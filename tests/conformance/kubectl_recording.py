@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.conformance import administration_files, manifest_files
+from tests.conformance import administration_files, corner_files, manifest_files, volume_files
 from tests.conformance.conftest import Kubectl, find_kubectl
 from tests.conformance.line_files import FILES
 from tests.conformance.lines import SUBJECTS
@@ -40,7 +40,10 @@ _MASKS = (
     # When diff's files were written.
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \+0000"), "TIME"),
     (re.compile(r"(?<![-\w.])(\d+[dhms]){1,3}(?![-\w.])"), "AGE"),
-    (re.compile(r"\b(web|applied|tick|d1|o1)-[a-z0-9]{8,10}(-[a-z0-9]{5})?\b"), r"\1-HASH"),
+    (
+        re.compile(r"\b(web|applied|tick|d1|o1|duo|trio)-[a-z0-9]{8,10}(-[a-z0-9]{5})?\b"),
+        r"\1-HASH",
+    ),
     (re.compile(r"\b(from-cron|lone|manual)-[a-z0-9]{5}\b"), r"\1-HASH"),
     (re.compile(r"debugger-[a-z0-9]{5}"), "debugger-HASH"),
     (re.compile(r"kube-api-access-[a-z0-9]{5}"), "kube-api-access-HASH"),
@@ -95,6 +98,8 @@ def write_files(kubectl: Kubectl) -> None:
         **FILES,
         **manifest_files.FILES,
         **administration_files.FILES,
+        **volume_files.FILES,
+        **corner_files.FILES,
     }.items():
         path = Path(kubectl.directory, name)
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -38,4 +38,4 @@ def test_kubectl_prints_what_was_recorded(fresh_plane: Kubectl, subject: str) ->
 
 
 def test_enough_lines_are_recorded() -> None:
-    assert sum(map(len, SUBJECTS.values())) >= 1190
+    assert sum(map(len, SUBJECTS.values())) >= 1810

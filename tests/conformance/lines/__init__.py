@@ -9,13 +9,16 @@ from __future__ import annotations
 from tests.conformance.lines.access import ACCESS
 from tests.conformance.lines.administration import ADMINISTRATION
 from tests.conformance.lines.apply import APPLY
+from tests.conformance.lines.commands import COMMANDS
 from tests.conformance.lines.configuration import CONFIGURATION
+from tests.conformance.lines.corners import CORNERS
 from tests.conformance.lines.discovery import DISCOVERY
 from tests.conformance.lines.generators import GENERATORS
 from tests.conformance.lines.manifests import MANIFESTS
 from tests.conformance.lines.objects import OBJECTS
 from tests.conformance.lines.odd_flags import ODD_FLAGS
 from tests.conformance.lines.output import OUTPUT
+from tests.conformance.lines.volumes import VOLUMES
 from tests.conformance.lines.workloads import WORKLOADS
 
 #: Subject → lines.
@@ -31,4 +34,7 @@ SUBJECTS: dict[str, tuple[str, ...]] = {
     "odd-flags": ODD_FLAGS,
     "manifests": MANIFESTS,
     "administration": ADMINISTRATION,
+    "volumes": VOLUMES,
+    "corners": CORNERS,
+    "commands": COMMANDS,
 }
