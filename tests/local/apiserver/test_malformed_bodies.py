@@ -158,6 +158,14 @@ _ROLE = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name":
 OBJECTS |= {
     "rolebindings": {"metadata": {"name": "x"}, "roleRef": _ROLE},
     "clusterrolebindings": {"metadata": {"name": "x"}, "roleRef": _ROLE},
+    "persistentvolumes": {
+        "metadata": {"name": "x"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"},
+            "hostPath": {"path": "/x"},
+        },
+    },
     "persistentvolumeclaims": {
         "metadata": {"name": "x"},
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
