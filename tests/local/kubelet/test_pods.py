@@ -8,6 +8,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.local.kubelet.conftest import LocalNode, eventually
 
 import hotmap
@@ -247,7 +248,15 @@ async def test_volume_does_not_hide_hotmap(node: LocalNode) -> None:
     assert hotmap.__version__ in await node.logs("hidden")
 
 
-async def test_agents_listen_at_pod_addresses(node: LocalNode) -> None:
+@pytest.mark.parametrize(
+    "program",
+    [
+        {"image": "hotmap", "command": [], "args": ["agent"]},
+        {"command": [sys.executable, "-m", "hotmap", "agent"]},
+    ],
+    ids=["hotmap's image", "the application's image"],
+)
+async def test_agents_listen_at_pod_addresses(node: LocalNode, program: dict[str, Any]) -> None:
     """The network is the machine's; `:9533` means the pod's address, so that none is in the way."""
     answers = []
     for name in ("first", "second"):
@@ -256,9 +265,9 @@ async def test_agents_listen_at_pod_addresses(node: LocalNode) -> None:
         await node.run_pod(
             name,
             "",
-            image="hotmap",
-            command=[],
-            args=["agent", "--dir", f"/etc/{name}", "--touch", "/tmp/touched"],
+            image=program.get("image", "host"),
+            command=program["command"],
+            args=[*program.get("args", ()), "--dir", f"/etc/{name}", "--touch", "/tmp/touched"],
             volumeMounts=[{"name": "v", "mountPath": f"/etc/{name}"}],
             pod={"volumes": [volume]},
         )

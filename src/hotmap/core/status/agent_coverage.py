@@ -14,13 +14,13 @@ nor with a stage, which the application mounts instead.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from hotmap.core.model.annotations import AGENT
 from hotmap.core.model.objects import Container, ObjectKey, Pod, PodSpec
 from hotmap.core.model.volume_uses import volume_sources
+from hotmap.core.status.agent_program import agent_program
 from hotmap.core.text import printable
 
 __all__ = [
@@ -28,15 +28,11 @@ __all__ = [
     "Uncovered",
     "WatchedVolume",
     "agent_coverage",
-    "agent_program",
     "runs_agent",
 ]
 
-#: The agent's container and program, as injection names them.
-_AGENT_CONTAINER, _AGENT_PROGRAM = "hotmap-agent", "/hotmap/bin/agent.pyz"
-
-#: The program as it is called elsewhere.
-_AGENT = ("hotmap", "agent")
+#: The agent's container, as injection names it.
+_AGENT_CONTAINER = "hotmap-agent"
 
 
 class WatchedVolume(NamedTuple):
@@ -159,18 +155,6 @@ def runs_agent(container: Container) -> bool:
     if words[:1] == ["agent"] and container.command:
         return False  # the program is another one
     return bool(agent_program(words))
-
-
-def agent_program(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the beginning of a container's command and arguments that names the agent, or ()."""
-    if _AGENT_PROGRAM in words[:3]:
-        return tuple(words[: words.index(_AGENT_PROGRAM) + 1])
-    if words[:1] == ["agent"] or words[:1] == ("agent",):
-        return ("hotmap", "agent")  # the image's entry point is hotmap
-    program = [posixpath.basename(word) for word in words[:4]]
-    return next(
-        (tuple(words[: at + 2]) for at, each in enumerate(pairwise(program)) if each == _AGENT), ()
-    )
 
 
 def _words(container: Container) -> list[str]:

@@ -41,7 +41,8 @@ from hotmap.core.decide.evidence import MARGIN
 from hotmap.core.decide.restart_wave import RestartProgress
 from hotmap.core.model.annotations import AGENT
 from hotmap.core.model.objects import Pod
-from hotmap.core.status.agent_coverage import agent_program, running_containers, runs_agent
+from hotmap.core.status.agent_coverage import running_containers, runs_agent
+from hotmap.core.status.agent_program import agent_program
 from hotmap.core.status.stage import Confidence, PodState, Stage
 from hotmap.core.target import Target
 from hotmap.core.text import parse_number, printable

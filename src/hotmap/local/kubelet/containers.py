@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from hotmap.core.errors import HotmapError, NotFound
+from hotmap.core.status.agent_program import agent_program
 from hotmap.local.kubelet.actions import BackOff, Run, is_backing_off, next_back_off
 from hotmap.local.kubelet.attach import ContainerStreams
 from hotmap.local.kubelet.environment import (
@@ -240,8 +241,10 @@ class PodContainers:
         if image is None and not container.get("command"):
             raise ImageMissing(container.get("image", ""))
         image = image or Image()
-        if image.places:
-            # The network is not the pod's own, its address is.
+        words = [*(container.get("command") or ()), *(container.get("args") or ())]
+        if image.places or agent_program(words):
+            # The network is not the pod's own, its address is. An agent that is the parent process
+            # of its application runs in the application's image.
             env.setdefault("HOTMAP_LISTEN_HOST", self.address)
         if image.is_hotmap:
             # As in the image, the command `hotmap` is on the path.
