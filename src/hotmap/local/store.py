@@ -178,7 +178,7 @@ class MVCCStore:
     ) -> Range:
         """Read the entries under a prefix, in key order, at one revision.
 
-        `after` is the last key of the page before; `limit` 0 means everything.
+        `after` is the last key of the page before; `limit` 0 or less means everything.
 
         Raises:
             Expired: the revision is compacted; start over at the newest one.
@@ -193,7 +193,7 @@ class MVCCStore:
         else:
             newest = [entry for found in versions if (entry := _version_at(found, at))]
         entries = [entry for entry in newest if entry.value is not None]
-        limit = limit or len(entries)
+        limit = limit if limit > 0 else len(entries)
         return Range(entries[:limit], max(0, len(entries) - limit), at)
 
     def create(self, key: str, value: bytes) -> int:
