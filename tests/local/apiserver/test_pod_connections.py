@@ -340,3 +340,16 @@ async def test_policies_decide_about_connections(
 async def test_connection_has_no_dry_run(api: Api, kubelet: FakeKubelet) -> None:
     reply = await api.get(f"{PODS}/p/exec", command="ls", dryRun="All")
     assert (reply.status, reply.message) == (400, "dryRun is not supported")
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "POST", "DELETE"])
+async def test_proxied_requests_are_refused_and_leave_the_pod(api: Api, method: str) -> None:
+    """They are for what runs in the pod, not for the pod."""
+    await api.post(PODS, pod("web"))
+    before = (await api.get(f"{PODS}/web")).body
+    change = {"metadata": {"labels": {"a": "b"}}}
+    for path in ("proxy", "proxy/index.html"):
+        reply = await api.request(method, f"{PODS}/web/{path}", change)
+        assert (reply.status, reply.body["reason"]) == (503, "ServiceUnavailable")
+        assert "kubectl port-forward" in reply.message
+    assert (await api.get(f"{PODS}/web")).body == before

@@ -97,7 +97,7 @@ def _verb(method: str, path: ResourcePath, query: Mapping[str, str]) -> Verb | N
             return "update"
         case "PATCH" if named:
             return "patch"
-        case "DELETE" if not path.subresource:
+        case "DELETE" if subresource is None or "delete" in subresource.verbs:
             return "delete" if named else "deletecollection"
     return None
 
