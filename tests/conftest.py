@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -45,6 +46,17 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(autouse=True)
+def kept_logging() -> Iterator[None]:
+    """Leave logging as it was: some tests run commands in this process, and these set it up."""
+    root, ours = logging.getLogger(), logging.getLogger("hotmap")
+    handlers, levels = root.handlers[:], (root.level, ours.level)
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(levels[0])
+    ours.setLevel(levels[1])
 
 
 def import_from_another_start(worker: Mapping[str, Any] | None) -> None:

@@ -5,23 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Iterator
 
 import pytest
 
 from hotmap.cli.logs import set_up_logging
 
 FIELDS = {"workload": "Deployment shop/web", "change": "k1.abc"}
-
-
-@pytest.fixture(autouse=True)
-def kept_logging() -> Iterator[None]:
-    """Put the handlers of the test run back."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:], root.level = handlers, level
-    logging.getLogger("hotmap").setLevel(logging.NOTSET)
 
 
 def logged(capsys: pytest.CaptureFixture[str], log_format: str, message: str, **fields: str) -> str:

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
 
 from hotmap.cli.logs import set_up_logging
-
-
-@pytest.fixture(autouse=True)
-def restored_logging() -> Iterator[None]:
-    """Leave the root logger as it was."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])

@@ -65,6 +65,18 @@ async def test_event_describes_object_and_reason() -> None:
     assert event["firstTimestamp"] == event["lastTimestamp"] == "2026-01-01T00:00:00Z"
 
 
+async def test_event_of_a_long_name_is_written() -> None:
+    """Name and time would be more than a name may have."""
+    registry, _ = await _registry()
+    obj = {"metadata": {"name": "a" * 253}}
+    obj = await registry.create("configmaps", "default", obj, manager="test")
+    async with _recorder(registry, [NOW]) as recorder:
+        recorder.event(obj, "Normal", "Again", "and again")
+        recorder.event(obj, "Normal", "Again", "but differently")
+        events = await _written(registry, 2)
+    assert {event["involvedObject"]["name"] for event in events} == {"a" * 253}
+
+
 async def test_repeated_event_is_counted_for_ten_minutes() -> None:
     """The same thing again counts up; after ten quiet minutes it is a new Event."""
     registry, obj = await _registry()

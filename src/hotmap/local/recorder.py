@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+import uuid
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Literal, NamedTuple
@@ -26,6 +27,8 @@ _log = logging.getLogger(__name__)
 # remembered (client-go: maxLruCacheEntries 4096, defaultAggregateIntervalInSeconds 600).
 _REPEAT_WINDOW = 600.0
 _REMEMBERED = 4096
+
+_LONGEST_NAME = 253
 
 
 class _Occurrence(NamedTuple):
@@ -119,8 +122,7 @@ class Recorder:
             involved["namespace"] = metadata["namespace"]
         event = {
             "metadata": {
-                # Nanoseconds distinguish Events of one object (client-go: makeEvent).
-                "name": f"{metadata['name']}.{time.time_ns():x}",
+                "name": _event_name(metadata["name"]),
                 "namespace": namespace,
             },
             "involvedObject": involved,
@@ -137,3 +139,12 @@ class Recorder:
         }
         created = await self._client.create("events", namespace, event, manager=self._component)
         return _Written(created["metadata"]["name"], 1, at)
+
+
+def _event_name(name: str) -> str:
+    """Name an Event about an object (client-go: util.GenerateEventName).
+
+    Nanoseconds distinguish those of one object; what would be too long is a random name instead.
+    """
+    stamped = f"{name}.{time.time_ns():x}"
+    return stamped if len(stamped) <= _LONGEST_NAME else str(uuid.uuid4())

@@ -86,6 +86,20 @@ async def test_metrics_count_requests_objects_and_the_process(
     assert value(await scrape(session), total, resource="configmaps", verb="POST") == 0
 
 
+async def test_invented_methods_and_keys_add_no_metrics(session: aiohttp.ClientSession) -> None:
+    """They share one each, or clients could fill the memory."""
+    maps = "/api/v1/namespaces/default/configmaps"
+    for method in ("PROPFIND", "MKCOL", "REPORT"):
+        await session.request(method, maps)
+    for number in range(3):
+        await session.post(maps, json={"metadata": {"name": f"m{number}"}})
+        await session.get(f"/debug/store/registry/configmaps/default/m{number}")
+    samples = await scrape(session)
+    total = "apiserver_request_total"
+    assert value(samples, total, verb="other", resource="configmaps") == 3
+    assert value(samples, total, subresource="/debug/store", code="200") == 3
+
+
 async def test_health_is_a_metric(session: aiohttp.ClientSession) -> None:
     """By endpoint and check."""
     samples = await scrape(session, "/metrics/slis")

@@ -282,6 +282,58 @@ async def test_claim_waits_for_a_consumer_and_gets_a_directory(tmp_path: Path) -
         assert list(directory.iterdir()) == []
 
 
+async def test_only_the_own_directory_of_a_volume_is_removed(tmp_path: Path) -> None:
+    """A volume that names the directory of another claim goes, the directory stays."""
+    registry = Registry(MVCCStore())
+    await create_system_namespaces(registry)
+    plane = Plane(registry, FakeNode(registry, lambda: 1_800_000_000.0))
+    other = tmp_path / "pvc-1_default_data"
+    other.mkdir()
+    async with Controllers(registry, volumes=tmp_path):
+        forged = volume(
+            "forged",
+            hostPath={"path": str(other)},
+            persistentVolumeReclaimPolicy="Delete",
+            **_reserved("gone", uid="1"),
+        )
+        provisioner = {"pv.kubernetes.io/provisioned-by": "rancher.io/local-path"}
+        forged["metadata"]["annotations"] = provisioner
+        await plane.create(VOLUMES, forged, None)
+
+        async def gone() -> bool:
+            return not await plane.items(VOLUMES, None)
+
+        await plane.until(gone)
+        assert other.is_dir()
+
+
+async def test_directory_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
+    """Here its name is too long; the claim stays Pending and says why."""
+    registry = Registry(MVCCStore())
+    await create_system_namespaces(registry)
+    plane = Plane(registry, FakeNode(registry, lambda: 1_800_000_000.0))
+    async with Controllers(registry, volumes=tmp_path):
+        await plane.node.register()
+        name = "a" * 250
+        await plane.create(CLAIMS, claim(name, storageClassName="local-path"))
+        await plane.create("pods", _pod("user", name))
+
+        async def told() -> list[str]:
+            return await plane.messages("ProvisioningFailed")
+
+        [text] = await plane.until(told)
+        assert text.startswith('failed to provision volume with StorageClass "local-path": ')
+        assert text.endswith("File name too long")
+        assert not await plane.items(VOLUMES, None)
+
+
+async def test_volume_whose_reference_names_no_claim_is_released() -> None:
+    """A uid alone finds nothing."""
+    async with control_plane() as plane:
+        await plane.create(VOLUMES, volume("odd", claimRef={"uid": "1"}), None)
+        await _until_phase(plane, VOLUMES, "odd", "Released")
+
+
 async def test_ephemeral_volume_gets_a_claim_of_its_pod() -> None:
     """It is the pod's, and goes with it."""
     async with control_plane() as plane:

@@ -30,8 +30,6 @@ __all__ = ["PLAIN", "Documents"]
 PLAIN = {"X-Content-Type-Options": "nosniff"}
 
 _OPENID = ("/.well-known/openid-configuration", "/openid/v1/jwks")
-# The key follows, such as /registry/configmaps/default/app.
-_RAW = "/debug/store"
 
 
 class Documents:
@@ -93,9 +91,9 @@ class Documents:
 
     def _raw(self, request: web.BaseRequest) -> web.StreamResponse | None:
         """Answer with a value as etcd holds it; ours, for `hotmap local get-raw`."""
-        if not request.path.startswith(_RAW) or request.method != "GET":
+        if not request.path.startswith(metrics.RAW) or request.method != "GET":
             return None
-        key = request.path.removeprefix(_RAW)
+        key = request.path.removeprefix(metrics.RAW)
         value = stored_value(self._registry.store, key)
         if value is None:
             raise NotFound(f"key {key} not found")

@@ -24,11 +24,17 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.routes import ResourcePath
 
-__all__ = ["CONTENT_TYPE", "RequestMetrics", "Requested", "render", "render_health"]
+__all__ = ["CONTENT_TYPE", "RAW", "RequestMetrics", "Requested", "render", "render_health"]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores"
 
+#: Where stored values are read; the key follows, such as /registry/configmaps/default/app.
+RAW = "/debug/store"
+
 _VERBS = {"create": "POST", "update": "PUT"}
+_LABELS = frozenset(
+    "CONNECT DELETE DELETECOLLECTION GET HEAD LIST OPTIONS PATCH POST PUT WATCH".split()  # noqa: SIM905
+)
 _READS = ("GET", "HEAD")
 
 
@@ -56,7 +62,7 @@ class Requested(NamedTuple):
         if scope == "cluster" and path.namespace is not None:
             scope = "namespace"
         return cls(
-            "CONNECT" if path.subresource in _CONNECTIONS else _VERBS.get(verb, verb.upper()),
+            "CONNECT" if path.subresource in _CONNECTIONS else _verb_label(verb),
             kind.group,
             kind.version,
             kind.plural,
@@ -65,8 +71,20 @@ class Requested(NamedTuple):
             dry_run=query.get("dryRun", "") and "All",
         )
 
+    @classmethod
+    def of_document(cls, method: str, path: str) -> Requested:
+        """Describe a request for no resource; stored values count together, whatever the key."""
+        name = RAW if path.startswith(RAW) else f"/{path.strip('/')}"
+        return cls(_verb_label(method), subresource=name)
+
 
 _CONNECTIONS = ("exec", "attach", "portforward", "log")
+
+
+def _verb_label(verb: str) -> str:
+    """Return a verb as the label has it; clients may invent others (CleanVerb)."""
+    label = _VERBS.get(verb, verb.upper())
+    return label if label in _LABELS else "other"
 
 
 class RequestMetrics:

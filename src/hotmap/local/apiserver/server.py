@@ -273,7 +273,7 @@ class APIServer:
                 check_allowed(self._access.authorizer, attributes)
             response = self._documents.answer(request)
             if response.status != HTTPStatus.NOT_FOUND:
-                asked.append(Requested(request.method, subresource=request.path))
+                asked.append(Requested.of_document(request.method, request.path))
             return response
         requested = Requested.of(request.method, path, request.query)
         asked.append(requested)

@@ -27,7 +27,7 @@ from hotmap.local.controllers.volumes.matching import (
     is_bound_to,
     reference_of,
 )
-from hotmap.local.controllers.volumes.pod_claims import PodClaims, claim_names, find_claim_problem
+from hotmap.local.controllers.volumes.pod_claims import PodClaims, find_claim_problem
 from hotmap.local.controllers.waiting_pods import WaitingPods
 from hotmap.local.host_ports import NO_FREE_PORTS, HostPort, collides, host_ports
 from hotmap.local.meta import (
@@ -42,6 +42,7 @@ from hotmap.local.meta import (
     with_metadata,
 )
 from hotmap.local.quantity import parse_quantity
+from hotmap.local.volume_claims import claim_names
 
 __all__ = ["Scheduler", "find_unfit_reason"]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hotmap.core.errors import ApiError, ManifestError
+from hotmap.local.volume_claims import claim_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,6 +41,7 @@ class ClaimedPaths:
         """
         namespace = pod["metadata"]["namespace"]
         name = claim_name(pod, volume)
+        assert name is not None
         try:
             return await self._find(namespace, name)
         except (ApiError, ManifestError) as error:
@@ -66,10 +68,3 @@ class ClaimedPaths:
         if "local" in spec:
             return ClaimedPath(Path(spec["local"]["path"]), "Directory")
         raise ManifestError(f'the type of volume "{bound}" is not supported by this node')
-
-
-def claim_name(pod: Mapping[str, Any], volume: Mapping[str, Any]) -> str:
-    """Return the name of the claim that a pod's volume stands for."""
-    if "ephemeral" in volume:
-        return f"{pod['metadata']['name']}-{volume['name']}"
-    return str(volume["persistentVolumeClaim"]["claimName"])

@@ -299,10 +299,11 @@ class PersistentVolumeBinder(Controller[ObjectName]):
 
     async def _claim_named(self, reference: Object) -> Object | None:
         """Return the claim that a volume refers to; another one of its name does not count."""
+        namespace, name = reference.get("namespace"), reference.get("name")
+        if not namespace or not name:
+            return None
         try:
-            found = await self._client.get(
-                "persistentvolumeclaims", reference["namespace"], reference["name"]
-            )
+            found = await self._client.get("persistentvolumeclaims", namespace, name)
         except NotFound:
             return None
         return found if uid_of(found) == reference["uid"] else None

@@ -14,6 +14,7 @@ from hotmap.local.meta import (
     name_of,
     uid_of,
 )
+from hotmap.local.volume_claims import claim_name
 
 __all__ = ["EphemeralVolumeController"]
 
@@ -34,12 +35,12 @@ class EphemeralVolumeController(Controller[ObjectName]):
         if pod is None or is_deleted(pod):
             return
         for volume in pod["spec"].get("volumes") or ():
-            if "ephemeral" in volume:
-                await self._create(pod, volume)
+            name = claim_name(pod, volume)
+            if name is not None and "ephemeral" in volume:
+                await self._create(pod, volume, name)
 
-    async def _create(self, pod: Object, volume: Object) -> None:
+    async def _create(self, pod: Object, volume: Object, name: str) -> None:
         namespace, pod_name = name_of(pod)
-        name = f"{pod_name}-{volume['name']}"
         present = self._claims.objects.get((namespace, name))
         template = volume["ephemeral"].get("volumeClaimTemplate") or {}
         owner = controller_reference(pod, self._client.scheme.resource("pods"))

@@ -5,7 +5,7 @@ kubernetes: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go, Pre
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from hotmap.local.controllers.node_affinity import matches_node_terms
@@ -16,8 +16,9 @@ from hotmap.local.controllers.volumes.matching import (
 )
 from hotmap.local.meta import Object, ObjectName, annotations_of, controller_of, is_deleted, uid_of
 from hotmap.local.storage_classes import class_of
+from hotmap.local.volume_claims import claim_name, claim_names
 
-__all__ = ["PodClaims", "claim_names", "find_claim_problem"]
+__all__ = ["PodClaims", "find_claim_problem"]
 
 _NODE_CONFLICT = "node(s) didn't match PersistentVolume's node affinity"
 _NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
@@ -66,27 +67,20 @@ class PodClaims(NamedTuple):
         return None
 
 
-def claim_names(pod: Object) -> Iterator[str]:
-    """Return the names of the claims that a pod's volumes use."""
-    for volume in pod["spec"].get("volumes") or ():
-        if "persistentVolumeClaim" in volume:
-            yield volume["persistentVolumeClaim"]["claimName"]
-        elif "ephemeral" in volume:
-            yield f"{pod['metadata']['name']}-{volume['name']}"
-
-
 def find_claim_problem(pod: Object, known: PodClaims) -> str | None:
     """Return what is wrong with a pod's claims on any node, in upstream's words."""
     unbound = False
     for volume in pod["spec"].get("volumes") or ():
-        for name in claim_names({**pod, "spec": {"volumes": [volume]}}):
-            claim = known.claims.get((pod["metadata"]["namespace"], name))
-            problem = _claim_problem(pod, name, claim, is_ephemeral="ephemeral" in volume)
-            if problem is not None:
-                return problem
-            assert claim is not None
-            immediate = not _is_bound(claim) and not is_delayed(claim, known.classes)
-            unbound = unbound or immediate
+        name = claim_name(pod, volume)
+        if name is None:
+            continue
+        claim = known.claims.get((pod["metadata"]["namespace"], name))
+        problem = _claim_problem(pod, name, claim, is_ephemeral="ephemeral" in volume)
+        if problem is not None:
+            return problem
+        assert claim is not None
+        immediate = not _is_bound(claim) and not is_delayed(claim, known.classes)
+        unbound = unbound or immediate
     return "pod has unbound immediate PersistentVolumeClaims" if unbound else None
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from hotmap.local.controllers.controller import Controller, ControllerContext
-from hotmap.local.controllers.volumes.pod_claims import claim_names
 from hotmap.local.meta import MANAGER, Object, ObjectName, is_deleted, name_of, with_metadata
+from hotmap.local.volume_claims import claim_names
 
 __all__ = ["ClaimProtection", "VolumeProtection"]
 

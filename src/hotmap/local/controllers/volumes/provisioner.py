@@ -26,6 +26,10 @@ __all__ = ["LocalPathProvisioner"]
 
 _PROVISIONER: Final = "rancher.io/local-path"
 _MANAGER: Final = "local-path-provisioner"
+
+#: Seconds until a directory that could not be made is tried again.
+_RETRY: Final = 15.0
+
 _CLASS: Final[dict[str, Any]] = {
     "metadata": {
         "name": "local-path",
@@ -82,24 +86,32 @@ class LocalPathProvisioner(Controller[ObjectName]):
         text = f'External provisioner is provisioning volume for claim "{namespace}/{claim_name}"'
         self._recorder.event(claim, "Normal", "Provisioning", text)
         if claim["spec"].get("volumeMode") == "Block":
-            text = (
-                f'failed to provision volume with StorageClass "{class_of(claim)}": '
-                "only Filesystem volumes are supported"
-            )
-            self._recorder.event(claim, "Warning", "ProvisioningFailed", text)
+            self._report_failure(claim, "only Filesystem volumes are supported")
             return
-        directory = self._directory / f"{name}_{namespace}_{claim_name}"
-        await asyncio.to_thread(_make_directory, directory)
-        volume = _volume(claim, found, name, directory, node)
+        volume = _volume(claim, found, name, node)
+        directory = self._directory / _directory_name(volume)
+        try:
+            await asyncio.to_thread(_make_directory, directory)
+        except OSError as error:
+            # The disk may be full, or the name of the claim too long for a directory's.
+            self._report_failure(claim, f"{directory}: {error.strerror}")
+            self._loop.add_after(name_of(claim), _RETRY)
+            return
+        volume["spec"]["hostPath"] = {"path": str(directory), "type": "DirectoryOrCreate"}
         with contextlib.suppress(AlreadyExists):
             await self._client.create("persistentvolumes", None, volume, manager=_MANAGER)
             text = f"Successfully provisioned volume {name}"
             self._recorder.event(claim, "Normal", "ProvisioningSucceeded", text)
 
+    def _report_failure(self, claim: Object, problem: str) -> None:
+        text = f'failed to provision volume with StorageClass "{class_of(claim)}": {problem}'
+        self._recorder.event(claim, "Warning", "ProvisioningFailed", text)
+
     async def _remove(self, volume: Object) -> None:
         path = Path((volume["spec"].get("hostPath") or {}).get("path", "/"))
-        # Nothing but what was made here, whatever the object says by now.
-        if path.parent == self._directory:
+        # Nothing but the directory that was made for it, whatever the object says by now: others
+        # beside it belong to other claims.
+        if path.parent == self._directory and path.name == _directory_name(volume):
             try:
                 await asyncio.to_thread(_remove_directory, path)
             except OSError as error:
@@ -125,9 +137,13 @@ def _is_done(volume: Object) -> bool:
     )
 
 
-def _volume(
-    claim: Object, storage_class: Object, name: str, directory: Path, node: str
-) -> dict[str, Any]:
+def _directory_name(volume: Object) -> str:
+    reference = volume["spec"].get("claimRef") or {}
+    claim = f"{reference.get('namespace')}_{reference.get('name')}"
+    return f"{volume['metadata']['name']}_{claim}"
+
+
+def _volume(claim: Object, storage_class: Object, name: str, node: str) -> dict[str, Any]:
     annotations = {PROVISIONED_BY: _PROVISIONER}
     spec: dict[str, Any] = {
         "capacity": {"storage": claim["spec"]["resources"]["requests"]["storage"]},
@@ -136,7 +152,6 @@ def _volume(
         "storageClassName": class_of(claim),
         "volumeMode": "Filesystem",
         "claimRef": reference_of(claim),
-        "hostPath": {"path": str(directory), "type": "DirectoryOrCreate"},
     }
     if node:
         annotations["local.path.provisioner/selected-node"] = node
