@@ -167,6 +167,29 @@ def test_check_error_is_retried_after_a_delay() -> None:
     assert gate.due(1.0)
 
 
+def test_check_stays_an_error_while_it_is_repeated() -> None:
+    """A reader would wait for a result that may never come, or see it change every second."""
+    gate = Gate()
+    gate.see("a", 1.0)
+    gate.begin()
+    assert gate.state == "running"
+    gate.fail("it hangs", now=0.0, delay=delay)
+    gate.begin()
+    assert gate.state == "error"
+    gate.see("b", 2.0)
+    assert gate.state == "running", "the error was about older content"
+
+
+def test_new_content_is_no_error_before_its_check() -> None:
+    """What was refused before it says nothing about it."""
+    gate = Gate()
+    gate.see("bad", 1.0)
+    gate.begin()
+    gate.refuse("syntax")
+    gate.see("good", 2.0)
+    assert gate.state == "waiting"
+
+
 @given(failures=st.integers(1, 10_000), chance=st.floats(0, 1))
 def test_backoff_is_bounded(failures: int, chance: float) -> None:
     """A pause is never longer than the longest, and never less than half of what it would be."""

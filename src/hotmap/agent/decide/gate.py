@@ -49,16 +49,19 @@ class Gate:
 
     @property
     def state(self) -> str:
-        """The current content's check: waiting, running, passed, refused or error."""
+        """The current content's check: waiting, running, passed, refused or error.
+
+        While a check is repeated it is the error of the one before: it may fail for ever.
+        """
         if self.seen is None:
             return "waiting"
         if self.seen == self.passed:
             return "passed"
         if self.seen == self.refused:
             return "refused"
-        if self.checking is not None:
-            return "running"
-        return "error" if self.error else "waiting"
+        if self.failures:
+            return "error"
+        return "waiting" if self.checking is None else "running"
 
     def due(self, now: float) -> bool:
         """Whether a check should start."""
