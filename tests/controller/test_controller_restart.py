@@ -701,6 +701,7 @@ async def test_undo_finds_pods_that_missed_an_edit_of_a_key_unused_meanwhile(wor
     await world.rolled_out()
     async with world.controller() as controller:
         await world.rollout()
+        await world.quiet(controller)  # the decision is logged after its patch
         (entries,) = controller.decision_log.history().values()
         assert "adopt" not in [entry.verdict for entry in entries]
 

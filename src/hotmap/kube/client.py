@@ -27,6 +27,7 @@ from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.resources import Resource
 from hotmap.kube.retry import Backoff
 from hotmap.kube.transport import Request, Transport, WatchStream, is_certificate_error
+from hotmap.kube.written import METADATA, Written
 
 __all__ = ["DEFAULT_LIMITS", "Client", "ClientStatistics", "Limits", "Page"]
 
@@ -89,6 +90,8 @@ class _List(msgspec.Struct, Generic[T]):
 
 class Client:
     """A client of the API server of `config`; an async context manager.
+
+    With `Written` as type, the server is asked for the object's metadata alone.
 
     After a write was cancelled it is unknown whether the server did it, so every write of hotmap
     has a precondition or can be repeated safely.
@@ -164,7 +167,9 @@ class Client:
             ApiError, Unreachable: see `request`.
         """
         path = resource.path(namespace, name)
-        body = await self.request("GET", path, attempts=self._limits.attempts)
+        body = await self.request(
+            "GET", path, headers=_accept(type), attempts=self._limits.attempts
+        )
         return self._decode(body, type, path)
 
     async def list_page(
@@ -246,6 +251,7 @@ class Client:
             path,
             params={"fieldManager": field_manager, **({"dryRun": "All"} if dry_run else {})},
             body=_encode(body),
+            headers=_accept(type),
             attempts=self._limits.attempts if attempts is None else attempts,
             idempotent=idempotent,
         )
@@ -320,7 +326,7 @@ class Client:
             path,
             params={"fieldManager": field_manager},
             body=_encode(body),
-            headers=headers,
+            headers={**_accept(type), **headers},
             attempts=attempts,
             idempotent=idempotent or _has_precondition(body),
         )
@@ -469,6 +475,10 @@ class Client:
                 reason="BadGateway",
             ) from error
         return decoded
+
+
+def _accept(type: object) -> dict[str, str]:
+    return {"Accept": METADATA} if type is Written else {}
 
 
 def _encode(body: Mapping[str, Any] | Sequence[Any] | bytes) -> bytes:

@@ -8,8 +8,6 @@ import time
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, NoReturn
 
-import msgspec
-
 from hotmap.core.errors import AlreadyExists, HotmapError, NotFound
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
@@ -17,6 +15,7 @@ from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.resources import EVENTS
 from hotmap.kube.supervisor import Supervisor
 from hotmap.kube.token_bucket import TokenBucket
+from hotmap.kube.written import Written
 
 __all__ = ["CLOSE_TIMEOUT", "EventKey", "EventSeries", "EventWriter"]
 
@@ -219,7 +218,7 @@ class EventWriter:
         # The name is unique: if it exists, an attempt whose response was lost created it.
         with suppress(AlreadyExists):
             await self._client.create(
-                EVENTS, _namespace(series), body, type=_Nothing, idempotent=True
+                EVENTS, _namespace(series), body, type=Written, idempotent=True
             )
 
     async def _count(self, series: EventSeries, count: int) -> None:
@@ -228,13 +227,9 @@ class EventWriter:
             _namespace(series),
             series.body["metadata"]["name"],
             {"count": count, "lastTimestamp": _timestamp(series.last)},
-            type=_Nothing,
+            type=Written,
             idempotent=True,
         )
-
-
-class _Nothing(msgspec.Struct):
-    """A response body that is not decoded."""
 
 
 def _namespace(series: EventSeries) -> str:

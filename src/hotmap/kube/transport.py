@@ -101,7 +101,7 @@ class Transport:
     def __init__(self, config: ClusterConfig, *, user_agent: str, connect_timeout: float) -> None:
         self.config = config
         self._connect_timeout = connect_timeout
-        self._headers = [("User-Agent", user_agent), ("Accept", JSON), *config.impersonate]
+        self._headers = [("User-Agent", user_agent), *config.impersonate]
         self._session: aiohttp.ClientSession | None = None
         self._ssl: ssl.SSLContext | bool = True
         self._ca_read_at = 0.0
@@ -247,12 +247,17 @@ class Transport:
             _log.warning("%s; using the last one", error)
 
     def _request_headers(self, request: Request, authorization: str) -> list[tuple[str, str]]:
+        own = request.headers or {}
         sent = list(self._headers)
         if authorization:
             sent.append(("Authorization", authorization))
-        if request.body is not None and "Content-Type" not in (request.headers or {}):
+        # Of two, API servers read the first one (kubernetes: apiserver/pkg/endpoints/handlers/
+        # negotiation).
+        if "Accept" not in own:
+            sent.append(("Accept", JSON))
+        if request.body is not None and "Content-Type" not in own:
             sent.append(("Content-Type", JSON))
-        sent.extend((request.headers or {}).items())
+        sent.extend(own.items())
         return sent
 
     # -- responses to errors -------------------------------------------------------------------

@@ -17,7 +17,7 @@ from hotmap.core.decide.record import Outcome, distinct_revision
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import AlreadyExists, Conflict
 from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.objects import ObjectKey, ObjectMeta
+from hotmap.core.model.objects import ObjectKey
 from hotmap.core.patch.jobs import job_again, job_of_cron_job, run_name
 from hotmap.core.patch.rollout import (
     TemplatePatch,
@@ -29,14 +29,9 @@ from hotmap.core.patch.rollout import (
 from hotmap.core.reloader.patch import FIELD_MANAGER
 from hotmap.kube.client import Client
 from hotmap.kube.resources import BY_KIND, CRONJOBS, JOBS, PODS, ROLLOUTS
+from hotmap.kube.written import Written
 
 __all__ = ["ClusterExecutor", "Executor", "restart_at", "rollout_patch"]
-
-
-class _Written(msgspec.Struct):
-    """The fields that are read from the response to a write."""
-
-    metadata: ObjectMeta
 
 
 class Executor(Protocol):
@@ -154,7 +149,7 @@ class ClusterExecutor:
             consumer.key.namespace,
             consumer.key.name,
             patch.body,
-            type=_Written,
+            type=Written,
             content_type=patch.content_type,
             field_manager=patch.field_manager,
         )
@@ -173,7 +168,7 @@ class ClusterExecutor:
             consumer.key.namespace,
             consumer.key.name,
             end_pause_patch(consumer, pause.annotation, resumes=resumes),
-            type=_Written,
+            type=Written,
             field_manager=FIELD_MANAGER,
         )
         return answer.metadata.generation
@@ -195,7 +190,7 @@ class ClusterExecutor:
                 "metadata": {"uid": argo.uid, "resourceVersion": argo.resource_version},
                 "spec": {"restartAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))},
             },
-            type=_Written,
+            type=Written,
         )
         return answer.metadata.generation if consumer.key == argo.key else consumer.generation
 
@@ -214,7 +209,7 @@ class ClusterExecutor:
                 JOBS,
                 consumer.key.namespace,
                 job_of_cron_job(cron_job, name),
-                type=_Written,
+                type=Written,
                 idempotent=True,
             )
 
@@ -232,7 +227,7 @@ class ClusterExecutor:
         again = job_again(await self._read_same(consumer))
         with suppress(AlreadyExists):
             await self._client.create(
-                JOBS, consumer.key.namespace, again, type=_Written, dry_run=True, idempotent=True
+                JOBS, consumer.key.namespace, again, type=Written, dry_run=True, idempotent=True
             )
         self._check()
         await self._recreations.again(consumer.uid, consumer.resource_version, again, why)

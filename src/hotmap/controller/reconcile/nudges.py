@@ -13,8 +13,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from math import inf
 from typing import NamedTuple
 
-import msgspec
-
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.controller.watch.pods import list_pods
@@ -37,6 +35,7 @@ from hotmap.kube.client import Client
 from hotmap.kube.fair_slots import FairSlots
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.resources import PODS
+from hotmap.kube.written import Written
 
 __all__ = ["SECOND_NUDGE", "Nudges", "SentTarget"]
 
@@ -251,7 +250,7 @@ class Nudges:
                     namespace,
                     nudge.name,
                     body,
-                    type=msgspec.Raw,
+                    type=Written,
                     attempts=1,  # the consumer is retried; others need not wait for it
                 )
             except (NotFound, Conflict):

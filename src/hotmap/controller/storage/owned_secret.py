@@ -11,20 +11,13 @@ from binascii import Error as Base64Error
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from hotmap.core.errors import AlreadyExists, Conflict, NotFound
-from hotmap.core.model.objects import ObjectMeta, Secret
+from hotmap.core.model.objects import Secret
 from hotmap.kube.client import Client
 from hotmap.kube.resources import SECRETS
+from hotmap.kube.written import Written
 
 __all__ = ["OwnedSecret"]
-
-
-class _Written(msgspec.Struct):
-    """The fields that are read from the response to a write, whose data is our own."""
-
-    metadata: ObjectMeta
 
 
 class OwnedSecret:
@@ -75,7 +68,7 @@ class OwnedSecret:
             ApiError, Unreachable: as the client raises them.
         """
         try:
-            secret = await self._client.get(SECRETS, self._namespace, self._name, type=_Written)
+            secret = await self._client.get(SECRETS, self._namespace, self._name, type=Written)
         except NotFound:
             return self.version is not None
         return secret.metadata.resource_version != self.version
@@ -107,7 +100,7 @@ class OwnedSecret:
         """
         body = self._body(content)
         secret = await self._client.create(
-            SECRETS, self._namespace, body, type=_Written, idempotent=True
+            SECRETS, self._namespace, body, type=Written, idempotent=True
         )
         self.version = secret.metadata.resource_version
 
@@ -118,7 +111,7 @@ class OwnedSecret:
         body = self._body(content)
         body["metadata"]["resourceVersion"] = self.version
         secret = await self._client.replace(
-            SECRETS, self._namespace, self._name, body, type=_Written
+            SECRETS, self._namespace, self._name, body, type=Written
         )
         self.version = secret.metadata.resource_version
 
