@@ -38,7 +38,9 @@ from hotmap.core.errors import (
 from hotmap.core.model.objects import ConfigMap, Workload
 from hotmap.kube.client import Client, Limits, Page
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig
+from hotmap.kube.metadata import list_versions
 from hotmap.kube.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES
+from hotmap.kube.written import Written
 
 FAST = Limits(connect=1, attempt=0.5, attempts=3, pause_first=0.01, pause_last=0.05, patience=1)
 
@@ -112,6 +114,26 @@ async def test_list_comes_page_by_page(server: FaultServer) -> None:
     assert first.size > second.size > 100
     assert len(empty.items) == 3
     assert server.requests[2].params == {"labelSelector": "a=b"}
+
+
+async def test_metadata_alone_is_asked_for_where_no_more_is_read(server: FaultServer) -> None:
+    """Answers to writes, and lists of versions, would be whole objects."""
+    made = {"metadata": {"resourceVersion": "7"}}
+    server.script("other", *[answers(200, made)] * 5, answers(200, {"metadata": {}, "items": []}))
+    async with client(server) as api:
+        await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
+        await api.get(CONFIGMAPS, "shop", "a", type=Written)
+        await api.create(CONFIGMAPS, "shop", MADE, type=Written)
+        await api.replace(CONFIGMAPS, "shop", "a", MADE, type=Written)
+        patched = await api.patch(CONFIGMAPS, "shop", "a", {}, type=Written)
+        await list_versions(api, CONFIGMAPS, "shop")
+    assert patched.metadata.resource_version == "7"
+    whole, *others, listed = (request.headers["accept"] for request in server.requests)
+    assert whole == "application/json"
+    assert {accept.partition(",")[0] for accept in others} == {
+        "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+    }
+    assert listed.startswith("application/json;as=PartialObjectMetadataList;")
 
 
 async def test_writes_carry_their_manager_and_type(server: FaultServer) -> None:

@@ -501,7 +501,9 @@ async def _read_request(reader: asyncio.StreamReader) -> Request | None:
     first, *rest = head.decode("latin-1").rstrip().split("\r\n")
     method, target, _ = first.split(" ")
     pairs = (line.partition(":") for line in rest)
-    headers = {name.lower(): value.strip() for name, _, value in pairs}
+    headers: dict[str, str] = {}
+    for name, _, value in pairs:  # of two, API servers read the first one
+        headers.setdefault(name.lower(), value.strip())
     body = await reader.readexactly(int(headers.get("content-length", "0")))
     url = urlsplit(target)
     at = asyncio.get_running_loop().time()
