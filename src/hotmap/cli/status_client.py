@@ -17,7 +17,6 @@ from contextlib import asynccontextmanager
 from typing import Any, Protocol
 from urllib.parse import quote
 
-import aiohttp
 import msgspec
 
 from hotmap.cli.shared_options import ClusterOptions, ControllerAddress
@@ -33,6 +32,7 @@ from hotmap.core.errors import (
 )
 from hotmap.core.model.objects import ObjectMeta
 from hotmap.kube.client import Client, Limits
+from hotmap.kube.http_library import aiohttp, system_trust
 from hotmap.kube.resources import PODS
 
 __all__ = ["ControllerAway", "StatusClient", "StatusUnavailable", "connect"]
@@ -126,7 +126,8 @@ def _default_namespace(cluster: ClusterOptions) -> str:
 def _direct(http: aiohttp.ClientSession, url: str) -> _Fetch:
     async def fetch(query: Mapping[str, str]) -> bytes:
         try:
-            async with http.get(f"{url.rstrip('/')}/v1/status", params=dict(query)) as response:
+            page = f"{url.rstrip('/')}/v1/status"
+            async with http.get(page, params=dict(query), ssl=system_trust()) as response:
                 body = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise ControllerAway(

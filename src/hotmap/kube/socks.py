@@ -9,9 +9,7 @@ import ssl
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.client_proto import ResponseHandler
+from hotmap.kube.http_library import aiohttp
 
 __all__ = ["SocksConnector"]
 
@@ -46,7 +44,7 @@ class SocksConnector(aiohttp.TCPConnector):
         timeout: aiohttp.ClientTimeout,
         client_error: type[Exception] = aiohttp.ClientConnectorError,
         **options: Any,
-    ) -> tuple[asyncio.Transport, ResponseHandler]:
+    ) -> tuple[asyncio.Transport, aiohttp.client_proto.ResponseHandler]:
         host, port = addr_infos[0][4][:2]
         loop = asyncio.get_running_loop()
         connection: socket.socket | None = None
@@ -147,13 +145,17 @@ def _encode(host: str) -> bytes:
     return bytes((1 if address.version == 4 else 4,)) + address.packed
 
 
-class _UnresolvedNames(AbstractResolver):
+class _UnresolvedNames(aiohttp.abc.AbstractResolver):
     """Leaves names to the proxy."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        return [ResolveResult(hostname=host, host=host, port=port, family=family, proto=0, flags=0)]
+    ) -> list[aiohttp.abc.ResolveResult]:
+        return [
+            aiohttp.abc.ResolveResult(
+                hostname=host, host=host, port=port, family=family, proto=0, flags=0
+            )
+        ]
 
     async def close(self) -> None:
         """Nothing is open."""

@@ -17,7 +17,6 @@ from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Final, NamedTuple, NoReturn, Self
 
-import aiohttp
 from yarl import URL
 
 from hotmap.core.errors import (
@@ -29,6 +28,7 @@ from hotmap.core.errors import (
     api_error,
 )
 from hotmap.kube.config import ClusterConfig
+from hotmap.kube.http_library import aiohttp, system_trust
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.proxy import describe_proxy, is_socks
 from hotmap.kube.server_clock import ServerClock
@@ -122,8 +122,7 @@ class Transport:
         Raises:
             SettingsError: a certificate or key is not usable.
         """
-        context = self.config.ssl_context()
-        self._ssl = context if context is not None else True
+        self._ssl = _ssl_context(self.config)
         SSLProtocol.max_size = _TLS_READ
         self._ca_read_at = loop_time()
         self._session = aiohttp.ClientSession(
@@ -231,7 +230,7 @@ class Transport:
             return
         certificate, key = pair
         config = self.config._replace(tls=tls._replace(certificate=certificate, key=key))
-        self._ssl = config.ssl_context() or True
+        self._ssl = _ssl_context(config)
         self.config = config
 
     def _refresh_ca(self) -> None:
@@ -240,7 +239,7 @@ class Transport:
         try:
             config = self.config.refreshed()
             if config is not self.config:
-                self._ssl = config.ssl_context() or True
+                self._ssl = _ssl_context(config)
                 self.config = config
                 _log.info("the certificate authority of %s was read again", self.server)
         except SettingsError as error:
@@ -311,6 +310,14 @@ class Transport:
                 f"{_describe(error)}"
             )
         raise Unreachable(text) from error
+
+
+def _ssl_context(config: ClusterConfig) -> ssl.SSLContext | bool:
+    """Make the TLS settings for the server, or else for the proxy to it."""
+    settings = config.ssl_context()
+    if settings is None and config.proxy.startswith("https://"):
+        return system_trust()
+    return True if settings is None else settings
 
 
 # The same few again and again: kept, since a request takes 0.2 ms of processor time as it is.

@@ -17,13 +17,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
-import aiohttp
 import msgspec
 import yaml
 
 from hotmap.core.errors import HotmapError
 from hotmap.core.model.objects import ObjectMeta
 from hotmap.kube.client import Client
+from hotmap.kube.http_library import aiohttp
 from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import BY_KIND, PODS
 from hotmap.local.cluster import LocalCluster

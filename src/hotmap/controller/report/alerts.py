@@ -15,13 +15,12 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from aiohttp import ClientSession
-
 from hotmap.controller.report.alert_messages import LONGEST_MESSAGE, Alert, format_alerts
 from hotmap.controller.report.http_post import Refusal, open_session, post
 from hotmap.controller.settings import AlertSettings, AlertSink
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
+from hotmap.kube.http_library import aiohttp
 from hotmap.kube.log_throttle import LogThrottle
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.retry import Backoff
@@ -146,7 +145,7 @@ class Alerts:
 
     async def _send(
         self,
-        session: ClientSession,
+        session: aiohttp.ClientSession,
         settings: AlertSettings,
         alerts: Sequence[Alert],
         dropped: int,

@@ -10,10 +10,9 @@ from email.utils import parsedate_to_datetime
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from aiohttp import ClientError, ClientSession, ClientTimeout
-
 from hotmap import __version__
 from hotmap.core.text import parse_number
+from hotmap.kube.http_library import aiohttp, system_trust
 
 __all__ = ["Refusal", "open_session", "post"]
 
@@ -34,15 +33,17 @@ class Refusal(NamedTuple):
     retry_after: float = 0.0
 
 
-def open_session(timeout: float = _TIMEOUT) -> ClientSession:
+def open_session(timeout: float = _TIMEOUT) -> aiohttp.ClientSession:
     """Open a session for one receiver; `timeout` in seconds bounds each attempt."""
-    return ClientSession(
-        timeout=ClientTimeout(total=timeout), headers={"User-Agent": f"hotmap/{__version__}"}
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=system_trust()),
+        timeout=aiohttp.ClientTimeout(total=timeout),
+        headers={"User-Agent": f"hotmap/{__version__}"},
     )
 
 
 async def post(
-    session: ClientSession, url: str, body: bytes, content_type: str, *, proxy: str = ""
+    session: aiohttp.ClientSession, url: str, body: bytes, content_type: str, *, proxy: str = ""
 ) -> Refusal | None:
     """Send once; returns None once it is accepted. A redirect is a refusal, as for Reloader.
 
@@ -68,7 +69,7 @@ async def post(
             )
     except TimeoutError:
         return Refusal(f"{host} did not answer within {session.timeout.total:g}s")
-    except (ClientError, OSError, ValueError) as error:
+    except (aiohttp.ClientError, OSError, ValueError) as error:
         # The messages of these contain the whole URL.
         through = " through the proxy" if proxy else ""
         return Refusal(f"cannot reach {host}{through} ({type(error).__name__})")

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from aiohttp import web
 
 from hotmap.controller.report.status_access import TOKEN_HEADER
 from hotmap.core.errors import BadRequest, Forbidden, HotmapError, SettingsError
+from hotmap.kube.http_server import web
 
 __all__ = ["Endpoints", "StatusServer"]
 

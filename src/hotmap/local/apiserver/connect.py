@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import AsyncIterator, Mapping
 
-    from aiohttp import web
     from multidict import MultiMapping
 
+    from hotmap.kube.http_server import web
     from hotmap.local.access import UserInfo
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.routes import ResourcePath

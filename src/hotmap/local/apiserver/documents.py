@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
-from aiohttp import web
 
 from hotmap.core.errors import NotFound, api_error
+from hotmap.kube.http_server import web
 from hotmap.local.apiserver import discovery, metrics
 from hotmap.local.apiserver.negotiation import DISCOVERY, JSON, negotiate_form, openapi_v2_form
 from hotmap.local.apiserver.openapi import OpenAPI

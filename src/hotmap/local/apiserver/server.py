@@ -16,10 +16,10 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import msgspec
-from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 
 from hotmap.core.errors import ApiError, Expired, SettingsError, api_error
+from hotmap.kube.http_library import aiohttp
+from hotmap.kube.http_server import web
 from hotmap.local.access import ANONYMOUS
 from hotmap.local.apiserver import connect
 from hotmap.local.apiserver.authentication import (
@@ -73,7 +73,7 @@ _connection_logger = logging.getLogger(f"{__name__}.connections")
 def _shorten(record: logging.LogRecord) -> bool:
     """Leave the stack out where a client has sent what is no HTTP; it got a 400."""
     error = record.exc_info[1] if record.exc_info else None
-    if isinstance(error, HttpProcessingError):
+    if isinstance(error, aiohttp.http_exceptions.HttpProcessingError):
         record.exc_info = None
         record.levelno, record.levelname = logging.DEBUG, "DEBUG"
         return logger.isEnabledFor(logging.DEBUG)

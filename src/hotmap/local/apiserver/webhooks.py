@@ -150,14 +150,13 @@ class Webhooks:
         return response
 
     async def _call(self, webhook: JsonObject, review: JsonObject) -> JsonObject:
-        import aiohttp
+        from hotmap.kube.http_library import aiohttp
 
         client = webhook.get("clientConfig") or {}
         url, server_name = self._address(client)
-        context: ssl.SSLContext | bool = True
-        if client.get("caBundle"):
-            authority = base64.b64decode(client["caBundle"]).decode()
-            context = ssl.create_default_context(cadata=authority)
+        bundle = client.get("caBundle")
+        authority = base64.b64decode(bundle).decode() if bundle else None
+        context = ssl.create_default_context(cadata=authority)
         seconds = webhook.get("timeoutSeconds") or _TIMEOUT
         timeout = aiohttp.ClientTimeout(total=seconds)
         url += f"{'&' if '?' in url else '?'}timeout={seconds}s"

@@ -9,12 +9,12 @@ import base64
 import binascii
 from typing import TYPE_CHECKING
 
-from aiohttp import WSMsgType
+from hotmap.kube.http_library import aiohttp
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from aiohttp import web
+    from hotmap.kube.http_server import web
 
 V5 = "v5.channel.k8s.io"
 V4 = "v4.channel.k8s.io"
@@ -53,9 +53,13 @@ class Channels:
     async def receive(self) -> AsyncIterator[tuple[int, bytes]]:
         """Return the messages of the client until it goes; what is no message is dropped."""
         async for message in self._socket:
-            if message.type is WSMsgType.BINARY and message.data and not self._base64:
+            if message.type is aiohttp.WSMsgType.BINARY and message.data and not self._base64:
                 yield message.data[0], message.data[1:]
-            elif message.type is WSMsgType.TEXT and message.data[:1].isdecimal() and self._base64:
+            elif (
+                message.type is aiohttp.WSMsgType.TEXT
+                and message.data[:1].isdecimal()
+                and self._base64
+            ):
                 try:
                     yield int(message.data[0]), base64.b64decode(message.data[1:])
                 except (binascii.Error, ValueError):

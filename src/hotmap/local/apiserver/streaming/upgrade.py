@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from aiohttp import WSMsgType, web
-
 from hotmap.core.errors import BadRequest, api_error
+from hotmap.kube.http_library import aiohttp
+from hotmap.kube.http_server import web
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -128,9 +128,9 @@ class WebSocketTunnel:
     async def read(self) -> bytes:
         while True:
             message = await self._socket.receive()
-            if message.type is WSMsgType.BINARY and message.data:
+            if message.type is aiohttp.WSMsgType.BINARY and message.data:
                 return bytes(message.data)
-            if message.type not in (WSMsgType.BINARY, WSMsgType.TEXT):
+            if message.type not in (aiohttp.WSMsgType.BINARY, aiohttp.WSMsgType.TEXT):
                 return b""
 
     async def write(self, data: bytes) -> None:
