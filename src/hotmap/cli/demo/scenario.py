@@ -21,6 +21,10 @@ _CONFIG = "app-config"
 #: have to replace pods, since it cannot know what they started with.
 _QUIET = 2.5
 
+#: Seconds that pods run before the last edit of their ConfigMap that a controller sees before it
+#: is killed. Its successor cannot tell pods from about that time from those without a controller.
+_AGE = 3.0
+
 
 async def run_demo(console: Console | None) -> int:
     """Run the demo; returns 0 only if every check passed.
@@ -87,6 +91,8 @@ class _Scenario:
         #: The expected pod of each workload.
         self._pods: dict[str, PodSnapshot] = {}
         self._debug_replica_set = ""
+        #: When all workloads ran, in seconds since the begin.
+        self._running_at = 0.0
 
     async def set_up(self) -> None:
         """Start the workloads and the controller."""
@@ -99,7 +105,8 @@ class _Scenario:
             if (pod := await self._running(app)) is not None:
                 self._pods[app] = pod
         text = "; ".join(f"{app}: {use}" for app, use in WORKLOADS.items())
-        timeline.add(timeline.elapsed, "running", text, passed=len(self._pods) == len(WORKLOADS))
+        self._running_at = timeline.elapsed
+        timeline.add(self._running_at, "running", text, passed=len(self._pods) == len(WORKLOADS))
         await cluster.start_controller()
         for app in WORKLOADS:
             await cluster.decision(app, since=0, about="now tracking")
@@ -124,6 +131,7 @@ class _Scenario:
 
     async def undo(self) -> None:
         """Revert the edit."""
+        await asyncio.sleep(self._running_at + _AGE - self._timeline.elapsed)
         self._timeline.heading("Revert: LOG_LEVEL becomes INFO again")
         began = await self._cluster.edit(_CONFIG, {"LOG_LEVEL": "INFO"})
         self._debug_replica_set = self._pods["api"].replica_set
