@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hotmap.core.errors import AlreadyExists, Conflict, NotFound, SettingsError, api_error
-from hotmap.local.store import Entry, MVCCStore, Range, StaleRead, Watch
+from hotmap.local.store import Entry, MVCCStore, Range, Reading, StaleRead, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,6 +122,9 @@ class EtcdStore:
         self, prefix: str, *, after: str = "", limit: int = 0, revision: int | None = None
     ) -> Range:
         return self._copy.range(prefix, after=after, limit=limit, revision=revision)
+
+    def read(self, prefix: str, *, after: str = "", revision: int | None = None) -> Reading:
+        return self._copy.read(prefix, after=after, revision=revision)
 
     def watch(self, prefix: str, *, since: int | None = None) -> Watch:
         return self._copy.watch(prefix, since=since)

@@ -17,7 +17,7 @@ import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 
 from hotmap.core.errors import AlreadyExists, Conflict, Expired, NotFound
 
@@ -31,6 +31,8 @@ HISTORY_BYTES = 64 << 20
 # kubernetes: staging/src/k8s.io/apiserver/pkg/storage/cacher: a watcher's channel holds 10 to
 # 1,000 events; a watcher that is further behind is closed and has to resume.
 WATCH_BUFFER = 1_000
+# Keys that a reading looks at in one step, a fraction of a millisecond.
+_PAGE = 500
 
 
 class Entry(NamedTuple):
@@ -112,6 +114,8 @@ class Store(Protocol):
         self, prefix: str, *, after: str = "", limit: int = 0, revision: int | None = None
     ) -> Range: ...
 
+    def read(self, prefix: str, *, after: str = "", revision: int | None = None) -> Reading: ...
+
     def create(self, key: str, value: bytes) -> int: ...
 
     def update(self, key: str, value: bytes, *, expected: int) -> int: ...
@@ -152,6 +156,9 @@ class MVCCStore:
         # The events of the revisions _compacted + 1 … _revision, in that order.
         self._history: deque[StoreEvent] = deque()
         self._size = 0
+        # What `compact` was asked for, and the revisions that are being read meanwhile.
+        self._compact_to = 1
+        self._held: list[int] = []
         # By prefix; a prefix is a whole key or ends with "/", so an event finds its watches by its
         # key's prefixes.
         self._watches: dict[str, set[Watch]] = {}
@@ -183,18 +190,35 @@ class MVCCStore:
         Raises:
             Expired: the revision is compacted; start over at the newest one.
         """
-        at = self._revision if revision is None else revision
-        if at < self._compacted:
-            raise Expired(f"revision {at} is compacted; the oldest kept is {self._compacted}")
-        versions = map(self._versions.__getitem__, self._keys_under(prefix, after))
-        # In one turn of the event loop however many keys there are, so without a call for each.
-        if at >= self._revision:
-            newest = [found[-1] for found in versions]
-        else:
-            newest = [entry for found in versions if (entry := _version_at(found, at))]
-        entries = [entry for entry in newest if entry.value is not None]
+        at = self._readable(revision)
+        entries = self._entries_at(self._keys_under(prefix, after), at)
         limit = limit if limit > 0 else len(entries)
         return Range(entries[:limit], max(0, len(entries) - limit), at)
+
+    def read(self, prefix: str, *, after: str = "", revision: int | None = None) -> Reading:
+        """Read a range a few entries at a time, so that others can write in between.
+
+        Raises:
+            Expired: the revision is compacted; start over at the newest one.
+        """
+        return Reading(self, prefix, after, self._readable(revision))
+
+    def page(self, prefix: str, after: str, revision: int) -> tuple[list[Entry], str]:
+        """Read the next entries at a revision, and the last key that was looked at, "" at the end.
+
+        Only a reading calls this.
+        """
+        keys = self._keys_under(prefix, after, _PAGE)
+        return self._entries_at(keys, revision), keys[-1] if keys else ""
+
+    def hold(self, revision: int) -> None:
+        """Keep a revision readable; only a reading calls this."""
+        self._held.append(revision)
+
+    def release(self, revision: int) -> None:
+        """Forget what was kept for a reading only."""
+        self._held.remove(revision)
+        self._trim()
 
     def create(self, key: str, value: bytes) -> int:
         """Write a key that does not exist; return the new revision.
@@ -285,8 +309,8 @@ class MVCCStore:
 
     def compact(self, revision: int) -> None:
         """Drop history up to a revision; the state at that revision stays readable."""
-        while self._compacted < min(revision, self._revision):
-            self._forget_oldest()
+        self._compact_to = max(self._compact_to, min(revision, self._revision))
+        self._trim()
 
     def close(self) -> None:
         """End every watch."""
@@ -330,13 +354,21 @@ class MVCCStore:
         )
         self._history.append(event)
         self._size += len(value or b"")
-        while len(self._history) > self._history_events or (
-            self._size > self._history_bytes and len(self._history) > 1
-        ):
-            self._forget_oldest()
+        self._trim()
         for prefix in _ancestors(key):
             for watch in tuple(self._watches.get(prefix, ())):
                 watch.push(event)
+
+    def _trim(self) -> None:
+        """Keep the history within its bounds, and whatever is being read beyond them."""
+        held = min(self._held, default=self._revision)
+        while self._history and self._history[0].revision <= held:
+            is_long = len(self._history) > self._history_events or (
+                self._size > self._history_bytes and len(self._history) > 1
+            )
+            if not is_long and self._history[0].revision > self._compact_to:
+                return
+            self._forget_oldest()
 
     def _forget_oldest(self) -> None:
         event = self._history.popleft()
@@ -353,11 +385,27 @@ class MVCCStore:
             del self._versions[event.key]
             del self._keys[bisect_left(self._keys, event.key)]
 
-    def _keys_under(self, prefix: str, after: str) -> Sequence[str]:
+    def _readable(self, revision: int | None) -> int:
+        at = self._revision if revision is None else revision
+        if at < self._compacted:
+            raise Expired(f"revision {at} is compacted; the oldest kept is {self._compacted}")
+        return at
+
+    def _entries_at(self, keys: Iterable[str], revision: int) -> list[Entry]:
+        versions = map(self._versions.__getitem__, keys)
+        # In one turn of the event loop however many keys there are, so without a call for each.
+        if revision >= self._revision:
+            newest = [found[-1] for found in versions]
+        else:
+            newest = [entry for found in versions if (entry := _version_at(found, revision))]
+        return [entry for entry in newest if entry.value is not None]
+
+    def _keys_under(self, prefix: str, after: str, limit: int | None = None) -> Sequence[str]:
         if not prefix.endswith("/"):
             return [prefix] if prefix in self._versions and prefix > after else []
         start = bisect_right(self._keys, max(prefix, after))
-        return self._keys[start : bisect_left(self._keys, prefix + _LAST, start)]
+        end = bisect_left(self._keys, prefix + _LAST, start)
+        return self._keys[start : end if limit is None else min(end, start + limit)]
 
     def forget_watch(self, watch: Watch) -> None:
         """Stop notifying a watch; it calls this itself when it ends."""
@@ -366,6 +414,35 @@ class MVCCStore:
             group.discard(watch)
             if not group:
                 del self._watches[watch.prefix]
+
+
+class Reading:
+    """The entries under a prefix in key order, all of one revision, in lists of a few hundred.
+
+    As a context manager it keeps its revision readable until the end, so writes and compactions
+    may come between two lists. Without, all has to be read before the next write.
+    """
+
+    def __init__(self, store: MVCCStore, prefix: str, after: str, revision: int) -> None:
+        self.revision = revision
+        self._store = store
+        self._prefix = prefix
+        self._after = after
+
+    def __enter__(self) -> Self:
+        self._store.hold(self.revision)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._store.release(self.revision)
+
+    def __iter__(self) -> Iterator[list[Entry]]:
+        after = self._after
+        while True:
+            entries, after = self._store.page(self._prefix, after, self.revision)
+            if not after:
+                return
+            yield entries
 
 
 class Watch:

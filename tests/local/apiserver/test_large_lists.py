@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from tests.local.apiserver.api import CONFIGMAPS, configmap
+from tests.local.apiserver.api import CONFIGMAPS, configmap, store_of
 
+from hotmap.core.errors import Expired
 from hotmap.kube import loop_slices
+from hotmap.local import store as store_module
 from hotmap.local.apiserver.handlers import Request, answer
 from hotmap.local.apiserver.routes import parse_path
 
@@ -71,6 +73,51 @@ async def test_large_list_lets_others_write(
     text = msgspec.json.encode(shown)
     assert b"a-new-one" not in text
     assert ("labelSelector" in query) == (b"c0000" not in text)
+
+
+async def test_large_list_shows_one_revision(
+    many: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is written and compacted while it reads; only the next list may be too late."""
+    monkeypatch.setattr(store_module, "_PAGE", 10)
+    revision = many.store.revision
+    listing = asyncio.create_task(ask(many, "application/json", limit="240"))
+    turns = 0
+    while not listing.done():
+        await asyncio.sleep(0)
+        name = f"c{turns % COUNT:04}"
+        await many.patch(
+            "configmaps", "default", name, {"data": {"new": "x"}}, kind="merge", manager="test"
+        )
+        await many.delete("configmaps", "default", f"c{COUNT - 1 - turns % COUNT:04}")
+        await many.create(
+            "configmaps", "default", configmap(f"c{COUNT - 1 - turns % COUNT:04}"), manager="test"
+        )
+        store_of(many).compact(many.store.revision)
+        turns += 1
+    shown = await listing
+    assert turns >= COUNT
+    assert shown["metadata"]["resourceVersion"] == str(revision)
+    assert shown["metadata"]["remainingItemCount"] == 10
+    assert [item["metadata"]["name"] for item in shown["items"]] == [f"c{i:04}" for i in range(240)]
+    assert {item["metadata"]["labels"]["half"] for item in shown["items"]} == {"0", "1"}
+    assert not any("new" in item.get("data", {}) for item in shown["items"])
+    with pytest.raises(Expired):
+        await ask(many, "application/json", **{"continue": shown["metadata"]["continue"]})
+
+
+async def test_cancelled_list_keeps_no_revision(many: Registry) -> None:
+    """A client that goes away meanwhile leaves nothing behind that is kept for it."""
+    listing = asyncio.create_task(ask(many, "application/json"))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    listing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await listing
+    store = store_of(many)
+    await many.delete("configmaps", "default", "c0000")
+    store.compact(store.revision)
+    assert store.compacted == store.revision
 
 
 async def test_watch_begins_with_many_objects_in_parts(many: Registry) -> None:

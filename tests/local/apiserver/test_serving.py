@@ -200,7 +200,7 @@ async def test_unexpected_exception_is_internal_error_and_logged(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    registry.store.range = broken  # type: ignore[method-assign, assignment]
+    registry.store.read = broken  # type: ignore[method-assign, assignment]
     with caplog.at_level(logging.ERROR):
         reply = await api.get(CONFIGMAPS)
     assert (reply.status, reply.body["reason"]) == (500, "InternalError")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from hotmap.core.errors import AlreadyExists, Conflict, Expired, NotFound
-from hotmap.local.store import MVCCStore, Watch
+from hotmap.local import store as store_module
+from hotmap.local.store import Entry, MVCCStore, Reading, Watch
 
 HISTORY = 6
 KEYS = st.sampled_from(["/a/x", "/a/y", "/a/y/z", "/ab/x", "/b/n/1", "/b/n/2", "/b/m/1"])
@@ -36,6 +38,15 @@ class OpenWatch(NamedTuple):
     seen: list[Write]
 
 
+class OpenReading(NamedTuple):
+    """A reading that others write beside, and the keys that it has shown so far."""
+
+    reading: Reading
+    pages: Iterator[list[Entry]]
+    wanted: list[tuple[str, bytes | None]]
+    seen: list[tuple[str, bytes | None]]
+
+
 def is_under(key: str, prefix: str) -> bool:
     return key.startswith(prefix) if prefix.endswith("/") else key == prefix
 
@@ -47,6 +58,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.writes: list[Write] = []
         self.compacted = 1
         self.watches: list[OpenWatch] = []
+        self.readings: list[OpenReading] = []
+        self.compact_to = 1
 
     @property
     def revision(self) -> int:
@@ -61,7 +74,13 @@ class StoreMachine(RuleBasedStateMachine):
 
     def wrote(self, revision: int, key: str, value: bytes | None) -> None:
         self.writes.append(Write(revision, key, value))
-        self.compacted = max(self.compacted, self.revision - HISTORY)
+        self.trim()
+
+    def trim(self) -> None:
+        """What is being read is kept beyond what was asked for and beyond the bounds."""
+        held = [opened.reading.revision for opened in self.readings]
+        wanted = max(self.compact_to, self.revision - HISTORY)
+        self.compacted = max(self.compacted, min([wanted, *held]))
 
     @rule(key=KEYS, value=VALUES)
     def create(self, key: str, value: bytes) -> None:
@@ -99,7 +118,8 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(back=st.integers(0, HISTORY))
     def compact(self, back: int) -> None:
         self.store.compact(self.revision - back)
-        self.compacted = max(self.compacted, self.revision - back)
+        self.compact_to = max(self.compact_to, self.revision - back)
+        self.trim()
 
     @rule(prefix=PREFIXES, back=st.integers(-1, HISTORY + 3))
     def open_watch(self, prefix: str, back: int) -> None:
@@ -150,6 +170,43 @@ class StoreMachine(RuleBasedStateMachine):
                 break
         assert found == wanted
 
+    @rule(prefix=PREFIXES, back=st.integers(0, HISTORY), after=st.one_of(st.just(""), KEYS))
+    def open_reading(self, prefix: str, back: int, after: str) -> None:
+        at = self.revision - back
+        if at < self.compacted:
+            with pytest.raises(Expired):
+                self.store.read(prefix, after=after, revision=at)
+            return
+        reading = self.store.read(prefix, after=after, revision=at)
+        reading.__enter__()
+        state = self.state_at(at)
+        under = sorted(key for key in state if is_under(key, prefix) and key > after)
+        wanted = [(key, state[key].value) for key in under]
+        self.readings.append(OpenReading(reading, iter(reading), wanted, []))
+
+    @precondition(lambda self: self.readings)
+    @rule(data=st.data())
+    def read_on(self, data: st.DataObject) -> None:
+        opened = data.draw(st.sampled_from(self.readings))
+        page = next(opened.pages, None)
+        if page is not None:
+            opened.seen.extend((entry.key, entry.value) for entry in page)
+            return
+        assert opened.seen == opened.wanted
+        self.close_reading(opened)
+
+    @precondition(lambda self: self.readings)
+    @rule(data=st.data())
+    def stop_reading(self, data: st.DataObject) -> None:
+        opened = data.draw(st.sampled_from(self.readings))
+        assert opened.seen == opened.wanted[: len(opened.seen)]
+        self.close_reading(opened)
+
+    def close_reading(self, opened: OpenReading) -> None:
+        self.readings = [each for each in self.readings if each is not opened]
+        opened.reading.__exit__()
+        self.trim()
+
     @invariant()
     def present_is_equal(self) -> None:
         state = self.state_at(self.revision)
@@ -171,6 +228,12 @@ class StoreMachine(RuleBasedStateMachine):
                 for write in self.writes
                 if write.revision > opened.since and is_under(write.key, opened.prefix)
             ]
+
+
+@pytest.fixture(autouse=True)
+def short_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The few keys of the model are read in several steps."""
+    monkeypatch.setattr(store_module, "_PAGE", 2)
 
 
 StoreMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)

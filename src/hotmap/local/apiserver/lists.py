@@ -15,8 +15,10 @@ from hotmap.local.field_errors import FieldError, forbidden_field
 from hotmap.local.selectors import EVERYTHING, Selector
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from hotmap.local.scheme import Kind
-    from hotmap.local.store import Entry, Range
+    from hotmap.local.store import Entry, Reading
 
 
 class EncodedList(NamedTuple):
@@ -57,7 +59,7 @@ class Found(NamedTuple):
     """
 
     kind: Kind
-    range: Range
+    reading: Reading
     selector: Selector
     limit: int
     prefix: str
@@ -65,18 +67,16 @@ class Found(NamedTuple):
     def page(self) -> EncodedList:
         """Cut the page at once."""
         cut = _Cut(self)
-        for entry in self.range.entries:
-            if not cut.add(entry):
-                break
+        for _ in cut.steps():
+            pass
         return cut.page()
 
     async def page_in_slices(self) -> EncodedList:
         """Cut the page, and let others run meanwhile; it is of one revision all the same."""
         cut = _Cut(self)
-        for entry in self.range.entries:
-            if not cut.add(entry):
-                break
-            await share_loop(SHORT_SLICE)
+        with self.reading:
+            for _ in cut.steps():
+                await share_loop(SHORT_SLICE)
         return cut.page()
 
 
@@ -91,25 +91,39 @@ class _Cut:
         self._found = found
         self._items: list[bytes] = []
         self._last = ""
-        self._more = found.range.remaining > 0
+        self._is_full = False
+        self._selects = bool(found.selector.labels or found.selector.fields)
+        self._seen = 0
 
-    def add(self, entry: Entry) -> bool:
-        """Add an entry if it is selected; False when the page is full."""
+    def steps(self) -> Iterator[None]:
+        """Cut the page, one entry for each step."""
+        for entries in self._found.reading:
+            self._seen += len(entries)
+            for entry in entries:
+                self._add(entry)
+                if self._is_full:
+                    break
+                yield
+            if self._is_full and self._selects:
+                return
+            yield
+
+    def _add(self, entry: Entry) -> None:
         item = select(self._found.kind, entry, self._found.selector)
         if item is None:
-            return True
+            return
         if self._found.limit and len(self._items) == self._found.limit:
-            self._more = True
-            return False
+            self._is_full = True
+            return
         self._items.append(item)
         self._last = entry.key
-        return True
 
     def page(self) -> EncodedList:
-        found = self._found.range
+        revision = self._found.reading.revision
         after = self._last.removeprefix(self._found.prefix)
-        token = encode_token(found.revision, after) if self._more else ""
-        return EncodedList(self._items, str(found.revision), token, found.remaining or None)
+        token = encode_token(revision, after) if self._is_full else ""
+        remaining = None if self._selects else self._seen - len(self._items)
+        return EncodedList(self._items, str(revision), token, remaining or None)
 
 
 def continuation_expired(after: str) -> Expired:

@@ -87,17 +87,14 @@ class ObjectReader:
             # A token of an earlier run of the server may be ahead of this one.
             self.check_not_too_large(token.revision)
         try:
-            found = self._store.range(
-                _selection_prefix(kind, namespace, selector),
-                after=after,
-                limit=0 if selector.labels or selector.fields else options.limit,
-                revision=revision,
+            reading = self._store.read(
+                _selection_prefix(kind, namespace, selector), after=after, revision=revision
             )
         except Expired:
             if not options.continue_token:
                 raise Expired("The resourceVersion for the provided list is too old.") from None
             raise continuation_expired(after.removeprefix(prefix)) from None
-        return Found(kind, found, selector, options.limit, prefix)
+        return Found(kind, reading, selector, options.limit, prefix)
 
     def _revision_to_list(self, options: ListOptions) -> int | None:
         resource_version, match = options.resource_version, options.resource_version_match
