@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
 from hotmap.core.errors import AlreadyExists, Conflict, Expired, NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 # The watch cache of kube-apiserver keeps at least 75 s of events; counts and bytes bound
 # memory where a duration does not.
@@ -469,6 +469,13 @@ class Watch:
         self._limit = len(self._events) + buffer
         self._ended = False
         self._waiter: asyncio.Future[None] | None = None
+        #: Called instead of waking a reader that waits; it has to call `take` or `wake`.
+        self.on_event: Callable[[], None] | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a reader waits for an event."""
+        return self._waiter is not None and not self._waiter.done()
 
     @property
     def ended(self) -> bool:
@@ -490,7 +497,10 @@ class Watch:
             self._end()
             return
         self._events.append(event)
-        self._wake()
+        if self.on_event is not None and self.is_waiting:
+            self.on_event()
+        else:
+            self.wake()
 
     def take(self) -> list[StoreEvent]:
         """Take every buffered event, without waiting."""
@@ -501,19 +511,26 @@ class Watch:
         return events
 
     async def wait(self) -> bool:
-        """Wait for an event; False means that the watch has ended.
+        """Wait for an event or a `wake`; False means that the watch has ended.
 
         One reader at a time. A cancelled wait loses nothing.
         """
-        while not self._events:
-            if self._ended:
-                return False
+        if not self._events and not self._ended:
             self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter
             finally:
                 self._waiter = None
-        return True
+        return bool(self._events) or not self._ended
+
+    def wake(self, error: Exception | None = None) -> None:
+        """End the present wait, with an error if there is one."""
+        if self._waiter is None or self._waiter.done():
+            return
+        if error is None:
+            self._waiter.set_result(None)
+        else:
+            self._waiter.set_exception(error)
 
     def close(self) -> None:
         """End the watch and drop what was not taken."""
@@ -524,8 +541,9 @@ class Watch:
         return self
 
     async def __anext__(self) -> StoreEvent:
-        if not await self.wait():
-            raise StopAsyncIteration
+        while not self._events:
+            if not await self.wait():
+                raise StopAsyncIteration
         event = self._events.popleft()
         self._since = event.revision
         return event
@@ -533,11 +551,7 @@ class Watch:
     def _end(self) -> None:
         self._ended = True
         self._store.forget_watch(self)
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self.wake()
 
 
 def _mod_revision(entry: Entry) -> int:

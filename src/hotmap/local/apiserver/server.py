@@ -51,7 +51,14 @@ from hotmap.local.apiserver.negotiation import (
 from hotmap.local.apiserver.options import check_timeout, watch_options
 from hotmap.local.apiserver.routes import parse_path, verb_of
 from hotmap.local.apiserver.status import failure_status
-from hotmap.local.apiserver.watch import as_metadata, as_tables, line, plain, stream
+from hotmap.local.apiserver.watch import (
+    Dispatcher,
+    WatchStream,
+    as_metadata,
+    as_tables,
+    line,
+    plain,
+)
 
 if TYPE_CHECKING:
     import ssl
@@ -99,6 +106,8 @@ _STOP_GRACE = 0.2
 _BACKLOG = 128
 # Bytes of a body that are written in one turn of the event loop.
 _PIECE = 1 << 18
+# Bytes that wait for a client; its watch gets events by a task of its own when there are more.
+_SLOW = 1 << 14
 # Subresources whose requests upgrade their connection.
 _CONNECTIONS = ("exec", "attach", "portforward")
 # Answered without a token, as upstream's system:public-info-viewer.
@@ -130,6 +139,7 @@ class APIServer:
         self._bookmark_interval = bookmark_interval
         # Open watches, so that a stop can end them in an orderly way.
         self._watches: set[RegistryWatch] = set()
+        self._dispatcher = Dispatcher()
         self._runner: web.ServerRunner | None = None
         self._listening: list[socket.socket] = []
         self._stops = False
@@ -338,12 +348,16 @@ class APIServer:
         try:
             response = await _open_stream(request, JSON)
             with self._requests.watching(requested):
-                await stream(
+                stream = WatchStream(
                     watch,
                     response.write,
+                    has_room=lambda: _has_room(request),
+                    render=render,
+                    dispatcher=self._dispatcher,
+                )
+                await stream.run(
                     timeout=options.timeout or random.uniform(WATCH_TIMEOUT, 2 * WATCH_TIMEOUT),
                     bookmark_interval=self._bookmark_interval if options.bookmarks else None,
-                    render=render,
                 )
         finally:
             self._watches.discard(watch)
@@ -358,6 +372,12 @@ class APIServer:
         async for chunk in chunks:
             await response.write(chunk)
         return response
+
+
+def _has_room(request: web.BaseRequest) -> bool:
+    """Return whether a client has taken nearly all that was sent."""
+    transport = request.transport
+    return transport is not None and transport.get_write_buffer_size() <= _SLOW
 
 
 def _failed_answer(request: web.BaseRequest, error: Exception) -> web.Response:

@@ -8,11 +8,12 @@ that saw nothing else can resume where the server has not forgotten yet.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hotmap.kube.loop_slices import share_loop
+from hotmap.kube.loop_slices import SHORT_SLICE, share_loop
 from hotmap.local.apiserver.tables import partial_metadata, table
 
 if TYPE_CHECKING:
@@ -26,38 +27,109 @@ if TYPE_CHECKING:
 
 # Seconds before the end of a stream (cacher: bookmarkFrequency's counterpart).
 _LAST_BOOKMARK = 2.0
+# Bytes that a connection takes at once; asyncio's high-water mark is 64 KiB.
+_SMALL = 1 << 15
 
 
-async def stream(
-    watch: RegistryWatch,
-    send: Callable[[bytes], Awaitable[None]],
-    *,
-    timeout: float,
-    bookmark_interval: float | None,
-    render: Render,
-) -> None:
-    """Send a watch until it ends or `timeout` seconds have passed.
+class Dispatcher:
+    """Sends events to the streams that have some, one after the other.
 
-    `bookmark_interval` is in seconds, None for a client that wants no bookmarks. `render`
-    turns an object's JSON into what this client reads.
+    A task switch and a timer for each of a thousand watches take longer than the event itself.
     """
-    clock = asyncio.get_running_loop().time
-    end = clock() + timeout
-    due = _next_bookmark(clock(), end, bookmark_interval)
-    while True:
-        frames = watch.take()
-        if frames:
-            await send(b"".join([line(kind, render(kind, obj)) for kind, obj in frames]))
-            await share_loop()
+
+    def __init__(self) -> None:
+        self._ready: deque[WatchStream] = deque()
+        self._running: asyncio.Task[None] | None = None
+
+    def add(self, stream: WatchStream) -> None:
+        """Send what a stream has, soon."""
+        self._ready.append(stream)
+        if self._running is None:
+            self._running = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
         try:
-            async with asyncio.timeout_at(min(due, end)):
-                if not await watch.wait():
+            while self._ready:
+                await self._ready.popleft().send_events()
+                await share_loop(SHORT_SLICE)
+        finally:
+            self._running = None
+
+
+class WatchStream:
+    """A watch and the client that it is sent to.
+
+    `has_room` says whether the client has taken nearly all that was sent, so that `send` does not
+    wait for it. `render` turns an object's JSON into what this client reads.
+    """
+
+    def __init__(
+        self,
+        watch: RegistryWatch,
+        send: Callable[[bytes], Awaitable[None]],
+        *,
+        has_room: Callable[[], bool],
+        render: Render,
+        dispatcher: Dispatcher,
+    ) -> None:
+        self._watch = watch
+        self._send = send
+        self._has_room = has_room
+        self._render = render
+        self._dispatcher = dispatcher
+        self._is_queued = False
+        # Lines that are too large to be sent by the dispatcher.
+        self._left = b""
+        watch.on_event(self._on_event)
+
+    async def run(self, *, timeout: float, bookmark_interval: float | None) -> None:
+        """Send until the watch ends or `timeout` seconds have passed.
+
+        `bookmark_interval` is in seconds, None for a client that wants no bookmarks.
+        """
+        clock = asyncio.get_running_loop().time
+        end = clock() + timeout
+        due = _next_bookmark(clock(), end, bookmark_interval)
+        while True:
+            lines, self._left = self._left or self._take(), b""
+            if lines:
+                await self._send(lines)
+                await share_loop()
+            try:
+                async with asyncio.timeout_at(min(due, end)):
+                    if not await self._watch.wait():
+                        return
+            except TimeoutError:
+                if clock() >= end:
                     return
-        except TimeoutError:
-            if clock() >= end:
-                return
-            await send(line("BOOKMARK", render("BOOKMARK", watch.bookmark())))
-            due = _next_bookmark(clock(), end, bookmark_interval)
+                await self._send(line("BOOKMARK", self._render("BOOKMARK", self._watch.bookmark())))
+                due = _next_bookmark(clock(), end, bookmark_interval)
+
+    async def send_events(self) -> None:
+        """Send what there is if it takes no time; otherwise `run` sends it."""
+        self._is_queued = False
+        if not self._watch.is_waiting:
+            return
+        try:
+            if self._has_room():
+                lines = self._take()
+                if len(lines) <= _SMALL:
+                    if lines:
+                        await self._send(lines)
+                    return
+                self._left = lines
+            self._watch.wake()
+        except Exception as error:
+            # It is the failure of this watch; the others go on.
+            self._watch.wake(error)
+
+    def _on_event(self) -> None:
+        if not self._is_queued:
+            self._is_queued = True
+            self._dispatcher.add(self)
+
+    def _take(self) -> bytes:
+        return b"".join([line(kind, self._render(kind, obj)) for kind, obj in self._watch.take()])
 
 
 def line(event_type: str, encoded: bytes) -> bytes:

@@ -16,7 +16,7 @@ from hotmap.local.client import EventType, WatchEvent
 from hotmap.local.selectors import EVERYTHING, Selector
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from hotmap.local.scheme import Kind
     from hotmap.local.store import StoreEvent, Watch
@@ -29,6 +29,8 @@ Frame = tuple[EventType, bytes]
 _INITIAL_SLICE = 100
 # Bytes of encoded writes that are kept for other watches of the same write.
 _SHARED_BYTES = 16 << 20
+# Selectors for which what they see of a write is kept, too.
+_SHARED_FRAMES = 4
 
 
 class RegistryWatch:
@@ -70,7 +72,7 @@ class RegistryWatch:
         return WatchEvent(event_type, msgspec.json.decode(encoded))
 
     async def wait(self) -> bool:
-        """Wait until `take` has events; False means that the stream has ended."""
+        """Wait until `take` has events, or for `wake`; False means that the stream has ended."""
         return bool(self._ready or self._initial) or await self._events.wait()
 
     def take(self) -> list[Frame]:
@@ -87,10 +89,23 @@ class RegistryWatch:
                 return frames
             self._initial = None
         for event in self._events.take():
-            frame = self._changes.of(event).frame_for(self._selector)
+            frame = self._changes.of(event).frame_for(self._kind, self._selector)
             if frame is not None:
-                frames.append((frame[0], in_version(self._kind, frame[1])))
+                frames.append(frame)
         return frames
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether `wait` waits."""
+        return self._events.is_waiting
+
+    def on_event(self, notify: Callable[[], None]) -> None:
+        """Call `notify` for an event instead of ending a wait; it has to `take` or to `wake`."""
+        self._events.on_event = notify
+
+    def wake(self, error: Exception | None = None) -> None:
+        """End a wait, with an error if there is one."""
+        self._events.wake(error)
 
     def bookmark(self) -> bytes:
         """Return the object of a bookmark for everything that was taken so far."""
@@ -144,9 +159,21 @@ class _Change:
         self.size = len(before or b"") + len(after or b"")
         self._before = _State(before, event.revision) if before is not None else None
         self._after = _State(after, event.revision) if after is not None else None
+        self._frames: dict[tuple[str, Selector], Frame | None] = {}
 
-    def frame_for(self, selector: Selector) -> Frame | None:
+    def frame_for(self, kind: Kind, selector: Selector) -> Frame | None:
         """Return the event of the write for a watch with a selector, None for none."""
+        key = kind.api_version, selector
+        if key in self._frames:
+            return self._frames[key]
+        frame = self._frame(selector)
+        if frame is not None:
+            frame = frame[0], in_version(kind, frame[1])
+        if len(self._frames) < _SHARED_FRAMES:
+            self._frames[key] = frame
+        return frame
+
+    def _frame(self, selector: Selector) -> Frame | None:
         before = self._before if self._before and self._before.matches(selector) else None
         if self._after and self._after.matches(selector):
             return ("MODIFIED" if before else "ADDED", self._after.encoded)
