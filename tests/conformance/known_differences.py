@@ -23,8 +23,8 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "Rules are told in another order, which upstream takes from its caches.": {
         "access": ("rules as jane",),
     },
-    "Resources that are not served: bindings, component statuses, proxies, mutating policies.": {
-        "discovery": ("/api/v1", "/apis/admissionregistration.k8s.io/v1"),
+    "Resources that are not served: mutating policies.": {
+        "discovery": ("/apis/admissionregistration.k8s.io/v1",),
     },
 }
 

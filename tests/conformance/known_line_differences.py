@@ -35,9 +35,6 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     "The object that a message shows has no managedFields of a Scale.": {
         "commands": ("scale deploy trio --replicas=2147483648",),
     },
-    "Services are not proxied.": {
-        "commands": ("get --raw /api/v1/namespaces/NS/services/none/proxy/x",),
-    },
     "The garbage collector here is done before the next command.": {
         "workloads": ("delete all -l app=web",),
     },

@@ -119,3 +119,7 @@ class KubeletAPI(Protocol):
             ApiError: nothing listens there, or the pod does not run.
         """
         ...
+
+    def address(self, namespace: str, pod: str) -> str:
+        """Return the address that the node has given to a pod, "" if it has none here."""
+        ...

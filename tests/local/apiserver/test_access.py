@@ -226,6 +226,33 @@ async def test_impersonation_needs_right_and_user(cluster: LocalCluster) -> None
     assert answer["code"] == 400
 
 
+async def test_proxied_requests_need_the_verb_of_their_method(cluster: LocalCluster) -> None:
+    """For the name as it is asked, with its port."""
+    client = KubeconfigClient(cluster.kubeconfig)
+    rule = {"apiGroups": [""], "resources": ["pods/proxy"], "resourceNames": ["web:80"]}
+    group = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
+    role = {"metadata": {"name": "reads"}, "rules": [{**rule, "verbs": ["get", "create"]}]}
+    await client.post(f"{group}/roles", role)
+    binding = {
+        "metadata": {"name": "reads"},
+        "roleRef": {"kind": "Role", "name": "reads", "apiGroup": "rbac.authorization.k8s.io"},
+        "subjects": [{"kind": "User", "name": "jane", "apiGroup": "rbac.authorization.k8s.io"}],
+    }
+    await client.post(f"{group}/rolebindings", binding)
+    jane = {"Impersonate-User": "jane"}
+
+    async def code(method: str, name: str) -> int:
+        path = f"/api/v1/namespaces/default/pods/{name}/proxy/"
+        answer = await client.request(method, path, headers=jane, check=False)
+        return int(answer["code"])
+
+    # There is no such pod, which only who may ask learns.
+    assert [await code(method, "web:80") for method in ("GET", "POST")] == [404, 404]
+    refused = [await code(method, "web:80") for method in ("PUT", "PATCH", "DELETE", "OPTIONS")]
+    assert refused == [403] * 4
+    assert [await code("GET", name) for name in ("web", "http:web:80", "web:81")] == [403] * 3
+
+
 async def test_apply_that_creates_needs_both_rights(cluster: LocalCluster) -> None:
     client = KubeconfigClient(cluster.kubeconfig)
     rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["patch"]}]

@@ -5,104 +5,26 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import pytest
 from tests.local.apiserver.api import PODS, pod
+from tests.local.apiserver.fake_kubelet import FakeKubelet
 
 from hotmap.core.errors import api_error
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator
 
     from tests.local.apiserver.api import Api
 
     from hotmap.local.apiserver.admission_match import Operation
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.server import APIServer
-    from hotmap.local.kubelet_api import LogOptions, StreamOptions
 
 V4 = "v4.channel.k8s.io"
 STDIN, STDOUT, STDERR, ERROR, RESIZE = range(5)
-
-
-class EchoSession:
-    """Says its command on stderr, repeats its input on stdout, ends with the input."""
-
-    def __init__(self, command: Sequence[str]) -> None:
-        self.output: asyncio.Queue[tuple[Literal["stdout", "stderr"], bytes] | None]
-        self.output = asyncio.Queue()
-        self.output.put_nowait(("stderr", " ".join(command).encode()))
-        self.size: tuple[int, int] | None = None
-        self.closed = asyncio.Event()
-        self.code = 7
-
-    async def read(self) -> tuple[Literal["stdout", "stderr"], bytes] | None:
-        return await self.output.get()
-
-    async def write(self, data: bytes) -> None:
-        self.output.put_nowait(("stdout", data))
-
-    async def close_input(self) -> None:
-        self.output.put_nowait(None)
-
-    async def resize(self, width: int, height: int) -> None:
-        self.size = (width, height)
-
-    async def wait(self) -> int:
-        return self.code
-
-    async def close(self) -> None:
-        self.output.put_nowait(None)
-        self.closed.set()
-
-
-class FakeKubelet:
-    """Remembers what it was asked."""
-
-    def __init__(self) -> None:
-        self.asked: list[Any] = []
-        self.sessions: list[EchoSession] = []
-        #: Where the ports of pods are on this machine.
-        self.ports: dict[int, int] = {}
-
-    async def logs(
-        self, namespace: str, pod: str, container: str, options: LogOptions
-    ) -> AsyncIterator[bytes]:
-        self.asked.append((namespace, pod, container, options))
-
-        async def lines() -> AsyncIterator[bytes]:
-            yield b"one\n"
-            yield b"two\n"
-
-        return lines()
-
-    async def exec(
-        self,
-        namespace: str,
-        pod: str,
-        container: str,
-        command: Sequence[str],
-        options: StreamOptions,
-    ) -> EchoSession:
-        self.asked.append((namespace, pod, container, command, options.stdin, options.tty))
-        self.sessions.append(EchoSession(command))
-        return self.sessions[-1]
-
-    async def attach(
-        self, namespace: str, pod: str, container: str, options: StreamOptions
-    ) -> EchoSession:
-        self.asked.append((namespace, pod, container, *options))
-        self.sessions.append(EchoSession(["attached"]))
-        return self.sessions[-1]
-
-    async def connect(
-        self, namespace: str, pod: str, port: int
-    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if port not in self.ports:
-            raise api_error(500, "connection refused", reason="InternalError")
-        return await asyncio.open_connection("127.0.0.1", self.ports[port])
 
 
 @pytest.fixture
@@ -340,16 +262,3 @@ async def test_policies_decide_about_connections(
 async def test_connection_has_no_dry_run(api: Api, kubelet: FakeKubelet) -> None:
     reply = await api.get(f"{PODS}/p/exec", command="ls", dryRun="All")
     assert (reply.status, reply.message) == (400, "dryRun is not supported")
-
-
-@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "POST", "DELETE"])
-async def test_proxied_requests_are_refused_and_leave_the_pod(api: Api, method: str) -> None:
-    """They are for what runs in the pod, not for the pod."""
-    await api.post(PODS, pod("web"))
-    before = (await api.get(f"{PODS}/web")).body
-    change = {"metadata": {"labels": {"a": "b"}}}
-    for path in ("proxy", "proxy/index.html"):
-        reply = await api.request(method, f"{PODS}/web/{path}", change)
-        assert (reply.status, reply.body["reason"]) == (503, "ServiceUnavailable")
-        assert "kubectl port-forward" in reply.message
-    assert (await api.get(f"{PODS}/web")).body == before

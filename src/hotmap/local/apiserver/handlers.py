@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from hotmap.core.errors import ApiError, BadRequest, Unavailable
+from hotmap.core.errors import ApiError, BadRequest
 from hotmap.kube.loop_slices import SHORT_SLICE, share_loop
 from hotmap.local.access import ANONYMOUS, Reviewer, UserInfo
 from hotmap.local.apiserver import admission, managed_fields
@@ -100,12 +100,6 @@ async def answer(registry: Registry, verb: Verb, path: ResourcePath, request: Re
     Raises:
         ApiError: what the registry refuses, or the request gets wrong.
     """
-    if path.subresource == "proxy":
-        # By any method, since it is never about the object itself.
-        raise Unavailable(
-            "error trying to reach service: the local API server has no proxy; "
-            "use kubectl port-forward"
-        )
     match verb:
         case "get":
             return await _get(registry, path, request)

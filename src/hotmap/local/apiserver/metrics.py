@@ -78,7 +78,7 @@ class Requested(NamedTuple):
         return cls(_verb_label(method), subresource=name)
 
 
-_CONNECTIONS = ("exec", "attach", "portforward", "log")
+_CONNECTIONS = ("exec", "attach", "portforward", "log", "proxy")
 
 
 def _verb_label(verb: str) -> str:

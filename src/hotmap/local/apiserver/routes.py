@@ -30,6 +30,8 @@ class ResourcePath(NamedTuple):
     subresource: str = ""
     #: Whether the path is the old one of a watch.
     watched: bool = False
+    #: What follows the subresource `proxy`, without slashes at its ends.
+    subpath: str = ""
 
 
 def parse_path(scheme: Scheme, path: str) -> ResourcePath | None:
@@ -54,9 +56,10 @@ def parse_path(scheme: Scheme, path: str) -> ResourcePath | None:
     namespace: str | None = None
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
         namespace, rest = rest[1], rest[2:]
+    subpath = ""
     if rest[2:3] == ["proxy"]:
         # What follows is a path of whatever is behind it.
-        rest = rest[:3]
+        rest, subpath = rest[:3], "/".join(rest[3:])
     kind = scheme.find(group, version, rest[0])
     if kind is None or len(rest) > 3 or (namespace is not None and not kind.namespaced):
         raise _unknown()
@@ -65,7 +68,7 @@ def parse_path(scheme: Scheme, path: str) -> ResourcePath | None:
         raise _unknown()
     if subresource and kind.subresource(subresource) is None:
         raise _unknown()
-    return ResourcePath(kind, namespace, name, subresource, watched)
+    return ResourcePath(kind, namespace, name, subresource, watched, subpath)
 
 
 def verb_of(method: str, path: ResourcePath, query: Mapping[str, str]) -> Verb:
@@ -100,6 +103,18 @@ def _verb(method: str, path: ResourcePath, query: Mapping[str, str]) -> Verb | N
         case "DELETE" if subresource is None or "delete" in subresource.verbs:
             return "delete" if named else "deletecollection"
     return None
+
+
+#: The verbs by which proxied requests are authorized, for each method that can be proxied.
+PROXIED_METHODS = {
+    "GET": "get",
+    "HEAD": "get",
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+    "OPTIONS": "",
+}
 
 
 def is_true(text: str | None) -> bool:

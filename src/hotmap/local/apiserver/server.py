@@ -49,7 +49,8 @@ from hotmap.local.apiserver.negotiation import (
     wants_yaml,
 )
 from hotmap.local.apiserver.options import check_timeout, watch_options
-from hotmap.local.apiserver.routes import parse_path, verb_of
+from hotmap.local.apiserver.proxy import BackendProxy
+from hotmap.local.apiserver.routes import PROXIED_METHODS, not_allowed, parse_path, verb_of
 from hotmap.local.apiserver.status import failure_status
 from hotmap.local.apiserver.watch import (
     Dispatcher,
@@ -140,6 +141,7 @@ class APIServer:
         # Open watches, so that a stop can end them in an orderly way.
         self._watches: set[RegistryWatch] = set()
         self._dispatcher = Dispatcher()
+        self._proxy = BackendProxy(registry)
         self._runner: web.ServerRunner | None = None
         self._listening: list[socket.socket] = []
         self._stops = False
@@ -208,6 +210,7 @@ class APIServer:
         # What was being accepted is, or it would never be closed (asyncio before 3.12).
         await asyncio.sleep(0)
         await self._runner.cleanup()
+        await self._proxy.close()
         self._runner = None
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -275,8 +278,9 @@ class APIServer:
         asked: list[Requested],
     ) -> web.StreamResponse:
         """Answer a request; what it asks for is added to *asked*."""
-        check_timeout(request.query)
         path = parse_path(self._registry.scheme, request.path)
+        if path is None or path.subresource != "proxy":
+            check_timeout(request.query)
         if path is None:
             if request.path not in _PUBLIC:
                 attributes = path_attributes(user, request.method, request.path)
@@ -292,6 +296,8 @@ class APIServer:
             return await self._log(request, path)
         if path.subresource in _CONNECTIONS:
             return await connect.serve_connection(self._registry, self.kubelet, path, request, user)
+        if path.subresource == "proxy":
+            return await self._proxied(request, path, user)
         verb = verb_of(request.method, path, request.query)
         if path.kind.strategy.deprecation:
             warnings.append(path.kind.strategy.deprecation)
@@ -364,6 +370,13 @@ class APIServer:
             watch.close()
         return response
 
+    async def _proxied(
+        self, request: web.BaseRequest, path: ResourcePath, user: UserInfo
+    ) -> web.StreamResponse:
+        if request.method not in PROXIED_METHODS:
+            raise not_allowed()
+        return await self._proxy.serve(self.kubelet, path, request, user, _common_headers())
+
     async def _log(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
         chunks = await connect.open_log(self._registry, self.kubelet, path, request.query)
         if chunks is None:
@@ -429,6 +442,8 @@ def _authorized_verb(request: web.BaseRequest, path: ResourcePath) -> str:
     """Return the verb by which a request is authorized; a connection to a pod creates."""
     if path.subresource in _CONNECTIONS:
         return "create"
+    if path.subresource == "proxy" and request.method in PROXIED_METHODS:
+        return PROXIED_METHODS[request.method]
     try:
         return verb_of(request.method, path, request.query)
     except ApiError:

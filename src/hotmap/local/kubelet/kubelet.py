@@ -328,6 +328,11 @@ class Kubelet:
         )
         raise api_error(500, text, reason="InternalError")
 
+    def address(self, namespace: str, pod: str) -> str:
+        """Return the address that a pod has here, "" if it has none."""
+        worker = self._worker(namespace, pod)
+        return "" if worker is None else worker.containers.address
+
     def _running(self, namespace: str, pod: str, container: str) -> tuple[PodWorker, Container]:
         """Find a running container.
 

@@ -14,7 +14,7 @@ from hotmap.kube.http_library import aiohttp
 from hotmap.kube.http_server import web
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _PROTOCOL = "X-Stream-Protocol-Version"
 _ACCEPTED = "X-Accepted-Stream-Protocol-Versions"
@@ -42,7 +42,9 @@ async def open_websocket(
     return socket
 
 
-async def open_spdy(request: web.BaseRequest, protocols: Sequence[str]) -> tuple[str, SpdySocket]:
+async def open_spdy(
+    request: web.BaseRequest, protocols: Sequence[str]
+) -> tuple[str, RawConnection]:
     """Answer with SPDY/3.1; return the first of `protocols` that the client has, and the socket.
 
     A client that names no protocol gets "".
@@ -70,14 +72,19 @@ async def open_spdy(request: web.BaseRequest, protocols: Sequence[str]) -> tuple
     headers = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
     if chosen:
         headers[_PROTOCOL] = chosen
+    return chosen, await open_raw(request, headers)
+
+
+async def open_raw(request: web.BaseRequest, headers: Mapping[str, str]) -> RawConnection:
+    """Answer that the protocol is switched, with these headers; return the connection."""
     response = web.StreamResponse(status=101, headers=headers)
     response.force_close()
-    socket = SpdySocket(request, response)
+    connection = RawConnection(request, response)
     await response.prepare(request)
-    return chosen, socket
+    return connection
 
 
-class SpdySocket:
+class RawConnection:
     """The connection of a request, read and written past HTTP; implements `ByteStream`."""
 
     def __init__(self, request: web.BaseRequest, response: web.StreamResponse) -> None:

@@ -19,8 +19,9 @@ from hotmap.local.field_errors import (
     required,
     unsupported,
 )
+from hotmap.local.group_version_kind import GroupVersionKind
 from hotmap.local.names import label_name_errors, port_name_errors
-from hotmap.local.scheme import STATUS, Kind, Names
+from hotmap.local.scheme import PROXY_VERBS, STATUS, Kind, Names, Subresource
 from hotmap.local.strategy import Column, Strategy, field_labels
 
 if TYPE_CHECKING:
@@ -241,6 +242,9 @@ SERVICES = Kind(
     "",
     ("v1",),
     Names("services", "Service", ("svc",), ("all",), storage="services/specs"),
-    subresources=(STATUS,),
+    subresources=(
+        Subresource("proxy", PROXY_VERBS, GroupVersionKind("", "v1", "ServiceProxyOptions")),
+        STATUS,
+    ),
     strategy=ServiceStrategy(),
 )
