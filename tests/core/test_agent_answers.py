@@ -83,10 +83,14 @@ AGENT_AT = AgentContainer("shop", "web-1", "hotmap-agent", ("agent",))
 
 
 def pod(
-    *, ready: bool = True, told: Target | None = WISH.target, at: float = STARTED
+    *,
+    ready: bool = True,
+    told: Target | None = WISH.target,
+    at: float = STARTED,
+    told_at: float | None = None,
 ) -> ObservedPod:
     start = PodStart("web-1", at, "")
-    return ObservedPod(start, at, ready, "", "", told, UID, AGENT_AT)
+    return ObservedPod(start, at, ready, "", "", told, UID, AGENT_AT, told_at)
 
 
 def proof(
@@ -181,6 +185,34 @@ def test_agent_answer_decides_state_of_older_pod(
     """A nudge and the kubelet's sync prove files, and never that a process loaded them."""
     found = proof(report, wish, now=now)
     assert (found.state, found.loaded.confidence) == (state, known)
+
+
+@pytest.mark.parametrize("wrong", [-1.0, -0.5, 0.0, 0.5, 1.0])
+@pytest.mark.parametrize(
+    ("evidence", "updated", "asked", "state"),
+    [
+        ("order", 0.3, 0.5, PodState.CURRENT),
+        ("order", 0.3, 60, PodState.CURRENT),
+        # Perhaps of an edit just before the last one.
+        ("assumed", 0.3, 0.5, PodState.WAITING),
+        ("assumed", 0.3, 5, PodState.WAITING),
+        ("assumed", 0.3, 6.5, PodState.CURRENT),
+        ("assumed", 3.5, 4, PodState.CURRENT),
+        # Of the content before.
+        ("assumed", -30, 6.5, PodState.WAITING),
+        ("order", -30, 6.5, PodState.WAITING),
+        ("assumed", -30, 93, PodState.CURRENT),
+    ],
+)
+def test_update_that_may_be_of_the_edit_before_counts_after_the_second_nudge(
+    evidence: str, updated: float, asked: float, state: PodState, wrong: float
+) -> None:
+    """Seconds after the change; the last nudge was three after it. Nobody's clock is exact.
+
+    A node's clock has no part in it: the agent reports ages.
+    """
+    found = directory("loaded", evidence, age=max(asked - updated - wrong * 0.5, 0.0))
+    assert proof(answer(found), SECRET, now=CHANGED + asked, told_at=CHANGED + 3).state is state
 
 
 @pytest.mark.parametrize(

@@ -92,12 +92,7 @@ class Comparison:
         be read. That payload digests are announced for a directory is known once one matched.
         Until then, and always for Secrets, the order is used.
         """
-        live = announcement.live if announcement else None
-        self._order.start(announcement.live_before if announcement else "")
-        states = {
-            directory: TargetState(state, "order" if state != NONE else "")
-            for directory, state in self._order.compare(live, digests).items()
-        }
+        states = self._order.compare(announcement, digests)
         announced = frozenset(announcement.payloads if announcement else ())
         for directory, payload in payloads.items():
             if payload in announced:
@@ -112,67 +107,85 @@ class Comparison:
 
     @property
     def is_assumed(self) -> bool:
-        """Whether order is not known: the files were there when the announcement was first seen."""
+        """Whether it is not known by order that the files are those of the announcement."""
         return self._order.is_assumed
-
-
-#: Pairs that are kept, to recognize edits that are reverted.
-_KEPT_PAIRS = 16
 
 
 class _Order:
     """Which projected content belongs to which announced live fingerprint.
 
-    The first announcement and the first content belong together. After that, whichever of the two
-    changes first waits for the other. The fingerprint covers all directories, so an announcement
-    has arrived when any directory has content that no earlier announcement was paired with.
+    An announcement that is read in its turn, while the files are those of the announcement before,
+    belongs to the files that come next. The fingerprint covers all directories, so they have come
+    when any directory has changed.
+
+    Anything else leaves open what the files are: other content was announced in between and not
+    read, or read while its files were missing; the files changed before the announcement was read,
+    so they may be of an edit before it; or the announcement was repeated, so the kubelet has
+    synced the pod once more, and no files came, since what changed is in none of the directories.
+    Then the files that are there are taken for it, which is no evidence (`is_assumed`).
     """
 
     def __init__(self) -> None:
-        self._pairs: dict[str, dict[str, str]] = {}
-        self._last: str | None = None
         #: What was there before anything was announced.
         self._initial: dict[str, str] | None = None
-        #: The announcement that was paired with what was there.
-        self._assumed: str | None = None
-
-    def start(self, live_before: str) -> None:
-        """Pair the content before the first announcement with the fingerprint before it."""
-        if live_before and not self._pairs and self._initial is not None:
-            self._pairs[live_before] = self._initial
+        #: What was announced last, and whether that was repeated since.
+        self._seen: Target | None = None
+        self._repeated = False
+        #: The fingerprint that files were found for last, these files, and whether that is certain.
+        self._live = ""
+        self._files: dict[str, str] = {}
+        self._certain = False
+        #: Whether the files that come next are certainly those of the announcement.
+        self._in_turn = False
 
     @property
     def is_assumed(self) -> bool:
-        """Whether the last announcement was paired with what was there anyway."""
-        return self._last is None or self._last == self._assumed
+        """Whether it is not known that the files are those of the last announcement."""
+        return not self._certain
 
-    def compare(self, live: str | None, digests: Mapping[str, str]) -> dict[str, str]:
-        if live is None or not digests:
-            self._last = live
-            if live is None and digests and self._initial is None:
+    def compare(
+        self, announcement: Target | None, digests: Mapping[str, str]
+    ) -> dict[str, TargetState]:
+        if announcement is None or not digests:
+            if announcement is None and digests and self._initial is None:
                 self._initial = dict(digests)
-            return dict.fromkeys(digests, NONE)
-        known = self._pairs.get(live)
-        if known is None:
-            if self._pairs and not self._is_new(digests):
-                return dict.fromkeys(digests, NOT_PROJECTED)
-            if not self._pairs:
-                self._assumed = live
-            self._remember(live, dict(digests))
-            return dict.fromkeys(digests, MATCHED)
-        if known == digests:
-            self._last = live
-        behind = NOT_ANNOUNCED if live == self._last else NOT_PROJECTED
+            return dict.fromkeys(digests, TargetState(NONE, ""))
+        if announcement != self._seen:
+            self._announce(announcement, dict(digests))
+        if announcement.live != self._live:
+            if self._files == digests:
+                return dict.fromkeys(digests, TargetState(NOT_PROJECTED, "order"))
+            self._pair(announcement.live, digests, certain=self._in_turn)
         return {
-            directory: MATCHED if known.get(directory) == digest else behind
+            directory: TargetState(
+                MATCHED if self._files.get(directory) == digest else NOT_ANNOUNCED, "order"
+            )
             for directory, digest in digests.items()
         }
 
-    def _is_new(self, digests: Mapping[str, str]) -> bool:
-        return dict(digests) not in self._pairs.values()
+    def _announce(self, announcement: Target, files: dict[str, str]) -> None:
+        """Take an announcement that was not seen before."""
+        seen, self._seen = self._seen, announcement
+        if seen is None:
+            if not announcement.live_before or self._initial is None:
+                self._pair(announcement.live, files, certain=False)
+                return
+            self._pair(announcement.live_before, self._initial, certain=True)
+            seen = announcement._replace(
+                sequence=announcement.sequence - 1, live=announcement.live_before
+            )
+        if announcement.live == seen.live:
+            self._repeated = True
+            if announcement.live != self._live or not self._certain:
+                self._pair(announcement.live, files, certain=False)
+            return
+        self._in_turn = (
+            (self._certain or self._repeated)
+            and files == self._files
+            and seen.live == self._live
+            and announcement.sequence == seen.sequence + 1
+        )
+        self._repeated = False
 
-    def _remember(self, live: str, digests: dict[str, str]) -> None:
-        self._pairs[live] = digests
-        self._last = live
-        while len(self._pairs) > _KEPT_PAIRS:
-            del self._pairs[next(iter(self._pairs))]
+    def _pair(self, live: str, files: Mapping[str, str], *, certain: bool) -> None:
+        self._live, self._files, self._certain = live, dict(files), certain

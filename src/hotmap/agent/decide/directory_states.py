@@ -88,7 +88,7 @@ class DirectoryStates:
 
     @property
     def order_is_assumed(self) -> bool:
-        """Whether evidence by order rests on no update that was seen."""
+        """Whether it is not known by order that the files are those of the announcement."""
         return self._comparison.is_assumed
 
     def payload(self, directory: str) -> str:

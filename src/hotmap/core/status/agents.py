@@ -12,7 +12,7 @@ The controller requests this document from the status port of an agent (GET /v1/
       state            one of AgentState
       evidence         how its files were compared with the announcement: `exact` by payload
                        digest, `order` by the order of announcements and updates, `assumed` if
-                       the agent did not observe the update, "" if nothing was announced
+                       that leaves open which update it was, "" if nothing was announced
       payload          the payload digest of its files, if the evidence is exact
       age              seconds since its files changed; null if the agent observed no change
     restart            the state of the restart for content read at start, if the agent does that
@@ -207,6 +207,9 @@ class AgentAnnouncement(NamedTuple):
     now: float
     #: The number of directories that agents watch at least; 0: unknown.
     directories: int = 0
+    #: By when its kubelet has updated the files, since it was nudged with this content: POSIX
+    #: seconds of the API server.
+    delivered_at: float = inf
 
 
 _answers = msgspec.json.Decoder(AgentAnswer)
@@ -452,9 +455,9 @@ def _is_updated(
 ) -> bool:
     """Return whether the last updates of some directories belong to the last changes.
 
-    If announcements and updates arrived in order, an update must not be older than its change: if
-    an announcement was replaced before the agent read it, the update may belong to the change
-    before. Otherwise the update must be clearly younger than the change. Which directory has which
+    If announcements and updates arrived in order, an update must not be older than its change.
+    Otherwise it may belong to the change before, so it must be clearly younger, or the kubelet must
+    have had the time to update the files once more after it. Which directory has which
     source is not known, so the latest updates are compared with the latest changes: kubelets watch
     each source separately, and one may arrive long after another.
     """
@@ -463,7 +466,8 @@ def _is_updated(
         (-inf if each.age is None else announcement.now - each.age for each in directories),
         reverse=True,
     )
-    margin = -_CLOCKS if ordered else MARGIN
+    is_last = ordered or announcement.now >= announcement.delivered_at
+    margin = -_CLOCKS if is_last else MARGIN
     return len(updates) >= len(changes) and all(
         changed == -inf or updated >= changed + margin
         for updated, changed in zip(updates, changes, strict=False)

@@ -282,9 +282,10 @@ def with_volume_digests(
 
 def agent_announcement(desired: DesiredContent, pod: ObservedPod, now: float) -> AgentAnnouncement:
     """Return what the report of a pod's agents is compared with."""
-    coverage = pod.coverage
+    coverage, delivered = pod.coverage, _delivered_by_nudge(desired, pod)
     if coverage is None:
-        return AgentAnnouncement(desired.target, pod.nudged, (desired.order_changed,), now)
+        changes = (desired.order_changed,)
+        return AgentAnnouncement(desired.target, pod.nudged, changes, now, delivered_at=delivered)
     digests = dict(desired.volume_digests)
     payloads = tuple(digests[each.name] for each in coverage.watched if each.name in digests)
     return AgentAnnouncement(
@@ -297,7 +298,15 @@ def agent_announcement(desired: DesiredContent, pod: ObservedPod, now: float) ->
         ),
         now,
         coverage.directories,
+        delivered,
     )
+
+
+def _delivered_by_nudge(desired: DesiredContent, pod: ObservedPod) -> float:
+    """Return by when a nudge with the desired content has updated the files, POSIX seconds."""
+    if pod.nudged is None or pod.nudged.live != desired.target.live or pod.nudged_at is None:
+        return inf
+    return pod.nudged_at + _NUDGE_SYNC
 
 
 def _changed_since_mounted(
@@ -560,12 +569,10 @@ class _PodAssessment:
 
     def _delivered_at(self) -> float | None:
         """Return by when the kubelet has updated the files, POSIX seconds; None: unknown."""
-        pod, changed = self._pod, self._desired.files_changed
-        by_sync = None if changed is None else changed + _KUBELET_SYNC
-        if pod.nudged is None or pod.nudged.live != self._desired.target.live:
-            return by_sync
-        by_nudge = None if pod.nudged_at is None else pod.nudged_at + _NUDGE_SYNC
-        return min((at for at in (by_nudge, by_sync) if at is not None), default=None)
+        changed = self._desired.files_changed
+        by_sync = inf if changed is None else changed + _KUBELET_SYNC
+        delivered = min(_delivered_by_nudge(self._desired, self._pod), by_sync)
+        return None if delivered == inf else delivered
 
     def _files(self, mounted: float) -> Stage:
         """Judge the content of mounted files."""
