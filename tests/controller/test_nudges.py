@@ -466,3 +466,36 @@ async def test_pod_due_during_a_decision_is_still_nudged() -> None:
     assert late.sent is not None
     assert late.sent.due
     assert nudges.second_in(late) is None
+
+
+@pytest.mark.parametrize("optional", [False, True])
+async def test_revert_of_a_nudged_edit_is_told_by_the_next_controller(
+    world: World, optional: bool
+) -> None:
+    """The edit was not recorded, and its revert came while no controller was running."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(optional=optional), annotations=REREADS)
+    await world.pod("web-1")
+    async with world.controller(settle=30, settle_max=30) as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        told = await nudged(world, "web-1")
+    await world.edit(LEVEL="info")
+    async with world.controller() as controller:
+        assert (await nudged(world, "web-1", after=told)).split("/")[1] != told.split("/")[1]
+        await world.quiet(controller)
+        assert await world.messages("Refreshed")
+
+
+async def test_recreation_while_no_controller_runs_is_examined(world: World) -> None:
+    """With the same content again: pods that were told nothing else are not told anything."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS)
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+    await world.delete("ConfigMap", "app")
+    await world.config_map(LEVEL="info")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+    assert await world.target("web-1") == ""

@@ -162,6 +162,16 @@ LATER = CHANGED + 100
                      Confidence.UNKNOWN, id="unreadable"),
         pytest.param(answer(directory(), directory("refused")), WISH, NOW, PodState.REFUSED,
                      Confidence.UNKNOWN, id="one directory of two is refused"),
+        pytest.param(answer(directory("waiting", "order", present="loaded")), SECRET, NOW,
+                     PodState.WAITING, Confidence.UNKNOWN, id="Secret: awaited"),
+        pytest.param(answer(directory("waiting", "assumed", present="loaded")), SECRET, LATER,
+                     PodState.CURRENT, Confidence.INFERRED,
+                     id="Secret: awaited, and nothing has come with the kubelet's sync"),
+        pytest.param(answer(directory("waiting", "assumed", present="refused")), SECRET, LATER,
+                     PodState.REFUSED, Confidence.UNKNOWN,
+                     id="Secret: awaited, and what is there is refused"),
+        pytest.param(answer(directory("waiting", payload="", present="loaded")), WISH, LATER,
+                     PodState.WAITING, Confidence.UNKNOWN, id="ConfigMap: awaited without end"),
         # -- an answer about something else -----------------------------------------------------
         pytest.param(answer(directory(), live=OLD), WISH, NOW, PodState.WAITING,
                      Confidence.UNKNOWN, id="it does not know the announcement yet"),
@@ -185,6 +195,24 @@ def test_agent_answer_decides_state_of_older_pod(
     """A nudge and the kubelet's sync prove files, and never that a process loaded them."""
     found = proof(report, wish, now=now)
     assert (found.state, found.loaded.confidence) == (state, known)
+
+
+@pytest.mark.parametrize(
+    ("present", "now", "state"),
+    [
+        ("loaded", NOW, PodState.WAITING),
+        ("loaded", LATER, PodState.CURRENT),
+        ("told", LATER, PodState.TOLD),
+        ("loading", LATER, PodState.LOADING),
+    ],
+)
+def test_pod_does_not_wait_for_content_that_was_reverted(
+    present: str, now: float, state: PodState
+) -> None:
+    """It was nudged with an edit, and the revert came while no controller was running."""
+    found = answer(directory("waiting", "assumed", present=present, age=None), live=OLD)
+    told = Target(3, OLD, WISH.target.frozen)
+    assert proof(found, SECRET, now=now, told=told).state is state
 
 
 @pytest.mark.parametrize("wrong", [-1.0, -0.5, 0.0, 0.5, 1.0])

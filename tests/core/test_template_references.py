@@ -252,6 +252,14 @@ def test_expansion_follows_kubernetes_grammar(text: str, names: list[str]) -> No
             [f"live ConfigMap/app a: {AT}", f"live Secret/db all optional: {AT}"],
             id="projected: each of its sources",
         ),
+        pytest.param(
+            """[{name: kube-api-access-x7k2p, projected: {sources: [
+                {serviceAccountToken: {path: token}},
+                {configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}}]}}]""",
+            "volumeMounts: [{name: kube-api-access-x7k2p, mountPath: /var/run/secrets}]",
+            [],
+            id="what admission adds to a Pod is no use",
+        ),
         pytest.param(CONFIG, "args: []", [], id="a volume that is not mounted is no use"),
         pytest.param("[]", MOUNT, [], id="a mount without its volume is none"),
         pytest.param("[{name: v, emptyDir: {}}]", MOUNT, [], id="another kind of volume is none"),

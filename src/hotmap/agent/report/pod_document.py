@@ -65,7 +65,10 @@ def _directory(
         evidence = "assumed"
     payload = reconciler.directories.payload(path) if evidence == "exact" else ""
     age = "null" if row.changed_at is None else f"{max(now - row.changed_at, 0.0):.3f}"
-    return f'{{"state":"{state}","evidence":"{evidence}","payload":{_quoted(payload)},"age":{age}}}'
+    shown = f'"state":"{state}"'
+    if row.target.state == NOT_PROJECTED and row.projected is not None:
+        shown = f'"state":"waiting","present":"{state}"'
+    return f'{{{shown},"evidence":"{evidence}","payload":{_quoted(payload)},"age":{age}}}'
 
 
 def _directory_state(
@@ -75,11 +78,9 @@ def _directory_state(
     reconciler: Reconciler,
     application: ApplicationStatus,
 ) -> str:
-    """Return how far one directory is; the first thing that keeps its content from being loaded."""
+    """Return how far the files of one directory are; the first thing that keeps them unloaded."""
     if row.projected is None or observer.unreadable_directory == path:
         return "unreadable" if observer.unreadable else "settling"
-    if row.target.state == NOT_PROJECTED:
-        return "waiting"
     if observer.changing:
         return "settling"
     if row.projected != row.passed:

@@ -309,13 +309,16 @@ class StatusPage:
 
 
 def is_behind(snapshot: Snapshot | None) -> bool:
-    """Return whether sources differ from what was last applied; those that are gone do not count.
+    """Return whether sources differ from what was last applied, or did since that.
+
+    Those that are gone do not count.
 
     None stands for a consumer whose name patterns are not matched yet.
     """
     if snapshot is None:
         return True
-    return snapshot.recorded_target != snapshot.target and not missing_sources(snapshot)
+    differs = snapshot.recorded_target != snapshot.target or bool(snapshot.returned)
+    return differs and not missing_sources(snapshot)
 
 
 def _confirmed(status: ConsumerStatus, unconfirmed: str) -> ConsumerStatus:

@@ -51,6 +51,8 @@ class Facts(NamedTuple):
     reload_on_delete: bool = False
     #: Windows in which sources of this consumer had other content, not examined yet.
     windows: tuple[Window, ...] = ()
+    #: Sources that had other content since they were applied, or may have had.
+    returned: frozenset[ObjectKey] = frozenset()
     #: Seconds since the consumer's own rollout has been awaited (rule 6).
     waited: float = 0.0
     #: Sources whose last change was observed before that of the consumer's pod template, and when

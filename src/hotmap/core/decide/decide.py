@@ -245,7 +245,7 @@ def _facts(snapshot: Snapshot, starts: Sequence[PodStart] | None) -> Facts:
         and snapshot.consumer.key.kind in ROLLABLE,
         starts=None if starts is None else tuple(starts),
     )
-    return facts._replace(windows=_windows(snapshot, facts))
+    return facts._replace(windows=_windows(snapshot, facts), returned=snapshot.returned)
 
 
 def _windows(snapshot: Snapshot, facts: Facts) -> tuple[Window, ...]:

@@ -11,7 +11,7 @@ so downtime, failover, lost watches and recreated objects all converge.
        started while the content was different: then frozen change, under a distinct name. Too early
        to tell → act by the other rules, record nothing as applied, check again. Equal to a record
        that lacks our last rollout because of a crash → as rule 6
-    4  only what is in live use differs                                   → live change
+    4  only what is in live use differs, or it differed in between        → live change
     5  what is in frozen use differs, generation as recorded              → frozen change
     6  … and the generation increased → wait for the consumer's own rollout, then check the pods:
        proven younger, or created after an observed change of the template that came after the

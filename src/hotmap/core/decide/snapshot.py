@@ -237,6 +237,20 @@ class Snapshot(NamedTuple):
             None if any(changes.unobserved_by for changes in self.changes) else self.earliest_change
         )
 
+    @property
+    def returned(self) -> frozenset[ObjectKey]:
+        """The sources that had other content since they were applied, or may have had.
+
+        Pods are not told at once that a source was deleted, which may last a moment only.
+        """
+        corrects = self.sent is not None and self.sent.target != self.target
+        return frozenset(
+            source.source
+            for source, changes, recorded in self.recorded_sources()
+            if changes.window is not None
+            and (recorded.uid == source.uid or changes.unobserved_by is not None or corrects)
+        )
+
     def recorded_sources(self) -> Iterator[tuple[SourceSnapshot, ChangeSummary, SourceRecord]]:
         """Iterate over the sources in the record."""
         known = records_by_source(self.record)

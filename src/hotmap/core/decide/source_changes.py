@@ -319,6 +319,10 @@ def bound_change(
     bound = None
     if same and recorded is not None and recorded.uses == source.digest:
         bound = recorded.changed_by
+        if source.live and changes.unobserved_by is not None:
+            # Kubelets may have written other files meanwhile, whose pods have not started since.
+            at = max(changes.unobserved_by, changes.latest or 0.0)
+            return source._replace(changed_at=at, changed_after=written)
     if changes.latest is not None and (bound is None or changes.last is not None):
         after = changes.latest if written is None else min(written, changes.latest)
         return source._replace(changed_at=changes.latest, changed_after=after)

@@ -8,7 +8,14 @@ from typing import NamedTuple
 
 from hotmap.core.model.environment_uses import Environment
 from hotmap.core.model.limits import StepCounter
-from hotmap.core.model.objects import Container, KeyToPath, ObjectKey, Volume, VolumeMount
+from hotmap.core.model.objects import (
+    Container,
+    KeyToPath,
+    ObjectKey,
+    ProjectedSource,
+    Volume,
+    VolumeMount,
+)
 from hotmap.core.model.references import (
     EVERY_KEY,
     LONGEST_NAME,
@@ -24,6 +31,10 @@ from hotmap.core.text import printable
 
 __all__ = ["MountableVolume", "brings_source", "mount_uses", "volume_sources"]
 
+
+#: The volume with a token and the cluster's certificates that admission adds to every pod
+#: (kubernetes: plugin/pkg/admission/serviceaccount); it is in no template.
+_API_ACCESS = "kube-api-access-"
 
 #: Later sources of a volume that are compared with one, as for envFrom.
 _OVERRIDES = 8
@@ -97,11 +108,17 @@ def volume_sources(volume: Volume, namespace: str) -> Iterator[ObjectKey]:
         yield ObjectKey("ConfigMap", namespace, volume.config_map.name)
     if volume.secret:
         yield ObjectKey("Secret", namespace, volume.secret.secret_name)
-    for projection in (volume.projected.sources or ()) if volume.projected else ():
+    for projection in _projections(volume):
         if projection.config_map:
             yield ObjectKey("ConfigMap", namespace, projection.config_map.name)
         if projection.secret:
             yield ObjectKey("Secret", namespace, projection.secret.name)
+
+
+def _projections(volume: Volume) -> Sequence[ProjectedSource]:
+    if volume.projected is None or volume.name.startswith(_API_ACCESS):
+        return ()
+    return volume.projected.sources or ()
 
 
 def _projected(volume: Volume, namespace: str) -> Iterator[_Projected]:
@@ -112,7 +129,7 @@ def _projected(volume: Volume, namespace: str) -> Iterator[_Projected]:
         source = source_key("Secret", namespace, secret.secret_name)
         yield _with_items(source, secret.items, secret.optional)
     parts = []
-    for projection in (volume.projected.sources or ()) if volume.projected else ():
+    for projection in _projections(volume):
         for kind, each in (("ConfigMap", projection.config_map), ("Secret", projection.secret)):
             if each is not None:
                 source = source_key(kind, namespace, each.name)

@@ -10,6 +10,7 @@ The controller requests this document from the status port of an agent (GET /v1/
     live, frozen       the fingerprints that were announced to the pod; "" before the first time
     directories        one entry for each directory that the agent watches
       state            one of AgentState
+      present          with `waiting`: the state of the files that are there
       evidence         how its files were compared with the announcement: `exact` by payload
                        digest, `order` by the order of announcements and updates, `assumed` if
                        that leaves open which update it was, "" if nothing was announced
@@ -135,6 +136,8 @@ class AgentDirectory(_Part, frozen=True):
     """One directory that an agent watches."""
 
     state: AgentState
+    #: With `waiting`: the state of the files that are there.
+    present: AgentState | None = None
     evidence: Evidence = Evidence.NONE
     payload: _Name = ""
     #: Seconds since its files changed; None: the agent observed no change.
@@ -165,6 +168,17 @@ class AgentAnswer(_Part, frozen=True):
         """The worst state of all directories."""
         states = [directory.state for directory in self.directories]
         return max(states, key=_BEST_FIRST.index, default=AgentState.NONE)
+
+    @property
+    def of_present_files(self) -> AgentAnswer:
+        """The answer about the files that are there, whether or not others are awaited."""
+        return msgspec.structs.replace(
+            self,
+            directories=tuple(
+                msgspec.structs.replace(each, state=each.present or each.state)
+                for each in self.directories
+            ),
+        )
 
 
 class _Version(msgspec.Struct):
@@ -403,6 +417,9 @@ def agent_stage(report: AgentReport, announcement: AgentAnnouncement, *, synced:
     if report.at is not None:
         announcement = announcement._replace(now=report.at)
     announced = answer.live == desired.live
+    if synced.reached or not announced:
+        # What it waits for is in none of its directories, or is not desired any more.
+        answer = answer.of_present_files
     nudged = announcement.nudged
     if not announced and nudged is not None and nudged.live == desired.live:
         return _waiting("the announcement has not reached its agent yet")
@@ -426,7 +443,8 @@ def projected_by_agent(
     answer = report.answer
     if answer is None or answer.live != announcement.desired.live:
         return None
-    if any(directory.state is AgentState.WAITING for directory in answer.directories):
+    awaits = any(each.state is AgentState.WAITING for each in answer.directories)
+    if awaits and not synced.reached:
         return _waiting("its files are not updated yet")
     if report.at is not None:
         announcement = announcement._replace(now=report.at)
