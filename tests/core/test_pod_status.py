@@ -591,3 +591,15 @@ def test_pod_of_class_is_current_only_by_what_it_mounted(
     wish = ENV_WISH._replace(start_changed=-inf, classes=(wanted,), rereads=is_reread)
     (proof,) = pod_proofs(wish, [seen(1000.0)], now=NOW)
     assert (proof.loaded.confidence, proof.state) == (confidence, state)
+
+
+@pytest.mark.parametrize(
+    ("created", "known"), [(CHANGED, Confidence.PROBABLE), (CHANGED - 1, Confidence.UNKNOWN)]
+)
+def test_start_in_the_second_of_a_write_proves_only_what_was_created_then(
+    created: float, known: Confidence
+) -> None:
+    """A source that existed before may have been edited in that second, seen by no controller."""
+    source = config_map(data={"LEVEL": "info"}, changed_at=CHANGED, created_at=created)
+    wish = desired_content(snapshot(WEB, source, policy=Policy(opted_in=True)))
+    assert only(wish, seen(CHANGED))[1].confidence is known

@@ -203,14 +203,17 @@ class Trial:
                     await self._judge(workload, status, time.monotonic())
 
     async def _act(self, workload: TrialWorkload) -> None:
+        """Give a workload new pods; none of the old ones stays beside them."""
+        if workload.shape.kind in ("Deployment", "StatefulSet"):
+            await self._cluster.patch_workload(workload, {"spec": {"replicas": 0}})
+            await self._cluster.wait_until_gone(workload)
+            await self._cluster.patch_workload(workload, {"spec": {"replicas": 1}})
+            return
+        for pod in await self._cluster.pods(workload):
+            await self._cluster.delete_pod(pod)
         if workload.shape.kind == "Pod":
-            for pod in await self._cluster.pods(workload):
-                await self._cluster.client.delete(
-                    PODS, self._cluster.namespace, pod["metadata"]["name"]
-                )
-            await self._cluster.recreate_pod(workload)
-        else:
-            await self._cluster.restart(workload)
+            await self._cluster.wait_until_gone(workload)
+            await self._cluster.create(workload)
 
     async def _one_status(self, workload: TrialWorkload) -> JsonObject:
         document = await self._cluster.status(f"{self._cluster.query(workload)}&consistent=true")

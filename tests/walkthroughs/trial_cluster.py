@@ -201,16 +201,16 @@ class TrialCluster:
             before[f"{source.name}{key}"] = value
         return before
 
-    async def recreate_pod(self, workload: TrialWorkload) -> None:
-        async def is_gone() -> bool:
-            try:
-                await self.client.get(PODS, self.namespace, workload.name, type=JsonObject)
-            except NotFound:
-                return True
-            return False
+    async def wait_until_gone(self, workload: TrialWorkload) -> None:
+        """Wait until no pod of a workload is left."""
 
-        assert await _until(is_gone, _START), f"{workload.name} is not deleted"
-        await self.create(workload)
+        async def is_gone() -> bool:
+            page = await self.client.list_page(
+                PODS, self.namespace, type=JsonObject, label_selector=f"app={workload.name}"
+            )
+            return not page.items
+
+        assert await _until(is_gone, _START), f"pods of {workload.name} are not deleted"
 
     async def patch_workload(self, workload: TrialWorkload, body: JsonObject) -> None:
         await self.client.patch(

@@ -141,7 +141,8 @@ class Disturbances:
                     PODS, self._cluster.namespace, pod["metadata"]["name"]
                 )
         if workload.shape.kind == "Pod":
-            await self._cluster.recreate_pod(workload)
+            await self._cluster.wait_until_gone(workload)
+            await self._cluster.create(workload)
 
     async def _scale(self) -> None:
         workload = self._random.choice(self._cluster.workloads)

@@ -106,6 +106,8 @@ class SourceSnapshot(NamedTuple):
     uncovered: bool = False
     #: When it was created, if it is immutable, POSIX seconds of the API server's clock.
     created_at: float | None = None
+    #: Whether it was written after the second of its creation.
+    modified: bool = False
 
     @property
     def is_unknown(self) -> bool:
@@ -429,6 +431,7 @@ def _take_source_snapshot(
         content=fingerprint_of(source, [EVERY_KEY], key),
         overridden=uses != used,
         created_at=source.created_at if source else None,
+        modified=bool(source and source.modified),
     )
 
 

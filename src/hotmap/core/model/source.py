@@ -172,6 +172,8 @@ class Source(msgspec.Struct, frozen=True, gc=False):
     writer: str = ""
     #: When it was created, if it is immutable, POSIX seconds of the API server's clock.
     created_at: float | None = None
+    #: Whether it was written after the second of its creation.
+    modified: bool = False
 
 
 def source_from_config_map(
@@ -240,6 +242,7 @@ def _source(
 ) -> Source:
     metadata, values = item.metadata, sorted(values)
     written_at, writer = _last_write(metadata)
+    created_at = parse_time(metadata.creation_timestamp)
     object_key = known.key if known else ObjectKey(kind, metadata.namespace, metadata.name)
     return Source(
         key=object_key,
@@ -251,7 +254,8 @@ def _source(
         annotations=known_annotations(metadata.annotations, dialect.names) or None,
         stamp="" if dialect.writing is Writing.REVISION else _stamp(values),
         writer=writer,
-        created_at=parse_time(metadata.creation_timestamp) if item.immutable else None,
+        created_at=created_at if item.immutable else None,
+        modified=written_at is not None and created_at is not None and written_at > created_at,
     )
 
 

@@ -214,7 +214,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         has_files=any(source.live for source in sources),
         files_read_at_start=snapshot.live_needs_rollout,
         estimated=any(source.estimated for source in known),
-        edited=any(source.edited for source in known),
+        edited=any(source.edited or source.modified for source in known),
         edited_since=max(
             (
                 _edited_since(source)
