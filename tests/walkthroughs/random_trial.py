@@ -39,6 +39,9 @@ _KNOWN_AFTER = 2.0
 #: longest time after which a kubelet has synced its pods.
 _PATIENCE = 150.0
 
+#: Seconds in which the controller decides on a change of a workload.
+_SETTLED = 2.0
+
 _TROUBLE = re.compile(r"Traceback|Task exception|internal error|never awaited")
 
 
@@ -207,6 +210,7 @@ class Trial:
         if workload.shape.kind in ("Deployment", "StatefulSet"):
             await self._cluster.patch_workload(workload, {"spec": {"replicas": 0}})
             await self._cluster.wait_until_gone(workload)
+            await asyncio.sleep(_SETTLED)  # a moment without pods that ends sooner is not noticed
             await self._cluster.patch_workload(workload, {"spec": {"replicas": 1}})
             return
         for pod in await self._cluster.pods(workload):
