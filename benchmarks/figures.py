@@ -54,6 +54,8 @@ class Sample(NamedTuple):
     processor: str
     #: Runnable tasks, the mean of the last minute.
     load: float
+    #: Seconds in which an interpreter starts and imports asyncio.
+    speed: float
     python: str
     kernel: str
     #: ISO 8601, local time, minutes.
@@ -135,7 +137,8 @@ def machine_line(before: Sample, after: Sample) -> str:
     processor = f" ({before.processor})" if before.processor else ""
     return (
         f"{before.date}, {before.cores} cores{processor}, load {before.load:.1f} before and "
-        f"{after.load:.1f} after, Python {before.python}, Linux {before.kernel}"
+        f"{after.load:.1f} after, Python {before.python} (asyncio in {before.speed * 1000:.0f} and "
+        f"{after.speed * 1000:.0f} ms), Linux {before.kernel}"
     )
 
 

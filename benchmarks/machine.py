@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -23,10 +25,18 @@ def sample() -> Sample:
         cores=len(os.sched_getaffinity(0)),
         processor=_processor(),
         load=os.getloadavg()[0],
+        speed=min(_import_seconds() for _ in range(3)),
         python=platform.python_version(),
         kernel=platform.release(),
         date=time.strftime("%Y-%m-%d %H:%M"),
     )
+
+
+def _import_seconds() -> float:
+    """Time a bare interpreter that imports asyncio, as a measure of how fast this machine is."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-I", "-c", "import asyncio"], check=True)
+    return time.perf_counter() - began
 
 
 def resident_mb(pid: int) -> float:

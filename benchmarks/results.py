@@ -16,8 +16,9 @@ __all__ = ["merged"]
 _HEAD = """# Results
 
 Written by `python -m benchmarks --write` (with `--cluster` for the real Kubernetes of
-`tests/cluster`). Absolute times are of the machine in each section, whose cores were shared;
-p50 and p99 are nearest ranks, so with fewer than 100 samples p99 is the maximum.
+`tests/cluster`). Absolute times are of the machine in each section, whose cores were shared
+and whose speed varies: how long an interpreter takes to start and to import asyncio stands beside
+each; p50 and p99 are nearest ranks, so with fewer than 100 samples p99 is the maximum.
 """
 
 
