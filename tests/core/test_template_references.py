@@ -260,6 +260,12 @@ def test_expansion_follows_kubernetes_grammar(text: str, names: list[str]) -> No
             [],
             id="what admission adds to a Pod is no use",
         ),
+        pytest.param(
+            "[{name: kube-api-access-x, projected: {sources: [{configMap: {name: app}}]}}]",
+            "volumeMounts: [{name: kube-api-access-x, mountPath: /etc/app}]",
+            ["live ConfigMap/app all: volumes[kube-api-access-x] at containers[web]:/etc/app"],
+            id="another source under that name is one",
+        ),
         pytest.param(CONFIG, "args: []", [], id="a volume that is not mounted is no use"),
         pytest.param("[]", MOUNT, [], id="a mount without its volume is none"),
         pytest.param("[{name: v, emptyDir: {}}]", MOUNT, [], id="another kind of volume is none"),

@@ -100,7 +100,7 @@ def _assess_known(
         if _has_unrecorded_rollout(consumer, record, current, facts):
             return found(*_assess_frozen_change(consumer, record, current, facts, _READ_AT_START))
         if current.live and not facts.live_needs_rollout and current.source in facts.returned:
-            return found(Verdict.LIVE, "was changed in mounted files and changed back")
+            return found(Verdict.LIVE, "may have been changed in mounted files and changed back")
         return found(Verdict.UP_TO_DATE, "is unchanged")
     if not current.exists:
         if facts.reload_on_delete and not current.required:

@@ -35,6 +35,7 @@ __all__ = ["MountableVolume", "brings_source", "mount_uses", "volume_sources"]
 #: The volume with a token and the cluster's certificates that admission adds to every pod
 #: (kubernetes: plugin/pkg/admission/serviceaccount); it is in no template.
 _API_ACCESS = "kube-api-access-"
+_CLUSTER_CERTIFICATES = ("kube-root-ca.crt", "openshift-service-ca.crt")
 
 #: Later sources of a volume that are compared with one, as for envFrom.
 _OVERRIDES = 8
@@ -116,9 +117,14 @@ def volume_sources(volume: Volume, namespace: str) -> Iterator[ObjectKey]:
 
 
 def _projections(volume: Volume) -> Sequence[ProjectedSource]:
-    if volume.projected is None or volume.name.startswith(_API_ACCESS):
-        return ()
-    return volume.projected.sources or ()
+    sources = (volume.projected.sources or ()) if volume.projected else ()
+    if not volume.name.startswith(_API_ACCESS):
+        return sources
+    return [
+        each
+        for each in sources
+        if each.config_map is None or each.config_map.name not in _CLUSTER_CERTIFICATES
+    ]
 
 
 def _projected(volume: Volume, namespace: str) -> Iterator[_Projected]:
