@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.requires import requires
 
 from hotmap.local.apiserver.api_types import api_types, type_of
 from hotmap.local.apiserver.kinds import BUILT_IN
@@ -46,12 +47,10 @@ def test_every_type_that_fields_name_is_known_or_special() -> None:
 
 
 @pytest.mark.slow  # Go compiles all of k8s.io/api where nothing did so before
-@pytest.mark.skipif(
-    shutil.which("go") is None
-    or not (_MODULES / f"k8s.io/kubernetes@{api_types().version}").is_dir(),
-    reason="needs Go and Kubernetes' modules",
-)
 def test_table_equals_the_generated_one() -> None:
+    found = (_MODULES / f"k8s.io/kubernetes@{api_types().version}").is_dir()
+    available = found and shutil.which("go") is not None
+    requires("go-modules", available=available, reason="Go or Kubernetes' modules are not there")
     command = [sys.executable, str(ROOT / "tools/generate_api_types.py"), "--check"]
     # Raises where the two differ.
     subprocess.run(command, env={**os.environ, "GOPROXY": "off"}, timeout=900, check=True)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from tests.support.requires import requires
 
 from hotmap.core.errors import ApiError, BadRequest, Conflict, Invalid, NotFound
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
@@ -29,14 +32,13 @@ from hotmap.local.store import MVCCStore
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-_MODULES = Path(os.environ.get("GOMODCACHE", Path.home() / "go/pkg/mod"))
-#: Folders of CustomResourceDefinitions that others publish.
-_PUBLISHED = (
-    "github.com/cert-manager/cert-manager@v1.18.2/deploy/crds",
-    "github.com/argoproj/argo-rollouts@v1.8.3/manifests/crds",
-    "sigs.k8s.io/secrets-store-csi-driver@v1.4.8/config/crd/bases",
-    "github.com/prometheus-operator/prometheus-operator@v0.84.0/example/prometheus-operator-crd",
-)
+#: CustomResourceDefinitions that others publish: Go modules, and folders in them.
+_PUBLISHED = {
+    "github.com/cert-manager/cert-manager@v1.18.2": "deploy/crds",
+    "github.com/argoproj/argo-rollouts@v1.8.3": "manifests/crds",
+    "sigs.k8s.io/secrets-store-csi-driver@v1.4.8": "config/crd/bases",
+    "github.com/prometheus-operator/prometheus-operator@v0.84.0": "example/prometheus-operator-crd",
+}
 
 SPEC: dict[str, Any] = {
     "type": "object",
@@ -455,14 +457,23 @@ def test_definition_of_etcd_is_read() -> None:
     ]
 
 
+def go_module(module: str) -> Path:
+    """Return the folder of a Go module, which is downloaded the first time."""
+    go = shutil.which("go") or ""
+    requires("go-modules", available=bool(go), reason="there is no Go")
+    command = [go, "mod", "download", "-json", module]
+    done = subprocess.run(command, capture_output=True, cwd="/", check=False)
+    found = json.loads(done.stdout or b"{}")
+    problem = found.get("Error") or done.stderr.decode()
+    requires("go-modules", available="Dir" in found, reason=f"{module}: {problem}")
+    return Path(found["Dir"])
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", _PUBLISHED, ids=lambda folder: folder.split("/")[1])
-async def test_published_definitions_load(registry: Registry, folder: str) -> None:
-    files = sorted((_MODULES / folder).glob("*.yaml"))
-    if not files:
-        pytest.skip(f"needs the Go module {folder.partition('@')[0]}")
+@pytest.mark.parametrize("module", _PUBLISHED, ids=lambda module: module.split("/")[1])
+async def test_published_definitions_load(registry: Registry, module: str) -> None:
     loaded = 0
-    for path in files:
+    for path in sorted((go_module(module) / _PUBLISHED[module]).glob("*.yaml")):
         # Those of a chart have actions of its template language in them.
         plain = re.sub(r"^\{\{.*\}\}$", "", path.read_text(), flags=re.MULTILINE)
         for text in re.sub(r"\{\{.*?\}\}", "x", plain).split("\n---\n"):
