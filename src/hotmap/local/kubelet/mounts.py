@@ -461,4 +461,5 @@ def _check_host_path(path: Path, type: str) -> None:
         if not holds(path):
             raise ManifestError(f"hostPath type check failed: {path} is not a {what}")
     elif not path.exists():
-        raise ManifestError(f"hostPath {path} does not exist")
+        # Not checked by the kubelet; the container runtimes make it a directory.
+        path.mkdir(mode=0o755, parents=True)
