@@ -353,6 +353,24 @@ def test_content_replaced_before_it_was_read_is_loaded_again(
     assert decided.attempts()["default"][1] == (not found), "nor does the next agent rely on it"
 
 
+@pytest.mark.parametrize(("acted", "doubted_since"), [(False, 3.5), (True, 0.0)])
+def test_only_an_attempt_that_acted_made_a_process_read(acted: bool, doubted_since: float) -> None:
+    """After one that found nothing to do, older processes have not read what was replaced."""
+    decided = reconciler("--signal", "HUP", "--process", "name:app")
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 1.0)
+    decided.decide(1.0)
+    decided.record(AttemptFinished("default", "", 0, 1234.0), 2.0)
+    read_again(decided, "a", changed_since=2.5, now=3.0)
+    decided.decide(3.0)
+    decided.record(AttemptFinished("default", "", 0, 1234.0, by_itself=not acted), 4.0)
+    read_again(decided, "a", changed_since=3.5, now=5.0)
+    (attempt,) = decided.decide(5.0)
+    assert isinstance(attempt, StartAttempt)
+    assert attempt.doubted_since == doubted_since
+
+
 def test_process_that_started_with_replaced_content_is_not_taken_for_current() -> None:
     """It started after the first reading of the content, and before the second."""
     decided = reconciler("--signal", "HUP", "--process", "name:app", "--retry-first", "8s")

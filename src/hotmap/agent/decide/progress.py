@@ -37,7 +37,7 @@ class Progress:
         self.doubted_since: float | None = None
         #: What a process reads now; None where that is what passed, whatever is mounted.
         self.visible: str | None = None
-        #: An attempt is running; when the last one ended.
+        #: An attempt is running; when the last one that did anything ended.
         self.running = False
         self.ended_at = -inf
         #: From when on it is given up for newer content; None while there is none.
@@ -161,10 +161,14 @@ class Progress:
         self.doubted_since = None
         return self.position
 
-    def succeeded(self, now: float) -> None:
-        """Record that what was tried is loaded; other content may be desired by now."""
+    def succeeded(self, now: float, *, by_itself: bool = False) -> None:
+        """Record that what was tried is loaded; other content may be desired by now.
+
+        `by_itself`: nothing was done, so this attempt made no process read anything.
+        """
         self.running = False
-        self.ended_at = now
+        if not by_itself:
+            self.ended_at = now
         self.done = True
         self.loaded = self.tried
         self.failures = 0

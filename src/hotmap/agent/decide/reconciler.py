@@ -299,7 +299,7 @@ class Reconciler:
                 self._warn("failed", attempt.error, rule=attempt.rule, digest=progress.tried)
             progress.failed(attempt.error, position=attempt.position, now=now, delay=self._delay)
         else:
-            progress.succeeded(now)
+            progress.succeeded(now, by_itself=attempt.by_itself)
             if not (attempt.by_itself and state.doubted):
                 state.loaded_by_itself = attempt.by_itself
             state.loaded_files = state.attempted_files
