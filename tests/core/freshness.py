@@ -74,7 +74,8 @@ def assess_change(
 ) -> Assessment:
     """Assess a consumer to which `before` was applied (None: no record) and that finds `now`.
 
-    `started` are the starts of its pods; None says that they were not checked.
+    `started` are the starts of its pods; None says that they were not checked. No other pods use
+    the sources, unless `others` says so.
     """
     record = (
         before if isinstance(before, Record) or before is None else applied_record(who, *before)
@@ -84,6 +85,7 @@ def assess_change(
     if started is not None:
         pods = [pod(f"web-{number}", started=at) for number, at in enumerate(started)]
         facts["starts"] = pod_starts(who, pods)
+    facts.setdefault("others", dict.fromkeys(each.source for each in snapshots))
     revision = revision_of(snapshots, KEY, uid=who.uid, live_needs_rollout=live_needs_rollout)
     return assess(who, record, snapshots, Facts(now=1000, revision=revision, **facts))
 

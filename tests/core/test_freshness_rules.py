@@ -579,7 +579,8 @@ def test_rule_7_deletion_of_an_immutable_source_before_its_first_record(
 ) -> None:
     """Pods of this template have used it, as hotmap saw; so they hold what it was."""
     who = deployment(OPTIONAL_ENV, generation=2)
-    facts = Facts(now=1000, revision="")
+    others = {ObjectKey("ConfigMap", "shop", "app"): None}
+    facts = Facts(now=1000, revision="", others=others)
 
     def snapshots(*items: ConfigMap) -> tuple[SourceSnapshot, ...]:
         taken = take_snapshots(who.uses, sources(*items), KEY)

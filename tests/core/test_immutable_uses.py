@@ -177,7 +177,8 @@ def test_restarted_container_gets_what_its_kubelet_has_served_to_the_pod(
         "web-1", 700.0, "", (Span(700.0, 701.0),), created, created, restarted=restarted
     )
     taken = take_snapshots(who.uses, sources(app(B_FROZEN, uid="uid-2", changed_at=500.0)), KEY)
-    found = assess(who, record, taken, Facts(1000, "", starts=(start,)))
+    others = {item.source: None for item in taken}
+    found = assess(who, record, taken, Facts(1000, "", starts=(start,), others=others))
     assert found.verdict is verdict
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.core.freshness import app, applied_record
 from tests.support.objects import (
     ENV,
     ENV_AND_FILES,
@@ -511,6 +512,30 @@ def test_pod_older_than_an_immutable_source_is_unknown(
         assert "ConfigMap shop/app, which is immutable" in loaded.reason
     _, younger = only(wanted, seen(1002), now=1300)
     assert younger.reached
+
+
+@pytest.mark.parametrize("spec", [ENV, FILES, SUB_PATH], ids=["env", "files", "subPath"])
+@pytest.mark.parametrize(
+    ("data", "is_known"),
+    [
+        pytest.param({"LEVEL": "debug", "app.yaml": "a: 2"}, False, id="other content"),
+        pytest.param({"LEVEL": "info", "app.yaml": "a: 1"}, True, id="equal content"),
+    ],
+)
+def test_no_time_is_evidence_while_kubelets_may_serve_an_immutable_source(
+    spec: str, data: dict[str, str], is_known: bool
+) -> None:
+    """Whenever a pod of a held workload started, it may have the content from before."""
+    who = deployment(spec)
+    before = applied_record(who, app(immutable=True))
+    recreated = config_map(data=data, uid="uid-2", changed_at=CHANGED)
+    wanted = desired_content(snapshot(who, recreated, record=before))
+    _, loaded = only(wanted, seen(CHANGED + 100), now=CHANGED + 300)
+    assert loaded.reached is is_known
+    if not is_known:
+        assert loaded.reason == (
+            "its kubelet may serve ConfigMap shop/app as it was before it was recreated"
+        )
 
 
 def test_pod_that_waited_for_an_immutable_source_is_proven() -> None:

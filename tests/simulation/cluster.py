@@ -278,6 +278,8 @@ class Cluster:
         #: The uids of these sources, oldest first, and since when those of now are served.
         self.pinned_uids: list[str] = []
         self._pinned_since: dict[tuple[str, str], tuple[str, float]] = {}
+        #: When the pod of others was created that uses all sources, by its node.
+        self.neighbours: dict[str, float] = {}
         #: What each source held, and since when; None: it did not exist.
         self._past: dict[str, list[tuple[float, Content | None]]] = {name: [] for name in SOURCES}
         self.events: list[Event] = []
@@ -449,6 +451,15 @@ class Cluster:
         if running and self._can_start(pod := self.chance.choice(running)):
             self._start_container(pod, self.chance.choice(pod.template.containers()))
 
+    def change_neighbours(self, pick: float) -> None:
+        """Start a pod of others on a node, or end the one that is there."""
+        names = [f"node-{number}" for number in range(3)] if self.kind == "DaemonSet" else ["node"]
+        node = names[int(pick * len(names))]
+        if self.neighbours.pop(node, None) is None:
+            self.neighbours[node] = self.now
+            for name in self._sources:
+                self._pin(node, name)
+
     def evict(self) -> None:
         """Delete a pod; another takes its place."""
         if self.pods:
@@ -560,20 +571,22 @@ class Cluster:
     def _release_pins(self) -> None:
         """Forget what was pinned for pods that are gone."""
         used = {(pod.node, use.source.name) for pod in self.pods for use in pod.template.uses()}
+        used |= {(node, name) for node in self.neighbours for name in SOURCES}
         self._pinned = {place: data for place, data in self._pinned.items() if place in used}
 
     def pinned_since(self) -> dict[str, float]:
         """Return since when kubelets serve immutable sources as they were, by uid."""
         return dict(self._pinned_since[place] for place in self._pinned)
 
+    def kept_by_neighbours(self) -> set[str]:
+        """Return the uids of these sources where a pod of others uses them."""
+        return {
+            self._pinned_since[place][0] for place in self._pinned if place[0] in self.neighbours
+        }
+
     def _served(self, pod: SimulatedPod, use: Use, at: float) -> Content:
         """Return what a kubelet gives a container of a pod."""
-        place = pod.node, use.source.name
-        found = self._sources.get(use.source.name)
-        if place not in self._pinned and found and found["immutable"]:
-            self._pinned[place] = dict(found["data"])
-            self.pinned_uids.append(found["uid"])
-            self._pinned_since[place] = found["uid"], self.now
+        place = self._pin(pod.node, use.source.name)
         if place in self._pinned:
             return {
                 key: value
@@ -581,6 +594,15 @@ class Cluster:
                 if use.keys.select(key, binary=False)
             }
         return self._content(use, at)
+
+    def _pin(self, node: str, name: str) -> tuple[str, str]:
+        """Let a kubelet keep a source that is immutable from now on; returns the place of both."""
+        place, found = (node, name), self._sources.get(name)
+        if place not in self._pinned and found and found["immutable"]:
+            self._pinned[place] = dict(found["data"])
+            self.pinned_uids.append(found["uid"])
+            self._pinned_since[place] = found["uid"], self.now
+        return place
 
     def _content(self, use: Use, at: float) -> Content:
         held: Content | None = None

@@ -7,7 +7,7 @@ memory does not. Watch events reach it late, and in the order of each kind.
 from __future__ import annotations
 
 import random
-from math import inf
+from math import floor, inf
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import CONSUMER_KINDS, SOURCE_KINDS, Index, Queues
 from hotmap.controller.watch.observation import Observer, ObserverSettings
 from hotmap.controller.watch.transforms import Transforms
+from hotmap.core.decide.assessment import OtherUse
 from hotmap.core.decide.decide import Decision, decide
 from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.immutable_uses import (
@@ -283,11 +284,34 @@ class Controller:
                 self._due[work] = self.cluster.now + 1
                 return
             pods = [pod.observed() for pod in self.cluster.pods]
-            decision = decide(snapshot, pod_starts(snapshot.consumer, pods))
+            starts = pod_starts(snapshot.consumer, pods)
+            decision = decide(snapshot, starts, self._other_uses())
         if work == "refresh":
             self._refresh(decision)
         else:
             self._reconcile(decision)
+
+    def _other_uses(self) -> dict[ObjectKey, OtherUse | None]:
+        """Find pods of others, and own ones that are ending, by the sources that they use."""
+        found: dict[ObjectKey, OtherUse | None] = {
+            ObjectKey("ConfigMap", NAMESPACE, name): None for name in SOURCES
+        }
+        uses = [
+            (use.source, OtherUse(pod.name, floor(pod.created)))
+            for pod in self.cluster.pods
+            for use in pod.template.uses()
+            if pod.ends is not None
+        ]
+        uses += [
+            (ObjectKey("ConfigMap", NAMESPACE, name), OtherUse(f"other-{node}", floor(created)))
+            for node, created in self.cluster.neighbours.items()
+            for name in SOURCES
+        ]
+        for source, use in uses:
+            known = found[source]
+            if known is None or use.created < known.created:
+                found[source] = use
+        return found
 
     def _refresh(self, decision: Decision) -> None:
         if not decision.snapshot.policy.opted_in:

@@ -39,6 +39,7 @@ _SIMULATED = {
     "ignore": 1,
     "follow": 1,
     "lose_state": 1,
+    "neighbour": 1,
 }
 
 #: What happens to a source.

@@ -144,8 +144,9 @@ class _History:
     def _note_unwritten(self, within: float) -> None:
         """Note the same of what the controller had no time to write, or what was lost since."""
         now, written = self._cluster.now, _known_immutable(self._controller.state)
+        kept = self._cluster.kept_by_neighbours()  # no record has what only others use
         for uid, since in self._cluster.pinned_since().items():
-            if uid not in written and now - since <= within:
+            if uid not in written and (now - since <= within or uid in kept):
                 self._log.append(f"{now:.1f} served unseen {uid}")
 
     def _disturb(self) -> None:
@@ -209,6 +210,9 @@ class _History:
 
     def _evict(self, event: Disturbance) -> None:
         self._cluster.evict()
+
+    def _neighbour(self, event: Disturbance) -> None:
+        self._cluster.change_neighbours(event.pick)
 
     def _crash(self, event: Disturbance) -> None:
         self._cluster.crash_container()

@@ -51,6 +51,7 @@ from hotmap.controller.watch.consistent_reads import ConsistentReader
 from hotmap.controller.watch.disruption_budgets import DisruptionBudgets
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer, ObserverSettings
+from hotmap.controller.watch.other_uses import OtherUses
 from hotmap.controller.watch.pods import list_pods
 from hotmap.controller.watch.reflectors import Reflectors
 from hotmap.core.errors import NotLeading
@@ -362,6 +363,7 @@ class Controller:
             reconciler=Reconciler(
                 observer=observer,
                 list_pods=lambda consumer: list_pods(self._client, consumer),
+                find_other_uses=OtherUses(self._client).find,
                 executor=ShadowExecutor() if self._shadow else self._make_executor(nudges),
                 records=self.records,
                 reporter=reporter,

@@ -1,7 +1,9 @@
-"""Remembers immutable sources as soon as they come into use.
+"""Follows the use of immutable sources, which kubelets serve for as long as a pod uses them.
 
-A decision comes after the settle time and may wait for a rollout; pods may start before that, and
-the controller may end. See `core/decide/immutable_uses`.
+One that comes into use is remembered at once: a decision comes after the settle time and may wait
+for a rollout; pods may start before that, and the controller may end. See
+`core/decide/immutable_uses`. When a consumer has no pods any more, those that are held for the same
+source are decided on again.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ __all__ = ["ImmutableUses"]
 
 
 class ImmutableUses:
-    """Adds immutable sources to the records of the consumers that use them."""
+    """Adds immutable sources to the records of their consumers, and notices when pods end."""
 
     def __init__(self, index: Index, records: Records) -> None:
         self._index = index
@@ -42,11 +44,19 @@ class ImmutableUses:
             self._add(consumer, [new])
 
     def _consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
+        if old is not None and not old.has_no_pods and (new is None or new.has_no_pods):
+            self._pods_ended(old)
         if new is None or (old is not None and old.uses == new.uses):
             return
         found = self._index.sources_of(new.uses).values()
         if immutable := [source for source in found if source.immutable]:
             self._add(new, immutable)
+
+    def _pods_ended(self, consumer: Consumer) -> None:
+        found = self._index.sources_of(consumer.uses)
+        for key, source in found.items():
+            if self._records.may_serve_another(key, source.uid):
+                self._index.decide_again(key)
 
     def _add(self, consumer: Consumer, sources: Iterable[Source]) -> None:
         record = self._records.get(consumer.uid)

@@ -12,13 +12,14 @@ They never process one consumer at the same time: each would nudge pods that the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from weakref import WeakValueDictionary
 
 from hotmap.controller.reconcile.executor import Executor
 from hotmap.controller.report.events import EventReporter
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.observation import Observer
+from hotmap.core.decide.assessment import OtherUse
 from hotmap.core.decide.decide import Decision, decide
 from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.immutable_uses import (
@@ -40,6 +41,10 @@ from hotmap.core.model.state import Record
 
 __all__ = ["Reconciler"]
 
+FindOtherUses = Callable[
+    [Collection[ObjectKey], Collection[str]], Awaitable[Mapping[ObjectKey, OtherUse | None]]
+]
+
 #: Seconds until a decision on a stale version is repeated; the store is mostly up to date then.
 _STALE_PAUSE = 0.05
 
@@ -57,14 +62,19 @@ class Reconciler:
         *,
         observer: Observer,
         list_pods: Callable[[Consumer], Awaitable[list[Pod]]],
+        find_other_uses: FindOtherUses,
         executor: Executor,
         records: Records,
         reporter: EventReporter,
         reread: Callable[[ObjectKey], Awaitable[None]],
     ) -> None:
-        """`reread` reads one object consistently into its store."""
+        """`reread` reads one object consistently into its store.
+
+        `find_other_uses` looks for pods that use sources of a namespace, beside some by their uids.
+        """
         self._observer = observer
         self._list_pods = list_pods
+        self._find_other_uses = find_other_uses
         self._executor = executor
         self._records = records
         self._reporter = reporter
@@ -156,9 +166,14 @@ class Reconciler:
         if stale := decision.stale_sources:
             snapshot = await self._confirm(snapshot, stale)
             decision = decide(snapshot)
-        if decision.needs_pod_starts:
-            pods = await self._list_pods(snapshot.consumer)
-            decision = decide(snapshot, pod_starts(snapshot.consumer, pods))
+        if not decision.needs_pod_starts:
+            return decision
+        pods = await self._list_pods(snapshot.consumer)
+        starts, own = pod_starts(snapshot.consumer, pods), {pod.metadata.uid for pod in pods}
+        decision, others = decide(snapshot, starts), dict[ObjectKey, OtherUse | None]()
+        while sources := decision.shared_sources:
+            others |= await self._find_other_uses(sources, own)
+            decision = decide(snapshot, starts, others)
         return decision
 
     async def _confirm(self, snapshot: Snapshot, stale: Sequence[ObjectKey]) -> Snapshot:

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
 
@@ -31,6 +32,9 @@ class Records:
     def __init__(self) -> None:
         #: By their shard of the most that there may be; with fewer, a shard has several of these.
         self._records: tuple[dict[str, Record], ...] = tuple({} for _ in range(SHARDS))
+        #: By source, the uids of the immutable objects that kubelets may serve for it, according to
+        #: the records; "" of one whose uid is not known.
+        self._immutable: dict[ObjectKey, Counter[str]] = {}
         #: Those that changed last are last.
         self._changes: dict[ObjectKey, SourceChanges] = {}
         #: Records that were changed in memory and are not to be written yet.
@@ -74,17 +78,24 @@ class Records:
         """Return the record of a consumer."""
         return self._records[shard_of(uid)].get(uid)
 
+    def may_serve_another(self, source: ObjectKey, uid: str) -> bool:
+        """Return whether kubelets may serve an immutable object in place of a source.
+
+        `uid` is the source's now. That is so if a record has such an object: its consumer's pods
+        have used it, and were not found to have ended since.
+        """
+        return any(other != uid for other in self._immutable.get(source, ()))
+
     def put(self, record: Record) -> None:
         """Store a record and schedule it to be written."""
-        records = self._records[shard_of(record.uid)]
-        if records.get(record.uid) != record:
-            records[record.uid] = record
+        if self.get(record.uid) != record:
+            self._replace(record.uid, record)
             self._unwritten.discard(record.uid)
             self._on_change(record.uid)
 
     def put_in_memory(self, record: Record) -> None:
         """Store a record in memory only; it is written with the next change."""
-        self._records[shard_of(record.uid)][record.uid] = record
+        self._replace(record.uid, record)
         self._unwritten.add(record.uid)
 
     def set_watched_until(self, until: float | None) -> None:
@@ -110,7 +121,7 @@ class Records:
     def forget(self, uid: str) -> None:
         """Drop the record of a deleted consumer."""
         self._unwritten.discard(uid)
-        if self._records[shard_of(uid)].pop(uid, None) is not None:
+        if self._replace(uid, None) is not None:
             self._on_change(uid)
 
     def retain(self, uids: Collection[str], *, is_visible: Callable[[str], bool]) -> None:
@@ -150,6 +161,7 @@ class Records:
         """Drop everything."""
         for records in self._records:
             records.clear()
+        self._immutable.clear()
         self._changes.clear()
         self._unwritten.clear()
         self.watched_until = None
@@ -157,11 +169,42 @@ class Records:
     def restore(self, records: Iterable[Record], changes: Iterable[SourceChanges]) -> None:
         """Add records and changes that were read from the Secrets."""
         for record in records:
-            self._records[shard_of(record.uid)][record.uid] = record
+            self._replace(record.uid, record)
         self._changes.update((source.source, source) for source in changes)
+
+    def _replace(self, uid: str, record: Record | None) -> Record | None:
+        """Set the record of a consumer, or drop it; returns the one before."""
+        records = self._records[shard_of(uid)]
+        before = records.get(uid)
+        if before is not None:
+            for source, immutable in _immutable_objects(before):
+                left = self._immutable[source]
+                left[immutable] -= 1
+                if not left[immutable]:
+                    del left[immutable]
+                if not left:
+                    del self._immutable[source]
+        if record is None:
+            records.pop(uid, None)
+            return before
+        records[uid] = record
+        for source, immutable in _immutable_objects(record):
+            self._immutable.setdefault(source, Counter())[immutable] += 1
+        return before
 
     def _oldest_changes(self) -> SourceChanges:
         return next(iter(self._changes.values()))
+
+
+def _immutable_objects(record: Record) -> Iterator[tuple[ObjectKey, str]]:
+    """List the sources that kubelets may serve an immutable object for, with its uid."""
+    for source in (*record.sources, *record.former):
+        if source.pinned:
+            yield ObjectKey(source.kind, record.namespace, source.name), ""
+        elif source.immutable:
+            yield ObjectKey(source.kind, record.namespace, source.name), source.uid
+    for use in record.immutable_uses:
+        yield ObjectKey(use.kind, record.namespace, use.name), use.uid
 
 
 def last_changed_at(changes: SourceChanges) -> float:

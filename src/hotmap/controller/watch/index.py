@@ -254,6 +254,14 @@ class Index:
             for consumer in self.followers_of(key):
                 self._enqueue_for_source(self._queues, consumer, key)
 
+    def decide_again(self, source: ObjectKey) -> None:
+        """Enqueue the consumers that follow a source: whether they are held may have changed."""
+        if self._queues is None:
+            return
+        for consumer in self.followers_of(source):
+            policy = self.policies.of(consumer)
+            self._queues.reconcile(consumer.key, policy.settle, policy.settle_max)
+
     def _missed(self, key: ObjectKey) -> tuple[float | None, bool]:
         """Return since when a change that arrives now may have happened, and if it was listed."""
         missed = self.sources[key.kind].progress.missed(key.namespace)

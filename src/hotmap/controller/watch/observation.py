@@ -7,14 +7,20 @@ nothing and decides nothing. `reconcile`, `pod_checks` and the status start from
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, NamedTuple
 
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.immutable_uses import has_immutable_predecessor
-from hotmap.core.decide.snapshot import SentNudge, Snapshot, take_snapshot
-from hotmap.core.decide.source_changes import bound_change, replaces_immutable, summarize_changes
+from hotmap.core.decide.snapshot import SentNudge, Snapshot, SourceSnapshot, take_snapshot
+from hotmap.core.decide.source_changes import (
+    SourceHistory,
+    bound_change,
+    replaces_immutable,
+    summarize_changes,
+)
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -180,12 +186,25 @@ class Observer:
             replaced = replaces_immutable(changes, template, recorded) or has_immutable_predecessor(
                 snapshot.record, source.source.kind_and_name, source.uid
             )
+            is_known = recorded is not None and bool(recorded.uid)
             sources.append(
                 bounded._replace(
-                    visible=visible, unreadable=unreadable, replaces_immutable=replaced
+                    visible=visible,
+                    unreadable=unreadable,
+                    replaces_immutable=replaced,
+                    pinned_before=None if is_known else self._pinned_before(source, changes),
                 )
             )
         return {"changes": tuple(summaries), "sources": tuple(sources)}
+
+    def _pinned_before(self, source: SourceSnapshot, history: SourceHistory) -> float | None:
+        """Return which pods make kubelets serve an immutable source that this one replaces.
+
+        Those of consumers with a record have it there. Others, if they are older than the deletion.
+        """
+        if source.exists and self._records.may_serve_another(source.source, source.uid):
+            return inf
+        return history.immutable_until
 
     def _is_visible(self, source: ObjectKey) -> bool:
         """Return whether a source would be seen if it existed (RBAC, selectors)."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from hotmap.core.decide.evidence import PodStart
@@ -11,7 +13,7 @@ from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import Window
 from hotmap.core.reloader.annotations import Writing
 
-__all__ = ["CHANGED", "Assessment", "Facts", "Finding", "Verdict"]
+__all__ = ["CHANGED", "Assessment", "Facts", "Finding", "OtherUse", "Verdict"]
 
 
 class Verdict(enum.Enum):
@@ -24,6 +26,8 @@ class Verdict(enum.Enum):
     WAIT = "wait"
     #: List the pods and decide again with their starts.
     CHECK_PODS = "check pods"
+    #: Look for other pods of the namespace that use the source, and decide again with them too.
+    CHECK_OTHERS = "check other pods"
     LIVE = "live change"
     FROZEN = "frozen change"
     #: Acting would do harm or nothing; a user has to act.
@@ -32,6 +36,14 @@ class Verdict(enum.Enum):
 
 #: Verdicts that need an action.
 CHANGED = frozenset((Verdict.LIVE, Verdict.FROZEN))
+
+
+class OtherUse(NamedTuple):
+    """A pod that uses a source, beside the running ones of the consumer: the oldest of them."""
+
+    pod: str
+    #: When it was created, POSIX seconds of the API server's clock, cut to whole seconds.
+    created: float
 
 
 class Facts(NamedTuple):
@@ -65,6 +77,9 @@ class Facts(NamedTuple):
     heals: bool = False
     #: The starts of the consumer's pods, or None if they were not listed.
     starts: tuple[PodStart, ...] | None = None
+    #: By source, another pod of the namespace that uses it, whosever it is, or a terminating one of
+    #: the consumer; None: there is none. Without the sources for which none was looked for.
+    others: Mapping[ObjectKey, OtherUse | None] = MappingProxyType({})
 
 
 class Finding(NamedTuple):
@@ -75,6 +90,9 @@ class Finding(NamedTuple):
     reason: str
     #: Whether the source is older than the last applied version.
     older: bool = False
+    #: Held, since other pods used an immutable source that it replaces: when that was seen, POSIX
+    #: seconds of the API server; else 0.
+    shared_at: float = 0.0
 
 
 class Assessment(NamedTuple):

@@ -4,7 +4,8 @@
                                 2. plan: the least disruptive actions that are sufficient
                                 3. flap breaker: limits repeated rollouts
                                 4. conflicts: other writers of its pod template
-    decide(snapshot, starts)    the same after its pods were listed, if a rule needs that
+    decide(snapshot, starts, others)
+                                the same after its pods, and others, were listed, if a rule needs it
     next_record(decision, …)    its record after the actions
 
 Equal snapshots give equal decisions, so the controller, the shadow mode, the status page and the
@@ -13,11 +14,12 @@ tests that replay snapshots from files all call this.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
+from types import MappingProxyType
 from typing import NamedTuple
 
-from hotmap.core.decide.assessment import Assessment, Facts, Verdict
+from hotmap.core.decide.assessment import Assessment, Facts, OtherUse, Verdict
 from hotmap.core.decide.conflicts import (
     WriterConflict,
     defer_to,
@@ -78,7 +80,18 @@ class Decision(NamedTuple):
     @property
     def needs_pod_starts(self) -> bool:
         """Whether the decision depends on the pods' starts, so that they have to be listed."""
-        return self.assessment.verdict is Verdict.CHECK_PODS
+        return self.assessment.verdict in (Verdict.CHECK_PODS, Verdict.CHECK_OTHERS)
+
+    @property
+    def shared_sources(self) -> tuple[ObjectKey, ...]:
+        """The sources that other pods may use, on which it depends: look for such pods."""
+        if self.assessment.verdict is not Verdict.CHECK_OTHERS:
+            return ()
+        return tuple(
+            finding.current.source
+            for finding in self.assessment.findings
+            if finding.verdict is Verdict.CHECK_OTHERS
+        )
 
     @property
     def stale_sources(self) -> tuple[ObjectKey, ...]:
@@ -190,17 +203,22 @@ class Decision(NamedTuple):
         return [finding.current.source for finding in self.assessment.changed()]
 
 
-def decide(snapshot: Snapshot, starts: Sequence[PodStart] | None = None) -> Decision:
+def decide(
+    snapshot: Snapshot,
+    starts: Sequence[PodStart] | None = None,
+    others: Mapping[ObjectKey, OtherUse | None] = MappingProxyType({}),
+) -> Decision:
     """Decide on one consumer; sends nothing and reads nothing but its arguments.
 
-    `starts` are the starts of its pods if they were listed. Without them the decision may need them
-    (`needs_pod_starts`); then list the pods and call again.
+    `starts` are the starts of its pods if they were listed, `others` the other pods that use its
+    sources, where they were looked for. Without them the decision may need them
+    (`needs_pod_starts`, `shared_sources`); then list the pods and call again.
     """
     consumer, policy, record = snapshot.consumer, snapshot.policy, snapshot.record
     resume_in = _resume_in(policy, now=snapshot.now)
     if (first := _pause_decision(snapshot, resume_in)) is not None:
         return first
-    facts = _facts(snapshot, starts)
+    facts = _facts(snapshot, starts)._replace(others=others)
     assessment = assess(consumer, record, snapshot.sources, facts)
     if any(change.unobserved_by is not None for change in snapshot.changes):
         assessment = assessment._replace(windows=facts.windows)

@@ -17,8 +17,9 @@ so downtime, failover, lost watches and recreated objects all converge.
        proven younger, or created after an observed change of the template that came after the
        source's → adopt. Else frozen change
     7  the source was immutable and was recreated → hold: kubelets keep serving the old content
-       while a pod on the node uses it. Where a node has one pod of the consumer at a time, new
-       pods end the hold
+       while a pod on the node uses it, whosever that is. The hold ends when no pod of the namespace
+       uses it; and with new pods where a node has one pod of the consumer at a time, and no other
+       pod has used it since
     8  the source is used in another way than before: unchanged as a whole → adopt, else as rule 6.
        It is new to a template that changed → check the pods: one started before → frozen change
     9  the source is not visible (no permission, a selector) or not readable → nothing is concluded
@@ -72,6 +73,7 @@ _INDISTINGUISHABLE = 2 * MARGIN + 2
 #: The verdict on a consumer is the first of these that any source has.
 _URGENCY = (
     Verdict.WAIT,
+    Verdict.CHECK_OTHERS,
     Verdict.FROZEN,
     Verdict.CHECK_PODS,
     Verdict.LIVE,
@@ -90,7 +92,8 @@ def assess(
     """Compare what was applied to a consumer with the current content, by the rules above.
 
     `record` must have been made with the fingerprint key of `snapshots`; else pass None (rule 1).
-    After CHECK_PODS call again with `facts.starts`, after WAIT later.
+    After CHECK_PODS call again with `facts.starts`, after CHECK_OTHERS also with `facts.others` of
+    the sources with that verdict, after WAIT later.
     """
     known = records_by_source(record)
     findings = [
@@ -271,11 +274,10 @@ def _hold_pinned(
         recorded = known.get(finding.current.source.kind_and_name)
         if recorded is None or not recorded.pinned:
             continue
-        verdict, why = assess_recreated_immutable(consumer, record, finding.current, facts)
-        if verdict is Verdict.HOLD:
-            held = finding._replace(verdict=verdict, reason=f"{finding.current.source} {why}")
+        held = assess_recreated_immutable(consumer, record, finding.current, facts)
+        if held.verdict in (Verdict.HOLD, Verdict.CHECK_OTHERS):
             findings = [held if f is finding else f for f in by_content.findings]
-            return Assessment(Verdict.HOLD, held.reason, tuple(findings))
+            return Assessment(held.verdict, held.reason, tuple(findings))
     return None
 
 

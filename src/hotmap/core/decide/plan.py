@@ -49,6 +49,10 @@ _WAIT = 1.0
 #: too.
 _WAIT_FOR_RUN = 30.0
 
+#: Seconds until a source is checked again that is held since pods of others use it: nothing tells
+#: when the last of them ends.
+_WAIT_FOR_OTHERS = 10.0
+
 
 class ActionType(enum.Enum):
     """The types of actions."""
@@ -145,10 +149,12 @@ def _plan(
     changed: Mapping[ObjectKey, frozenset[str]],
 ) -> Plan:
     verdict = assessment.verdict
-    if verdict in (Verdict.WAIT, Verdict.CHECK_PODS):
+    if verdict in (Verdict.WAIT, Verdict.CHECK_PODS, Verdict.CHECK_OTHERS):
         return Plan(verdict, (), assessment.reason, requeue_after=_WAIT)
     if verdict is Verdict.HOLD:
-        return Plan(verdict, (), assessment.reason, settles=True, warning=True)
+        shared = any(finding.shared_at for finding in assessment.findings)
+        again = _WAIT_FOR_OTHERS if shared else None
+        return Plan(verdict, (), assessment.reason, settles=True, warning=True, requeue_after=again)
     if verdict in (Verdict.ADOPT, Verdict.UP_TO_DATE):
         unused = _unused(assessment, changed)
         confirms = verdict is Verdict.UP_TO_DATE and not unused

@@ -360,7 +360,7 @@ def record_applied(
             known.get(f.current.source.kind_and_name),
             new_pods,
             rolling=consumer.rolling or consumer.behind > 0,
-            pinned=not consumer.has_no_pods
+            pinned=not (consumer.has_no_pods and f.verdict is Verdict.ADOPT)
             and _stays_pinned(f, before.get(f.current.source.kind_and_name)),
         )
         for f in findings
@@ -508,6 +508,8 @@ def _recorded_source(
     if held and pinned and _is_as_recorded(current, recorded):
         recorded = None  # equal to what was applied, and kubelets may serve another one
     if held and recorded is not None:
+        shared_at = finding.shared_at or recorded.shared_at
+        recorded = msgspec.structs.replace(recorded, shared_at=shared_at)
         return _with_pin(recorded) if pinned else recorded
     if held and not pinned:
         return None
@@ -542,6 +544,7 @@ def _recorded_source(
         current.edited,
         pinned,
         current.estimated,
+        finding.shared_at,
     )
     return made if recorded is None or new_pods else _with_replaced(made, recorded, finding)
 

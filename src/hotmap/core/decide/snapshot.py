@@ -98,6 +98,9 @@ class SourceSnapshot(NamedTuple):
     mounts: ClassMounts | None = None
     #: Whether an immutable source of this name was deleted since the pod template last changed.
     replaces_immutable: bool = False
+    #: Other pods that were created before that (POSIX seconds) make kubelets serve an immutable
+    #: source that it replaces, to new pods too; inf: any pod does. None: as far as is known, none.
+    pinned_before: float | None = None
     #: Whether other sources of the same environment replace some of its data keys now.
     overridden: bool = False
     #: Whether it is what the record has, and more of it is used only since a source that replaced

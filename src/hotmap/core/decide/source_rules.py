@@ -18,7 +18,7 @@ from hotmap.core.decide.snapshot import SourceSnapshot, content_of
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.provider_class import MountedPod
 from hotmap.core.model.references import Use, UseKind
-from hotmap.core.model.state import Record, SourceRecord
+from hotmap.core.model.state import Record, SourceRecord, records_by_source
 from hotmap.core.reloader.annotations import Writing
 from hotmap.core.reloader.patch import Stamp, carries
 from hotmap.core.text import parse_number
@@ -33,6 +33,7 @@ __all__ = [
     "listed",
     "may_be_pinned",
     "reads_at_start",
+    "serves_another",
     "started_with",
 ]
 
@@ -59,23 +60,42 @@ def assess_source(
         known = recorded is not None and recorded.uses == current.digest
         verdict = Verdict.UP_TO_DATE if known else Verdict.ADOPT
         return found(verdict, "is mounted in different versions, or by no pod: waiting for updates")
-    is_known = recorded is not None and bool(recorded.uid)
-    if not is_known and current.replaces_immutable and current.exists:
-        return found(*assess_recreated_immutable(consumer, record, current, facts))
+    if (pinned := _assess_unrecorded_pin(consumer, record, recorded, current, facts)) is not None:
+        return pinned
     if record is not None and recorded is None:
         return found(*_assess_new_use(consumer, record, current, facts))
     if record is None or recorded is None:
         return found(*_assess_unknown(consumer, current, facts))
-    if current.exists and has_unrecorded_predecessor(record, recorded, current):
-        return found(*assess_recreated_immutable(consumer, record, current, facts))
     if recorded.uses != current.digest:
-        return found(*_assess_other_uses(consumer, record, recorded, current, facts))
+        return _assess_other_uses(consumer, record, recorded, current, facts)
     if not recorded.uid and current.exists and not recorded.pinned:
         if not facts.reload_on_create:
             return found(Verdict.ADOPT, "was created; creations are ignored (flags)")
         if (created := _assess_creation(current, facts)) is not None:
             return found(*created)
     return _assess_known(consumer, record, recorded, current, facts)
+
+
+def _assess_unrecorded_pin(
+    consumer: Consumer,
+    record: Record | None,
+    recorded: SourceRecord | None,
+    current: SourceSnapshot,
+    facts: Facts,
+) -> Finding | None:
+    """Rule 7, where the record of the source does not show that it was immutable before."""
+    if not current.exists:
+        return None
+    if recorded is None or not recorded.uid:
+        if current.replaces_immutable:
+            return assess_recreated_immutable(consumer, record, current, facts)
+        if (pinned := _assess_pinned_by_others(current, facts)) is not None:
+            return pinned
+    if record is None or recorded is None:
+        return None
+    if has_unrecorded_predecessor(record, recorded, current):
+        return assess_recreated_immutable(consumer, record, current, facts)
+    return None
 
 
 def _assess_known(
@@ -97,17 +117,13 @@ def _assess_known(
     same_at_start = current.frozen == recorded.frozen or current.uncovered
     same_files = current.live == recorded.live or (current.uncovered and facts.live_needs_rollout)
     if same_at_start and same_files:
-        if _has_unrecorded_rollout(consumer, record, current, facts):
-            return found(*_assess_frozen_change(consumer, record, current, facts, _READ_AT_START))
-        if current.live and not facts.live_needs_rollout and current.source in facts.returned:
-            return found(Verdict.LIVE, "may have been changed in mounted files and changed back")
-        return found(Verdict.UP_TO_DATE, "is unchanged")
+        return _assess_same_content(consumer, record, recorded, current, facts)
     if not current.exists:
         if facts.reload_on_delete and not current.required:
             return found(*_assess_frozen_change(consumer, record, current, facts, "is deleted"))
         return found(*_assess_deleted(current, recorded, facts))
     if may_be_pinned(recorded, current):
-        return found(*assess_recreated_immutable(consumer, record, current, facts))
+        return assess_recreated_immutable(consumer, record, current, facts)
     if current.missing:
         return found(
             Verdict.HOLD,
@@ -118,6 +134,27 @@ def _assess_known(
     if facts.live_needs_rollout:
         return found(*_assess_frozen_change(consumer, record, current, facts, _NOT_REREAD))
     return found(Verdict.LIVE, "changed in mounted files")
+
+
+def _assess_same_content(
+    consumer: Consumer,
+    record: Record,
+    recorded: SourceRecord,
+    current: SourceSnapshot,
+    facts: Facts,
+) -> Finding:
+    """Rule 3, and what else may be behind equal content."""
+    if consumer.has_no_pods and current.exists and may_be_pinned(recorded, current):
+        unused = assess_recreated_immutable(consumer, record, current, facts)
+        if unused.verdict is not Verdict.HOLD:  # what others keep has no effect until an edit
+            return unused
+    if _has_unrecorded_rollout(consumer, record, current, facts):
+        verdict, why = _assess_frozen_change(consumer, record, current, facts, _READ_AT_START)
+    elif current.live and not facts.live_needs_rollout and current.source in facts.returned:
+        verdict, why = Verdict.LIVE, "may have been changed in mounted files and changed back"
+    else:
+        verdict, why = Verdict.UP_TO_DATE, "is unchanged"
+    return Finding(current, verdict, f"{current.source} {why}")
 
 
 def _assess_new_use(
@@ -155,8 +192,12 @@ def _assess_other_uses(
     recorded: SourceRecord,
     current: SourceSnapshot,
     facts: Facts,
-) -> tuple[Verdict, str]:
+) -> Finding:
     """Rule 8: other data keys, or another kind of use; compares what is comparable."""
+
+    def found(verdict: Verdict, reason: str) -> Finding:
+        return Finding(current, verdict, f"{current.source} {reason}")
+
     what = "is used differently than before"
     if recorded.content:
         is_same = recorded.content == current.content
@@ -164,14 +205,14 @@ def _assess_other_uses(
         version = current.uid, current.resource_version
         is_same = version == (recorded.uid, recorded.resource_version)
     if is_same:
-        return Verdict.ADOPT, f"{what}: now tracking"
+        return found(Verdict.ADOPT, f"{what}: now tracking")
     if not current.exists or not (recorded.uid or recorded.pinned):
-        return _assess_unknown(consumer, current, facts)
+        return found(*_assess_unknown(consumer, current, facts))
     if may_be_pinned(recorded, current):
         return assess_recreated_immutable(consumer, record, current, facts)
     if not reads_at_start(current, facts):
-        return Verdict.LIVE, f"changed, and {what}"
-    return _assess_frozen_change(consumer, record, current, facts, f"changed, and {what}")
+        return found(Verdict.LIVE, f"changed, and {what}")
+    return found(*_assess_frozen_change(consumer, record, current, facts, f"changed, and {what}"))
 
 
 def _assess_creation(current: SourceSnapshot, facts: Facts) -> tuple[Verdict, str] | None:
@@ -209,6 +250,11 @@ def may_be_pinned(recorded: SourceRecord, current: SourceSnapshot) -> bool:
     return recorded.pinned or (was_immutable and recorded.uid != current.uid)
 
 
+def serves_another(recorded: SourceRecord, current: SourceSnapshot) -> bool:
+    """Return whether kubelets may serve an immutable source with other content than is current."""
+    return may_be_pinned(recorded, current) and recorded.content != current.content
+
+
 def _pods_never_overlap(consumer: Consumer, record: Record | None) -> bool:
     """Return whether no node has had two pods of a consumer at once, as far as its spec says.
 
@@ -223,20 +269,58 @@ def _pods_never_overlap(consumer: Consumer, record: Record | None) -> bool:
 
 def assess_recreated_immutable(
     consumer: Consumer, record: Record | None, current: SourceSnapshot, facts: Facts
-) -> tuple[Verdict, str]:
-    """Rule 7: a kubelet serves the old content while any pod on its node uses the source."""
-    what = "was immutable and has been recreated"
+) -> Finding:
+    """Rule 7: a kubelet serves the old content while any pod on its node uses the source.
+
+    Also to pods of other workloads. So it ends when no pod of the namespace uses the source; or
+    when a consumer has new pods that never overlap with its old ones, and has been the only user.
+    """
+    what = f"{current.source} was immutable and has been recreated"
+    if not consumer.has_no_pods and not _pods_never_overlap(consumer, record):
+        return _held(current, what, "")
+    if current.source not in facts.others:
+        return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking which pods use it")
+    if (other := facts.others[current.source]) is not None:
+        return _held(current, what, other.pod)._replace(shared_at=facts.now)
     if consumer.has_no_pods:
-        return Verdict.ADOPT, f"{what}; no pods use it"
-    if _pods_never_overlap(consumer, record):
-        if facts.starts is None:
-            return Verdict.CHECK_PODS, f"{what}: checking when its pods started"
-        if _are_pods_younger(facts.starts, current):
-            return Verdict.ADOPT, f"{what}; all pods started after that"
-    return (
+        return Finding(current, Verdict.ADOPT, f"{what}; no pods use it")
+    if facts.starts is None:
+        return Finding(current, Verdict.CHECK_PODS, f"{what}: checking when its pods started")
+    if _are_pods_younger(facts.starts, current) and all_created_since(
+        facts.starts, _last_shared(record, current) + MARGIN
+    ):
+        return Finding(current, Verdict.ADOPT, f"{what}; all pods started after that")
+    return _held(current, what, "")
+
+
+def _last_shared(record: Record | None, current: SourceSnapshot) -> float:
+    """Return when another pod was last seen to use a source; 0: never, as far as is known."""
+    recorded = records_by_source(record).get(current.source.kind_and_name)
+    return 0.0 if recorded is None else recorded.shared_at
+
+
+def _assess_pinned_by_others(current: SourceSnapshot, facts: Facts) -> Finding | None:
+    """Rule 7 for pods that are the first of their consumer: others may keep what was there."""
+    if current.pinned_before is None:
+        return None
+    what = f"{current.source} was immutable and has been recreated"
+    if current.source not in facts.others:
+        return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking which pods use it")
+    other = facts.others[current.source]
+    if other is None or other.created >= current.pinned_before:
+        return None
+    held = current._replace(replaces_immutable=True)
+    return _held(held, what, other.pod)._replace(shared_at=facts.now)
+
+
+def _held(current: SourceSnapshot, what: str, pod: str) -> Finding:
+    """Hold a source that kubelets may serve another one for; `pod` is one that uses it."""
+    named = f", as {pod} does" if pod else ""
+    return Finding(
+        current,
         Verdict.HOLD,
-        f"{what}; kubelets serve the old content to new pods while any pod on the node uses it. "
-        "Use a new name, or scale to zero first",
+        f"{what}; kubelets serve the old content to new pods while any pod on the node uses it"
+        f"{named}. Use a new name, or scale to zero first",
     )
 
 

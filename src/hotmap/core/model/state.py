@@ -99,6 +99,9 @@ class SourceRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     #: Whether `changed_by` is from managedFields alone: the removal of a data key updates no time
     #: there.
     estimated: bool = False
+    #: When other pods were last seen to use an immutable source in place of which this one came,
+    #: POSIX seconds of the API server; 0: never.
+    shared_at: float = 0.0
 
 
 class Window(msgspec.Struct, array_like=True, frozen=True, gc=False):

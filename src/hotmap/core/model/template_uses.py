@@ -44,7 +44,7 @@ from hotmap.core.model.volume_uses import (
 )
 from hotmap.core.text import printable
 
-__all__ = ["find_users", "find_uses"]
+__all__ = ["find_users", "find_uses", "referenced_sources"]
 
 
 def find_uses(template: PodTemplate, namespace: str) -> tuple[Use, ...]:
@@ -88,6 +88,21 @@ def find_users(spec: PodSpec, namespace: str, sources: Collection[ObjectKey]) ->
         if any(mount.name in volumes for mount in container.volume_mounts or ())
         or any(source in sources for source in environment_sources(container, namespace))
     }
+
+
+def referenced_sources(
+    spec: PodSpec, namespace: str, sources: Collection[ObjectKey]
+) -> set[ObjectKey]:
+    """Select the sources that a kubelet keeps for a pod: each that it names, mounted or not.
+
+    kubernetes: pkg/kubelet/configmap and secret, watch-based managers (RegisterPod).
+    """
+    named = {use.source for use in _credential_uses(spec, namespace)}
+    for volume in spec.volumes or ():
+        named.update(volume_sources(volume, namespace))
+    for container, _, _ in _containers(spec):
+        named.update(environment_sources(container, namespace))
+    return named.intersection(sources)
 
 
 def _containers(spec: PodSpec) -> Iterator[tuple[Container, str, bool]]:

@@ -37,7 +37,7 @@ from hotmap.core.decide.evidence import (
     pod_starts,
 )
 from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot, content_of
-from hotmap.core.decide.source_rules import has_mounts, started_with
+from hotmap.core.decide.source_rules import has_mounts, serves_another, started_with
 from hotmap.core.duration import format_age
 from hotmap.core.model.config_volumes import VolumeDigest
 from hotmap.core.model.consumer import Consumer
@@ -145,6 +145,8 @@ class DesiredContent(NamedTuple):
     classes: tuple[DesiredClass, ...] = ()
     #: The immutable sources whose creation was not observed, and when they were created.
     immutable: tuple[tuple[ObjectKey, float], ...] = ()
+    #: A source in place of which kubelets may serve an immutable one with other content.
+    pinned: ObjectKey | None = None
 
 
 class ObservedPod(NamedTuple):
@@ -236,6 +238,14 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
             for source, changes in zip(snapshot.sources, snapshot.changes, strict=True)
             if source.created_at is not None
             and (changes.latest is None or changes.latest < source.created_at)
+        ),
+        pinned=next(
+            (
+                item.source
+                for item, _, recorded in snapshot.recorded_sources()
+                if item.exists and serves_another(recorded, item)
+            ),
+            None,
         ),
     )
 
@@ -455,7 +465,7 @@ class _PodAssessment:
     ) -> None:
         self._desired, self._pod, self._now = desired, pod, now
         #: An immutable source in place of which its kubelet may serve an earlier one.
-        self._replaced = _find_replaced(desired, pod)
+        self._replaced = desired.pinned or _find_replaced(desired, pod)
         if self._replaced is not None:
             self._desired = _without_times(desired)
         self._template_current, self._in_window = template_current, in_window
@@ -607,6 +617,8 @@ class _PodAssessment:
         stage = stage_by_time(at, changed, edited=self._desired.edited)
         if changed is None and self._replaced is not None:
             why = f"older than {self._replaced}, which is immutable and may have been recreated"
+            if self._desired.pinned is not None:
+                why = f"its kubelet may serve {self._replaced} as it was before it was recreated"
             return Stage(Confidence.UNKNOWN, why)
         if self._desired.estimated and stage.reached and changed != -inf:
             return Stage(Confidence.INFERRED, f"{stage.reason} that its metadata shows")
@@ -614,7 +626,7 @@ class _PodAssessment:
 
     def _or_by_template(self, by_time: Stage) -> Stage:
         """Fall back on the pod's template where times prove nothing."""
-        if by_time.reached:
+        if by_time.reached or self._desired.pinned is not None:
             return by_time
         since = self._desired.proven_since
         if since and self._pod.start.created >= floor(since):

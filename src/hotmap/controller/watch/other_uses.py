@@ -1,0 +1,91 @@
+"""Finds pods that use a source, whosever they are: kubelets keep immutable ones for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from hotmap.core.decide.assessment import OtherUse
+from hotmap.core.errors import NotFound
+from hotmap.core.model.objects import ObjectKey, Pod
+from hotmap.core.model.source import parse_time
+from hotmap.core.model.template_uses import referenced_sources
+from hotmap.kube.client import Client
+from hotmap.kube.paging import list_items
+from hotmap.kube.resources import PODS
+
+__all__ = ["OtherUses"]
+
+_FINISHED = ("Succeeded", "Failed")
+
+#: Sources for which a pod is remembered at most.
+_AT_MOST = 1024
+
+
+class _Found(NamedTuple):
+    uid: str
+    use: OtherUse
+
+
+class OtherUses:
+    """Lists the pods of a namespace, and remembers which of them uses a source.
+
+    The next question about that source reads this pod alone, so that a namespace of many consumers
+    is not listed for each of them.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._found: dict[ObjectKey, _Found] = {}
+
+    async def find(
+        self, sources: Collection[ObjectKey], own: Collection[str]
+    ) -> dict[ObjectKey, OtherUse | None]:
+        """Return a pod that uses each source of one namespace, the oldest if they were listed.
+
+        Not those with the uids `own`, unless they are terminating: a kubelet keeps sources for
+        these, too, and not for a pod that has ended. That there is none is read consistently.
+
+        Raises:
+            ApiError, Unreachable: as the client raises them.
+        """
+        uses = {source: await self._known(source, own) for source in sources}
+        if left := [source for source, use in uses.items() if use is None]:
+            uses |= await self._list(left, own)
+        return uses
+
+    async def _known(self, source: ObjectKey, own: Collection[str]) -> OtherUse | None:
+        found = self._found.get(source)
+        if found is None or found.uid in own:
+            return None
+        try:
+            pod = await self._client.get(PODS, source.namespace, found.use.pod, type=Pod)
+        except NotFound:
+            return None
+        is_same = pod.metadata.uid == found.uid and pod.status.phase not in _FINISHED
+        return found.use if is_same else None
+
+    async def _list(
+        self, sources: Collection[ObjectKey], own: Collection[str]
+    ) -> dict[ObjectKey, OtherUse | None]:
+        namespace = next(iter(sources)).namespace
+        uses = dict[ObjectKey, OtherUse | None].fromkeys(sources)
+        async for pod in list_items(self._client, PODS, namespace, type=Pod, cached=False):
+            metadata = pod.metadata
+            if pod.status.phase in _FINISHED:
+                continue
+            if metadata.uid in own and not metadata.deletion_timestamp:
+                continue
+            use = OtherUse(metadata.name, parse_time(metadata.creation_timestamp) or 0.0)
+            for source in referenced_sources(pod.spec, namespace, sources):
+                known = uses[source]
+                if known is None or use.created < known.created:
+                    uses[source] = use
+                    self._remember(source, _Found(metadata.uid, use))
+        return uses
+
+    def _remember(self, source: ObjectKey, found: _Found) -> None:
+        self._found.pop(source, None)
+        self._found[source] = found
+        if len(self._found) > _AT_MOST:
+            del self._found[next(iter(self._found))]

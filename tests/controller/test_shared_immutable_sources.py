@@ -1,0 +1,201 @@
+"""Immutable sources that are recreated, while pods of others use them on the same nodes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.controller.world import World, env
+
+from hotmap.controller.run import Controller
+from hotmap.controller.watch import other_uses
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.state import SourceRecord
+from hotmap.kube.paging import list_items
+
+APP = ObjectKey("ConfigMap", "default", "app")
+
+SPEC = env("LEVEL")
+
+
+async def recreate(world: World) -> str:
+    """Replace the immutable ConfigMap app by a new one, in a later second; returns its uid."""
+    await world.passes_a_second()
+    await world.delete("ConfigMap", "app")
+    made = await world.config_map(LEVEL="debug")
+    return str(made["metadata"]["uid"])
+
+
+async def immutable(world: World) -> None:
+    await world.config_map(LEVEL="info")
+    await world.merge("ConfigMap", "app", {"immutable": True})
+
+
+async def scale(world: World, name: str, replicas: int, *, kind: str = "Deployment") -> None:
+    await world.merge(kind, name, {"spec": {"replicas": replicas}})
+    await world.rolled_out(name, kind=kind)
+
+
+def recorded(controller: Controller, name: str) -> SourceRecord | None:
+    """Return what is recorded of the only source of a workload."""
+    for store in controller.index.consumers.values():
+        for consumer in store.values():
+            record = controller.records.get(consumer.uid)
+            if consumer.key.name == name and record is not None:
+                return record.sources[0]
+    return None
+
+
+async def is_released(world: World, controller: Controller, name: str, uid: str) -> None:
+    """Wait until the record of a workload has the new object, and nothing in place of it."""
+
+    async def has_it() -> bool:
+        found = recorded(controller, name)
+        return found is not None and found.uid == uid and not found.pinned
+
+    await world.until(has_it, f"the hold of {name} ends")
+
+
+async def is_held(world: World, controller: Controller, name: str, pod: str) -> None:
+    """Wait until a workload is held, as an Event says, since that pod uses the source."""
+
+    async def is_told() -> bool:
+        found, told = recorded(controller, name), f"as {pod} does"
+        keeps = found is not None and (found.pinned or found.immutable)
+        events = [each for each in await world.events("Held") if told in each["message"]]
+        return keeps and any(each["involvedObject"]["name"] == name for each in events)
+
+    await world.until(is_told, f"{name} is held, and the reason names {pod}")
+
+
+async def end(world: World, pod: str) -> None:
+    """Delete a pod as its kubelet does at last."""
+    await world.registry.delete("pods", "default", pod, grace_period=0)
+
+
+async def test_hold_ends_when_no_workload_that_uses_the_source_has_pods(world: World) -> None:
+    """Scaled to zero one after the other; the first is decided on again with the last."""
+    await immutable(world)
+    for name in ("web", "api"):
+        await world.workload(name, spec=SPEC)
+        await world.pod(f"{name}-1", of=name, spec=SPEC)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        uid = await recreate(world)
+        await world.event("Held")
+        await end(world, "web-1")
+        await scale(world, "web", 0)
+        await is_held(world, controller, "web", "api-1")
+        await end(world, "api-1")
+        await scale(world, "api", 0)
+        await is_released(world, controller, "api", uid)
+        await is_released(world, controller, "web", uid)
+
+
+@pytest.mark.parametrize("keeps", ["web-1", "tool"], ids=["terminating", "of no workload"])
+async def test_pods_that_keep_the_source_hold_a_workload_without_pods(
+    world: World, keeps: str
+) -> None:
+    """Its own that are terminating, and those of no workload."""
+    await immutable(world)
+    await world.workload()
+    await world.pod("web-1", spec=SPEC)
+    await world.pod("done", of="done", spec=SPEC, phase="Succeeded")
+    if keeps == "tool":
+        await world.pod("tool", of="tool", spec=SPEC)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        uid = await recreate(world)
+        await world.event("Held")
+        await world.delete("Pod", "web-1")
+        if keeps == "tool":
+            await end(world, "web-1")
+        await scale(world, "web", 0)
+        await is_held(world, controller, "web", keeps)
+        await end(world, keeps)
+        await is_released(world, controller, "web", uid)
+
+
+async def test_new_workload_is_held_beside_pods_that_keep_the_source(world: World) -> None:
+    """Also by a controller that has not seen the recreation; and not after the others' end."""
+    await immutable(world)
+    await world.workload("api", spec=SPEC)
+    await world.pod("api-1", of="api", spec=SPEC)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        uid = await recreate(world)
+        await world.event("Held")
+        await world.workload("web")
+        await is_held(world, controller, "web", "api-1")
+    async with world.controller() as controller:
+        await world.workload("late")
+        await is_held(world, controller, "late", "api-1")
+        await end(world, "api-1")
+        await world.workload("free")
+        await is_released(world, controller, "free", uid)
+
+
+async def test_pods_of_a_daemon_set_that_started_beside_others_do_not_end_its_hold(
+    world: World,
+) -> None:
+    """They got what the others kept; the next ones, alone on their nodes, end it."""
+    await immutable(world)
+    await world.workload("agent", kind="DaemonSet", spec=SPEC)
+    await world.workload("api", spec=SPEC)
+    await world.pod("agent-1", of="agent", spec=SPEC)
+    await world.pod("api-1", of="api", spec=SPEC)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        uid = await recreate(world)
+        await world.event("Held")
+        await replace(world, "agent-1", "agent-2")
+        await is_held(world, controller, "agent", "api-1")
+        await world.delete("Deployment", "api")
+        await end(world, "api-1")
+        found = recorded(controller, "agent")
+        assert found is not None
+        assert found.uid != uid
+        for _ in range(4):
+            await world.passes_a_second()
+        await replace(world, "agent-2", "agent-3")
+        await is_released(world, controller, "agent", uid)
+
+
+async def replace(world: World, old: str, new: str) -> None:
+    """Replace the pod of a DaemonSet by one that starts soon, and let its status show that."""
+    await end(world, old)
+    await world.pod(new, of="agent", spec=SPEC, started=time.time() + 3)
+    await world.merge("DaemonSet", "agent", {"metadata": {"annotations": {"example.com/pod": new}}})
+
+
+async def test_namespace_is_not_listed_for_each_of_many_workloads(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pod that was found is read alone, as long as it is there."""
+    await immutable(world)
+    for name in ("web-1", "api-1", "job-1"):
+        await world.pod(name, of=name[:3], spec=SPEC)
+    found = (await world.registry.list("pods", "default")).items
+    uids = {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
+    lists = []
+
+    async def listed(*arguments: Any, **options: Any) -> AsyncIterator[Any]:
+        lists.append(options["cached"])
+        async for pod in list_items(*arguments, **options):
+            yield pod
+
+    async def user(*own: str) -> str:
+        use = (await uses.find([APP], {uids[name] for name in own}))[APP]
+        return use.pod if use else ""
+
+    monkeypatch.setattr(other_uses, "list_items", listed)
+    uses = other_uses.OtherUses(world.client)
+    assert [await user("web-1", "job-1") for _ in range(3)] == ["api-1"] * 3
+    assert lists == [False]
+    assert await user("api-1", "job-1") == "web-1"
+    assert await user(*uids) == ""
+    await end(world, "web-1")
+    assert await user("job-1") == "api-1"
+    assert len(lists) == 4

@@ -1,0 +1,116 @@
+"""Immutable sources that several workloads use: what a kubelet keeps for one, it gives to all."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import pytest
+from msgspec import structs
+from tests.core.freshness import (
+    B_FROZEN,
+    app,
+    applied_record,
+    assess_change,
+    deployment,
+    record_after,
+)
+from tests.support.objects import ENV, KEY, consumer, sources
+
+from hotmap.core.decide.assessment import Facts, OtherUse, Verdict
+from hotmap.core.decide.freshness import assess
+from hotmap.core.decide.plan import make_plan
+from hotmap.core.decide.snapshot import take_snapshots
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.policy.policy import Policy
+
+APP = ObjectKey("ConfigMap", "shop", "app")
+OTHER = OtherUse("db-0", 400.0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        pytest.param("Deployment", {"replicas": 0, "pods": 0}, id="scaled to zero"),
+        pytest.param("StatefulSet", {"wanted": 1, "pods": 1}, id="its only pod was replaced"),
+        pytest.param("DaemonSet", {}, id="all pods were replaced"),
+    ],
+)
+def test_hold_lasts_while_other_pods_use_the_source(kind: str, fields: dict[str, Any]) -> None:
+    """A kubelet gives its new pods what it keeps for pods of others; so those are listed."""
+    before = consumer(kind, ENV)
+    now = [app(B_FROZEN, uid="uid-2", changed_at=500)]
+    record = applied_record(before, app(immutable=True))
+    who = structs.replace(before, **fields)
+    unknown = assess_change(who, record, now, started=[600.0], others={})
+    assert unknown.verdict is Verdict.CHECK_OTHERS
+    held = assess_change(who, record, now, started=[600.0], others={APP: OTHER})
+    assert held.verdict is Verdict.HOLD
+    assert "while any pod on the node uses it, as db-0 does. Use a new name" in held.reason
+    plan = make_plan(who, Policy(opted_in=True), held, changed={})
+    assert plan.requeue_after, "nothing tells when the others end"
+    assert assess_change(who, record, now, started=[600.0]).verdict is Verdict.ADOPT
+
+
+@pytest.mark.parametrize(
+    ("created", "verdict"),
+    [
+        pytest.param(990.0, Verdict.HOLD, id="created while others used it"),
+        pytest.param(1001.0, Verdict.HOLD, id="created in the second in which they were seen"),
+        pytest.param(1010.0, Verdict.ADOPT, id="created later"),
+    ],
+)
+def test_pods_that_were_created_beside_other_pods_do_not_end_the_hold(
+    created: float, verdict: Verdict
+) -> None:
+    """They got what their kubelet kept for the others, and keep it when those have ended."""
+    who = consumer("DaemonSet", ENV)
+    now = [app(B_FROZEN, uid="uid-2", changed_at=500)]
+    record = applied_record(who, app(immutable=True))
+    held = assess_change(who, record, now, started=[600.0], others={APP: OTHER})
+    record = record_after(who, record, held)
+    assert record.sources[0].shared_at == 1000.0
+    alone = assess_change(who, record, now, started=[created])
+    assert alone.verdict is verdict
+    again = record_after(who, record, alone)
+    assert again.sources[0].shared_at == (1000.0 if verdict is Verdict.HOLD else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("pinned_before", "other", "verdict"),
+    [
+        pytest.param(None, OTHER, Verdict.ADOPT, id="nothing is known of an earlier one"),
+        pytest.param(500.0, OTHER, Verdict.HOLD, id="another pod is older than its deletion"),
+        pytest.param(500.0, OtherUse("db-0", 501.0), Verdict.ADOPT, id="another is younger"),
+        pytest.param(inf, OtherUse("db-0", 501.0), Verdict.HOLD, id="another has the earlier one"),
+        pytest.param(inf, None, Verdict.ADOPT, id="no other pod uses it"),
+    ],
+)
+def test_first_pods_of_a_consumer_get_what_others_keep(
+    pinned_before: float | None, other: OtherUse | None, verdict: Verdict
+) -> None:
+    """A new workload beside those that are held for the source."""
+    who = deployment(ENV)
+    taken = take_snapshots(who.uses, sources(app(B_FROZEN, uid="uid-2", changed_at=500)), KEY)
+    snapshots = [item._replace(pinned_before=pinned_before) for item in taken]
+    facts = Facts(now=1000, revision="r", starts=())
+    if pinned_before is not None:
+        assert assess(who, None, snapshots, facts).verdict is Verdict.CHECK_OTHERS
+    found = assess(who, None, snapshots, facts._replace(others={APP: other}))
+    assert found.verdict is verdict
+    record = record_after(who, None, found)
+    assert record.sources[0].pinned is (verdict is Verdict.HOLD)
+    later = assess_change(who, record, [app(B_FROZEN, uid="uid-2", changed_at=500)])
+    assert later.verdict is (Verdict.HOLD if verdict is Verdict.HOLD else Verdict.UP_TO_DATE)
+
+
+def test_equal_content_is_kept_for_other_pods_too() -> None:
+    """Scaled to zero, and the successor of equal content is edited: others keep the first."""
+    record = applied_record(deployment(ENV), app(immutable=True))
+    successor, edited = [app(uid="uid-2", version=2)], [app(B_FROZEN, uid="uid-2", version=3)]
+    idle = deployment(ENV, generation=2, replicas=0)
+    for other, verdict in ((OTHER, Verdict.HOLD), (None, Verdict.FROZEN)):
+        unused = assess_change(idle, record, successor, others={APP: other})
+        assert unused.verdict in (Verdict.UP_TO_DATE, Verdict.ADOPT)
+        after = record_after(idle, record, unused, generation=2)
+        assert assess_change(deployment(ENV, generation=2), after, edited).verdict is verdict
