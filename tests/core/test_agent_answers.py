@@ -12,7 +12,7 @@ from tests.support.objects import ENV, FILES, config_map, deployment, snapshot
 
 from hotmap.core.decide.evidence import PodStart
 from hotmap.core.decide.restart_wave import RestartProgress
-from hotmap.core.model.objects import Pod
+from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.policy.policy import Agent, Policy
 from hotmap.core.status.agents import (
     AgentAddress,
@@ -311,6 +311,25 @@ def test_restart_is_proven_by_the_start_of_containers(
 ) -> None:
     """An agent says how far it is, and never that what is read at start was read."""
     assert proof(report, ENV_WISH, at=at, told=ENV_WISH.target).state is state
+
+
+@pytest.mark.parametrize("wish", [WISH, SECRET], ids=["ConfigMap", "Secret"])
+def test_files_of_a_recreated_immutable_source_are_not_waited_for_without_end(
+    wish: DesiredContent,
+) -> None:
+    """Where a kubelet has had the time to update them, a user has to replace the pod."""
+    source = ObjectKey("ConfigMap", "shop", "app")
+    wish = wish._replace(immutable=((source, CHANGED),))
+    waits = answer(directory("waiting"))
+    assert proof(waits, wish, now=CHANGED + 80).state is PodState.WAITING
+    late = proof(waits, wish, now=CHANGED + 95)
+    assert late.state is PodState.UNKNOWN
+    assert late.loaded.state is None, "so the consumer is latent"
+    assert "ConfigMap shop/app, which is immutable and may have been recreated" in (
+        late.loaded.reason
+    )
+    status = status_from_pods(deployment(FILES), [late], wish)
+    assert (status.state, status.action_required) == (State.LATENT, True)
 
 
 # -- the consumer ------------------------------------------------------------------------------

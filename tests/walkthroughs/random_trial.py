@@ -207,6 +207,7 @@ class Trial:
 
     async def _act(self, workload: TrialWorkload) -> None:
         """Give a workload new pods; none of the old ones stays beside them."""
+        await asyncio.sleep(_SETTLED)  # pods that start within a moment of a change prove nothing
         if workload.shape.kind in ("Deployment", "StatefulSet"):
             await self._cluster.patch_workload(workload, {"spec": {"replicas": 0}})
             await self._cluster.wait_until_gone(workload)

@@ -540,9 +540,23 @@ class _PodAssessment:
             return by_start
         if self._agent is None:
             return self._reread(files)
-        stage = agent_stage(self._agent, self._announcement, synced=self._synced(by_start))
+        by_agent = agent_stage(self._agent, self._announcement, synced=self._synced(by_start))
+        stage = self._unless_kept(by_agent)
         uncovered = self._pod.coverage.uncovered if self._pod.coverage else ()
         return weakest([stage, *(self._without_agent(each, mounted) for each in uncovered)])
+
+    def _unless_kept(self, stage: Stage) -> Stage:
+        """Say what a kubelet may keep when it has had the time to update what is waited for."""
+        if self._replaced is None or stage.state is not PodState.WAITING:
+            return stage
+        created = dict(self._desired.immutable).get(self._replaced, inf)
+        return self._kept() if self._now >= created + _KUBELET_SYNC else stage
+
+    def _kept(self) -> Stage:
+        why = f"older than {self._replaced}, which is immutable and may have been recreated"
+        if self._desired.pinned is not None:
+            why = f"its kubelet may serve {self._replaced} as it was before it was recreated"
+        return Stage(Confidence.UNKNOWN, why)
 
     def _without_agent(self, container: Uncovered, mounted: float) -> Stage:
         """Judge the files of a container that no agent reloads, as if the pod had none."""
@@ -593,7 +607,7 @@ class _PodAssessment:
         if self._agent is not None:
             by_agent = projected_by_agent(self._agent, self._announcement, synced=synced)
             if by_agent is not None:
-                return by_agent
+                return self._unless_kept(by_agent)
         return self._delivered(synced)
 
     def _delivered(self, synced: Stage) -> Stage:
@@ -616,10 +630,7 @@ class _PodAssessment:
         """Compare times; a time that the removal of a data key does not update proves nothing."""
         stage = stage_by_time(at, changed, edited=self._desired.edited)
         if changed is None and self._replaced is not None:
-            why = f"older than {self._replaced}, which is immutable and may have been recreated"
-            if self._desired.pinned is not None:
-                why = f"its kubelet may serve {self._replaced} as it was before it was recreated"
-            return Stage(Confidence.UNKNOWN, why)
+            return self._kept()
         if self._desired.estimated and stage.reached and changed != -inf:
             return Stage(Confidence.INFERRED, f"{stage.reason} that its metadata shows")
         return stage
