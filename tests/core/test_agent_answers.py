@@ -27,13 +27,8 @@ from hotmap.core.status.agents import (
 )
 from hotmap.core.status.agents import AgentAnnouncement as Announcement
 from hotmap.core.status.consumer import State, status_from_pods
-from hotmap.core.status.pods import (
-    DesiredContent,
-    ObservedPod,
-    PodProof,
-    desired_content,
-    pod_proofs,
-)
+from hotmap.core.status.desired import DesiredContent, desired_content
+from hotmap.core.status.pods import ObservedPod, PodProof, pod_proofs
 from hotmap.core.status.stage import Confidence, PodState
 from hotmap.core.target import Target
 

@@ -15,14 +15,8 @@ from hotmap.core.model.objects import ConfigMap, Pod, Secret
 from hotmap.core.policy.policy import Agent, Policy
 from hotmap.core.status.agent_coverage import agent_coverage, runs_agent
 from hotmap.core.status.agents import AgentReport, is_final, read_answer
-from hotmap.core.status.pods import (
-    PodProof,
-    agent_announcement,
-    desired_content,
-    observe_pods,
-    pod_proofs,
-    with_volume_digests,
-)
+from hotmap.core.status.desired import desired_content, with_volume_digests
+from hotmap.core.status.pods import PodProof, agent_announcement, observe_pods, pod_proofs
 from hotmap.core.status.stage import Confidence, PodState, Stage, weakest
 from hotmap.core.target import Target
 

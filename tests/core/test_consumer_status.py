@@ -25,7 +25,8 @@ from hotmap.core.status.consumer import (
     status_before_replacement,
     status_from_pods,
 )
-from hotmap.core.status.pods import ObservedPod, PodProof, desired_content
+from hotmap.core.status.desired import desired_content
+from hotmap.core.status.pods import ObservedPod, PodProof
 from hotmap.core.status.stage import Confidence, Stage
 from hotmap.core.target import Target
 

@@ -25,15 +25,13 @@ from hotmap.core.model.objects import ObjectKey, Pod, PodCondition
 from hotmap.core.model.provider_class import ClassMounts, MountedPod
 from hotmap.core.model.state import Window
 from hotmap.core.policy.policy import Policy
-from hotmap.core.status.pods import (
+from hotmap.core.status.desired import (
     DesiredClass,
     DesiredContent,
-    ObservedPod,
     desired_content,
     has_current_template,
-    observe_pods,
-    pod_proofs,
 )
+from hotmap.core.status.pods import ObservedPod, observe_pods, pod_proofs
 from hotmap.core.status.stage import Confidence, PodState, Stage
 from hotmap.core.target import Target
 

@@ -27,7 +27,7 @@ from hotmap.core.status.agents import (
     merge_reports,
     read_answer,
 )
-from hotmap.core.status.pods import DesiredContent
+from hotmap.core.status.desired import DesiredContent
 from hotmap.kube.fair_slots import FairSlots
 
 __all__ = ["AgentClient", "AgentQuery"]

@@ -16,16 +16,18 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.status.agents import AgentReport, restart_progress
 from hotmap.core.status.consumer import ConsumerStatus, status_from_pods
-from hotmap.core.status.pods import (
+from hotmap.core.status.desired import (
     DesiredContent,
+    desired_content,
+    has_current_template,
+    with_volume_digests,
+)
+from hotmap.core.status.pods import (
     ObservedPod,
     PodProof,
     agent_announcement,
-    desired_content,
-    has_current_template,
     observe_pods,
     pod_proofs,
-    with_volume_digests,
 )
 from hotmap.kube.client import Client
 

@@ -31,7 +31,8 @@ from typing import NamedTuple
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck
-from hotmap.core.status.pods import DesiredContent, PodProof
+from hotmap.core.status.desired import DesiredContent
+from hotmap.core.status.pods import PodProof
 from hotmap.core.status.stage import PodState
 
 __all__ = [

@@ -36,14 +36,11 @@ from hotmap.core.decide.evidence import (
     find_pods_started_within,
     pod_starts,
 )
-from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot, content_of
-from hotmap.core.decide.source_rules import has_mounts, serves_another, started_with
+from hotmap.core.decide.snapshot import content_of
+from hotmap.core.decide.source_rules import started_with
 from hotmap.core.duration import format_age
-from hotmap.core.model.config_volumes import VolumeDigest
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ContainerState, ContainerStatus, ObjectKey, Pod
-from hotmap.core.model.provider_class import ClassMounts
-from hotmap.core.model.references import UseKind
 from hotmap.core.model.state import Window
 from hotmap.core.patch.nudge import nudge_time, read_target
 from hotmap.core.status.agent_coverage import AgentCoverage, Uncovered, agent_coverage
@@ -56,20 +53,17 @@ from hotmap.core.status.agents import (
     projected_by_agent,
     restart_stage,
 )
+from hotmap.core.status.desired import DesiredClass, DesiredContent, latest_time, without_times
 from hotmap.core.status.stage import Confidence, PodState, Stage, stage_by_time, weakest
 from hotmap.core.target import Target
 from hotmap.core.text import printable
 
 __all__ = [
-    "DesiredContent",
     "ObservedPod",
     "PodProof",
     "agent_announcement",
-    "desired_content",
-    "has_current_template",
     "observe_pods",
     "pod_proofs",
-    "with_volume_digests",
 ]
 
 #: Seconds after which every kubelet has synced its pods by itself: 60 to 90, one of its ticker's,
@@ -88,65 +82,6 @@ _TEMPLATE_LABEL = "controller-revision-hash"
 
 #: Waiting reasons that are ordinary steps of a container's start.
 _STARTING = ("ContainerCreating", "PodInitializing")
-
-
-class DesiredClass(NamedTuple):
-    """A SecretProviderClass that the pods of a consumer mount."""
-
-    source: ObjectKey
-    mounts: ClassMounts
-    #: Whether the application re-reads its files.
-    is_reread: bool
-
-
-class DesiredContent(NamedTuple):
-    """The content that the pods of one consumer should have.
-
-    Times are POSIX seconds of the API server: -inf where nothing is read in that way, None where
-    the time of the last change is not known.
-    """
-
-    #: Names all content that is in use.
-    revision: str
-    #: The revision that a rollout writes into the template, and the target that a nudge writes.
-    template: str
-    target: Target
-    #: Last change of what is read at container start, and of what is mounted as files.
-    start_changed: float | None
-    files_changed: float | None
-    #: Whether files are mounted at all, also files whose source does not exist.
-    has_files: bool
-    #: Whether nothing in the pods re-reads files, so that they too are read at start.
-    files_read_at_start: bool
-    #: Whether these times are from the sources' metadata and the changes were not observed: the
-    #: removal of a data key updates no time there.
-    estimated: bool = False
-    #: Whether the last change replaced content that a pod of its own second may hold.
-    edited: bool = False
-    #: After when content that pods may have read at their start was last replaced, as observed;
-    #: -inf: never.
-    edited_since: float = -inf
-    #: Pods that were created in or after this second have the content; 0: nothing is known.
-    proven_since: float = 0.0
-    #: Last change of each source in live use.
-    live_changes: tuple[tuple[ObjectKey, float | None], ...] = ()
-    #: Digests of the volumes of ConfigMaps, as far as known; and the last change of what is in live
-    #: use and in none of these volumes.
-    volume_digests: tuple[VolumeDigest, ...] = ()
-    order_changed: float | None = -inf
-    #: Last change of what containers read at start from files of a volume (subPath).
-    pinned_changed: float | None = -inf
-    #: Whether a pod has to be Ready to count.
-    require_ready: bool = True
-    #: Whether the application re-reads files, and within how many seconds; 0: that is not said.
-    rereads: bool = False
-    rereads_within: float = 0.0
-    #: The SecretProviderClasses that pods mount.
-    classes: tuple[DesiredClass, ...] = ()
-    #: The immutable sources whose creation was not observed, and when they were created.
-    immutable: tuple[tuple[ObjectKey, float], ...] = ()
-    #: A source in place of which kubelets may serve an immutable one with other content.
-    pinned: ObjectKey | None = None
 
 
 class ObservedPod(NamedTuple):
@@ -199,97 +134,6 @@ class PodProof(NamedTuple):
         return PodState.UNKNOWN if self.pod.ready else PodState.NOT_READY
 
 
-def desired_content(snapshot: Snapshot) -> DesiredContent:
-    """Describe the content that the pods of a consumer should have now."""
-    # Pods may or may not have the content of a required source that was deleted, or of one that
-    # cannot be read.
-    # What pods have mounted of a class is reported for each of them, and no time says more.
-    classes = [item for item in snapshot.sources if has_mounts(item)]
-    sources = [item for item in snapshot.sources if item not in classes]
-    known = [item for item in sources if item.exists or item.required or item.unreadable]
-    return DesiredContent(
-        revision=snapshot.content,
-        template=snapshot.revision,
-        target=snapshot.target,
-        start_changed=_last_change([source for source in known if source.frozen]),
-        files_changed=_last_change([source for source in known if source.live]),
-        has_files=any(source.live for source in sources),
-        files_read_at_start=snapshot.live_needs_rollout,
-        estimated=any(source.estimated for source in known),
-        edited=any(source.edited or source.modified for source in known),
-        edited_since=max(
-            (
-                _edited_since(source)
-                for source in known
-                if source.frozen or snapshot.live_needs_rollout
-            ),
-            default=-inf,
-        ),
-        proven_since=_proven_since(snapshot),
-        live_changes=tuple((each.source, each.changed_at) for each in known if each.live),
-        order_changed=_last_change([source for source in known if source.live]),
-        pinned_changed=_last_change([source for source in known if _is_pinned(source)]),
-        require_ready=snapshot.policy.require_ready,
-        rereads=snapshot.policy.rereads,
-        rereads_within=snapshot.policy.rereads_within,
-        classes=tuple(_desired_class(item) for item in classes),
-        immutable=tuple(
-            (source.source, source.created_at)
-            for source, changes in zip(snapshot.sources, snapshot.changes, strict=True)
-            if source.created_at is not None
-            and (changes.latest is None or changes.latest < source.created_at)
-        ),
-        pinned=next(
-            (
-                item.source
-                for item, _, recorded in snapshot.recorded_sources()
-                if item.exists and serves_another(recorded, item)
-            ),
-            None,
-        ),
-    )
-
-
-def _desired_class(source: SourceSnapshot) -> DesiredClass:
-    assert source.mounts is not None, "of a class"
-    return DesiredClass(source.source, source.mounts, is_reread=not source.frozen)
-
-
-def _proven_since(snapshot: Snapshot) -> float:
-    """Return `proven_since` of the record if the content is still the recorded one, else 0."""
-    record = snapshot.record
-    if record is None or snapshot.content != snapshot.recorded_content:
-        return 0.0
-    return record.proven_since
-
-
-def _edited_since(source: SourceSnapshot) -> float:
-    since = source.changed_since if source.edited else None
-    return -inf if since is None else since
-
-
-def _is_pinned(source: SourceSnapshot) -> bool:
-    return any(use.kind is UseKind.FROZEN and use.reads_files for use in source.uses)
-
-
-def with_volume_digests(
-    desired: DesiredContent, consumer: Consumer, digests: Sequence[VolumeDigest]
-) -> DesiredContent:
-    """Add the digests of volumes, by which agents compare exactly; others they know by order."""
-    names = {each.volume for each in digests}
-    digested = {
-        key
-        for volume in consumer.config_volumes
-        if volume.name in names
-        for key in volume.sources()
-    }
-    return desired._replace(
-        target=desired.target._replace(payloads=tuple(each.digest for each in digests)),
-        volume_digests=tuple(digests),
-        order_changed=_latest(at for key, at in desired.live_changes if key not in digested),
-    )
-
-
 def agent_announcement(desired: DesiredContent, pod: ObservedPod, now: float) -> AgentAnnouncement:
     """Return what the report of a pod's agents is compared with."""
     coverage, delivered = pod.coverage, _delivered_by_nudge(desired, pod)
@@ -323,34 +167,10 @@ def _changed_since_mounted(
     desired: DesiredContent, sources: Collection[ObjectKey], mounted: float | None
 ) -> float | None:
     """Return when files of some sources last changed; -inf: they were mounted after that."""
-    changed = _latest(at for key, at in desired.live_changes if key in sources)
+    changed = latest_time(at for key, at in desired.live_changes if key in sources)
     if mounted is not None and stage_by_time(mounted, changed, edited=desired.edited).reached:
         return -inf
     return changed
-
-
-def _last_change(sources: Sequence[SourceSnapshot]) -> float | None:
-    return _latest(source.changed_at for source in sources)
-
-
-def _latest(times: Iterable[float | None]) -> float | None:
-    """Return the latest time, -inf without any; None if one is unknown."""
-    found = list(times)
-    return None if None in found else max((at for at in found if at is not None), default=-inf)
-
-
-def has_current_template(snapshot: Snapshot) -> bool:
-    """Return whether all of a consumer's pods are of a template written for the current content.
-
-    Our write of it was at or after the last change, by the API server's clock, and its own
-    controller reports that no pod of another template is left.
-    """
-    consumer = snapshot.consumer
-    written = consumer.written_at
-    if written is None or consumer.rolling or consumer.behind:
-        return False
-    times = [source.changed_at for source in snapshot.sources if source.exists]
-    return all(at is not None and written >= at for at in times)
 
 
 def observe_pods(
@@ -467,7 +287,7 @@ class _PodAssessment:
         #: An immutable source in place of which its kubelet may serve an earlier one.
         self._replaced = desired.pinned or _find_replaced(desired, pod)
         if self._replaced is not None:
-            self._desired = _without_times(desired)
+            self._desired = without_times(desired)
         self._template_current, self._in_window = template_current, in_window
         self._agent = agent
         self._announcement = agent_announcement(self._desired, pod, now)
@@ -560,7 +380,9 @@ class _PodAssessment:
 
     def _without_agent(self, container: Uncovered, mounted: float) -> Stage:
         """Judge the files of a container that no agent reloads, as if the pod had none."""
-        changed = _latest(at for key, at in self._desired.live_changes if key in container.sources)
+        changed = latest_time(
+            at for key, at in self._desired.live_changes if key in container.sources
+        )
         by_start = self._known_by_time(mounted, changed)
         if by_start.reached:
             return by_start
@@ -691,21 +513,6 @@ def _find_replaced(desired: DesiredContent, pod: ObservedPod) -> ObjectKey | Non
         if pod.mounted_at < created and (start.restarted or start.at < created):
             return source
     return None
-
-
-def _without_times(desired: DesiredContent) -> DesiredContent:
-    """Leave open when sources changed, so that no time is evidence."""
-
-    def unless_unused(at: float | None) -> float | None:
-        return at if at == -inf else None
-
-    return desired._replace(
-        start_changed=unless_unused(desired.start_changed),
-        files_changed=unless_unused(desired.files_changed),
-        order_changed=unless_unused(desired.order_changed),
-        pinned_changed=unless_unused(desired.pinned_changed),
-        live_changes=tuple((source, None) for source, _ in desired.live_changes),
-    )
 
 
 def _why_not_serving(pod: ObservedPod) -> str:
