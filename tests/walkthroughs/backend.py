@@ -66,6 +66,10 @@ class Backend(Protocol):
         """Patch an object; `edit` in the walkthroughs is this."""
         ...
 
+    async def delete(self, kind: str, name: str) -> None:
+        """Delete an object."""
+        ...
+
     async def logs(self, pod: str) -> str:
         """Read what a pod's container has printed."""
         ...

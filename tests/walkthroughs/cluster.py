@@ -58,6 +58,9 @@ class ClusterBackend:
     ) -> None:
         await self._kubectl("patch", kind, name, f"--type={type}", f"--patch={json.dumps(body)}")
 
+    async def delete(self, kind: str, name: str) -> None:
+        await self._kubectl("delete", kind, name, "--wait=false")
+
     async def logs(self, pod: str) -> str:
         return await self._kubectl("logs", pod)
 

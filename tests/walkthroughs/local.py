@@ -153,6 +153,9 @@ class LocalBackend:
             field_manager="kubectl-patch",
         )
 
+    async def delete(self, kind: str, name: str) -> None:
+        await self._client.delete(BY_KIND[kind], self.namespace, name)
+
     async def logs(self, pod: str) -> str:
         return (await self._client.request("GET", PODS.path(self.namespace, pod, "log"))).decode()
 
