@@ -167,7 +167,7 @@ def test_rule_9_invisible_source_is_neither_deleted_nor_created() -> None:
 @pytest.mark.parametrize(
     ("kind", "fields", "started", "verdict"),
     [
-        pytest.param("DaemonSet", {}, None, Verdict.CHECK_PODS, id="pods not listed"),
+        pytest.param("DaemonSet", {}, None, Verdict.CHECK_OTHERS, id="pods not listed"),
         pytest.param("DaemonSet", {}, [400.0], Verdict.HOLD, id="a pod that may serve the old one"),
         pytest.param("DaemonSet", {}, [600.0], Verdict.ADOPT, id="all pods were replaced"),
         pytest.param(

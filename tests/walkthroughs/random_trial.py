@@ -42,6 +42,10 @@ _PATIENCE = 150.0
 #: Seconds in which the controller decides on a change of a workload.
 _SETTLED = 2.0
 
+#: Seconds after a change from which on the start of a pod proves that it has read it: times of pods
+#: are whole seconds, and a kubelet may lag.
+_UNDOUBTED = 4.0
+
 _TROUBLE = re.compile(r"Traceback|Task exception|internal error|never awaited")
 
 
@@ -57,6 +61,8 @@ class Report(NamedTuple):
     #: Steps by name, and comparisons by the confidence that status stated.
     steps: Counter[str]
     comparisons: Counter[str]
+    #: How often `hotmap status --wait` ended with each exit status.
+    waits: Counter[int]
 
     @property
     def problems(self) -> list[str]:
@@ -81,7 +87,7 @@ class Trial:
         self._cluster.on_status = lambda text: self._look_for_values("status", text)
         self._disturbances = Disturbances(self._cluster, seed)
         self._random = random.Random(seed)
-        self.report = Report([], [], [], self._disturbances.steps, Counter())
+        self.report = Report([], [], [], self._disturbances.steps, Counter(), Counter())
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -94,19 +100,24 @@ class Trial:
 
     async def play(self, steps: int) -> None:
         """Do random steps while status and processes are compared; then repair and wait."""
-        watching = asyncio.create_task(self._compare_until_cancelled())
+        watching = [
+            asyncio.create_task(self._compare_until_cancelled()),
+            asyncio.create_task(self._wait_until_cancelled()),
+        ]
         try:
             for _ in range(steps):
                 await self._disturbances.step()
                 await asyncio.sleep(self._random.choice((0.0, 0.05, 0.3, 1.0, 2.5)))
-                if watching.done():
-                    watching.result()
+                for task in watching:
+                    if task.done():
+                        task.result()
             await self._disturbances.repair()
             await self._wait_until_current()
         finally:
-            watching.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await watching
+            for task in watching:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
         await self._read_outputs()
 
     async def edit_unloaded(self) -> None:
@@ -127,6 +138,18 @@ class Trial:
             query = self._random.choice((f"namespace={self._cluster.namespace}", one))
             await self._compare(query + self._random.choice(("", "&consistent=true")))
             await asyncio.sleep(0.02)
+
+    async def _wait_until_cancelled(self) -> None:
+        """Wait for workloads by the command; what exits with 0 has what was known at its start."""
+        while True:
+            workload = self._random.choice(self._cluster.workloads)
+            began = time.monotonic()
+            seconds = self._random.choice((3, 20))
+            exit_status, printed = await self._cluster.wait_by_command(workload, seconds)
+            self.report.waits[exit_status] += 1
+            self._look_for_trouble("status --wait", printed)
+            if exit_status == 0:
+                await self._judge(workload, {"state": "exit status 0", "reason": printed}, began)
 
     async def _compare(self, query: str) -> None:
         """Read a status, ask the processes after that, and judge what the status said."""
@@ -207,7 +230,7 @@ class Trial:
 
     async def _act(self, workload: TrialWorkload) -> None:
         """Give a workload new pods; none of the old ones stays beside them."""
-        await asyncio.sleep(_SETTLED)  # pods that start within a moment of a change prove nothing
+        await asyncio.sleep(_UNDOUBTED)
         if workload.shape.kind in ("Deployment", "StatefulSet"):
             await self._cluster.patch_workload(workload, {"spec": {"replicas": 0}})
             await self._cluster.wait_until_gone(workload)

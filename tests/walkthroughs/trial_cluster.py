@@ -173,6 +173,27 @@ class TrialCluster:
                 return found
         return {}
 
+    async def wait_by_command(self, workload: TrialWorkload, seconds: int) -> tuple[int, str]:
+        """Run `hotmap status --wait`; returns its exit status and what it printed."""
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "hotmap", "status"),
+            f"{workload.shape.kind.lower()}/{workload.name}",
+            *("--namespace", self.namespace, "--kubeconfig", str(self._kubeconfig)),
+            *("--url", f"http://127.0.0.1:{self.port}", f"--wait={seconds}s"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+            env=child_environment(),
+            cwd=ROOT,
+        )
+        try:
+            printed, _ = await process.communicate()
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+        assert process.returncode is not None
+        return process.returncode, printed.decode()
+
     async def pods(self, workload: TrialWorkload) -> list[JsonObject]:
         page = await self.client.list_page(
             PODS, self.namespace, type=JsonObject, label_selector=f"app={workload.name}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from hotmap.core.decide.assessment import OtherUse
@@ -11,6 +11,7 @@ from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.model.source import parse_time
 from hotmap.core.model.template_uses import referenced_sources
 from hotmap.kube.client import Client
+from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.paging import list_items
 from hotmap.kube.resources import PODS
 
@@ -22,20 +23,28 @@ _FINISHED = ("Succeeded", "Failed")
 _AT_MOST = 1024
 
 
+#: Seconds for which a pod that was read is taken to exist.
+_READ_FOR = 1.0
+
+
 class _Found(NamedTuple):
     uid: str
     use: OtherUse
+    #: When it was read, in monotonic seconds.
+    at: float
 
 
 class OtherUses:
     """Lists the pods of a namespace, and remembers which of them uses a source.
 
-    The next question about that source reads this pod alone, so that a namespace of many consumers
-    is not listed for each of them.
+    The next question about that source reads this pod alone, at most once a second, so that a
+    namespace of many consumers is not listed for each of them.
     """
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, clock: Callable[[], float] = loop_time) -> None:
+        """`clock` returns monotonic seconds."""
         self._client = client
+        self._clock = clock
         self._found: dict[ObjectKey, _Found] = {}
 
     async def find(
@@ -58,17 +67,22 @@ class OtherUses:
         found = self._found.get(source)
         if found is None or found.uid in own:
             return None
+        began = self._clock()
+        if began - found.at < _READ_FOR:
+            return found.use
         try:
             pod = await self._client.get(PODS, source.namespace, found.use.pod, type=Pod)
         except NotFound:
             return None
-        is_same = pod.metadata.uid == found.uid and pod.status.phase not in _FINISHED
-        return found.use if is_same else None
+        if pod.metadata.uid != found.uid or pod.status.phase in _FINISHED:
+            return None
+        self._remember(source, found._replace(at=began))
+        return found.use
 
     async def _list(
         self, sources: Collection[ObjectKey], own: Collection[str]
     ) -> dict[ObjectKey, OtherUse | None]:
-        namespace = next(iter(sources)).namespace
+        namespace, began = next(iter(sources)).namespace, self._clock()
         uses = dict[ObjectKey, OtherUse | None].fromkeys(sources)
         async for pod in list_items(self._client, PODS, namespace, type=Pod, cached=False):
             metadata = pod.metadata
@@ -81,7 +95,7 @@ class OtherUses:
                 known = uses[source]
                 if known is None or use.created < known.created:
                     uses[source] = use
-                    self._remember(source, _Found(metadata.uid, use))
+                    self._remember(source, _Found(metadata.uid, use, began))
         return uses
 
     def _remember(self, source: ObjectKey, found: _Found) -> None:

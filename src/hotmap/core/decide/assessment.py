@@ -93,6 +93,8 @@ class Finding(NamedTuple):
     #: Held, since other pods used an immutable source that it replaces: when that was seen, POSIX
     #: seconds of the API server; else 0.
     shared_at: float = 0.0
+    #: Held, and nothing announces what ends that: seconds until it is to be checked again; else 0.
+    recheck_in: float = 0.0
 
 
 class Assessment(NamedTuple):

@@ -49,10 +49,6 @@ _WAIT = 1.0
 #: too.
 _WAIT_FOR_RUN = 30.0
 
-#: Seconds until a source is checked again that is held since pods of others use it: nothing tells
-#: when the last of them ends.
-_WAIT_FOR_OTHERS = 10.0
-
 
 class ActionType(enum.Enum):
     """The types of actions."""
@@ -152,8 +148,8 @@ def _plan(
     if verdict in (Verdict.WAIT, Verdict.CHECK_PODS, Verdict.CHECK_OTHERS):
         return Plan(verdict, (), assessment.reason, requeue_after=_WAIT)
     if verdict is Verdict.HOLD:
-        shared = any(finding.shared_at for finding in assessment.findings)
-        again = _WAIT_FOR_OTHERS if shared else None
+        times = (finding.recheck_in for finding in assessment.findings)
+        again = min(filter(None, times), default=None)
         return Plan(verdict, (), assessment.reason, settles=True, warning=True, requeue_after=again)
     if verdict in (Verdict.ADOPT, Verdict.UP_TO_DATE):
         unused = _unused(assessment, changed)

@@ -40,6 +40,10 @@ __all__ = [
 #: Seconds to wait for a consumer's own rollout before its pods are checked (rule 6).
 ROLLOUT_PATIENCE = 60.0
 
+#: Seconds until a hold is checked again that new pods end, or the end of the last ones: nothing
+#: announces either. A user who has scaled to zero may scale up as soon as those have ended.
+_WAIT_FOR_NEW_PODS, _WAIT_FOR_LAST_PODS = 10.0, 1.0
+
 
 def assess_source(
     consumer: Consumer,
@@ -276,27 +280,29 @@ def assess_recreated_immutable(
     when a consumer has new pods that never overlap with its old ones, and has been the only user.
     """
     what = f"{current.source} was immutable and has been recreated"
-    if not consumer.has_no_pods and not _pods_never_overlap(consumer, record):
-        return _held(current, what, "")
+    if not consumer.has_no_pods:
+        if not _pods_never_overlap(consumer, record):
+            return _held(current, what)
+        if facts.starts is None:
+            return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking when its pods started")
+        if not _have_pods_read_it(facts.starts, record, current):
+            return _held(current, what, recheck_in=_WAIT_FOR_NEW_PODS)
     if current.source not in facts.others:
         return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking which pods use it")
     if (other := facts.others[current.source]) is not None:
-        return _held(current, what, other.pod)._replace(shared_at=facts.now)
-    if consumer.has_no_pods:
-        return Finding(current, Verdict.ADOPT, f"{what}; no pods use it")
-    if facts.starts is None:
-        return Finding(current, Verdict.CHECK_PODS, f"{what}: checking when its pods started")
-    if _are_pods_younger(facts.starts, current) and all_created_since(
-        facts.starts, _last_shared(record, current) + MARGIN
-    ):
-        return Finding(current, Verdict.ADOPT, f"{what}; all pods started after that")
-    return _held(current, what, "")
+        again = _WAIT_FOR_LAST_PODS if consumer.has_no_pods else _WAIT_FOR_NEW_PODS
+        return _held(current, what, other.pod, shared_at=facts.now, recheck_in=again)
+    why = "no pods use it" if consumer.has_no_pods else "all pods started after that"
+    return Finding(current, Verdict.ADOPT, f"{what}; {why}")
 
 
-def _last_shared(record: Record | None, current: SourceSnapshot) -> float:
-    """Return when another pod was last seen to use a source; 0: never, as far as is known."""
+def _have_pods_read_it(
+    starts: Sequence[PodStart], record: Record | None, current: SourceSnapshot
+) -> bool:
+    """Return whether all pods are younger than a source, and than its last use by other pods."""
     recorded = records_by_source(record).get(current.source.kind_and_name)
-    return 0.0 if recorded is None else recorded.shared_at
+    shared_at = 0.0 if recorded is None else recorded.shared_at
+    return _are_pods_younger(starts, current) and all_created_since(starts, shared_at + MARGIN)
 
 
 def _assess_pinned_by_others(current: SourceSnapshot, facts: Facts) -> Finding | None:
@@ -310,18 +316,24 @@ def _assess_pinned_by_others(current: SourceSnapshot, facts: Facts) -> Finding |
     if other is None or other.created >= current.pinned_before:
         return None
     held = current._replace(replaces_immutable=True)
-    return _held(held, what, other.pod)._replace(shared_at=facts.now)
+    return _held(held, what, other.pod, shared_at=facts.now)
 
 
-def _held(current: SourceSnapshot, what: str, pod: str) -> Finding:
-    """Hold a source that kubelets may serve another one for; `pod` is one that uses it."""
+def _held(
+    current: SourceSnapshot,
+    what: str,
+    pod: str = "",
+    *,
+    shared_at: float = 0.0,
+    recheck_in: float = 0.0,
+) -> Finding:
+    """Hold a source that kubelets may serve another one for; `pod` is another's that uses it."""
     named = f", as {pod} does" if pod else ""
-    return Finding(
-        current,
-        Verdict.HOLD,
+    why = (
         f"{what}; kubelets serve the old content to new pods while any pod on the node uses it"
-        f"{named}. Use a new name, or scale to zero first",
+        f"{named}. Use a new name, or scale to zero first"
     )
+    return Finding(current, Verdict.HOLD, why, shared_at=shared_at, recheck_in=recheck_in)
 
 
 def _are_pods_younger(starts: Sequence[PodStart], current: SourceSnapshot) -> bool:
