@@ -669,6 +669,9 @@ def test_rule_7_reason_has_the_remedy() -> None:
     before, now = [app(immutable=True)], [app(B_FROZEN, uid="uid-2", immutable=True)]
     held = assess_change(deployment(), before, now)
     assert "Use a new name, or scale to zero first" in held.reason
+    later = [app(B_FROZEN, uid="uid-2", immutable=True, changed_at=500)]
+    daemons = assess_change(consumer("DaemonSet", ENV), before, later, started=[400.0])
+    assert "Use a new name, or delete its pods" in daemons.reason
     empty = deployment(replicas=0, generation=2)
     adopted = assess_change(empty, applied_record(deployment(), *before), now)
     assert adopted.verdict is Verdict.ADOPT

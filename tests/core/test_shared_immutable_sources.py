@@ -46,7 +46,10 @@ def test_hold_lasts_while_other_pods_use_the_source(kind: str, fields: dict[str,
     assert unknown.verdict is Verdict.CHECK_OTHERS
     held = assess_change(who, record, now, started=[600.0], others={APP: OTHER})
     assert held.verdict is Verdict.HOLD
-    assert "while any pod on the node uses it, as db-0 does. Use a new name" in held.reason
+    assert held.reason.endswith(
+        "while any pod on the node uses it, as db-0 does. Use a new name, or scale all workloads "
+        "that use it to zero first"
+    )
     plan = make_plan(who, Policy(opted_in=True), held, changed={})
     assert plan.requeue_after, "nothing tells when the others end"
     assert assess_change(who, record, now, started=[600.0]).verdict is Verdict.ADOPT

@@ -286,7 +286,7 @@ def assess_recreated_immutable(
         if facts.starts is None:
             return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking when its pods started")
         if not _have_pods_read_it(facts.starts, record, current):
-            return _held(current, what, recheck_in=_WAIT_FOR_NEW_PODS)
+            return _held(current, what, remedy="delete its pods", recheck_in=_WAIT_FOR_NEW_PODS)
     if current.source not in facts.others:
         return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking which pods use it")
     if (other := facts.others[current.source]) is not None:
@@ -324,15 +324,16 @@ def _held(
     what: str,
     pod: str = "",
     *,
+    remedy: str = "scale to zero first",
     shared_at: float = 0.0,
     recheck_in: float = 0.0,
 ) -> Finding:
     """Hold a source that kubelets may serve another one for; `pod` is another's that uses it."""
-    named = f", as {pod} does" if pod else ""
-    why = (
-        f"{what}; kubelets serve the old content to new pods while any pod on the node uses it"
-        f"{named}. Use a new name, or scale to zero first"
-    )
+    why = f"{what}; kubelets serve the old content to new pods while any pod on the node uses it"
+    if pod:
+        why += f", as {pod} does"
+        remedy = "scale all workloads that use it to zero first"
+    why += f". Use a new name, or {remedy}"
     return Finding(current, Verdict.HOLD, why, shared_at=shared_at, recheck_in=recheck_in)
 
 
