@@ -22,7 +22,6 @@ _FINISHED = ("Succeeded", "Failed")
 #: Sources for which a pod is remembered at most.
 _AT_MOST = 1024
 
-
 #: Seconds for which a pod that was read is taken to exist.
 _READ_FOR = 1.0
 
