@@ -119,6 +119,19 @@ async def test_pods_that_keep_the_source_hold_a_workload_without_pods(
         await is_released(world, controller, "web", uid)
 
 
+async def test_hold_of_a_cron_job_ends_with_the_pods_of_its_runs(world: World) -> None:
+    """It cannot be scaled to zero, and mostly has no pods."""
+    await immutable(world)
+    await world.cron_job(spec=SPEC)
+    await world.pod("report-1", of="report", spec=SPEC)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        uid = await recreate(world)
+        await is_held(world, controller, "report", "report-1")
+        await end(world, "report-1")
+        await is_released(world, controller, "report", uid)
+
+
 async def test_new_workload_is_held_beside_pods_that_keep_the_source(world: World) -> None:
     """Also by a controller that has not seen the recreation; and not after the others' end."""
     await immutable(world)

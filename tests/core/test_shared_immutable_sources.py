@@ -34,6 +34,7 @@ OTHER = OtherUse("db-0", 400.0)
         pytest.param("Deployment", {"replicas": 0, "pods": 0}, id="scaled to zero"),
         pytest.param("StatefulSet", {"wanted": 1, "pods": 1}, id="its only pod was replaced"),
         pytest.param("DaemonSet", {}, id="all pods were replaced"),
+        pytest.param("CronJob", {}, id="no run is in progress"),
     ],
 )
 def test_hold_lasts_while_other_pods_use_the_source(kind: str, fields: dict[str, Any]) -> None:

@@ -280,7 +280,9 @@ def assess_recreated_immutable(
     when a consumer has new pods that never overlap with its old ones, and has been the only user.
     """
     what = f"{current.source} was immutable and has been recreated"
-    if not consumer.has_no_pods:
+    # A CronJob has pods now and then; they are found as those of others are.
+    without_pods = consumer.has_no_pods or consumer.key.kind == "CronJob"
+    if not without_pods:
         if not _pods_never_overlap(consumer, record):
             return _held(current, what)
         if facts.starts is None:
@@ -292,7 +294,7 @@ def assess_recreated_immutable(
     if (other := facts.others[current.source]) is not None:
         again = _WAIT_FOR_LAST_PODS if consumer.has_no_pods else _WAIT_FOR_NEW_PODS
         return _held(current, what, other.pod, shared_at=facts.now, recheck_in=again)
-    why = "no pods use it" if consumer.has_no_pods else "all pods started after that"
+    why = "no pods use it" if without_pods else "all pods started after that"
     return Finding(current, Verdict.ADOPT, f"{what}; {why}")
 
 
