@@ -117,7 +117,11 @@ def _observe(
     first = len(case.statuses) + 1
     eventually(lambda: len(endpoint.calls) >= first, "the first reload")
     for number, edit in enumerate(case.edits, start=1):
-        volume.swap() if edit == case.config else volume.publish({"prometheus.yaml": edit})
+        if edit == case.config:
+            time.sleep(_QUIET)  # what is swapped before a reload was answered may be read by it
+            volume.swap()
+        else:
+            volume.publish({"prometheus.yaml": edit})
         if edit != case.config:
             eventually(lambda n=number: len(endpoint.calls) >= first + n, "a reload")
     time.sleep(_QUIET)
