@@ -80,6 +80,17 @@ def test_pods_that_were_created_beside_other_pods_do_not_end_the_hold(
     assert again.sources[0].shared_at == (1000.0 if verdict is Verdict.HOLD else 0.0)
 
 
+def test_own_pod_that_is_terminating_delays_the_end_of_a_hold_only() -> None:
+    """The next pod of a DaemonSet is created when it has ended."""
+    who = consumer("DaemonSet", ENV)
+    now = [app(B_FROZEN, uid="uid-2", changed_at=500)]
+    record = applied_record(who, app(immutable=True))
+    held = assess_change(who, record, now, started=[], others={APP: OTHER._replace(own=True)})
+    assert held.verdict is Verdict.HOLD
+    record = record_after(who, record, held)
+    assert assess_change(who, record, now, started=[1000.0]).verdict is Verdict.ADOPT
+
+
 @pytest.mark.parametrize(
     ("pinned_before", "other", "verdict"),
     [

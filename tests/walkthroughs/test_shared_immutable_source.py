@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from tests.walkthroughs.backend import Backend, until
 from tests.walkthroughs.steps import replaced, running_pod, variable
+
+#: Seconds after a change from which on the start of a pod proves that it has read it.
+_UNDOUBTED = 4.0
 
 CONFIG_MAP = """
 apiVersion: v1
@@ -49,11 +54,13 @@ async def test_new_pods_beside_another_workload_keep_the_old_content(backend: Ba
     async with backend.running_controller():
         await backend.delete("ConfigMap", "shared-config")
         await backend.create(CONFIG_MAP % "debug")
-        await _held(backend, "web", "")
-        await _held(backend, "db", f", as {other.name} does")
+        await _held(backend, "web", "scale to zero first")
+        await _held(backend, "db", "delete its pods")
+        await asyncio.sleep(_UNDOUBTED)
         await backend.delete("Pod", first.name)
         second = await replaced(backend, "db", first)
         assert await variable(backend, second, "LEVEL") == "info"
+        await _held(backend, "db", "scale all workloads that use it to zero first", other.name)
         for kind, name in (("StatefulSet", "db"), ("Deployment", "web")):
             await backend.patch(kind, name, {"spec": {"replicas": 0}})
         await until(lambda: _no_pods(backend), "both workloads are without pods")
@@ -61,8 +68,9 @@ async def test_new_pods_beside_another_workload_keep_the_old_content(backend: Ba
         assert await variable(backend, await running_pod(backend, "db"), "LEVEL") == "debug"
 
 
-async def _held(backend: Backend, name: str, why: str) -> None:
-    words = f"while any pod on the node uses it{why}. Use a new name"
+async def _held(backend: Backend, name: str, remedy: str, pod: str = "") -> None:
+    why = f", as {pod} does" if pod else ""
+    words = f"while any pod on the node uses it{why}. Use a new name, or {remedy}"
 
     async def is_told() -> bool | None:
         return (

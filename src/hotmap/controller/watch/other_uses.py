@@ -89,12 +89,13 @@ class OtherUses:
                 continue
             if metadata.uid in own and not metadata.deletion_timestamp:
                 continue
-            use = OtherUse(metadata.name, parse_time(metadata.creation_timestamp) or 0.0)
+            created = parse_time(metadata.creation_timestamp) or 0.0
+            use = OtherUse(metadata.name, created, own=metadata.uid in own)
             for source in referenced_sources(pod.spec, namespace, sources):
                 known = uses[source]
                 if known is None or use.created < known.created:
                     uses[source] = use
-                    self._remember(source, _Found(metadata.uid, use, began))
+                    self._remember(source, _Found(metadata.uid, use._replace(own=False), began))
         return uses
 
     def _remember(self, source: ObjectKey, found: _Found) -> None:

@@ -44,6 +44,8 @@ class OtherUse(NamedTuple):
     pod: str
     #: When it was created, POSIX seconds of the API server's clock, cut to whole seconds.
     created: float
+    #: Whether it is the consumer's own, and terminating.
+    own: bool = False
 
 
 class Facts(NamedTuple):

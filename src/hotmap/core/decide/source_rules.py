@@ -293,7 +293,8 @@ def assess_recreated_immutable(
         return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking which pods use it")
     if (other := facts.others[current.source]) is not None:
         again = _WAIT_FOR_LAST_PODS if consumer.has_no_pods else _WAIT_FOR_NEW_PODS
-        return _held(current, what, other.pod, shared_at=facts.now, recheck_in=again)
+        shared_at = 0.0 if other.own else facts.now
+        return _held(current, what, other.pod, shared_at=shared_at, recheck_in=again)
     why = "no pods use it" if without_pods else "all pods started after that"
     return Finding(current, Verdict.ADOPT, f"{what}; {why}")
 
