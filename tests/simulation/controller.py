@@ -297,7 +297,7 @@ class Controller:
             ObjectKey("ConfigMap", NAMESPACE, name): None for name in SOURCES
         }
         uses = [
-            (use.source, OtherUse(pod.name, floor(pod.created)))
+            (use.source, OtherUse(pod.name, floor(pod.created), own=True))
             for pod in self.cluster.pods
             for use in pod.template.uses()
             if pod.ends is not None
