@@ -30,10 +30,6 @@ OUT_OF_REACH: tuple[tuple[str, str], ...] = (
         "The pods need DNS, which the plane does not have.",
     ),
     (
-        r"ReplicationController should serve a basic image",
-        "The subresource proxy is not supported.",
-    ),
-    (
         r"StatefulSet .*Should recreate evicted statefulset",
         "The kubelet rejects no pod whose host port is taken; the spec waits for that.",
     ),
