@@ -210,11 +210,25 @@ async def test_namespace_is_not_listed_for_each_of_many_workloads(
     assert lists == [False]
     assert await user("api-1", "job-1") == "web-1"
     assert await user(*uids) == ""
-    await end(world, "web-1")
-    assert await user("api-1", "job-1") == "web-1", "it was read less than a second ago"
+    await end(world, "api-1")
+    assert await user("web-1", "job-1") == "api-1", "it was read less than a second ago"
     now += 1
-    assert await user("job-1") == "api-1"
+    assert await user("web-1") == "job-1"
     assert len(lists) == 4
     now += 1
-    assert await user("job-1") == "api-1"
+    assert await user("web-1") == "job-1"
     assert len(lists) == 4
+
+
+async def test_pod_that_is_remembered_is_the_oldest_of_any_workload(world: World) -> None:
+    """The consumer that asked first leaves out its own, which are those of others to the next."""
+    await immutable(world)
+    await world.pod("web-1", of="web", spec=SPEC, started=time.time() - 600)
+    await world.pod("api-1", of="api", spec=SPEC, started=time.time() - 60)
+    uses = other_uses.OtherUses(world.client)
+    found = (await world.registry.list("pods", "default")).items
+    uids = {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
+    assert [use.pod for use in (await uses.find([APP], {uids["web-1"]})).values() if use] == [
+        "api-1"
+    ]
+    assert [use.pod for use in (await uses.find([APP], set())).values() if use] == ["web-1"]

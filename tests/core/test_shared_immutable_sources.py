@@ -91,6 +91,19 @@ def test_own_pod_that_is_terminating_delays_the_end_of_a_hold_only() -> None:
     assert assess_change(who, record, now, started=[1000.0]).verdict is Verdict.ADOPT
 
 
+def test_hold_of_a_workload_without_pods_changes_its_record_once() -> None:
+    """It may last for days beside other pods, and is checked again and again."""
+    idle = deployment(ENV, generation=2, replicas=0)
+    now = [app(B_FROZEN, uid="uid-2", changed_at=500)]
+    record = applied_record(deployment(ENV), app(immutable=True))
+    held = assess_change(idle, record, now, others={APP: OTHER})
+    assert record_after(idle, record, held).sources == record.sources
+    plan = make_plan(idle, Policy(opted_in=True), held, changed={})
+    ending = assess_change(idle, record, now, others={APP: OTHER._replace(own=True)})
+    soon = make_plan(idle, Policy(opted_in=True), ending, changed={})
+    assert (plan.requeue_after, soon.requeue_after) == (10.0, 1.0)
+
+
 @pytest.mark.parametrize(
     ("pinned_before", "other", "verdict"),
     [

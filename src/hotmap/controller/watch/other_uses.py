@@ -1,4 +1,4 @@
-"""Finds pods that use a source, whosever they are: kubelets keep immutable ones for all of them."""
+"""Finds pods of any workload that use a source: kubelets keep immutable ones for all of them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class OtherUses:
     async def find(
         self, sources: Collection[ObjectKey], own: Collection[str]
     ) -> dict[ObjectKey, OtherUse | None]:
-        """Return a pod that uses each source of one namespace, the oldest if they were listed.
+        """Return the oldest pod that uses each source of one namespace.
 
         Not those with the uids `own`, unless they are terminating: a kubelet keeps sources for
         these, too, and not for a pod that has ended. That there is none is read consistently.
@@ -83,19 +83,23 @@ class OtherUses:
     ) -> dict[ObjectKey, OtherUse | None]:
         namespace, began = next(iter(sources)).namespace, self._clock()
         uses = dict[ObjectKey, OtherUse | None].fromkeys(sources)
+        oldest: dict[ObjectKey, _Found] = {}
         async for pod in list_items(self._client, PODS, namespace, type=Pod, cached=False):
             metadata = pod.metadata
             if pod.status.phase in _FINISHED:
                 continue
-            if metadata.uid in own and not metadata.deletion_timestamp:
-                continue
             created = parse_time(metadata.creation_timestamp) or 0.0
-            use = OtherUse(metadata.name, created, own=metadata.uid in own)
+            use = OtherUse(metadata.name, created)
+            is_own = metadata.uid in own
             for source in referenced_sources(pod.spec, namespace, sources):
+                if (first := oldest.get(source)) is None or created < first.use.created:
+                    oldest[source] = _Found(metadata.uid, use, began)
                 known = uses[source]
-                if known is None or use.created < known.created:
-                    uses[source] = use
-                    self._remember(source, _Found(metadata.uid, use._replace(own=False), began))
+                counts = not is_own or metadata.deletion_timestamp
+                if counts and (known is None or created < known.created):
+                    uses[source] = use._replace(own=is_own)
+        for source, found in oldest.items():  # own ones too: they are others to the next question
+            self._remember(source, found)
         return uses
 
     def _remember(self, source: ObjectKey, found: _Found) -> None:

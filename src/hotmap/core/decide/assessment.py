@@ -79,8 +79,8 @@ class Facts(NamedTuple):
     heals: bool = False
     #: The starts of the consumer's pods, or None if they were not listed.
     starts: tuple[PodStart, ...] | None = None
-    #: By source, another pod of the namespace that uses it, whosever it is, or a terminating one of
-    #: the consumer; None: there is none. Without the sources for which none was looked for.
+    #: By source, another pod of the namespace that uses it, of any workload, or a terminating one
+    #: of the consumer; None: there is none. Without the sources for which none was looked for.
     others: Mapping[ObjectKey, OtherUse | None] = MappingProxyType({})
 
 

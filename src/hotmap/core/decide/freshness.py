@@ -17,7 +17,7 @@ so downtime, failover, lost watches and recreated objects all converge.
        proven younger, or created after an observed change of the template that came after the
        source's → adopt. Else frozen change
     7  the source was immutable and was recreated → hold: kubelets keep serving the old content
-       while a pod on the node uses it, whosever that is. The hold ends when no pod of the namespace
+       while a pod on the node uses it, of any workload. The hold ends when no pod of the namespace
        uses it; and with new pods where a node has one pod of the consumer at a time, and no other
        pod has used it since
     8  the source is used in another way than before: unchanged as a whole → adopt, else as rule 6.

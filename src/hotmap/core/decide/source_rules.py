@@ -40,9 +40,10 @@ __all__ = [
 #: Seconds to wait for a consumer's own rollout before its pods are checked (rule 6).
 ROLLOUT_PATIENCE = 60.0
 
-#: Seconds until a hold is checked again that new pods end, or the end of the last ones: nothing
-#: announces either. A user who has scaled to zero may scale up as soon as those have ended.
-_WAIT_FOR_NEW_PODS, _WAIT_FOR_LAST_PODS = 10.0, 1.0
+#: Seconds until a hold is checked again that ends with new pods, or with those of others; and with
+#: its own last pods: nothing announces either. A user who has scaled to zero may scale up as soon
+#: as these have ended.
+_WAIT_FOR_OTHERS, _WAIT_FOR_LAST_PODS = 10.0, 1.0
 
 
 def assess_source(
@@ -288,12 +289,13 @@ def assess_recreated_immutable(
         if facts.starts is None:
             return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking when its pods started")
         if not _have_pods_read_it(facts.starts, record, current):
-            return _held(current, what, remedy="delete its pods", recheck_in=_WAIT_FOR_NEW_PODS)
+            return _held(current, what, remedy="delete its pods", recheck_in=_WAIT_FOR_OTHERS)
     if current.source not in facts.others:
         return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking which pods use it")
     if (other := facts.others[current.source]) is not None:
-        again = _WAIT_FOR_LAST_PODS if consumer.has_no_pods else _WAIT_FOR_NEW_PODS
-        shared_at = 0.0 if other.own else facts.now
+        again = _WAIT_FOR_LAST_PODS if other.own else _WAIT_FOR_OTHERS
+        # Only what later pods are compared with is kept: it would be written at each check.
+        shared_at = 0.0 if other.own or without_pods else facts.now
         return _held(current, what, other.pod, shared_at=shared_at, recheck_in=again)
     why = "no pods use it" if without_pods else "all pods started after that"
     return Finding(current, Verdict.ADOPT, f"{what}; {why}")
