@@ -13,9 +13,11 @@ from tests.support.objects import ENV, KEY, config_map, consumer, deployment, wo
 from hotmap.core.decide.record import distinct_revision
 from hotmap.core.model.annotations import ANNOTATIONS, OURS, known_annotations
 from hotmap.core.model.consumer_conversion import consumer_from_workload
-from hotmap.core.model.objects import ObjectKey, Pod, Workload
+from hotmap.core.model.objects import ObjectKey, Pod, PodTemplate, Workload
 from hotmap.core.model.patterns import LONGEST_VALUE
 from hotmap.core.model.source import parse_time, source_from_config_map
+from hotmap.core.model.template_uses import find_uses
+from hotmap.core.model.uses import uses_of_template
 from hotmap.core.patch.nudge import read_target
 from hotmap.core.policy.annotations import namespace_problems, read_policy
 from hotmap.core.policy.lint import source_problems
@@ -224,6 +226,27 @@ def test_pod_templates_are_read(spec: dict[str, Any], writing: Writing) -> None:
         shown = (str(use.source), use.path, use.container, *(use.keys.names or ()))
         assert all(text.isprintable() for text in shown)
         assert len(use.path) < 2_000
+
+
+@given(SPEC, SPEC)
+def test_uses_that_are_found_later_are_the_same(
+    spec: dict[str, Any], other: dict[str, Any]
+) -> None:
+    """In whatever order they are asked for: uses, sources, named sources, and whether equal."""
+    template = msgspec.convert({"spec": spec}, PodTemplate)
+    found = find_uses(template, "shop")
+    asked, named_first = uses_of_template(template, "shop"), uses_of_template(template, "shop")
+    named = named_first.named()
+    assert asked == named_first
+    assert asked.sources() == {use.source for use in found} <= named
+    assert asked.named() == named
+    assert tuple(asked) == found
+    assert asked == named_first
+    assert named_first == asked
+    assert tuple(named_first) == found
+    another = uses_of_template(msgspec.convert({"spec": other}, PodTemplate), "shop")
+    if asked == another:
+        assert (tuple(another), another.named()) == (found, named)
 
 
 def test_line_feed_in_mount_path_stays_on_its_line() -> None:

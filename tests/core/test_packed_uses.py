@@ -1,13 +1,17 @@
-"""A consumer's uses are kept packed, and are the same when they are read again."""
+"""A consumer's uses are found when they are read, kept packed, and the same each time."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.objects import template
 
-from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.limits import MAX_STEPS, LimitExceeded
+from hotmap.core.model.objects import ObjectKey, PodTemplate
 from hotmap.core.model.references import Keys, Use, UseKind
-from hotmap.core.model.uses import pack_uses
+from hotmap.core.model.template_uses import find_uses
+from hotmap.core.model.uses import pack_uses, uses_of_template
 
 NAMES = st.text(max_size=8)
 SOURCES = st.builds(ObjectKey, st.sampled_from(["ConfigMap", "Secret"]), NAMES, NAMES)
@@ -51,3 +55,53 @@ def test_equal_uses_are_equal_whatever_the_order_of_their_sets(names: list[str])
 def test_other_uses_are_not_equal(first: Use, other: Use) -> None:
     """A difference anywhere makes a difference."""
     assert (pack_uses([first]) == pack_uses([other])) == (first == other)
+
+
+SPEC = """
+    containers: [{name: web, envFrom: [{configMapRef: {name: app}}]}]
+    volumes: [{name: unmounted, secret: {secretName: db}}]
+"""
+APP, DB = ObjectKey("ConfigMap", "shop", "app"), ObjectKey("Secret", "shop", "db")
+
+
+def test_uses_are_found_once_and_not_before_they_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Naming the sources does not find them; comparing with an equal pod spec does not either."""
+    calls = []
+
+    def count_calls(template: PodTemplate, namespace: str) -> tuple[Use, ...]:
+        calls.append(template)
+        return find_uses(template, namespace)
+
+    monkeypatch.setattr("hotmap.core.model.uses.find_uses", count_calls)
+    uses = uses_of_template(template(SPEC), "shop")
+    assert uses == uses_of_template(template(SPEC), "shop")
+    assert uses.named() == {APP, DB}
+    assert not calls
+    assert (uses.sources(), uses.named(), len(list(uses)), bool(uses)) == (
+        {APP},
+        {APP, DB},
+        1,
+        True,
+    )
+    assert len(calls) == 1
+
+
+def test_templates_that_name_other_sources_differ() -> None:
+    """Also where they use the same: an index files them by what they name."""
+    mounted_nowhere = uses_of_template(template(SPEC), "shop")
+    without = uses_of_template(template(SPEC.replace("db", "cache")), "shop")
+    assert list(mounted_nowhere) == list(without)
+    assert mounted_nowhere != without
+
+
+def test_bound_of_a_small_template_is_known_when_its_uses_are_read() -> None:
+    """It has no uses then, and names the same sources as before; a large one is refused at once."""
+    names = ", ".join(f"{{prefix: p{i}, configMapRef: {{name: app}}}}" for i in range(150))
+    env = ", ".join(f"{{name: V{i}, value: x}}" for i in range(150))
+    spec = f"containers: [{{name: web, env: [{env}], envFrom: [{names}]}}]"
+    uses = uses_of_template(template(spec), "shop")
+    assert uses.named() == {APP}
+    assert f"(limit {MAX_STEPS:,})" in uses.over_budget
+    assert (list(uses), uses.sources(), uses.named()) == ([], set(), {APP})
+    with pytest.raises(LimitExceeded):
+        uses_of_template(template(spec.replace("name: V", "name: " + "V" * 200)), "shop")

@@ -143,10 +143,10 @@ class LeaderTerm:
         self._drop_records_of_deleted()
         self._index.set_queues(Queues(refresh=self._refreshes.add, reconcile=self._add_settled))
         self._annotation_warnings.begin()
-        consumers = list(self._index.all_consumers())
-        self._undecided = {consumer.key for consumer in consumers}
-        for consumer in consumers:
-            self._reconciles.add(consumer.key)
+        followed = await self._index.find_followed()
+        self._undecided = set(followed)
+        for key in followed:
+            self._reconciles.add(key)
         for _ in range(self._settings.workers):
             for name, queue, work, worked in (
                 ("refresh", self._refreshes, self._reconciler.refresh, self._after_work),
@@ -162,7 +162,7 @@ class LeaderTerm:
         self._background.start("check agents", self.pod_checker.run_agent_checks)
         if self._recreations is not None:
             self._background.start("recreate jobs", self._recreations.run)
-        _log.info("watching %d workloads", len(consumers))
+        _log.info("watching %d workloads", len(followed))
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
@@ -261,8 +261,11 @@ class LeaderTerm:
 
         It may be followed again, and what happened meanwhile is known from these changes alone.
         """
-        users = self._index.users_of(key)
-        return any(self._records.get(consumer.uid) is not None for consumer in users)
+        return bool(
+            self._index.users_of(
+                key, among=lambda consumer: self._records.get(consumer.uid) is not None
+            )
+        )
 
     def _drop_records_of_deleted(self) -> None:
         """Drop the records of consumers that were deleted while no controller was running.

@@ -40,13 +40,14 @@ class ImmutableUses:
             return
         if old is not None and (old.uid, old.immutable) == (new.uid, True):
             return
-        for consumer in self._index.users_of(key):
+        for consumer in self._index.users_of(key, among=self._has_record):
             self._add(consumer, [new])
 
     def _consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
         if old is not None and not old.has_no_pods and (new is None or new.has_no_pods):
             self._pods_ended(old)
-        if new is None or (old is not None and old.uses == new.uses):
+        # Without a record there is nothing to add to: the first one has them.
+        if new is None or not self._has_record(new) or (old is not None and old.uses == new.uses):
             return
         found = self._index.sources_of(new.uses).values()
         if immutable := [source for source in found if source.immutable]:
@@ -58,9 +59,12 @@ class ImmutableUses:
             if self._records.may_serve_another(key, source.uid):
                 self._index.decide_again(key)
 
+    def _has_record(self, consumer: Consumer) -> bool:
+        return self._records.get(consumer.uid) is not None
+
     def _add(self, consumer: Consumer, sources: Iterable[Source]) -> None:
         record = self._records.get(consumer.uid)
-        if record is None:  # the first one has them
+        if record is None:
             return
         uses = [ImmutableUse(each.key.kind, each.key.name, each.uid) for each in sources]
         self._records.put(add_immutable_uses(record, uses))

@@ -24,6 +24,7 @@ from hotmap.core.model.source import Source
 from hotmap.core.policy.annotations import names_sources, source_ignored, source_offered
 from hotmap.core.policy.policy import Defaults, Policy, live_change_needs_rollout
 from hotmap.kube.loop_clock import loop_time
+from hotmap.kube.loop_slices import share_loop
 from hotmap.kube.store import Store
 
 __all__ = ["CONSUMER_KINDS", "SOURCE_KINDS", "Index", "Queues"]
@@ -86,7 +87,7 @@ class Index:
             self.sources[PROVIDER_CLASS], defaults.dialect, parts=namespaces
         )
         indexes = {
-            "uses": _used_sources,
+            "uses": _named_sources,
             "names": _names_by(naming),
             "namespace": _namespace_of_consumer,
         }
@@ -191,17 +192,34 @@ class Index:
     def all_consumers(self) -> Iterator[Consumer]:
         """Iterate over all followed consumers."""
         for store in self.consumers.values():
-            for consumer in store.values():
-                if not consumer.owned and is_relevant(self.policies.of(consumer)):
-                    yield consumer
+            yield from filter(self._is_followed, store.values())
 
-    def users_of(self, source: ObjectKey) -> list[Consumer]:
-        """List the consumers that reference a source, opted in or not."""
+    async def find_followed(self) -> list[ObjectKey]:
+        """List the keys of all followed consumers, in slices: uses of new ones have to be found."""
+        found = []
+        for store in self.consumers.values():
+            for key in list(store):
+                await share_loop()
+                consumer = store.get(key)
+                if consumer is not None and self._is_followed(consumer):
+                    found.append(key)
+        return found
+
+    def _is_followed(self, consumer: Consumer) -> bool:
+        return not consumer.owned and is_relevant(self.policies.of(consumer))
+
+    def users_of(
+        self, source: ObjectKey, *, among: Callable[[Consumer], bool] = lambda consumer: True
+    ) -> list[Consumer]:
+        """List the consumers that use a source, opted in or not.
+
+        `among` selects some of them first, since their uses have to be found or unpacked.
+        """
         return [
             consumer
             for store in self.consumers.values()
             for consumer in store.by_index("uses", hash(source))
-            if source in consumer.uses.sources()
+            if among(consumer) and source in consumer.uses.sources()
         ]
 
     def followers_of(self, source: ObjectKey) -> list[Consumer]:
@@ -338,8 +356,9 @@ def _may_change_decision(old: Consumer | None, new: Consumer) -> bool:
 
 def _decisive_fields(consumer: Consumer) -> tuple[object, ...]:
     """Return the fields of a consumer that may change a decision."""
+    # Uses last: most that differ in them differ in the generation too, and they need not be found.
     annotations = consumer.annotations, consumer.template_annotations
-    return consumer.uses, annotations, consumer.generation, consumer.rolling, consumer.busy
+    return consumer.generation, annotations, consumer.rolling, consumer.busy, consumer.uses
 
 
 def _template_in(rollout: Consumer) -> tuple[ObjectKey, ...]:
@@ -348,12 +367,12 @@ def _template_in(rollout: Consumer) -> tuple[ObjectKey, ...]:
     return (key,) if key and key.kind == "Deployment" else ()
 
 
-def _used_sources(consumer: Consumer) -> Iterable[Hashable]:
-    """Return the hashes of the sources that are used: a fifth of what their keys would take.
+def _named_sources(consumer: Consumer) -> Iterable[Hashable]:
+    """Return the hashes of the sources that are named: a fifth of what their keys would take.
 
-    Two sources may share one, so callers check the uses too.
+    Two sources may share one, and not all are used, so callers check the uses too.
     """
-    return () if consumer.owned else map(hash, consumer.uses.sources())
+    return () if consumer.owned else map(hash, consumer.uses.named())
 
 
 def _has_equal_index_values(old: Consumer, new: Consumer) -> bool:

@@ -113,9 +113,8 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     runs: tuple[str, ...] = ()
     #: Rollout, or what a Rollout takes its pod template from.
     argo: Argo | None = None
-    #: The bound of `limits` that its pod template exceeds, as text; then it has no uses and is left
-    #: out. "" if none.
-    over_budget: str = ""
+    #: The bound of `limits` that its selector or its volumes exceed, as text; then it has no uses.
+    too_large: str = ""
     #: The number of existing pods according to its own controller; more than `wanted` while it
     #: scales down.
     pods: int = 0
@@ -125,6 +124,11 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     max_unavailable: int = 1
     #: DaemonSet: a new pod is started beside the one that it replaces (maxSurge).
     surges: bool = False
+
+    @property
+    def over_budget(self) -> str:
+        """The bound of `limits` that it exceeds, as text, so that it is left out; "" if none."""
+        return self.too_large or self.uses.over_budget
 
     @property
     def has_no_pods(self) -> bool:

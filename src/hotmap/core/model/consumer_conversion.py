@@ -24,9 +24,8 @@ from hotmap.core.model.objects import (
 )
 from hotmap.core.model.references import LONGEST_NAME
 from hotmap.core.model.source import parse_time
-from hotmap.core.model.template_uses import find_uses
 from hotmap.core.model.template_writers import find_writers, is_paused_by_other
-from hotmap.core.model.uses import NO_USES, Uses, pack_uses
+from hotmap.core.model.uses import NO_USES, Uses, uses_of_template
 from hotmap.core.reloader.annotations import DEFAULT_SETTINGS, DialectSettings, Writing
 from hotmap.core.reloader.patch import Traces, find_traces
 from hotmap.core.text import shorten
@@ -349,7 +348,7 @@ def _consumer(
         known = None
     names = dialect.names
     found = _read_template(template, state.selector, metadata, dialect, known)
-    if found.over_budget:
+    if found.too_large:
         state = state._replace(selector="")
     writers = find_writers(metadata)
     return Consumer(
@@ -369,7 +368,7 @@ def _consumer(
         revision_owner=writers.revision_owner,
         template_writer=writers.last,
         reloaded_at=writers.reloaded_at,
-        over_budget=found.over_budget,
+        too_large=found.too_large,
     )
 
 
@@ -379,7 +378,7 @@ class _TemplateFacts(NamedTuple):
     uses: Uses = NO_USES
     traces: Traces | None = None
     config_volumes: tuple[ConfigVolume, ...] = ()
-    over_budget: str = ""
+    too_large: str = ""
 
 
 def _read_template(
@@ -392,18 +391,18 @@ def _read_template(
     """Read a pod template; of one that is too large, or its selector, keep only that it is."""
     namespace = metadata.namespace
     same_spec = known is not None and _has_same_spec(known, metadata)
-    if known and same_spec and known.over_budget:
-        return _TemplateFacts(over_budget=known.over_budget)
+    if known and same_spec and known.too_large:
+        return _TemplateFacts(too_large=known.too_large)
     keeps_traces = dialect.writing is not Writing.REVISION or dialect.compares
     has_agent = AGENT in (template.metadata.annotations or ()) or AGENT in (
         metadata.annotations or ()
     )
     try:
         check_selector(selector)
-        uses = known.uses if known and same_spec else pack_uses(find_uses(template, namespace))
+        uses = known.uses if known and same_spec else uses_of_template(template, namespace)
         config_volumes = find_config_volumes(template, namespace) if has_agent else ()
     except LimitExceeded as error:
-        return _TemplateFacts(over_budget=str(error))
+        return _TemplateFacts(too_large=str(error))
     return _TemplateFacts(
         uses=uses,
         traces=find_traces(template, namespace) if keeps_traces else None,

@@ -244,18 +244,18 @@ def environment_sources(container: Container, namespace: str) -> Iterator[Object
     for variable in container.env or ():
         if value := variable.value_from:
             if value.config_map_key_ref:
-                yield ObjectKey("ConfigMap", namespace, value.config_map_key_ref.name)
+                yield source_key("ConfigMap", namespace, value.config_map_key_ref.name)
             if value.secret_key_ref:
-                yield ObjectKey("Secret", namespace, value.secret_key_ref.name)
+                yield source_key("Secret", namespace, value.secret_key_ref.name)
     for imported in container.env_from or ():
         yield from _imported_sources(imported, namespace)
 
 
 def _imported_sources(imported: EnvFromSource, namespace: str) -> Iterator[ObjectKey]:
     if imported.config_map_ref:
-        yield ObjectKey("ConfigMap", namespace, imported.config_map_ref.name)
+        yield source_key("ConfigMap", namespace, imported.config_map_ref.name)
     if imported.secret_ref:
-        yield ObjectKey("Secret", namespace, imported.secret_ref.name)
+        yield source_key("Secret", namespace, imported.secret_ref.name)
 
 
 def _make_override(source: ObjectKey, prefix: str, later: str) -> Override | None:

@@ -40,11 +40,12 @@ from hotmap.core.model.volume_uses import (
     MountableVolume,
     brings_source,
     mount_uses,
+    mounted_class,
     volume_sources,
 )
 from hotmap.core.text import printable
 
-__all__ = ["find_users", "find_uses", "referenced_sources"]
+__all__ = ["find_users", "find_uses", "named_sources", "referenced_sources"]
 
 
 def find_uses(template: PodTemplate, namespace: str) -> tuple[Use, ...]:
@@ -97,12 +98,20 @@ def referenced_sources(
 
     kubernetes: pkg/kubelet/configmap and secret, watch-based managers (RegisterPod).
     """
+    return named_sources(spec, namespace).intersection(sources)
+
+
+def named_sources(spec: PodSpec, namespace: str) -> set[ObjectKey]:
+    """Return each source that a pod names: all that `find_uses` finds, and those unused."""
     named = {use.source for use in _credential_uses(spec, namespace)}
     for volume in spec.volumes or ():
         named.update(volume_sources(volume, namespace))
-    for container, _, _ in _containers(spec):
-        named.update(environment_sources(container, namespace))
-    return named.intersection(sources)
+        if volume.csi and (provider := mounted_class(volume, namespace)):
+            named.add(provider)
+    for containers in (spec.init_containers, spec.containers):
+        for container in containers or ():
+            named.update(environment_sources(container, namespace))
+    return named
 
 
 def _containers(spec: PodSpec) -> Iterator[tuple[Container, str, bool]]:

@@ -29,7 +29,7 @@ from hotmap.core.model.references import (
 )
 from hotmap.core.text import printable
 
-__all__ = ["MountableVolume", "brings_source", "mount_uses", "volume_sources"]
+__all__ = ["MountableVolume", "brings_source", "mount_uses", "mounted_class", "volume_sources"]
 
 
 #: The volume with a token and the cluster's certificates that admission adds to every pod
@@ -89,10 +89,11 @@ class MountableVolume:
         #: The files of its sources, each once.
         self.projected: Collection[_Projected] = dict.fromkeys(_projected(volume, namespace))
         #: The SecretProviderClass that fills it, if any.
-        self.provider = _provider(volume, namespace)
+        self.provider = mounted_class(volume, namespace)
 
 
-def _provider(volume: Volume, namespace: str) -> ObjectKey | None:
+def mounted_class(volume: Volume, namespace: str) -> ObjectKey | None:
+    """Return the SecretProviderClass that fills a volume, if any."""
     csi = volume.csi
     name = (csi.volume_attributes or {}).get("secretProviderClass") if csi else None
     return source_key("SecretProviderClass", namespace, name) if name else None
@@ -106,14 +107,14 @@ def brings_source(volume: Volume) -> bool:
 def volume_sources(volume: Volume, namespace: str) -> Iterator[ObjectKey]:
     """List the ConfigMaps and Secrets whose files a volume has."""
     if volume.config_map:
-        yield ObjectKey("ConfigMap", namespace, volume.config_map.name)
+        yield source_key("ConfigMap", namespace, volume.config_map.name)
     if volume.secret:
-        yield ObjectKey("Secret", namespace, volume.secret.secret_name)
+        yield source_key("Secret", namespace, volume.secret.secret_name)
     for projection in _projections(volume):
         if projection.config_map:
-            yield ObjectKey("ConfigMap", namespace, projection.config_map.name)
+            yield source_key("ConfigMap", namespace, projection.config_map.name)
         if projection.secret:
-            yield ObjectKey("Secret", namespace, projection.secret.name)
+            yield source_key("Secret", namespace, projection.secret.name)
 
 
 def _projections(volume: Volume) -> Sequence[ProjectedSource]:

@@ -93,8 +93,10 @@ def read_policy(
     follow, origin = _read_follow(reader, dialect, defaults)
     if consumer.key.kind in settings.ignored_workloads:
         follow, origin = _NOTHING, f"flags ignore every {consumer.key.kind}"
-    elif consumer.over_budget and follow != _NOTHING:
-        origin = too_large_message(consumer.key, consumer.over_budget)
+    # Only of who is followed: it needs the uses to be found.
+    over_budget = consumer.over_budget if follow != _NOTHING else ""
+    if over_budget:
+        origin = too_large_message(consumer.key, over_budget)
     strategy = reader.read(STRATEGY, _one_of(Strategy), "notify", Strategy.NOTIFY)
     pause = read_pause(consumer, dialect, settings)
     # A change that pauses the Deployment waits there, and is written at once.
@@ -107,7 +109,7 @@ def read_policy(
     )
     catch_up = reader.read(CATCH_UP, _parse_bool, "false", False)
     return Policy(
-        opted_in=follow != _NOTHING and not consumer.over_budget,
+        opted_in=follow != _NOTHING and not over_budget,
         auto=follow.auto,
         named=follow.named,
         searches=follow.searches,
@@ -136,7 +138,7 @@ def read_policy(
             *_foreign_template(consumer, follow),
             *_unwatched_classes(reader, follow, excluded, settings),
         ),
-        over_budget=consumer.over_budget if follow != _NOTHING else "",
+        over_budget=over_budget,
     )
 
 
