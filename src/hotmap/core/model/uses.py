@@ -1,7 +1,7 @@
 """The uses of one consumer, found when they are first read, and packed to save memory.
 
-Most workloads are not followed, and nobody reads what they use: finding it takes half of the time
-to read a workload (measured). Until then their pod spec is kept, reduced to the fields that
+Most workloads are not followed, so their uses are not needed, and finding them takes half of the
+time to read a workload (measured). Until then the pod spec is kept, reduced to the fields that
 `objects` has. As objects, six uses with their keys and paths take 2.5 KB and forty objects for the
 garbage collector; packed they take 650 bytes (measured), as much as the spec.
 """
