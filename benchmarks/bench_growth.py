@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.support.fleet import Sizes
 from tests.support.watch_server import ServerProcess, watch_server
@@ -24,6 +25,17 @@ from benchmarks.generate import consumer
 from benchmarks.machine import cpu_seconds
 from benchmarks.processes import controller, local_plane
 from benchmarks.scope import Scope, measured
+from hotmap.core.model.objects import ConfigMap, Secret, Workload
+from hotmap.kube.client import Client
+from hotmap.kube.kubeconfig import load_kubeconfig
+from hotmap.kube.resources import (
+    CONFIGMAPS,
+    DAEMONSETS,
+    DEPLOYMENTS,
+    SECRETS,
+    STATEFULSETS,
+    Resource,
+)
 
 __all__ = ["run"]
 
@@ -59,22 +71,29 @@ async def run(scope: Scope) -> AsyncIterator[Curves]:
 async def _objects(counts: tuple[int, ...]) -> AsyncIterator[Curves]:
     cpu: list[tuple[float, float]] = []
     ready: list[tuple[float, float]] = []
+    bare: list[tuple[float, float]] = []
     resident: list[tuple[float, float]] = []
     with measured("Start beside many objects") as result:
         for count in counts:
             async with _serving(count) as server, started(server) as running:
+                bare.append((count, await _bare_lists(server)))
                 cpu.append((count, running.cpu))
                 ready.append((count, running.ready_after))
                 resident.append((count, running.resident))
         result.notes = [
             "30 % each ConfigMaps, Secrets and Deployments, 5 % each StatefulSets and DaemonSets;"
-            " every third workload opts in."
+            " every third workload opts in.",
+            "The bound: processor time of a client that lists the same objects and keeps nothing.",
         ]
     yield result.curves(
         "objects-time",
         "objects",
         "s",
-        [Curve("process start → ready", ready), Curve("processor time until quiet", cpu)],
+        [
+            Curve("process start → ready", ready),
+            Curve("processor time until quiet", cpu),
+            Curve("bare lists", bare, bound=True),
+        ],
     )
     with measured("Memory beside many objects") as result:
         pass
@@ -85,6 +104,28 @@ async def _objects(counts: tuple[int, ...]) -> AsyncIterator[Curves]:
         "MB",
         [Curve("resident", resident), Curve("target for 100,000", bound, bound=True)],
     )
+
+
+#: What is listed, as the type that it is decoded to.
+_LISTED: dict[Resource, type[Any]] = {
+    CONFIGMAPS: ConfigMap,
+    SECRETS: Secret,
+    DEPLOYMENTS: Workload,
+    STATEFULSETS: Workload,
+    DAEMONSETS: Workload,
+}
+
+
+async def _bare_lists(server: ServerProcess) -> float:
+    """List and decode all objects in pages; returns the seconds of processor time that it took."""
+    async with Client(load_kubeconfig(str(server.kubeconfig))) as client:
+        used = time.process_time()
+        for resource, kind in _LISTED.items():
+            token: str | None = ""
+            while token is not None:
+                page = await client.list_page(resource, type=kind, continue_token=token)
+                token = page.continue_token or None
+        return time.process_time() - used
 
 
 @asynccontextmanager

@@ -17,6 +17,9 @@ _PICTURES: Final = "../docs/benchmarks"
 _WIDTH, _HEIGHT = 720, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 72, 24, 48, 56
 
+#: Largest value in smallest ones up to which lines are drawn between powers of ten, too.
+_FEW_POWERS: Final = 500
+
 #: Height of a line of the key.
 _LINE = 18
 
@@ -44,7 +47,7 @@ class Curve(NamedTuple):
 
 
 class Curves(NamedTuple):
-    """Curves with the same axes; sizes grow by factors, so their axis is logarithmic."""
+    """Curves with the same axes, both logarithmic: what grows with the size is a straight line."""
 
     title: str
     #: The name of the files, without `-light.svg`.
@@ -100,7 +103,7 @@ class Curves(NamedTuple):
     def _svg(self, colors: _Colors) -> str:
         sizes = [size for curve in self.curves for size, _ in curve.points]
         values = [value for curve in self.curves for _, value in curve.points]
-        axes = _Axes(min(sizes), max(sizes), _round_up(max(values)))
+        axes = _Axes(min(sizes), max(sizes), *_range(values))
         parts = [*_frame(self, colors, axes)]
         for number, curve in enumerate(self.curves):
             color = colors.text if curve.bound else colors.curves[number % len(colors.curves)]
@@ -114,10 +117,11 @@ class Curves(NamedTuple):
 
 
 class _Axes(NamedTuple):
-    """Places on the picture; values start at 0."""
+    """Places on the picture."""
 
     smallest: float
     largest: float
+    lowest: float
     highest: float
 
     def x(self, size: float) -> float:
@@ -126,15 +130,24 @@ class _Axes(NamedTuple):
         return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
 
     def y(self, value: float) -> float:
-        return _HEIGHT - _BOTTOM - value / self.highest * (_HEIGHT - _TOP - _BOTTOM)
+        value = max(value, self.lowest)
+        share = math.log(value / self.lowest) / math.log(self.highest / self.lowest)
+        return _HEIGHT - _BOTTOM - share * (_HEIGHT - _TOP - _BOTTOM)
+
+    def values(self) -> Iterator[float]:
+        """Yield the values that lines are drawn at: 1, 2 and 5 times powers of ten, or these."""
+        steps = (1, 2, 5) if self.highest <= _FEW_POWERS * self.lowest else (1,)
+        power = 10.0 ** math.floor(math.log10(self.lowest))
+        while power <= self.highest:
+            yield from (power * n for n in steps if self.lowest <= power * n <= self.highest)
+            power *= 10
 
 
 def _frame(curves: Curves, colors: _Colors, axes: _Axes) -> Iterator[str]:
     yield f"<title>{_escaped(curves.title)}</title>"
     yield f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="{colors.page}"/>'
     yield _text(_LEFT, 24, f"{curves.title} ({curves.unit})", colors.text, size=15)
-    for step in range(5):
-        value = axes.highest * step / 4
+    for value in axes.values():
         y = axes.y(value)
         yield (
             f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"'
@@ -180,10 +193,12 @@ def _escaped(text: str) -> str:
     return text.replace("&", "&amp;").replace("<", "&lt;")
 
 
-def _round_up(value: float) -> float:
-    """Return 1, 2, 4 or 8 times a power of ten that is at least a value."""
-    power = 10.0 ** math.floor(math.log10(value)) if value > 0 else 1.0
-    return next(power * step for step in (1, 2, 4, 8, 10) if power * step >= value)
+def _range(values: Sequence[float]) -> tuple[float, float]:
+    """Return 1, 2 or 5 times a power of ten below all values that are not 0, and one above."""
+    some = [value for value in values if value > 0] or [1.0]
+    steps = [10.0**power * step for power in range(-6, 10) for step in (1, 2, 5)]
+    lowest = max(step for step in steps if step <= max(min(some), steps[0]))
+    return lowest, next(step for step in steps if step > lowest and step >= max(some))
 
 
 def _number(value: float) -> str:

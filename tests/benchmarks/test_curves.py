@@ -50,7 +50,19 @@ def test_picture_has_each_curve_and_a_dashed_bound(number: int) -> None:
     assert first[1] > last[1], "more is higher up"
     assert len(picture.findall(f"{SVG}circle")) == 3
     words = {element.text for element in picture.iter(f"{SVG}text")}
-    assert {"resident", "target", "objects", "1k", "10k", "100k"} <= words
+    assert {"resident", "target", "objects", "1k", "10k", "100k", "50", "100", "200"} <= words
+
+
+def test_what_grows_with_the_size_is_a_straight_line() -> None:
+    grown = CURVES._replace(curves=[Curve("time", [(10, 0.3), (100, 3.0), (1_000, 30.0)])])
+    for _, text in grown.pictures():
+        picture = ElementTree.fromstring(text)
+        (line,) = picture.findall(f"{SVG}polyline")
+        points = [tuple(map(float, each.split(","))) for each in line.get("points", "").split()]
+        (first, second, third) = (y for _, y in points)
+        assert second == pytest.approx((first + third) / 2, abs=0.2)
+        words = {element.text for element in picture.iter(f"{SVG}text")}
+        assert {"0.20", "0.50", "1", "2", "5", "10", "20", "50"} <= words
 
 
 def test_one_size_is_drawn() -> None:

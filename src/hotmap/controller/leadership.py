@@ -125,6 +125,7 @@ class LeaderTerm:
         Raises:
             ApiError: the records may not be read.
         """
+        await self._index.read_policies()
         if self._record_shards is not None:
             await self._startup_retry.retry_until_available(
                 self._record_shards.load, what="the records cannot be read"
@@ -143,10 +144,10 @@ class LeaderTerm:
         self._drop_records_of_deleted()
         self._index.set_queues(Queues(refresh=self._refreshes.add, reconcile=self._add_settled))
         self._annotation_warnings.begin()
-        followed = await self._index.find_followed()
-        self._undecided = set(followed)
-        for key in followed:
-            self._reconciles.add(key)
+        consumers = list(self._index.all_consumers())
+        self._undecided = {consumer.key for consumer in consumers}
+        for consumer in consumers:
+            self._reconciles.add(consumer.key)
         for _ in range(self._settings.workers):
             for name, queue, work, worked in (
                 ("refresh", self._refreshes, self._reconciler.refresh, self._after_work),
@@ -162,7 +163,7 @@ class LeaderTerm:
         self._background.start("check agents", self.pod_checker.run_agent_checks)
         if self._recreations is not None:
             self._background.start("recreate jobs", self._recreations.run)
-        _log.info("watching %d workloads", len(followed))
+        _log.info("watching %d workloads", len(consumers))
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:

@@ -87,7 +87,7 @@ class Index:
             self.sources[PROVIDER_CLASS], defaults.dialect, parts=namespaces
         )
         indexes = {
-            "uses": _named_sources,
+            "sources": _named_sources,
             "names": _names_by(naming),
             "namespace": _namespace_of_consumer,
         }
@@ -192,21 +192,18 @@ class Index:
     def all_consumers(self) -> Iterator[Consumer]:
         """Iterate over all followed consumers."""
         for store in self.consumers.values():
-            yield from filter(self._is_followed, store.values())
+            for consumer in store.values():
+                if not consumer.owned and is_relevant(self.policies.of(consumer)):
+                    yield consumer
 
-    async def find_followed(self) -> list[ObjectKey]:
-        """List the keys of all followed consumers, in slices: uses of new ones have to be found."""
-        found = []
+    async def read_policies(self) -> None:
+        """Read the policies of all consumers, in slices; with them, uses are found."""
         for store in self.consumers.values():
             for key in list(store):
                 await share_loop()
                 consumer = store.get(key)
-                if consumer is not None and self._is_followed(consumer):
-                    found.append(key)
-        return found
-
-    def _is_followed(self, consumer: Consumer) -> bool:
-        return not consumer.owned and is_relevant(self.policies.of(consumer))
+                if consumer is not None and not consumer.owned:
+                    self.policies.of(consumer)
 
     def users_of(
         self, source: ObjectKey, *, among: Callable[[Consumer], bool] = lambda consumer: True
@@ -218,7 +215,7 @@ class Index:
         return [
             consumer
             for store in self.consumers.values()
-            for consumer in store.by_index("uses", hash(source))
+            for consumer in store.by_index("sources", hash(source))
             if among(consumer) and source in consumer.uses.sources()
         ]
 
@@ -226,7 +223,7 @@ class Index:
         """List the consumers that follow a source."""
         found = {}
         for store in self.consumers.values():
-            for consumer in store.by_index("uses", hash(source)):
+            for consumer in store.by_index("sources", hash(source)):
                 # The policy first: most have not opted in, and uses have to be unpacked.
                 if self._may_follow(consumer, source, referenced=True) and (
                     source in consumer.uses.sources()

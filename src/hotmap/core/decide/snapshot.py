@@ -410,8 +410,15 @@ def _take_source_snapshot(
     uses = used
     if source is not None and any(map(_is_partial, used)):
         uses = tuple(_without_replaced(use, source, followed, most=most_compared) for use in used)
-    frozen = [use.keys for use in uses if use.kind is UseKind.FROZEN]
-    live = [use.keys for use in uses if use.kind is UseKind.LIVE]
+    content = fingerprint_of(source, [EVERY_KEY], key)
+
+    def fingerprint(kind: UseKind) -> str:
+        selected = [use.keys for use in uses if use.kind is kind]
+        if not selected:
+            return ""
+        whole = EVERY_KEY in selected  # shares the text, which is kept for each consumer
+        return content if whole else fingerprint_of(source, selected, key)
+
     missing: set[str] = set()
     if source is not None:
         for keys in merge_keys(_required_keys(uses)):
@@ -425,13 +432,13 @@ def _take_source_snapshot(
         immutable=bool(source and source.immutable),
         changed_at=source.changed_at if source else None,
         digest=uses_digest(used),
-        frozen=fingerprint_of(source, frozen, key) if frozen else "",
-        live=fingerprint_of(source, live, key) if live else "",
+        frozen=fingerprint(UseKind.FROZEN),
+        live=fingerprint(UseKind.LIVE),
         required=any(not use.optional for use in uses),
         missing=tuple(sorted(missing)),
         stamp=source.stamp if source else "",
         writer=source.writer if source else "",
-        content=fingerprint_of(source, [EVERY_KEY], key),
+        content=content,
         overridden=uses != used,
         created_at=source.created_at if source else None,
         modified=bool(source and source.modified),
