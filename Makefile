@@ -100,12 +100,16 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || \
 	  { rm -rf $(VENV); echo "$(PYTHON) cannot make a virtual environment; install its venv module (Debian: python3-venv)" >&2; exit 1; }
 
+# Bytecode of the sources is cached too: where PYTHONDONTWRITEBYTECODE is set, as in many containers,
+# each `hotmap status` would compile 150 of them again.
 $(VENV)/.runtime: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "setting up $(VENV) (once) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[local]'
+	@$(BIN)/python -m compileall -q -j 0 src
 	@touch $@
 
 $(VENV)/.development: pyproject.toml constraints.txt | $(BIN)/python
 	@echo "setting up $(VENV) with the development tools (once) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m compileall -q -j 0 src
 	@touch $(VENV)/.runtime $@
