@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.objects import template
+from tests.support.objects import deployment, template
 
 from hotmap.core.model.limits import MAX_STEPS, LimitExceeded
 from hotmap.core.model.objects import ObjectKey, PodTemplate
 from hotmap.core.model.references import Keys, Use, UseKind
 from hotmap.core.model.template_uses import find_uses
 from hotmap.core.model.uses import pack_uses, uses_of_template
+from hotmap.core.policy.annotations import read_policy
 
 NAMES = st.text(max_size=8)
 SOURCES = st.builds(ObjectKey, st.sampled_from(["ConfigMap", "Secret"]), NAMES, NAMES)
@@ -105,3 +106,20 @@ def test_bound_of_a_small_template_is_known_when_its_uses_are_read() -> None:
     assert (list(uses), uses.sources(), uses.named()) == ([], set(), {APP})
     with pytest.raises(LimitExceeded):
         uses_of_template(template(spec.replace("name: V", "name: " + "V" * 200)), "shop")
+
+
+def test_template_that_cannot_be_read_affects_its_own_workload(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Policies of all workloads are read together: it is left out like one that is too large."""
+
+    def fail(template: PodTemplate, namespace: str) -> tuple[Use, ...]:
+        raise ZeroDivisionError("db-password-1")
+
+    monkeypatch.setattr("hotmap.core.model.uses.find_uses", fail)
+    policy = read_policy(deployment(SPEC, annotations={"hotmap.dev/follow": "auto"}))
+    assert not policy.opted_in
+    assert policy.origin == (
+        "Deployment shop/web is not tracked: it has a pod spec that cannot be read "
+        "(ZeroDivisionError)"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
@@ -13,6 +14,8 @@ from hotmap.core.policy.policy import Defaults, Policy
 from hotmap.kube.store import Store
 
 __all__ = ["NamespaceAnnotations", "Policies", "is_relevant"]
+
+_log = logging.getLogger(__name__)
 
 
 class NamespaceAnnotations(NamedTuple):
@@ -64,11 +67,15 @@ class Policies:
         annotations = self.annotations_of(consumer.key.namespace)
         if annotations is None and self._selects_namespaces:
             return Policy(origin="its Namespace is not selected")
-        return read_policy(
-            self._with_template_user(consumer),
-            namespace_annotations=annotations,
-            defaults=self.defaults,
-        )
+        try:
+            return read_policy(
+                self._with_template_user(consumer),
+                namespace_annotations=annotations,
+                defaults=self.defaults,
+            )
+        except Exception:  # the policies of all are read together; one must not stop the others
+            _log.exception("internal error in reading the annotations of %s", consumer.key)
+            return Policy(origin="its annotations cannot be read; see the log of the controller")
 
 
 @lru_cache(maxsize=1024)

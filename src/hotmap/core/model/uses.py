@@ -21,7 +21,7 @@ from hotmap.core.model.template_uses import find_uses, named_sources
 __all__ = ["NO_USES", "Uses", "pack_uses", "uses_of_template"]
 
 #: Bytes of an encoded pod spec that is kept until its uses are read; real ones have 1 KB.
-_KEPT_AT_MOST = 16 * 1024
+_KEPT_AT_MOST = 8 * 1024
 
 
 class Uses(msgspec.Struct, eq=False, gc=False):
@@ -60,7 +60,10 @@ class Uses(msgspec.Struct, eq=False, gc=False):
 
     @property
     def over_budget(self) -> str:
-        """The bound of `limits` that the pod template exceeds, so that it has no uses; or ""."""
+        """The bound of `limits` that the pod template exceeds, so that it has no uses; "" if none.
+
+        Also of a pod spec that cannot be read.
+        """
         self._find_all()
         return self.bound
 
@@ -89,6 +92,8 @@ class Uses(msgspec.Struct, eq=False, gc=False):
             found = pack_uses(find_uses(PodTemplate(spec=spec), namespace))
         except LimitExceeded as error:
             found, self.bound = NO_USES, str(error)
+        except Exception as error:  # one workload must not stop what reads the policies of all
+            found, self.bound = NO_USES, f"a pod spec that cannot be read ({type(error).__name__})"
         self.unused = tuple(sorted(named_sources(spec, namespace) - found.sources()))
         self.content, self.namespace = found.content, None
 
