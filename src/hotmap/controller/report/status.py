@@ -107,6 +107,8 @@ class StatusPage:
         """
         parsed = _parse_query(query)
         user = await self._access.authenticate(header)
+        if leader is None:
+            return await self.answer(query, leader)  # names no workloads, and needs no policies
         named = parsed.namespace
         if parsed.workload:
             named = _split_name(parsed.workload)[1]
