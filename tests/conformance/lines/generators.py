@@ -2,7 +2,7 @@
 
 GENERATORS = (
     "create deploy lweb --image=nginx --replicas=2 --dry-run=client -o yaml",
-    'create cj tick --image=busybox --schedule="*/5 * * * *" -- date',
+    'create cj tick --image=busybox --schedule="0 0 29 2 *" -- date',
     "get cj tick -o jsonpath={.spec.schedule}",
     "create job manual --from=cronjob/tick",
     "get job manual -o jsonpath={.metadata.annotations}",
