@@ -23,6 +23,7 @@ from tests.support.served import deployment_as_json
 from benchmarks.figures import Figure, Table, at_most
 from benchmarks.machine import resident_mb
 from benchmarks.scope import Scope, measured
+from hotmap.controller.memory import set_up_memory
 from hotmap.controller.watch.index import Index
 from hotmap.core.errors import HotmapError
 from hotmap.core.model.consumer_conversion import consumer_from_workload
@@ -177,6 +178,7 @@ def _refusal() -> dict[str, object]:
 
 async def _measure(url: str, count: int) -> _Look:
     """Fill the controller's own store from `url` and look at time and memory."""
+    set_up_memory()
     store = Index(defaults=Defaults()).consumers["Deployment"]
     config = ClusterConfig(server=url, origin="the benchmark", credentials=BearerToken(""))
     async with Client(config) as client:
