@@ -20,8 +20,9 @@ from hotmap.core.model.template_uses import find_uses, named_sources
 
 __all__ = ["NO_USES", "Uses", "pack_uses", "uses_of_template"]
 
-#: Bytes of an encoded pod spec that is kept until its uses are read; real ones have 1 KB.
-_KEPT_AT_MOST = 8 * 1024
+#: Bytes of an encoded pod spec that is kept until its uses are read. One with long commands or many
+#: literal variables is larger than its uses, which are then found at once.
+_KEPT_AT_MOST = 2 * 1024
 
 
 class Uses(msgspec.Struct, eq=False, gc=False):
