@@ -64,6 +64,8 @@ def _identical(swaps: int) -> Figure:
     with workplace() as place, Called() as told:
         volume = Volume(place / "volume", files=1)
         with agent(place, volume, told.flags()):
+            # During a call it is not known what the process reads, so a second one would follow.
+            _until_quiet(told)
             before = told.answered
             for _ in range(swaps):
                 volume.republish()

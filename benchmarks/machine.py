@@ -9,6 +9,7 @@ import os
 import platform
 import subprocess
 import sys
+import sysconfig
 import time
 from pathlib import Path
 
@@ -26,10 +27,16 @@ def sample() -> Sample:
         processor=_processor(),
         load=os.getloadavg()[0],
         speed=min(_import_seconds() for _ in range(3)),
-        python=platform.python_version(),
+        python=_interpreter(),
         kernel=platform.release(),
         date=time.strftime("%Y-%m-%d %H:%M"),
     )
+
+
+def _interpreter() -> str:
+    """Name the version, and whether it is built by Debian, as that in the images is."""
+    by_debian = "deb_system" in sysconfig.get_scheme_names()
+    return platform.python_version() + (" of Debian" if by_debian else "")
 
 
 def _import_seconds() -> float:
