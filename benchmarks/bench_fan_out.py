@@ -10,11 +10,24 @@ from typing import NamedTuple
 from benchmarks.clusters import Cluster, Person, TemplateWatch, person, watch_templates
 from benchmarks.figures import Figure, Table, at_most
 from benchmarks.generate import config_map, consumer
+from benchmarks.machine import cpu_seconds
 from benchmarks.processes import Controller, controller, local_plane
 from benchmarks.scope import Scope, measured
 from benchmarks.test_bed import real_control_plane
 
-__all__ = ["BURST_EDITS", "BURST_SECONDS", "Run", "burst", "create", "fan_out", "followed", "run"]
+__all__ = [
+    "BURST_EDITS",
+    "BURST_SECONDS",
+    "WRITERS",
+    "Run",
+    "bare_patches",
+    "burst",
+    "create",
+    "fan_out",
+    "followed",
+    "one_edit",
+    "run",
+]
 
 #: Seconds of the controller's default settle time, and of its bound.
 _SETTLE, _SETTLE_MAX = 0.5, 5.0
@@ -23,6 +36,9 @@ _SETTLE, _SETTLE_MAX = 0.5, 5.0
 _AFTERMATH = 3.0
 
 BURST_EDITS, BURST_SECONDS = 100, 2.0
+
+#: Writes at once of the bare client.
+WRITERS = 32
 
 
 async def run(scope: Scope) -> AsyncIterator[Table]:
@@ -45,6 +61,9 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
             async with controller(cluster) as running, watch_templates(cluster) as watch:
                 runs = [await fan_out(user, running, watch, size) for size in sizes]
                 bursts = await burst(user, running, watch, consumers)
+            most = sizes[-1]
+            bare = await bare_patches(user, most)
+            last, used = await one_edit(cluster, user, f"fan-{most}", most)
         result.figures = [figure for run in runs for figure in _figures(run)]
         result.figures += [
             Figure(
@@ -54,11 +73,21 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
                 at_most(2 * consumers, "max"),
             ),
             Figure("… last edit → last rollout seen", [bursts.seconds], "s"),
+            Figure(f"{most:,} PATCHes by a bare client", [bare], "s"),
+            Figure(
+                f"1 → {sizes[-1]:,}, settle 0: last rollout seen",
+                [last],
+                "s",
+                at_most(2.5, "max"),
+            ),
+            Figure("… processor time of the controller", [used], "s", at_most(1.8, "max")),
         ]
         result.notes = [
             f"Default settle time ({_SETTLE:g} s, at most {_SETTLE_MAX:g} s), part of the times.",
             "Requests by the controller's own /metrics, rollouts by a watch, Events by a list.",
             "POST creates Events, PUT writes records.",
+            "GET: one each 10 s, whatever is edited, looks whether the records were overwritten.",
+            f"The bare client has {WRITERS} requests at a time.",
         ]
     return result.table()
 
@@ -123,6 +152,34 @@ async def burst(user: Person, running: Controller, watch: TemplateWatch, consume
     # Consumers that were rolled in the middle of the burst are rolled once more after it.
     aftermath = _SETTLE_MAX + _AFTERMATH
     return await followed(edit, user, running, watch, consumers=consumers, aftermath=aftermath)
+
+
+async def bare_patches(user: Person, count: int) -> float:
+    """Patch as many workloads that have not opted in; returns the seconds that it took."""
+    names = [f"bare-{number}" for number in range(count)]
+    await user.create_consumers(consumer(name, "nothing") for name in names)
+    slots = asyncio.Semaphore(WRITERS)
+
+    async def patch(name: str) -> None:
+        async with slots:
+            await user.roll(name, "by hand")
+
+    began = time.perf_counter()
+    await asyncio.gather(*map(patch, names))
+    return time.perf_counter() - began
+
+
+async def one_edit(cluster: Cluster, user: Person, source: str, count: int) -> tuple[float, float]:
+    """Edit the source once; returns seconds to the last rollout, and processor time of it all."""
+    async with (
+        controller(cluster, "--settle", "0s", "--pod-check-rate", "0") as running,
+        watch_templates(cluster) as watch,
+    ):
+        used, seen = cpu_seconds(running.pid), len(watch.seen)
+        _, answered = await user.edit(source, {"LEVEL": "once more"})
+        await watch.until(seen + count)
+        await running.quiet()
+        return watch.seen[seen + count - 1].at - answered, cpu_seconds(running.pid) - used
 
 
 async def followed(

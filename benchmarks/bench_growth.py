@@ -6,7 +6,6 @@ the local plane. Beside the curves is a bound: what the same work costs without 
 
 from __future__ import annotations
 
-import asyncio
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -17,13 +16,11 @@ from typing import Any
 from tests.support.fleet import Sizes
 from tests.support.watch_server import ServerProcess, watch_server
 
-from benchmarks.bench_fan_out import create
+from benchmarks.bench_fan_out import WRITERS, bare_patches, create, one_edit
 from benchmarks.bench_scale import measure_events, started
-from benchmarks.clusters import Cluster, Person, person, watch_templates
+from benchmarks.clusters import person
 from benchmarks.curves import Curve, Curves
-from benchmarks.generate import consumer
-from benchmarks.machine import cpu_seconds
-from benchmarks.processes import controller, local_plane
+from benchmarks.processes import local_plane
 from benchmarks.scope import Scope, measured
 from hotmap.core.model.objects import ConfigMap, Secret, Workload
 from hotmap.kube.client import Client
@@ -46,9 +43,6 @@ _RATES = (100, 300, 1_000, 3_000, 5_000)
 
 #: Objects beside which events are followed, and for how many seconds.
 _BESIDE, _SECONDS = 10_000, 20
-
-#: Writes at once of the bound of the fan-out.
-_WRITERS = 32
 
 #: What a controller of 100,000 objects may take in MB, and which share of a core 5,000 events a
 #: second may cost: half of what the first version that was measured took of both (0030).
@@ -155,12 +149,12 @@ async def _consumers(counts: tuple[int, ...]) -> AsyncIterator[Curves]:
         for count in counts:
             async with local_plane() as plane, person(plane.cluster()) as user:
                 await create(user, "source", count)
-                bare.append((count, await _bare_patches(user, count)))
-                seconds, used = await _one_edit(plane.cluster(), user, count)
+                bare.append((count, await bare_patches(user, count)))
+                seconds, used = await one_edit(plane.cluster(), user, "source", count)
                 last.append((count, seconds))
                 cpu.append((count, used))
         result.notes = [
-            f"Settle time 0. The bound: as many PATCHes by a bare client, {_WRITERS} at a time.",
+            f"Settle time 0. The bound: as many PATCHes by a bare client, {WRITERS} at a time.",
         ]
     yield result.curves(
         "consumers",
@@ -172,34 +166,6 @@ async def _consumers(counts: tuple[int, ...]) -> AsyncIterator[Curves]:
             Curve("bare PATCHes", bare, bound=True),
         ],
     )
-
-
-async def _bare_patches(user: Person, count: int) -> float:
-    """Patch as many workloads that have not opted in; returns the seconds that it took."""
-    names = [f"bare-{number}" for number in range(count)]
-    await user.create_consumers(consumer(name, "nothing") for name in names)
-    slots = asyncio.Semaphore(_WRITERS)
-
-    async def patch(name: str) -> None:
-        async with slots:
-            await user.roll(name, "by hand")
-
-    began = time.perf_counter()
-    await asyncio.gather(*map(patch, names))
-    return time.perf_counter() - began
-
-
-async def _one_edit(cluster: Cluster, user: Person, count: int) -> tuple[float, float]:
-    """Edit the source once; returns seconds to the last rollout, and processor time of it all."""
-    async with (
-        controller(cluster, "--settle", "0s", "--pod-check-rate", "0") as running,
-        watch_templates(cluster) as watch,
-    ):
-        used, seen = cpu_seconds(running.pid), len(watch.seen)
-        _, answered = await user.edit("source", {"LEVEL": "1"})
-        await watch.until(seen + count)
-        await running.quiet()
-        return watch.seen[seen + count - 1].at - answered, cpu_seconds(running.pid) - used
 
 
 # -- events ------------------------------------------------------------------------------------
