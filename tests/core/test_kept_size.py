@@ -8,8 +8,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.objects import config_map, secret, sources
+from tests.support.objects import KEY, config_map, deployment, secret, snapshot, sources
 
+from hotmap.core.decide.decide import decide
+from hotmap.core.decide.record import record_applied
 from hotmap.core.model.annotations import known_annotations
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.consumer_conversion import consumer_from_rollout, consumer_from_workload
@@ -69,6 +71,29 @@ def test_number_of_unknown_annotations_is_bounded() -> None:
     found = known_annotations(many)
     assert len(found) == 8
     assert set(found.values()) == {""}
+
+
+def test_reasons_tell_of_the_first_few_of_many_sources() -> None:
+    """The last decisions on each consumer are kept with their reasons, and are logged."""
+    numbers = [f"{number:02}" for number in range(50)]
+    names = ", ".join(f"{{configMapRef: {{name: app-{number}}}}}" for number in numbers)
+    who = deployment(f"containers: [{{name: web, envFrom: [{names}]}}]")
+    before = [config_map(f"app-{number}", {f"KEY_{number}": "1"}) for number in numbers]
+    after = [
+        config_map(f"app-{number}", {f"KEY_{number}": "2"}, version=2, changed_at=990)
+        for number in numbers
+    ]
+    first = decide(snapshot(who, *before))
+    record = record_applied(
+        who, None, first.assessment.findings, key_id=KEY.id, generation=who.generation
+    )
+    edited = decide(snapshot(who, *after, record=record))
+    deleted = decide(snapshot(who, record=record))
+    for decision in (first, edited, deleted):
+        assert all(f"app-0{number} " in decision.plan.reason for number in range(8))
+        assert "app-08" not in decision.plan.reason
+        assert "; and 42 more" in decision.plan.reason
+    assert len(edited.changed_sources()) == 50
 
 
 #: Characters of one value that a tenant may write: nearly as large as an object may be.

@@ -58,6 +58,7 @@ from hotmap.core.decide.source_rules import (
     assess_recreated_immutable,
     assess_source,
     has_current_revision,
+    join_reasons,
     listed,
     reads_at_start,
 )
@@ -102,7 +103,7 @@ def assess(
     ]
     verdict = _most_urgent(findings)
     reasons = [f.reason for f in findings if f.verdict is verdict]
-    reason = "; ".join(reasons) if reasons else "uses no source that it follows"
+    reason = join_reasons(reasons) if reasons else "uses no source that it follows"
     if verdict in _WITHOUT_NEW_PODS and record is not None:
         since = _proven_since(consumer, findings, facts) if verdict is Verdict.ADOPT else 0.0
         by_content = Assessment(verdict, reason, tuple(findings), proven_since=since)
@@ -289,7 +290,7 @@ def _describe_return(by_content: Assessment) -> str:
         if not f.current.exists and f.verdict is by_content.verdict
     ]
     if absent:
-        return "; ".join(absent)
+        return join_reasons(absent)
     return "reverted" if by_content.verdict is Verdict.UP_TO_DATE else by_content.reason
 
 

@@ -30,7 +30,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from hotmap.core.decide.assessment import Assessment, Finding, Verdict
-from hotmap.core.decide.source_rules import listed
+from hotmap.core.decide.source_rules import join_reasons, listed
 from hotmap.core.duration import format_age
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -307,7 +307,7 @@ def _choose_without_rollout(
 
 
 def _cause(assessment: Assessment, changed: Mapping[ObjectKey, frozenset[str]]) -> str:
-    return "; ".join(_words(finding, changed) for finding in assessment.changed())
+    return join_reasons([_words(finding, changed) for finding in assessment.changed()])
 
 
 def _words(finding: Finding, changed: Mapping[ObjectKey, frozenset[str]]) -> str:
@@ -348,4 +348,4 @@ def _unused(assessment: Assessment, changed: Mapping[ObjectKey, frozenset[str]])
         if (seen := changed.get(finding.current.source))
         and not any(use.keys.reads(key) for use in finding.current.uses for key in seen)
     ]
-    return "; ".join(parts)
+    return join_reasons(parts)

@@ -30,6 +30,7 @@ __all__ = [
     "has_current_revision",
     "has_mounts",
     "is_already_applied",
+    "join_reasons",
     "listed",
     "may_be_pinned",
     "reads_at_start",
@@ -556,3 +557,14 @@ def listed(names: Sequence[str], most: int = 3) -> str:
     """Write the first of some names, and how many more there are."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+#: Sources of which a reason tells; a consumer may have a thousand, and its reasons are kept.
+_DESCRIBED = 8
+
+
+def join_reasons(reasons: Sequence[str]) -> str:
+    """Join what there is to say of several sources: of the first few, and how many more."""
+    more = len(reasons) - _DESCRIBED
+    told = "; ".join(reasons[:_DESCRIBED])
+    return f"{told}; and {more} more" if more > 0 else told
