@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import importlib
 import logging
+import signal
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +22,10 @@ settings.register_profile(
     "tests", max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("tests")
+
+# nohup and shells make what they start ignore these, and so would all processes of the tests.
+for number in (signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_DFL)
 
 #: Seconds that a test with a marker may take with its fixtures; the others: see pyproject.toml. The
 #: first test of a cluster may build it.
