@@ -39,7 +39,7 @@ _MASKS = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "TIME"),
     # When diff's files were written.
     (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \+0000"), "TIME"),
-    (re.compile(r"(?<![-\w.])(\d+[dhms]){1,3}(?![-\w.])"), "AGE"),
+    (re.compile(r"(?<![-\w.])(\d+[ydhms]){1,3}(?![-\w.])"), "AGE"),
     (
         re.compile(r"\b(web|applied|tick|d1|o1|duo|trio)-[a-z0-9]{8,10}(-[a-z0-9]{5})?\b"),
         r"\1-HASH",

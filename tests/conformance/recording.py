@@ -51,7 +51,7 @@ _LEFT_OUT = {"storageVersionHash"}
 _MASKS = (
     (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UID"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "TIME"),
-    (re.compile(r"^(\d+[dhms])+$"), "AGE"),
+    (re.compile(r"^(\d+[ydhms])+$"), "AGE"),
     (re.compile(r"\bmade-[a-z0-9]{5}\b"), "made-RANDOM"),
     (re.compile(r'\b(resource ?[vV]ersion:? "?)\d+'), r"\1N"),
     (re.compile(r"(Too large resource version: N, current: )\d+"), r"\1N"),
