@@ -334,11 +334,11 @@ def test_daemon_of_a_command_survives_a_restart(tmp_path: Path) -> None:
 #: Notes its start, and fails with what APP_STATUS says.
 FRAGILE = """
 import os, signal, sys, time
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 status = os.environ["APP_STATUS"]
 with open(sys.argv[1] + "/notes", "a") as file: file.write(f"{os.getpid()} started {status}\\n")
 if os.path.exists(sys.argv[1] + "/broken"): sys.exit(9)
 if status != "0": sys.exit(int(status))
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 while True: time.sleep(0.01)
 """
 

@@ -119,12 +119,12 @@ class Candidate:
 
     async def stop(self) -> None:
         """End in an orderly way, with a release."""
-        if self.task is not None:
-            self.task.cancel()
-            await asyncio.wait([self.task])
-            if not self.task.cancelled():
-                self.task.result()
-            self.task = None
+        task, self.task = self.task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+            if not task.cancelled():
+                task.result()
 
     async def vanish(self) -> None:
         """End without a word to the API server."""
