@@ -276,9 +276,10 @@ def test_content_too_large_for_exec_is_refused_before_the_stop(tmp_path: Path, w
 
 def test_largest_variable_that_exec_takes_is_used(tmp_path: Path) -> None:
     """Up to the kernel's own bound nothing is refused."""
-    volume = Volume(tmp_path / "volume", APP_A="x" * (131_071 - 6))
+    value = "x" * (131_071 - 6)
+    volume = Volume(tmp_path / "volume", APP_A=value)
     with agent(tmp_path, "--env-from", volume, *application(tmp_path)):
-        eventually(lambda: len(starts(tmp_path)) == 1)
+        eventually(lambda: starts(tmp_path) == [f'started {{"APP_A": "{value}"}}'])
 
 
 def test_descendant_in_another_session_is_gone_before_the_restart(tmp_path: Path) -> None:
