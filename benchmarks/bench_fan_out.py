@@ -75,7 +75,7 @@ async def _table(scope: Scope, cluster: Cluster) -> Table:
             Figure("… last edit → last rollout seen", [bursts.seconds], "s"),
             Figure(f"{most:,} PATCHes by a bare client", [bare], "s"),
             Figure(
-                f"1 → {sizes[-1]:,}, settle 0: last rollout seen",
+                f"1 → {most:,}, settle 0: last rollout seen",
                 [last],
                 "s",
                 at_most(2.5, "max"),

@@ -125,8 +125,9 @@ def test_repeated_announcement_without_other_files_is_assumed_to_match() -> None
 def test_order_is_certain_only_of_the_announced_files(data: st.DataObject) -> None:
     """A kubelet that projects every edit late, and announcements of which any may be missed.
 
-    Each edit that is projected was announced: the agent cannot know of others. Only where a second
-    edit follows within the moment in which the pods are told of the first, one is not announced.
+    Only announced edits are projected here. To the agent, the late files of an edit that was not
+    announced look like those of the next one, so only the controller could tell them apart. It does
+    not yet: docs/agent.md says what follows.
     """
     comparison = Comparison()
     comparison.compare(None, {"d": "0"}, {})

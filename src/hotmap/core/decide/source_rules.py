@@ -566,5 +566,5 @@ _DESCRIBED = 8
 def join_reasons(reasons: Sequence[str]) -> str:
     """Join what there is to say of several sources: of the first few, and how many more."""
     more = len(reasons) - _DESCRIBED
-    told = "; ".join(reasons[:_DESCRIBED])
-    return f"{told}; and {more} more" if more > 0 else told
+    shown = "; ".join(reasons[:_DESCRIBED])
+    return f"{shown}; and {more} more" if more > 0 else shown
