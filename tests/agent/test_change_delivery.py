@@ -10,7 +10,11 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from tests.agent.agents import Volume, agent, eventually, reader, tick, webhook
+
+from hotmap.agent.process import signals
+from hotmap.agent.process.process_table import ProcessError, identify, started_at
 
 
 def test_signal_is_sent_after_an_update(tmp_path: Path) -> None:
@@ -62,6 +66,66 @@ def test_starting_process_is_not_killed_by_a_signal(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
+
+
+#: Programs about to set a handler: one that does, and two that wait for the signal instead.
+_BEFORE = "import signal, sys, threading, time\n"
+_NEVER = "print(flush=True)\ntime.sleep(60)\n"
+_CAUGHT = "signal.signal(signal.SIGHUP, lambda *_: None)\nprint(flush=True)\ntime.sleep(60)\n"
+_WAITED = (
+    "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])\n"
+    "print(flush=True)\nwhile True: signal.sigwait([signal.SIGHUP])\n"
+)
+_THREAD_WAITS = (
+    "wait = lambda: [signal.sigwait([signal.SIGHUP]) for _ in range(9)]\n"
+    "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])\n"
+    "threading.Thread(target=wait, daemon=True).start()\nprint(flush=True)\ntime.sleep(60)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("program", "age", "is_sent"),
+    [
+        (_NEVER, 0, False),
+        # A loaded node with a cold disk: gunicorn had no handler after five seconds.
+        (_NEVER, 55, False),
+        (_NEVER, 61, True),
+        (_CAUGHT, 0, True),
+        (_WAITED, 0, True),
+        (_THREAD_WAITS, 0, True),
+    ],
+)
+def test_reload_signal_waits_for_a_handler_for_a_minute(
+    monkeypatch: pytest.MonkeyPatch, program: str, age: float, *, is_sent: bool
+) -> None:
+    """What would kill a program is not sent, unless it has had time to set a handler."""
+    process = subprocess.Popen(
+        [sys.executable, "-S", "-c", _BEFORE + program], stdout=subprocess.PIPE
+    )
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        found = identify(process.pid)
+        assert found is not None
+        now = started_at(found) + age
+        monkeypatch.setattr(signals, "since_boot", lambda: now)
+
+        def send() -> bool:
+            try:
+                signals.send_reload(found, signal.SIGHUP)
+            except ProcessError as error:
+                assert "may not handle HUP yet" in str(error)
+                return False
+            return True
+
+        if is_sent:
+            eventually(send)
+        else:
+            assert not send()
+        assert (process.wait(10) == -signal.SIGHUP) if age > 60 else (process.poll() is None)
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_last_of_many_updates_is_loaded(tmp_path: Path) -> None:

@@ -61,21 +61,18 @@ def send_signal(process: Process, number: int) -> None:
 def send_reload(process: Process, number: int) -> None:
     """Send a reload signal, unless the process has just started and would be killed by it.
 
-    SIGHUP kills a program that has not set its handler yet. So during its first seconds, a signal
-    that it neither catches nor blocks nor ignores is not sent, unless the signal is meant to stop
-    a process. A process that waits in sigwait(3) looks as if it did not block, which is why this
-    is limited to the first seconds. The runtime of Go catches every signal before the program has
-    asked for one, and still exits, so a Go program has to be older than that.
+    SIGHUP kills a program that has not set its handler yet. So during its first minute, a signal
+    that it neither handles nor blocks nor ignores is not sent, unless the signal is meant to stop a
+    process. Later it is sent in any case: a thread that waits for it in sigwait(3) looks as if it
+    did not block it, and is not recognised everywhere. The runtime of Go catches every signal
+    before the program has asked for one, and still exits, so a Go program has to be older than
+    some seconds.
 
     Raises:
         ProcessError: it is not ready yet, it has exited, or permission is denied.
     """
     send_signal(process, 0)
-    if (
-        number not in _HARMLESS_OR_MEANT
-        and since_boot() - started_at(process) < _STARTUP
-        and not _is_ready_for(process.pid, number)
-    ):
+    if number not in _HARMLESS_OR_MEANT and not _is_ready_for(process, number):
         raise ProcessError(
             f"process {process.pid} has just started and may not handle {signal_name(number)} "
             "yet, which would kill it"
@@ -83,8 +80,12 @@ def send_reload(process: Process, number: int) -> None:
     send_signal(process, number)
 
 
-#: Seconds that a program has to set its handlers; ours, a JVM takes about one.
-_STARTUP = 5.0
+#: Seconds that a program may take to set its handlers. gunicorn needs 0.3, and more than five on a
+#: node that starts several pods from a cold disk.
+_STARTUP = 60.0
+
+#: The same for a program in Go, which sets them within milliseconds, and does not show that.
+_STARTUP_OF_GO = 10.0
 
 #: Seconds; Go takes some 30 µs for all of its handlers.
 _ADDING_HANDLERS = 0.002
@@ -100,24 +101,42 @@ _HARMLESS_OR_MEANT = (
 )  # fmt: skip
 
 
-def _is_ready_for(pid: int, number: int) -> bool:
-    """Whether a process handles a signal; seen twice, since Go adds its handlers one by one."""
-    if not _handles(pid, number):
+def _is_ready_for(process: Process, number: int) -> bool:
+    """Whether a signal does not kill a process; seen twice, since Go adds handlers one by one."""
+    age = since_boot() - started_at(process)
+    if age >= _STARTUP:
+        return True
+    for pause in (_ADDING_HANDLERS, 0):
+        masks = _signal_masks(f"/proc/{process.pid}/status")
+        if masks["SigCgt"] & _CAUGHT_BY_GO == _CAUGHT_BY_GO:
+            return age >= _STARTUP_OF_GO
+        if not any(mask >> (number - 1) & 1 for mask in masks.values()):
+            return _is_awaited(process.pid, number)
+        time.sleep(pause)
+    return True
+
+
+def _is_awaited(pid: int, number: int) -> bool:
+    """Whether a thread of a process waits in sigwait(3), or blocks a signal for one that does."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
         return False
-    time.sleep(_ADDING_HANDLERS)
-    return _handles(pid, number)
+    return any(
+        "sigtimedwait" in read_proc(f"/proc/{pid}/task/{thread}/wchan")
+        or _signal_masks(f"/proc/{pid}/task/{thread}/status")["SigBlk"] >> (number - 1) & 1
+        for thread in threads
+    )
 
 
-def _handles(pid: int, number: int) -> bool:
-    """Whether proc(5) status shows that a process catches, ignores or blocks a signal."""
+def _signal_masks(path: str) -> dict[str, int]:
+    """Read what proc(5) status shows as blocked, ignored and caught."""
     masks = {"SigBlk": 0, "SigIgn": 0, "SigCgt": 0}
-    for line in read_proc(f"/proc/{pid}/status").split("\n"):
+    for line in read_proc(path).split("\n"):
         name, _, mask = line.partition(":")
         if name in masks:
             masks[name] = int(mask, 16)
-    if masks["SigCgt"] & _CAUGHT_BY_GO == _CAUGHT_BY_GO:
-        return False
-    return any(mask >> (number - 1) & 1 for mask in masks.values())
+    return masks
 
 
 def signal_name(number: int) -> str:
