@@ -19,7 +19,8 @@ TARGET = "hotmap.dev/target"
 class Target(Value):
     """The content that a pod should have.
 
-    sequence: increases with every nudge
+    sequence: increases with every nudge, by two where the pod may show content before this that it
+        was not told of
     live, frozen: fingerprints, opaque
     payloads: digests of `core.payload_digest`, one for each of the pod's volumes that consists of
         ConfigMaps only

@@ -119,7 +119,8 @@ class _Order:
     when any directory has changed.
 
     Anything else leaves open what the files are: other content was announced in between and not
-    read, or read while its files were missing; the files changed before the announcement was read,
+    read, or read while its files were missing, or was never announced, for which the controller
+    leaves out a number of the sequence; the files changed before the announcement was read,
     so they may be of an edit before it; or the announcement was repeated, so the kubelet has
     synced the pod once more, and no files came, since what changed is in none of the directories.
     Then the files that are there are taken for it, which is no evidence (`is_assumed`).
@@ -171,9 +172,7 @@ class _Order:
                 self._pair(announcement.live, files, certain=False)
                 return
             self._pair(announcement.live_before, self._initial, certain=True)
-            seen = announcement._replace(
-                sequence=announcement.sequence - 1, live=announcement.live_before
-            )
+            seen = announcement._replace(sequence=0, live=announcement.live_before)
         if announcement.live == seen.live:
             self._repeated = True
             if announcement.live != self._live or not self._certain:

@@ -17,6 +17,7 @@ from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.controller.watch.pods import list_pods
 from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.nudge_sequence import next_sequence
 from hotmap.core.decide.snapshot import SentNudge, Snapshot
 from hotmap.core.errors import (
     ApiError,
@@ -222,7 +223,7 @@ class Nudges:
         chosen = new | (set(again) - held)
         needing = [pod for pod in pods if pod.metadata.uid in chosen]
         before = recorded if snapshot.policy.agent is not None else None
-        nudges = [_nudge(pod, target, before) for pod in _interleave_nodes(needing)]
+        nudges = [_nudge(pod, snapshot, target, before) for pod in _interleave_nodes(needing)]
         del listed, pods, needing  # they are large, and patching takes a while
         results = await self._send_all(consumer.key.namespace, nudges)
         return _Round(new, held, results, some_start)
@@ -276,10 +277,10 @@ def _holds_other(pod: Pod, target: Target, recorded: Target | None) -> bool:
     return told is None or not told.names_same_content(target)
 
 
-def _nudge(pod: Pod, target: Target, before: Target | None) -> _Nudge:
+def _nudge(pod: Pod, snapshot: Snapshot, target: Target, before: Target | None) -> _Nudge:
     told = read_target(pod)
     value = _with_content_before(target, told, before)
-    value = value._replace(sequence=(told.sequence if told else 0) + 1)
+    value = value._replace(sequence=next_sequence(snapshot, told))
     return _Nudge(pod.metadata.name, pod.metadata.uid, str(value))
 
 
