@@ -26,6 +26,8 @@ settings.load_profile("tests")
 # nohup and shells make what they start ignore these, and so would all processes of the tests.
 for number in (signal.SIGHUP, signal.SIGQUIT):
     signal.signal(number, signal.SIG_DFL)
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: Seconds that a test with a marker may take with its fixtures; the others: see pyproject.toml. The
 #: first test of a cluster may build it.

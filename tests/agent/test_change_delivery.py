@@ -81,6 +81,12 @@ _THREAD_WAITS = (
     "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])\n"
     "threading.Thread(target=wait, daemon=True).start()\nprint(flush=True)\ntime.sleep(60)\n"
 )
+#: As libraries start helpers before the program has set its handlers.
+_HELPER_BLOCKS = (
+    "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])\n"
+    "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+    "signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])\n"
+) + _NEVER
 
 
 @pytest.mark.parametrize(
@@ -90,6 +96,7 @@ _THREAD_WAITS = (
         # A loaded node with a cold disk: gunicorn had no handler after five seconds.
         (_NEVER, 55, False),
         (_NEVER, 61, True),
+        (_HELPER_BLOCKS, 0, False),
         (_CAUGHT, 0, True),
         (_WAITED, 0, True),
         (_THREAD_WAITS, 0, True),

@@ -539,3 +539,69 @@ async def test_recreation_while_no_controller_runs_is_examined(world: World) -> 
     async with world.controller() as controller:
         await world.quiet(controller)
     assert await world.target("web-1") == ""
+
+
+async def test_second_nudge_that_a_leader_before_did_not_send_is_sent(world: World) -> None:
+    """It led only until the first; without another, a late kubelet would keep the old files."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS)
+    await world.pod("web-1")
+    async with world.controller(settle=30, settle_max=30) as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        first = await nudged(world, "web-1")
+    async with world.controller() as controller:
+        second = await nudged(world, "web-1", after=first)
+        await world.quiet(controller)
+    assert (first[:2], second[:2]) == ("1/", "2/")
+    assert await world.target("web-1") == second
+
+
+@hurried
+async def test_nudge_of_which_the_answer_was_lost_is_sent_again(world: World) -> None:
+    """It was carried out, so the retry finds the pod told; a second nudge follows all the same."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS)
+    pod = await world.pod("web-1")
+    lost = []
+
+    async def lose(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+        if plural == "pods" and not lost:
+            lost.append(name)
+            target = patch["metadata"]["annotations"]["hotmap.dev/target"]
+            annotations = {"metadata": {"annotations": {"hotmap.dev/target": target}}}
+            await world.merge("Pod", pod["metadata"]["name"], annotations)
+            raise api_error(503, "the answer is lost", retry_after=0.01)
+
+    world.registry.guards.append(lose)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        first = await nudged(world, "web-1")
+        second = await nudged(world, "web-1", after=first)
+        await world.quiet(controller)
+    assert lost
+    assert (first[:2], second[:2]) == ("1/", "2/")
+
+
+async def test_content_that_came_back_while_no_controller_ran_is_told_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pods were told of it before, and a kubelet may have shown what was there in between."""
+    monkeypatch.setattr(nudging, "_RECENT", 0.0)
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS)
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        first = await nudged(world, "web-1")
+        second = await nudged(world, "web-1", after=first)
+        await world.quiet(controller)
+    await asyncio.sleep(2)  # times of nudges are whole seconds
+    await world.edit(LEVEL="info")
+    await world.edit(LEVEL="debug")
+    async with world.controller() as controller:
+        third = await nudged(world, "web-1", after=second)
+        await world.quiet(controller)
+    assert second.split("/")[1:] == third.split("/")[1:]

@@ -285,6 +285,8 @@ def test_files_are_projected_by_nudge_or_sync_period(
         pytest.param(1001, 1004, Confidence.INFERRED, id="long enough ago"),
         pytest.param(1088, 1089, Confidence.UNKNOWN, id="late, and a moment ago"),
         pytest.param(1090, 1092, Confidence.INFERRED, id="late, and the kubelet's period is over"),
+        # It names content that has come back since.
+        pytest.param(990, 1004, Confidence.UNKNOWN, id="before the change"),
         pytest.param(None, NOW, Confidence.UNKNOWN, id="time unknown"),
         pytest.param(None, 1092, Confidence.INFERRED, id="and the kubelet's period is over"),
     ],

@@ -117,12 +117,15 @@ def _is_ready_for(process: Process, number: int) -> bool:
 
 
 def _is_awaited(pid: int, number: int) -> bool:
-    """Whether a thread of a process waits in sigwait(3), or blocks a signal for one that does."""
+    """Whether each thread of a process waits in sigwait(3), or blocks a signal for one that does.
+
+    The kernel gives a signal to any thread that does not block it.
+    """
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
         return False
-    return any(
+    return bool(threads) and all(
         "sigtimedwait" in read_proc(f"/proc/{pid}/task/{thread}/wchan")
         or _signal_masks(f"/proc/{pid}/task/{thread}/status")["SigBlk"] >> (number - 1) & 1
         for thread in threads

@@ -2,8 +2,10 @@
 
 Whether a pod needs a nudge depends on its last one; each is sent twice: a pod sync that outruns the
 kubelet's own watch would leave the old files until the next periodic sync. A pod whose agent has
-proven the content meanwhile needs no second one. Pods are not listed again for the decision that
-records a change, when all of them were nudged just before: later pods start with the content.
+proven the content meanwhile needs no second one. What a leader before has sent counts: its second
+nudge may be missing, or other content may have been there since. Pods are not listed again for the
+decision that records a change, when all of them were nudged just before: later pods start with the
+content.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.controller.watch.pods import list_pods
 from hotmap.core.decide.decide import Decision
-from hotmap.core.decide.nudge_sequence import next_sequence
+from hotmap.core.decide.nudge_sequence import NudgeNumbers
 from hotmap.core.decide.snapshot import SentNudge, Snapshot
 from hotmap.core.errors import (
     ApiError,
@@ -30,7 +32,14 @@ from hotmap.core.errors import (
 )
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
-from hotmap.core.patch.nudge import can_be_nudged, is_starting, read_target
+from hotmap.core.patch.nudge import (
+    can_be_nudged,
+    is_before,
+    is_starting,
+    nudge_time,
+    read_target,
+)
+from hotmap.core.status.desired import latest_time
 from hotmap.core.target import TARGET, Target
 from hotmap.kube.client import Client
 from hotmap.kube.fair_slots import FairSlots
@@ -42,6 +51,9 @@ __all__ = ["SECOND_NUDGE", "Nudges", "SentTarget"]
 
 #: Seconds after which pods are nudged a second time.
 SECOND_NUDGE = 2.0
+
+#: Seconds for which the second nudge of a leader before may be missing.
+_RECENT = 10.0
 
 #: Seconds until the next decision on a consumer whose pods have become due meanwhile.
 _AT_ONCE = 0.001
@@ -83,9 +95,11 @@ class _Nudge(NamedTuple):
 class _Round(NamedTuple):
     """The nudges of a consumer's pods after one LIST; pods by uid."""
 
-    #: Pods whose last nudge was another one, and pods that wait until others have restarted.
+    #: Pods whose last nudge was another one, pods that wait until others have restarted, and pods
+    #: that a leader before has just nudged.
     new: set[str]
     held: set[str]
+    recent: set[str]
     results: Sequence[_Result]
     #: Whether some pods are about to start, perhaps with the content before.
     some_start: bool
@@ -185,7 +199,9 @@ class Nudges:
             return 0
         digests = await self._payloads.digests(consumer)
         annotated = target._replace(payloads=tuple(each.digest for each in digests))
-        new, held, results, some_start = await self._nudge_pods(snapshot, annotated, again=due)
+        new, held, recent, results, some_start = await self._nudge_pods(
+            snapshot, annotated, again=due, is_first=sent is None
+        )
         failures = {result.uid: result.failure for result in results if result.failure}
         refusals = {result.uid: result.refusal for result in results if result.refusal}
         told = new - failures.keys() - refusals.keys()
@@ -194,7 +210,9 @@ class Nudges:
         self._waves.record_requests(key, target, sorted(told))
         left = {uid: at for uid, at in second.items() if uid not in due or uid in failures}
         wait = _STALLED_INTERVAL if self._waves.is_stalled(key) else _WAVE_INTERVAL
-        left |= dict.fromkeys(told, loop_time() + SECOND_NUDGE) | dict.fromkeys(held, now + wait)
+        # One that failed may have been carried out all the same; then it is told, and not again.
+        once = told | recent | (new & failures.keys())
+        left |= dict.fromkeys(once, loop_time() + SECOND_NUDGE) | dict.fromkeys(held, now + wait)
         self._second[key] = left
         for refusal in list(refusals.values())[:1]:
             self._report_refusal(consumer, refusal)
@@ -205,12 +223,12 @@ class Nudges:
         return len(told) + len(due - held)
 
     async def _nudge_pods(
-        self, snapshot: Snapshot, target: Target, *, again: Collection[str]
+        self, snapshot: Snapshot, target: Target, *, again: Collection[str], is_first: bool
     ) -> _Round:
         """Nudge a consumer's pods: those whose last nudge was another one, and `again`.
 
         `recorded` counts as the last nudge of a pod without one. A failure does not stop the
-        others.
+        others. `is_first`: in this term, so that other nudges are of a leader before.
         """
         consumer, recorded = snapshot.consumer, snapshot.recorded_target
         async with self._lists.use(consumer.key.namespace):
@@ -218,15 +236,22 @@ class Nudges:
         pods = [pod for pod in listed if can_be_nudged(pod)]
         some_start = any(map(is_starting, listed))
         new = {pod.metadata.uid for pod in pods if _holds_other(pod, target, recorded)}
+        recent: set[str] = set()
+        if is_first:
+            changed = latest_time(each.changed_at for each in snapshot.sources if each.live)
+            others = [pod for pod in pods if pod.metadata.uid not in new]
+            new |= {pod.metadata.uid for pod in others if is_before(nudge_time(pod), changed)}
+            recent = {pod.metadata.uid for pod in others if _is_recent(pod, snapshot.now)} - new
         held = await self._waves.held_back(snapshot, target, pods, new)
         new -= held
         chosen = new | (set(again) - held)
         needing = [pod for pod in pods if pod.metadata.uid in chosen]
         before = recorded if snapshot.policy.agent is not None else None
-        nudges = [_nudge(pod, snapshot, target, before) for pod in _interleave_nodes(needing)]
+        numbers = NudgeNumbers(snapshot)
+        nudges = [_nudge(pod, numbers, target, before) for pod in _interleave_nodes(needing)]
         del listed, pods, needing  # they are large, and patching takes a while
         results = await self._send_all(consumer.key.namespace, nudges)
-        return _Round(new, held, results, some_start)
+        return _Round(new, held, recent, results, some_start)
 
     async def _send_all(self, namespace: str, nudges: Sequence[_Nudge]) -> list[_Result]:
         """Send nudges by a few tasks, since there may be thousands of pods."""
@@ -277,10 +302,16 @@ def _holds_other(pod: Pod, target: Target, recorded: Target | None) -> bool:
     return told is None or not told.names_same_content(target)
 
 
-def _nudge(pod: Pod, snapshot: Snapshot, target: Target, before: Target | None) -> _Nudge:
+def _is_recent(pod: Pod, now: float) -> bool:
+    """Return whether a pod was nudged so recently that its second nudge may be missing."""
+    at = nudge_time(pod)
+    return at is not None and now - at < _RECENT
+
+
+def _nudge(pod: Pod, numbers: NudgeNumbers, target: Target, before: Target | None) -> _Nudge:
     told = read_target(pod)
     value = _with_content_before(target, told, before)
-    value = value._replace(sequence=next_sequence(snapshot, told))
+    value = value._replace(sequence=numbers.after(told))
     return _Nudge(pod.metadata.name, pod.metadata.uid, str(value))
 
 

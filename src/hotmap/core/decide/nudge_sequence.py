@@ -12,40 +12,45 @@ from hotmap.core.decide.snapshot import ChangeSummary, Snapshot
 from hotmap.core.model.state import SourceRecord
 from hotmap.core.target import Target
 
-__all__ = ["next_sequence"]
+__all__ = ["NudgeNumbers"]
 
 #: Seconds in which every kubelet has shown an edit (kubernetes: pkg/kubelet, syncFrequency).
 _SHOWN_WITHIN = 92.0
 
 
-def next_sequence(snapshot: Snapshot, told: Target | None) -> int:
-    """Return the sequence of the next nudge of a pod; `told`: its last one, None without one."""
-    last = 0 if told is None else told.sequence
-    if told is not None and told.names_same_content(snapshot.target):
-        return last + 1
-    recorded = snapshot.recorded_target
-    is_recorded = told is None or (recorded is not None and told.names_same_content(recorded))
-    return last + (1 if is_recorded and not _shows_others(snapshot) else 2)
+class NudgeNumbers:
+    """Numbers the nudges of a consumer's pods with the content of one snapshot."""
 
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._target = snapshot.target
+        self._recorded = snapshot.recorded_target
+        changed = [
+            (changes, recorded)
+            for source, changes, recorded in snapshot.recorded_sources()
+            if source.live and (changes.first is not None or source.live != recorded.live)
+        ]
+        #: Whether pods with the applied content may show other content before the desired one.
+        self._shows_others = any(changes.window or changes.unobserved_by for changes, _ in changed)
+        #: Whether pods may have files from before the applied version of a source, which come late
+        #: and beside new ones of another source; or at all, where nobody nudged them with it.
+        self._may_lack_applied = any(_follows_another(*each) for each in changed)
+        self._is_mixed = len(changed) > 1 and self._may_lack_applied
 
-def _shows_others(snapshot: Snapshot) -> bool:
-    """Return whether pods may show files that are neither the applied ones nor the desired ones.
-
-    Where several sources have changed, these are also files of the applied version of one that
-    came late, beside new ones of another.
-    """
-    changed = [
-        (changes, recorded)
-        for source, changes, recorded in snapshot.recorded_sources()
-        if source.live and (changes.first is not None or source.live != recorded.live)
-    ]
-    if any(changes.window or changes.unobserved_by for changes, _ in changed):
-        return True
-    return len(changed) > 1 and any(_follows_another(*each) for each in changed)
+    def after(self, told: Target | None) -> int:
+        """Return the sequence of a pod's next nudge; `told`: its last one, None without one."""
+        if told is None:
+            skips = self._shows_others or self._may_lack_applied
+            return 2 if skips else 1
+        if told.names_same_content(self._target):
+            return told.sequence + 1
+        is_recorded = self._recorded is not None and told.names_same_content(self._recorded)
+        skips = not is_recorded or self._shows_others or self._is_mixed
+        return told.sequence + (2 if skips else 1)
 
 
 def _follows_another(changes: ChangeSummary, recorded: SourceRecord) -> bool:
-    """Return whether files of the version before may still be about to come."""
+    """Return whether pods may still have files from before the applied version."""
     if changes.first is None or recorded.changed_by is None:
         return True
-    return changes.first - recorded.changed_by < _SHOWN_WITHIN
+    # Nothing precedes the creation of a source.
+    return recorded.edited and changes.first - recorded.changed_by < _SHOWN_WITHIN

@@ -14,7 +14,10 @@ from hotmap.core.model.objects import Pod
 from hotmap.core.model.source import parse_time
 from hotmap.core.target import TARGET, Target, parse_target
 
-__all__ = ["can_be_nudged", "is_starting", "nudge_time", "read_target"]
+__all__ = ["can_be_nudged", "is_before", "is_starting", "nudge_time", "read_target"]
+
+#: Times of managedFields are cut to whole seconds.
+_SECOND = 1.0
 
 
 def read_target(pod: Pod) -> Target | None:
@@ -33,6 +36,14 @@ def nudge_time(pod: Pod) -> float | None:
         if entry.manager == FIELD_MANAGER and not entry.subresource
     ]
     return max((at for at in times if at is not None), default=None)
+
+
+def is_before(nudged: float | None, changed: float | None) -> bool:
+    """Return whether a nudge was certainly sent before a change, POSIX seconds; None: unknown.
+
+    It may name the desired content all the same, where that has come back since.
+    """
+    return nudged is not None and changed is not None and nudged + _SECOND < changed
 
 
 #: The phases of pods that run or have run.

@@ -42,7 +42,7 @@ from hotmap.core.duration import format_age
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ContainerState, ContainerStatus, ObjectKey, Pod
 from hotmap.core.model.state import Window
-from hotmap.core.patch.nudge import nudge_time, read_target
+from hotmap.core.patch.nudge import is_before, nudge_time, read_target
 from hotmap.core.status.agent_coverage import AgentCoverage, Uncovered, agent_coverage
 from hotmap.core.status.agents import (
     AgentAnnouncement,
@@ -160,7 +160,7 @@ def _delivered_by_nudge(desired: DesiredContent, pod: ObservedPod) -> float:
     """Return by when a nudge with the desired content has updated the files, POSIX seconds."""
     if pod.nudged is None or pod.nudged.live != desired.target.live or pod.nudged_at is None:
         return inf
-    return pod.nudged_at + _NUDGE_SYNC
+    return inf if is_before(pod.nudged_at, desired.files_changed) else pod.nudged_at + _NUDGE_SYNC
 
 
 def _changed_since_mounted(
@@ -436,6 +436,8 @@ class _PodAssessment:
         """Judge whether the kubelet has updated files, by its sync period or a nudge."""
         nudged = self._pod.nudged
         if nudged is None or nudged.live != self._desired.target.live or self._replaced is not None:
+            return synced
+        if is_before(self._pod.nudged_at, self._desired.files_changed):
             return synced
         delivered = self._delivered_at()
         if delivered is None or self._now >= delivered:
