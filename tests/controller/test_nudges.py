@@ -563,7 +563,7 @@ async def test_nudge_of_which_the_answer_was_lost_is_sent_again(world: World) ->
     await world.config_map(LEVEL="info")
     await world.workload(spec=files(), annotations=REREADS)
     pod = await world.pod("web-1")
-    lost = []
+    lost: list[str] = []
 
     async def lose(plural: str, namespace: str | None, name: str, patch: Any) -> None:
         if plural == "pods" and not lost:

@@ -138,6 +138,9 @@ LATER = CHANGED + 100
                      PodState.WAITING, Confidence.UNKNOWN, id="both: the Secret is not updated"),
         pytest.param(answer(directory(), directory("loaded", "order")), SECRET_TOO, NOW,
                      PodState.CURRENT, Confidence.INFERRED, id="both: weaker than a digest"),
+        pytest.param(answer(directory("loaded", "order", age=1.5),
+                            directory("loaded", "order", age=600)), SECRET, NOW, PodState.WAITING,
+                     Confidence.UNKNOWN, id="Secret: files that are not followed were updated"),
         # -- steps, and what ends badly ---------------------------------------------------------
         pytest.param(answer(directory("settling")), WISH, NOW, PodState.SETTLING,
                      Confidence.UNKNOWN, id="settling"),

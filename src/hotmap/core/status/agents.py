@@ -462,7 +462,14 @@ def _matched(answer: AgentAnswer, announcement: AgentAnnouncement, synced: Stage
     if all(at == -inf for at in announcement.order_changes):
         return Stage(Confidence.PROVEN, "its agent has loaded the announced content")
     inferred = Stage(Confidence.INFERRED, "its agent has loaded the files of the announcement")
-    ordered = all(other.evidence is Evidence.ORDER for other in others)
+    # Files of a directory that has no followed source come without an announcement, and may be
+    # taken for the announced ones of another.
+    known = announcement.directories or len(announcement.order_changes) + len(
+        announcement.desired.payloads
+    )
+    ordered = len(answer.directories) <= known and all(
+        other.evidence is Evidence.ORDER for other in others
+    )
     if synced.reached or _is_updated(others, announcement, ordered=ordered):
         return inferred
     return _waiting("its files may not be updated yet")
