@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from tests.agent.agents import Agent, PodFile, Volume, agent, eventually, reader
+from tests.agent.agents import Agent, PodFile, Volume, agent, eventually, reader, webhook
 from tests.agent.test_announcements import announced
 
 from hotmap.agent.report import pod_document
@@ -135,6 +135,30 @@ def test_secret_digest_is_never_shown(tmp_path: Path) -> None:
         (directory,) = reaches(running, AgentState.TOLD).directories
         assert (directory.evidence, directory.payload) == (Evidence.ORDER, "")
         assert announced({"password": "hunter3"}) not in running.get("/v1/pod")[1]
+
+
+def test_change_of_a_file_that_no_rule_is_about_is_not_loaded(tmp_path: Path) -> None:
+    """Nothing makes the process load it, until it is as it was when the pod started."""
+    volume, pod = Volume(tmp_path / "volume", users__acl="one", tls__crt="one"), pod_of(tmp_path)
+    rules = tmp_path / "rules.toml"
+    with webhook() as endpoint:
+        rules.write_text(
+            f"[[rule]]\nname = 'users'\nfiles = ['*.acl']\nactions = [{{ http = '{endpoint.url}' }}]\n"
+        )
+        flags = ("--dir", volume, "--target-file", pod.file, "--rules", rules)
+        with agent(tmp_path, *flags) as running:
+            reaches(running, AgentState.LOADED)
+            volume.write(users__acl="two", tls__crt="one")
+            eventually(lambda: len(endpoint.calls) == 2)
+            reaches(running, AgentState.LOADED)
+            volume.write(users__acl="two", tls__crt="two")
+            reaches(running, AgentState.TOLD)
+            status = running.status()
+            assert (status["state"], "that no rule is about" in status["message"]) == ("told", True)
+            assert running.rule("users")["state"] == "loaded"
+            volume.write(users__acl="two", tls__crt="one")
+            reaches(running, AgentState.LOADED)
+            assert len(endpoint.calls) == 2
 
 
 def test_restart_for_frozen_content_is_shown(tmp_path: Path) -> None:

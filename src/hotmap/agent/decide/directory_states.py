@@ -28,6 +28,8 @@ class DirectoryState:
         #: Since when it has held content that is not loaded.
         self.pending_since: float | None = None
         self.target = TargetState(NONE, "")
+        #: Whether files that no rule is about are not as the first reading found them.
+        self.changed_without_rule = False
 
     def update_pending_since(self, now: float) -> None:
         """Set or clear `pending_since` after a change."""

@@ -45,6 +45,10 @@ class RuleState:
         """Whether the rule follows the announced frozen fingerprint."""
         return self.rule.name == FROZEN
 
+    def covers(self, directory: str) -> bool:
+        """Whether the rule is about all files of a directory."""
+        return "*" in self.rule.files and directory in self.directories
+
     def select(self, files: Mapping[str, str], key: bytes) -> tuple[dict[str, str], str]:
         """Select the files that the rule is about, of all digests by path; and digest them.
 

@@ -95,7 +95,8 @@ def _directory_state(
         return "restarting" if any(_is_restarting(rule) for rule in rules) else "loading"
     if application.may_be_undone and any(rule.restarts for rule in rules):
         return "restarting"
-    return "loaded" if all(rule.is_confirmed for rule in rules) else "told"
+    is_confirmed = all(rule.is_confirmed for rule in rules) and not row.changed_without_rule
+    return "loaded" if is_confirmed else "told"
 
 
 def _is_restarting(rule: RuleState) -> bool:

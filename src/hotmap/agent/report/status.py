@@ -73,6 +73,9 @@ def _overall_state(observer: ObserverStatus, reconciler: Reconciler) -> tuple[st
         return "pending", ""
     if any(rule.state == "told" for rule in reconciler.rules):
         return "told", ""
+    for directory, row in reconciler.directories.rows.items():
+        if row.changed_without_rule:
+            return "told", f"files of {directory} have changed that no rule is about"
     return "loaded", ""
 
 
