@@ -143,7 +143,8 @@ def test_change_of_a_file_that_no_rule_is_about_is_not_loaded(tmp_path: Path) ->
     rules = tmp_path / "rules.toml"
     with webhook() as endpoint:
         rules.write_text(
-            f"[[rule]]\nname = 'users'\nfiles = ['*.acl']\nactions = [{{ http = '{endpoint.url}' }}]\n"
+            "[[rule]]\nname = 'users'\nfiles = ['*.acl']\n"
+            f"actions = [{{ http = '{endpoint.url}' }}]\n"
         )
         flags = ("--dir", volume, "--target-file", pod.file, "--rules", rules)
         with agent(tmp_path, *flags) as running:
