@@ -19,6 +19,7 @@ from hotmap.core.model.objects import ObjectKey
 from hotmap.core.policy.policy import Defaults
 
 FOLLOW = {"hotmap.dev/follow": "auto"}
+LISTED = {"hotmap.dev/follow": "configmap/app"}
 APP = ObjectKey("ConfigMap", "shop", "app")
 WEB = ObjectKey("Deployment", "shop", "web")
 BORROWS = ("Deployment", "web")
@@ -69,6 +70,28 @@ def test_deployment_is_the_consumer(joined: Joined) -> None:
     assert [item.key for item in joined.index.followers_of(APP)] == [WEB]
     assert [consumer.key for consumer in joined.index.all_consumers()] == [WEB]
     assert joined.web().replicas == 1
+
+
+@pytest.mark.parametrize("annotations", [LISTED, {"configmap.reloader.stakater.com/reload": "app"}])
+def test_sources_that_the_rollout_lists_are_followed_by_the_deployment(
+    joined: Joined, annotations: dict[str, str]
+) -> None:
+    """The Rollout is not written: Argo refuses one that has a template beside workloadRef."""
+    joined.put(deployment("", replicas=0))
+    joined.put(borrows(annotations=annotations), "front")
+    assert [item.key for item in joined.index.followers_of(APP)] == [WEB]
+    assert joined.index.policies.of(joined.web()).opted_in
+    (front,) = joined.index.consumers["Rollout"].values()
+    assert not joined.index.policies.of(front).opted_in
+
+
+def test_rollout_with_the_template_of_a_replica_set_is_not_written(joined: Joined) -> None:
+    """Nobody watches that object, which the annotation's problem says."""
+    joined.put(rollout(template_in=("ReplicaSet", "web"), annotations=LISTED), "front")
+    (front,) = joined.index.consumers["Rollout"].values()
+    policy = joined.index.policies.of(front)
+    assert (policy.opted_in, len(policy.problems)) == (False, 1)
+    assert joined.index.followers_of(APP) == []
 
 
 def test_rollout_and_deployment_appear_in_any_order(joined: Joined) -> None:

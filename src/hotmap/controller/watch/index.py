@@ -229,10 +229,17 @@ class Index:
                     source in consumer.uses.sources()
                 ):
                     found[consumer.key] = consumer
-            for consumer in self._naming(store, source.namespace):
-                if self._may_follow(consumer, source, referenced=False):
+            for named in self._naming(store, source.namespace):
+                consumer = self._with_template_of(named)
+                if consumer is not None and self._may_follow(consumer, source, referenced=False):
                     found[consumer.key] = consumer
         return list(found.values())
+
+    def _with_template_of(self, consumer: Consumer) -> Consumer | None:
+        """Return the consumer that has its pod template: of some Argo Rollouts a Deployment."""
+        for key in _template_in(consumer):
+            return self.consumers[key.kind].get(key)
+        return consumer
 
     def _may_follow(self, consumer: Consumer, source: ObjectKey, *, referenced: bool) -> bool:
         """Return whether a consumer follows a source, as far as there is time to match patterns."""

@@ -73,6 +73,8 @@ LONGEST_SETTLE = 3600.0
 #: Its fields are what holds without any annotation or flag.
 _NO_POLICY = Policy()
 
+_OF_ANOTHER = Policy(origin="its pod template is that of another workload")
+
 
 def read_policy(
     consumer: Consumer,
@@ -80,7 +82,13 @@ def read_policy(
     namespace_annotations: Mapping[str, str] | None = None,
     defaults: Defaults = DEFAULTS,
 ) -> Policy:
-    """Read one consumer's policy; never fails, problems are in the result."""
+    """Read one consumer's policy; never fails, problems are in the result.
+
+    A consumer whose pod template is another object's is never opted in: to write into it would
+    be undone, or break it (an Argo Rollout with `workloadRef` has to have none).
+    """
+    if consumer.owned:
+        return _OF_ANOTHER
     reader = _Reader(consumer, namespace_annotations or {})
     settings = defaults.dialect
     dialect = reloader_annotations.read(
@@ -97,6 +105,7 @@ def read_policy(
     over_budget = consumer.over_budget if follow != _NOTHING else ""
     if over_budget:
         origin = too_large_message(consumer.key, over_budget)
+    foreign = tuple(_foreign_template(consumer, follow))
     strategy = reader.read(STRATEGY, _one_of(Strategy), "notify", Strategy.NOTIFY)
     pause = read_pause(consumer, dialect, settings)
     # A change that pauses the Deployment waits there, and is written at once.
@@ -109,7 +118,7 @@ def read_policy(
     )
     catch_up = reader.read(CATCH_UP, _parse_bool, "false", False)
     return Policy(
-        opted_in=follow != _NOTHING and not over_budget,
+        opted_in=follow != _NOTHING and not over_budget and not foreign,
         auto=follow.auto,
         named=follow.named,
         searches=follow.searches,
@@ -135,7 +144,7 @@ def read_policy(
             *reader.problems,
             *pause_problems(consumer, pause),
             *misplaced_annotations(reader.annotations, consumer.key.kind, settings.names),
-            *_foreign_template(consumer, follow),
+            *foreign,
             *_unwatched_classes(reader, follow, excluded, settings),
         ),
         over_budget=over_budget,
@@ -169,7 +178,7 @@ def _read_settle(reader: _Reader, pause: float | None, defaults: Defaults) -> tu
 def _foreign_template(consumer: Consumer, follow: Follow) -> Iterable[Problem]:
     """Return where an Argo Rollout's template is if that object is not watched."""
     template_in = consumer.argo.template_in if consumer.argo else None
-    if template_in and consumer.key.kind == "Rollout" and not consumer.owned and follow != _NOTHING:
+    if template_in and consumer.key.kind == "Rollout" and follow != _NOTHING:
         yield Problem(
             FOLLOW,
             f"its pod template is that of {template_in}, which is not a Deployment; "
