@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.controller.test_pod_checks import SOON, wait_for_state
-from tests.controller.world import World
+from tests.controller.world import NAMESPACE, World
 
 from hotmap.controller.watch import pods as pods_module
 from hotmap.kube.paging import list_items
@@ -53,3 +53,36 @@ async def test_complete_cached_list_is_sufficient(world: World, lagging_cache: l
     async with world.controller(pod_checks=SOON) as controller:
         await wait_for_state(world, controller, "current")
     assert set(lagging_cache) == {True}
+
+
+async def test_pods_of_an_adopted_replica_set_are_examined(world: World) -> None:
+    """It has the name of a Deployment that was deleted without its pods (--cascade=orphan)."""
+    await world.config_map(LEVEL="info")
+    web = await world.workload(replicas=1)
+    labels = {"app": "web"}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"containers": [{"name": "main", "image": "app:1"}]},
+    }
+    found = []
+    for name, owner in (("old-6d4f", web), ("foreign-6d4f", None)):
+        uid = owner["metadata"]["uid"] if owner else "another"
+        deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": uid}
+        body = {
+            "metadata": {
+                "name": name,
+                "labels": labels,
+                "ownerReferences": [{**deployment, "controller": True}],
+            },
+            "spec": {"selector": {"matchLabels": labels}, "replicas": 1, "template": template},
+        }
+        made = await world.registry.create("replicasets", NAMESPACE, body, manager="kube")
+        found.append(made["metadata"]["uid"])
+        replica_set = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name}
+        owners = [{**replica_set, "uid": found[-1], "controller": True}]
+        await world.pod(f"{name}-1")
+        await world.merge("Pod", f"{name}-1", {"metadata": {"ownerReferences": owners}})
+    await world.rolled_out("web")
+    async with world.controller(pod_checks=SOON) as controller:
+        document = await wait_for_state(world, controller, "latent")
+    assert "1 of 1 pod may run with older content (old-6d4f-1: " in document["reason"]

@@ -165,8 +165,17 @@ def test_status_from_pods_without_a_rollout(
     proofs: list[PodProof], state: State, reason: str
 ) -> None:
     """Nothing is left of its rollout, so the pods themselves tell."""
-    found = status_from_pods(behind(count=0), proofs, DESIRED)
+    who = msgspec.structs.replace(behind(count=0), pods=len(proofs))
+    found = status_from_pods(who, proofs, DESIRED)
     assert (found.state, found.reason) == (state, reason)
+
+
+def test_pods_that_are_counted_and_not_listed_are_waited_for() -> None:
+    """They may have any content."""
+    who = msgspec.structs.replace(behind(count=0), pods=3)
+    found = status_from_pods(who, [], DESIRED)
+    assert (found.state, found.behind) == (State.WAITING, 3)
+    assert found.reason == "waiting for 3 pods: its own controller counts them, and none is listed"
 
 
 def test_pending_files_are_waited_for() -> None:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.support.objects import consumer, pod
 
-from hotmap.core.model.consumer import owns_pod
+from hotmap.core.model.consumer import adopted_through, owns_pod
 from hotmap.core.model.objects import OwnerReference, Pod
 
 
@@ -38,6 +38,16 @@ def test_pod_belongs_to_its_controller(kind: str, owner: tuple[str, ...], owned:
     """A label that two workloads share makes neither the owner of the other's pods."""
     who = consumer(kind, "containers: [{name: web}]")
     assert owns_pod(who, pod_of(*owner)) is owned
+
+
+def test_replica_set_of_another_name_may_be_adopted() -> None:
+    """Whose it is then says its own reference; only workloads with ReplicaSets adopt any."""
+    other = pod_of("ReplicaSet", "old-6d4f", "uid-set")
+    spec = "containers: [{name: web}]"
+    assert adopted_through(consumer("Deployment", spec), other) == "uid-set"
+    assert adopted_through(consumer("Deployment", spec), pod_of("ReplicaSet", "web-6d4f")) == ""
+    assert adopted_through(consumer("Deployment", spec), pod_of("StatefulSet", "old")) == ""
+    assert adopted_through(consumer("StatefulSet", spec), other) == ""
 
 
 def test_pod_without_controller_counts() -> None:

@@ -229,10 +229,10 @@ class Index:
                     source in consumer.uses.sources()
                 ):
                     found[consumer.key] = consumer
-            for named in self._naming(store, source.namespace):
-                consumer = self._with_template_of(named)
-                if consumer is not None and self._may_follow(consumer, source, referenced=False):
-                    found[consumer.key] = consumer
+            for naming in self._naming(store, source.namespace):
+                named = self._with_template_of(naming)
+                if named is not None and self._may_follow(named, source, referenced=False):
+                    found[named.key] = named
         return list(found.values())
 
     def _with_template_of(self, consumer: Consumer) -> Consumer | None:

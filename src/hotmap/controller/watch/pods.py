@@ -6,11 +6,15 @@ if that cache lags behind.
 
 from __future__ import annotations
 
-from hotmap.core.model.consumer import Consumer, owns_pod
-from hotmap.core.model.objects import Pod
+from collections.abc import Sequence
+
+import msgspec
+
+from hotmap.core.model.consumer import Consumer, adopted_through, controller_of, owns_pod
+from hotmap.core.model.objects import ObjectMeta, Pod
 from hotmap.kube.client import Client
 from hotmap.kube.paging import list_items
-from hotmap.kube.resources import PODS
+from hotmap.kube.resources import PODS, REPLICASETS
 
 __all__ = ["list_pods"]
 
@@ -23,8 +27,9 @@ async def list_pods(client: Client, consumer: Consumer, *, runs: bool = False) -
 
     A cached state is sufficient, since a pod that started too recently to be in it read the new
     content, and deleted pods do not matter. But a cache that lags far behind may lack a pod from
-    before a change: if its own controller counts more pods, they are listed consistently. A bare
-    Pod is its own only pod. A CronJob has none, but with `runs` those of its runs in progress.
+    before a change: if its own controller counts more pods, they are listed consistently; and if
+    there are pods of ReplicaSets with other names, it is looked up whose these are. A bare Pod is
+    its own only pod. A CronJob has none, but with `runs` those of its runs in progress.
 
     Raises:
         ResponseTooLarge: they have more bytes than a list may have.
@@ -33,19 +38,26 @@ async def list_pods(client: Client, consumer: Consumer, *, runs: bool = False) -
     selector = consumer.selector
     if runs and consumer.runs:
         selector = f"{_JOB_NAME} in ({','.join(consumer.runs)})"
-    pods = await _list_pods(client, consumer, selector, cached=True)
-    active = sum(not pod.metadata.deletion_timestamp for pod in pods)
-    if active >= consumer.pods:
-        return pods
-    return await _list_pods(client, consumer, selector, cached=False)
+    pods, others = await _list_pods(client, consumer, selector, cached=True)
+    if _count_active(pods) < consumer.pods:
+        pods, others = await _list_pods(client, consumer, selector, cached=False)
+    if others and _count_active(pods) < consumer.pods:
+        adopted = await _list_adopted(client, consumer)
+        pods += [pod for pod in others if adopted_through(consumer, pod) in adopted]
+    return pods
+
+
+def _count_active(pods: Sequence[Pod]) -> int:
+    return sum(not pod.metadata.deletion_timestamp for pod in pods)
 
 
 async def _list_pods(
     client: Client, consumer: Consumer, selector: str, *, cached: bool
-) -> list[Pod]:
+) -> tuple[list[Pod], list[Pod]]:
+    """List a consumer's pods, and those that may be its own through an adopted ReplicaSet."""
     is_pod = consumer.key.kind == "Pod"
     if not selector and not is_pod:
-        return []
+        return [], []
     items = list_items(
         client,
         PODS,
@@ -55,4 +67,33 @@ async def _list_pods(
         field_selector=f"metadata.name={consumer.key.name}" if is_pod else "",
         cached=cached,
     )
-    return [pod async for pod in items if owns_pod(consumer, pod)]
+    pods: list[Pod] = []
+    others: list[Pod] = []
+    async for pod in items:
+        if owns_pod(consumer, pod):
+            pods.append(pod)
+        elif adopted_through(consumer, pod):
+            others.append(pod)
+    return pods, others
+
+
+async def _list_adopted(client: Client, consumer: Consumer) -> set[str]:
+    """List the uids of the ReplicaSets that a Deployment or a Rollout controls."""
+    items = list_items(
+        client,
+        REPLICASETS,
+        consumer.key.namespace,
+        type=_ReplicaSet,
+        label_selector=consumer.selector,
+    )
+    uid = consumer.argo.uid if consumer.argo else consumer.uid
+    found = set()
+    async for item in items:
+        owner = controller_of(item.metadata)
+        if owner is not None and owner.uid == uid:
+            found.add(item.metadata.uid)
+    return found
+
+
+class _ReplicaSet(msgspec.Struct, gc=False):
+    metadata: ObjectMeta

@@ -10,7 +10,7 @@ from collections.abc import Container
 import msgspec
 
 from hotmap.core.model.config_volumes import ConfigVolume
-from hotmap.core.model.objects import LabelSelector, ObjectKey, ObjectMeta, Pod
+from hotmap.core.model.objects import LabelSelector, ObjectKey, ObjectMeta, OwnerReference, Pod
 from hotmap.core.model.uses import Uses
 from hotmap.core.reloader.patch import Traces
 
@@ -19,6 +19,8 @@ __all__ = [
     "REVISION",
     "Argo",
     "Consumer",
+    "adopted_through",
+    "controller_of",
     "has_workload",
     "is_owned",
     "owns_pod",
@@ -141,24 +143,45 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
         return self.template_annotations.get(REVISION, "")
 
 
+_RUN_BY_REPLICA_SETS = ("Deployment", "Rollout")
+
+
 def owns_pod(consumer: Consumer, pod: Pod) -> bool:
     """Return whether a pod that a consumer's selector matches is its own.
 
     Selectors of two workloads may overlap; each owns only the pods that it, or a ReplicaSet of it,
     controls. A ReplicaSet is named by its workload and a hash (kubernetes: deployment controller,
-    getNewReplicaSet). A CronJob owns those of its runs. A pod without a controller counts, as the
-    workload adopts it.
+    getNewReplicaSet), unless it was adopted: see `adopted_through`. A CronJob owns those of its
+    runs. A pod without a controller counts, as the workload adopts it.
     """
-    owner = next((o for o in pod.metadata.owner_references or () if o.controller), None)
+    owner = controller_of(pod.metadata)
     if owner is None or consumer.key.kind == "Pod":
         return True
     if owner.uid == consumer.uid or (owner.kind == "Job" and owner.name in consumer.runs):
         return True
-    if consumer.key.kind not in ("Deployment", "Rollout") or owner.kind != "ReplicaSet":
+    if consumer.key.kind not in _RUN_BY_REPLICA_SETS or owner.kind != "ReplicaSet":
         return False
     runner = consumer.argo.key.name if consumer.argo else consumer.key.name
     prefix, _, suffix = owner.name.rpartition("-")
     return prefix == runner and bool(suffix)
+
+
+def adopted_through(consumer: Consumer, pod: Pod) -> str:
+    """Return the uid of a ReplicaSet of another name by which a pod may be a consumer's; or "".
+
+    A Deployment adopts ReplicaSets that its selector matches and that nobody controls, such as
+    those of one that was deleted with `--cascade=orphan`; they keep their names.
+    """
+    owner = controller_of(pod.metadata)
+    if consumer.key.kind not in _RUN_BY_REPLICA_SETS or owner is None:
+        return ""
+    is_other = owner.kind == "ReplicaSet" and not owns_pod(consumer, pod)
+    return owner.uid if is_other else ""
+
+
+def controller_of(metadata: ObjectMeta) -> OwnerReference | None:
+    """Return the reference to the object that manages an object; None without one."""
+    return next((each for each in metadata.owner_references or () if each.controller), None)
 
 
 def is_owned(metadata: ObjectMeta) -> bool:

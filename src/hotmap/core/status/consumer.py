@@ -233,6 +233,8 @@ def status_from_pods(
         if all(proof.long_unready for proof in unready):
             return waiting._replace(reason=f"{waiting.reason}; {_NEVER_READY}")
         return waiting
+    if not proofs and consumer.pods:
+        return _waiting(consumer.pods, "its own controller counts them, and none is listed")
     return _current_status(proofs)
 
 
