@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.controller.world import FOLLOW, NAMESPACE, REREADS, Object, World, files
+from tests.controller.world import FOLLOW, NAMESPACE, REREADS, Object, World, env, files
 
 from hotmap.core.errors import NotFound, api_error
 from hotmap.core.policy.policy import Defaults, OnChange
@@ -399,6 +399,24 @@ async def test_job_failing_dry_run_is_not_deleted(world: World) -> None:
     assert "denied by policy no-jobs" in message
     assert await uid(world, "Job", "load") == old["metadata"]["uid"]
     assert await world.pending_jobs() == []
+
+
+async def test_job_too_large_to_keep_is_not_deleted_and_delays_no_other(world: World) -> None:
+    """All manifests that are kept share a Secret, and a finalizer may keep one there for good."""
+    await world.config_map(LEVEL="info")
+    spec = env("LEVEL")
+    spec["containers"][0]["args"] = ["x" * 300_000]
+    large = await world.job("large", spec, annotations=RECREATE)
+    await world.job(annotations=RECREATE)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.until(lambda: _is_going(world, "load"), "the Job is being deleted")
+        await world.end_deletion("jobs", "load")
+        await world.event("JobRecreated")
+        message = await world.event("Failed")
+    assert "a Job that is recreated may have 244" in message
+    assert await uid(world, "Job", "large") == large["metadata"]["uid"]
 
 
 async def test_rejected_job_creation_is_retried(world: World) -> None:

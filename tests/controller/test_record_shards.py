@@ -246,6 +246,33 @@ async def test_record_that_is_too_large_is_left_out_and_reported(world: World) -
     assert (await loaded(world)).records.get("uid-0") == wide(0, 1)
 
 
+async def test_changes_with_many_names_leave_out_no_record(world: World) -> None:
+    """ConfigMaps of one tenant with 256 long data keys each fill shards; all records stay.
+
+    The largest changes are left out instead.
+    """
+    names = frozenset(f"{number:03}{'k' * 250}" for number in range(256))
+    told: list[str] = []
+    shards = RecordShards(
+        world.client, "hotmap", Records(), on_too_large=lambda each, size: told.append(each.uid)
+    )
+    await shards.load()
+    for number in range(100):
+        shards.records.put(record(number))
+    changes = (ObservedChange(1.0, "7", names),)
+    for number in range(600):
+        key = ObjectKey("ConfigMap", "tenant", f"app-{number}")
+        shards.records.put_changes(SourceChanges(key, changes))
+    shards.records.put_changes(seen(1, 1.0))
+    assert await shards.flush()
+    assert told == []
+    found = await loaded(world)
+    assert all(found.records.get(f"uid-{number}") for number in range(100))
+    kept = {change.source.name for change in found.records.changes()}
+    assert seen(1, 1.0).source.name in kept
+    assert len(kept) < 600
+
+
 async def test_shards_are_split_by_bytes(world: World) -> None:
     """60 records of 50 KB are 3 MB: no Secret comes near 1 MiB, and all are found again."""
     shards = await loaded(world)

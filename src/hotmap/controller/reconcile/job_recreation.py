@@ -33,6 +33,7 @@ from hotmap.core.errors import (
     HotmapError,
     Invalid,
     NotFound,
+    Throttled,
     Unavailable,
     Unreachable,
 )
@@ -50,6 +51,9 @@ PENDING_SECRET = "hotmap-pending"
 
 #: Bytes of all manifests together; a Secret holds 1 MiB.
 _MOST = 1_000_000
+
+#: Of those in one namespace, whose Jobs may never end their deletion.
+_MOST_OF_NAMESPACE = _MOST // 4
 
 #: Seconds between two attempts to create one Job, at first and at most. A Job with pods that end at
 #: once is deleted after about half a second; pods may take 30 s and more.
@@ -125,10 +129,12 @@ class JobRecreations:
 
         Raises:
             Conflict, NotFound: it is not the Job that was decided on; nothing is done.
-            HotmapError: too many are in progress; retry later.
+            Invalid: its manifest is too large to be kept.
+            Throttled: too many are in progress; retry later.
             ApiError, Unreachable: the manifest was not stored, or the Job not deleted. Retry.
         """
         pending = _Pending(uid, why, job)
+        self._check_size(pending)
         async with self._locks.setdefault(uid, asyncio.Lock()):
             self._add_pending(pending)
             try:
@@ -245,6 +251,23 @@ class JobRecreations:
 
     # -- storage --------------------------------------------------------------------------
 
+    def _check_size(self, pending: _Pending) -> None:
+        """Raise an error where a manifest would leave no room for those of other namespaces."""
+        size = len(msgspec.json.encode(pending))
+        namespace = pending.key.namespace
+        if size > _MOST_OF_NAMESPACE:
+            raise Invalid(
+                f"the manifest has {size >> 10} KiB, and a Job that is recreated may have "
+                f"{_MOST_OF_NAMESPACE >> 10}: delete the Job and create it again yourself"
+            )
+        others = [
+            other
+            for other in self._pending.values()
+            if other.key.namespace == namespace and other.uid != pending.uid
+        ]
+        if size + len(msgspec.json.encode(others)) > _MOST_OF_NAMESPACE:
+            raise Throttled(f"too many Jobs of namespace {namespace} are being recreated at once")
+
     def _add_pending(self, pending: _Pending) -> None:
         self._pending[pending.uid] = pending
         self._backoffs[pending.uid] = Backoff(_PAUSE_FIRST, _PAUSE_LAST)
@@ -287,12 +310,12 @@ class JobRecreations:
         """Encode pending manifests, and record up to which change.
 
         Raises:
-            HotmapError: it would not fit into a Secret.
+            Throttled: it would not fit into a Secret.
         """
         self._encoded = self._changes
         text = msgspec.json.encode(list(self._pending.values()))
         if len(text) > _MOST:
-            raise HotmapError("too many Jobs are being recreated at once")
+            raise Throttled("too many Jobs are being recreated at once")
         return text
 
 

@@ -416,6 +416,8 @@ class RecordShards:
         total = sum(map(len, (*lines.values(), *seen.values()))) + len(lines) + len(seen)
         if total > _SHARD_SPLIT and self._shards < SHARDS:
             raise _ShardCrowded
+        # Changes before records: some tenant decides how many data keys have names in them.
+        total -= _drop_largest(seen, total - _SHARD_AT_MOST)
         if total > _SHARD_AT_MOST:
             self._exclude_largest(lines, total - _SHARD_AT_MOST)
         for uid in lines:
@@ -426,6 +428,8 @@ class RecordShards:
             encoded = {record.uid: record_line(record) for record in records}
             lines |= {uid: line for uid, line in encoded.items() if len(line) < _RECORD_AT_MOST}
             seen |= {each.source: changes_line(each) for each in more}
+            size = sum(map(len, (*lines.values(), *seen.values()))) + len(lines) + len(seen)
+            _drop_largest(seen, size - _SHARD_AT_MOST)
         until = None
         if shard == _WATCHED_SHARD:
             if not self._failed - {shard}:  # nor what another shard should have of it
@@ -468,6 +472,16 @@ class RecordShards:
             )
             if self._on_too_large is not None:
                 self._on_too_large(record, size)
+
+
+def _drop_largest(lines: dict[ObjectKey, bytes], excess: int) -> int:
+    """Remove the largest lines until they have so many bytes less; returns how many they had."""
+    dropped = 0
+    for key in sorted(lines, key=lambda key: (-len(lines[key]), key)):
+        if dropped >= excess:
+            break
+        dropped += len(lines.pop(key)) + 1
+    return dropped
 
 
 def _name(shard: int) -> str:
