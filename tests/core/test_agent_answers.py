@@ -483,6 +483,23 @@ def test_pod_has_restarted_when_all_its_agents_have() -> None:
     assert restart_progress(done, WISH.target) == RestartProgress(loaded=True)
 
 
+@pytest.mark.parametrize(
+    ("report", "retried"),
+    [
+        pytest.param(answer(directory("failed")), True, id="files, with a process about to start"),
+        pytest.param(answer(directory("refused")), False, id="files that did not pass"),
+        pytest.param(
+            answer(directory(), restart={"state": "failed", "fingerprint": "x"}), False,
+            id="the restart itself",
+        ),
+    ],
+)  # fmt: skip
+def test_failure_to_load_files_after_a_restart_may_end(report: AgentReport, retried: bool) -> None:
+    progress = restart_progress(report, WISH.target)
+    assert progress is not None
+    assert (bool(progress.failure), progress.retried) == (True, retried)
+
+
 def test_loopback_addresses_are_for_local_control_planes() -> None:
     assert agent_addresses(a_pod("127.1.0.5"), loopback=True) == (
         AgentAddress("127.1.0.5", 9533, UID, "shop"),

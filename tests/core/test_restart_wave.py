@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -15,15 +16,18 @@ def pods(text: str) -> list[RestartPod]:
     """Read pods from words: `r` Ready or `n` not, and what is known of the restart.
 
     `r` waits; `r+` was told long ago and cannot be asked, `r-` a moment ago; `r!` says that it has
-    loaded a probe's period ago, `r?` that it has not; `r#` failed.
+    loaded a probe's period ago, `r?` that it has not; `r#` failed, and `r~` does and is retried,
+    for a long time `r=`.
     """
-    kinds = {
+    kinds: dict[str, tuple[Any, ...]] = {
         "": (None, None, ""),
         "+": (60.0, None, ""),
         "-": (3.0, None, ""),
         "!": (12.0, True, ""),
         "?": (60.0, False, ""),
         "#": (3.0, False, "its agent restarted the previous environment"),
+        "~": (60.0, False, "the process did not load the content", True),
+        "=": (80.0, False, "the process did not load the content", True),
     }
     return [
         RestartPod(f"{number}", word[0] == "r", *kinds[word[1:]])
@@ -58,6 +62,9 @@ def pods(text: str) -> list[RestartPod]:
         ("r# r r", 3, "", True),
         ("r! n# r n", 3, "", True),
         ("r! r#", 1, "", False),
+        # A process that has just started may not be ready for a reload yet.
+        ("r~ r r", 1, "", False),
+        ("r= r r", 1, "", True),
     ],
 )
 def test_next_wave(state: str, limit: int, told: str, stopped: bool) -> None:

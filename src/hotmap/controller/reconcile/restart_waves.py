@@ -146,6 +146,7 @@ class RestartWaves:
                     None if uid in restarting else now - times.get(uid, self._began),
                     progress.loaded if progress else None,
                     progress.failure if progress else "",
+                    progress.retried if progress else False,
                 )
             )
         not_ready = frozenset(pod.name for pod in known if not pod.ready)

@@ -29,6 +29,10 @@ _UNCONFIRMED_READY_TIME = 15.0
 #: ten seconds by default.
 _CONFIRMED_READY_TIME = 10.0
 
+#: Seconds for which an agent may fail to make a process that has just started load files: a reload
+#: signal waits up to a minute for its handler.
+_RETRIED_FOR = 75.0
+
 #: Seconds after which a restart has failed; the default progressDeadlineSeconds of a Deployment.
 _DEADLINE = 600.0
 
@@ -39,6 +43,8 @@ class RestartProgress(NamedTuple):
     loaded: bool
     #: Why it failed; "" otherwise.
     failure: str = ""
+    #: Whether the agent retries it, and may succeed.
+    retried: bool = False
 
 
 class RestartPod(NamedTuple):
@@ -50,8 +56,9 @@ class RestartPod(NamedTuple):
     since_request: float | None
     #: Whether its agent reports that it has loaded the content; None: it cannot be queried.
     loaded: bool | None = None
-    #: Why its agent failed to load it; "" otherwise.
+    #: Why its agent failed to load it, "" otherwise; and whether it retries that.
     failure: str = ""
+    retried: bool = False
 
     @property
     def is_back(self) -> bool:
@@ -152,7 +159,7 @@ def _find_failed(pods: Sequence[RestartPod]) -> tuple[str, str] | None:
     for pod in pods:
         if pod.since_request is None:
             continue
-        if pod.failure:
+        if pod.failure and not (pod.retried and pod.since_request < _RETRIED_FOR):
             return pod.name, pod.failure
         if not pod.is_back and pod.since_request >= _DEADLINE:
             what = "is not ready" if not pod.ready else "has not loaded the content"

@@ -522,7 +522,11 @@ def restart_progress(report: AgentReport, desired: Target) -> RestartProgress | 
         return RestartProgress(loaded=False)
     for state in (answer.restart.state, answer.worst):
         if state in _TROUBLE and _TROUBLE[state][0] in (PodState.FAILED, PodState.REFUSED):
-            return RestartProgress(loaded=False, failure=f"did not restart: {_TROUBLE[state][1]}")
+            why = f"did not restart: {_TROUBLE[state][1]}"
+            # Of files it may succeed once the process is ready, which has just started.
+            is_restart = state is answer.restart.state
+            is_retried = _TROUBLE[state][0] is PodState.FAILED and not is_restart
+            return RestartProgress(loaded=False, failure=why, retried=is_retried)
     best = (AgentState.NONE, AgentState.LOADED, AgentState.TOLD)
     return RestartProgress(loaded=answer.restart.state in best and answer.worst in best)
 
