@@ -86,7 +86,7 @@ def test_sources_that_the_rollout_lists_are_followed_by_the_deployment(
 
 
 def test_rollout_with_the_template_of_a_replica_set_is_not_written(joined: Joined) -> None:
-    """Nobody watches that object, which the annotation's problem says."""
+    """That object is not watched, which the annotation's problem says."""
     joined.put(rollout(template_in=("ReplicaSet", "web"), annotations=LISTED), "front")
     (front,) = joined.index.consumers["Rollout"].values()
     policy = joined.index.policies.of(front)

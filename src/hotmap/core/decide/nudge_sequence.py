@@ -32,7 +32,7 @@ class NudgeNumbers:
         #: Whether pods with the applied content may show other content before the desired one.
         self._shows_others = any(changes.window or changes.unobserved_by for changes, _ in changed)
         #: Whether pods may have files from before the applied version of a source, which come late
-        #: and beside new ones of another source; or at all, where nobody nudged them with it.
+        #: and beside new ones of another source; or at all, where they were not nudged with it.
         self._may_lack_applied = any(_follows_another(*each) for each in changed)
         self._is_mixed = len(changed) > 1 and self._may_lack_applied
 

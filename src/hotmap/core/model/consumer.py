@@ -169,7 +169,7 @@ def owns_pod(consumer: Consumer, pod: Pod) -> bool:
 def adopted_through(consumer: Consumer, pod: Pod) -> str:
     """Return the uid of a ReplicaSet of another name by which a pod may be a consumer's; or "".
 
-    A Deployment adopts ReplicaSets that its selector matches and that nobody controls, such as
+    A Deployment adopts ReplicaSets that its selector matches and that have no controller, such as
     those of one that was deleted with `--cascade=orphan`; they keep their names.
     """
     owner = controller_of(pod.metadata)
