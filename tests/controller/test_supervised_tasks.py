@@ -39,6 +39,10 @@ _OWNERS = {
     ("controller/run.py", "_wait_until_acting_or_warm"): "cancels both at the end",
     ("controller/report/pod_checks.py", "run"): "a TaskGroup, in a supervised task",
     ("controller/report/pod_checks.py", "run_agent_checks"): "a TaskGroup, in a supervised task",
+    ("kube/http/client.py", "_on_idle"): "a timer that closes idle connections",
+    ("kube/http/client.py", "_close_idle"): "the same timer, again",
+    ("kube/http/server.py", "on_message_complete"): "answers, ends with its connection",
+    ("kube/http/server.py", "_restart_timer"): "a timer of one connection, which ends with it",
     ("controller/storage/record_shards.py", "load"): "a TaskGroup, which is awaited at once",
 }
 

@@ -60,11 +60,9 @@ class _Connection(Client):
     def cut_off(self) -> None:
         """Break all connections, and refuse new ones; of a process that is killed for good."""
         self.is_cut_off = True
-        session = self._transport._session
-        connector = session.connector if session else None
-        for protocol in tuple(connector._acquired) if connector else ():
-            if protocol.transport is not None:
-                protocol.transport.abort()
+        http = self._transport._http
+        for connection in tuple(http._open) if http else ():
+            connection.abort()
 
     async def request(self, *arguments: Any, **options: Any) -> bytes:
         if self.is_cut_off:

@@ -8,8 +8,8 @@ from hotmap.core.errors import SettingsError
 
 __all__ = ["require_extra"]
 
-#: A module of each extra (pyproject.toml, optional-dependencies).
-_MODULES = {"local": "cryptography"}
+#: The modules of each extra (pyproject.toml, optional-dependencies).
+_MODULES = {"local": ("aiohttp", "cryptography")}
 
 
 def require_extra(extra: str, *, command: str) -> None:
@@ -18,9 +18,9 @@ def require_extra(extra: str, *, command: str) -> None:
     Raises:
         SettingsError: it is not; the text says how to install it.
     """
-    module = _MODULES[extra]
-    if find_spec(module) is None:
-        raise SettingsError(
-            f"{command} needs the package {module}, which is in the extra {extra}: "
-            f"install it with pip install 'hotmap[{extra}]' (pipx and uvx take the same name)"
-        )
+    for module in _MODULES[extra]:
+        if find_spec(module) is None:
+            raise SettingsError(
+                f"{command} needs the package {module}, which is in the extra {extra}: "
+                f"install it with pip install 'hotmap[{extra}]' (pipx and uvx take the same name)"
+            )

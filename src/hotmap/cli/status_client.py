@@ -12,6 +12,7 @@ In this order, so that no answer can come from the controller of another cluster
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Protocol
@@ -32,7 +33,8 @@ from hotmap.core.errors import (
 )
 from hotmap.core.model.objects import ObjectMeta
 from hotmap.kube.client import Client, Limits
-from hotmap.kube.http_library import aiohttp, system_trust
+from hotmap.kube.http.errors import HttpError
+from hotmap.kube.http.fetch import fetch as fetch_url
 from hotmap.kube.resources import PODS
 
 __all__ = ["ControllerAway", "StatusClient", "StatusUnavailable", "connect"]
@@ -50,7 +52,10 @@ _STANDBYS = 8
 #: Seconds for one answer: a large page over a slow connection.
 _TIMEOUT = 20.0
 
-_LIMITS = Limits(connect=5.0, attempt=_TIMEOUT, attempts=2)
+#: Seconds for connecting.
+_CONNECT_TIMEOUT = 5.0
+
+_LIMITS = Limits(connect=_CONNECT_TIMEOUT, attempt=_TIMEOUT, attempts=2)
 
 
 class StatusUnavailable(SettingsError):
@@ -99,18 +104,16 @@ async def connect(
         StatusUnavailable: there is none, or it does not answer.
         SettingsError: the kubeconfig cannot be used.
     """
-    timeout = aiohttp.ClientTimeout(total=_TIMEOUT, sock_connect=5.0)
-    async with aiohttp.ClientSession(timeout=timeout, trust_env=True) as http:
-        if address.url:
-            if not address.url.startswith(("http://", "https://")):
-                raise SettingsError(
-                    f'--url: invalid URL "{address.url}": expected an http or https URL'
-                )
-            yield StatusClient(_direct(http, address.url), namespace=_default_namespace(cluster))
-            return
-        async with Client(cluster.load(), user_agent="hotmap-cli", limits=_LIMITS) as client:
-            fetch = await _discover(client, http, address)
-            yield StatusClient(fetch, namespace=client.namespace)
+    if address.url:
+        if not address.url.startswith(("http://", "https://")):
+            raise SettingsError(
+                f'--url: invalid URL "{address.url}": expected an http or https URL'
+            )
+        yield StatusClient(_direct(address.url), namespace=_default_namespace(cluster))
+        return
+    async with Client(cluster.load(), user_agent="hotmap-cli", limits=_LIMITS) as client:
+        fetch = await _discover(client, address)
+        yield StatusClient(fetch, namespace=client.namespace)
 
 
 def _default_namespace(cluster: ClusterOptions) -> str:
@@ -123,19 +126,19 @@ def _default_namespace(cluster: ClusterOptions) -> str:
 # -- connections ---------------------------------------------------------------------------------
 
 
-def _direct(http: aiohttp.ClientSession, url: str) -> _Fetch:
+def _direct(url: str) -> _Fetch:
     async def fetch(query: Mapping[str, str]) -> bytes:
+        page = f"{url.rstrip('/')}/v1/status"
         try:
-            page = f"{url.rstrip('/')}/v1/status"
-            async with http.get(page, params=dict(query), ssl=system_trust()) as response:
-                body = await response.read()
-        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            async with asyncio.timeout(_TIMEOUT):
+                status, body = await fetch_url(page, query, connect_timeout=_CONNECT_TIMEOUT)
+        except (HttpError, TimeoutError, ValueError) as error:
             raise ControllerAway(
-                f"no controller answers at {url}: {str(error) or 'timeout'}"
+                f"no controller answers at {url}: {str(error) or 'timed out'}"
             ) from error
-        if response.status != 200:
-            kind = ControllerAway if response.status >= 500 else StatusUnavailable
-            raise kind(f"{url}/v1/status answered {response.status}: not a hotmap controller")
+        if status != 200:
+            kind = ControllerAway if status >= 500 else StatusUnavailable
+            raise kind(f"{url}/v1/status answered {status}: not a hotmap controller")
         return body
 
     return fetch
@@ -164,9 +167,7 @@ class _Pod(msgspec.Struct):
     status: _PodStatus
 
 
-async def _discover(
-    client: Client, http: aiohttp.ClientSession, address: ControllerAddress
-) -> _Fetch:
+async def _discover(client: Client, address: ControllerAddress) -> _Fetch:
     try:
         pods = [pod for pod in await _pods(client, address) if pod.status.phase == "Running"]
     except StatusUnavailable as error:
@@ -192,7 +193,7 @@ async def _discover(
         raise ControllerAway(f"{who}; the leader is not reachable or not elected yet: try again")
     if problems:
         raise problems[0]
-    return await _local(client, http)
+    return await _local(client)
 
 
 async def _pods(client: Client, address: ControllerAddress) -> list[_Pod]:
@@ -287,10 +288,10 @@ def _through_proxy(client: Client, pod: _Pod) -> _Fetch:
     return fetch
 
 
-async def _local(client: Client, http: aiohttp.ClientSession) -> _Fetch:
+async def _local(client: Client) -> _Fetch:
     found, is_away = [], True
     for url in _LOCAL_URLS:
-        fetch = _direct(http, url)
+        fetch = _direct(url)
         try:
             document = _decode(await fetch({"limit": "1"}))
         except ControllerAway:

@@ -1,23 +1,22 @@
-"""Sends requests to one API server: connections, credentials, TLS, and error messages.
+"""Sends requests to one API server: credentials, TLS settings, time limits, and error messages.
 
-Only this module uses aiohttp: it returns bytes and raises the exceptions of `core.errors`. The only
-retry is that of a request after its credentials were renewed.
+`kube.http` has the connections. This module returns bytes and raises the exceptions of
+`core.errors`. The only retry is that of a request after its credentials were renewed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-import os
-import ssl
 import time
 from asyncio.sslproto import SSLProtocol
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import lru_cache
+from math import inf
 from typing import Final, NamedTuple, NoReturn, Self
-
-from yarl import URL
+from urllib.parse import urlencode
 
 from hotmap.core.errors import (
     ApiError,
@@ -28,11 +27,20 @@ from hotmap.core.errors import (
     api_error,
 )
 from hotmap.kube.config import ClusterConfig
-from hotmap.kube.http_library import aiohttp, system_trust
+from hotmap.kube.http.client import HttpClient
+from hotmap.kube.http.connection import Response
+from hotmap.kube.http.errors import (
+    CertificateError,
+    ConnectError,
+    HttpError,
+    ProxyError,
+    TLSError,
+)
+from hotmap.kube.http.fetch import system_trust
+from hotmap.kube.http.route import Route
 from hotmap.kube.loop_clock import loop_time
-from hotmap.kube.proxy import describe_proxy, is_socks
+from hotmap.kube.proxy import describe_proxy
 from hotmap.kube.server_clock import ServerClock
-from hotmap.kube.socks import SocksConnector
 from hotmap.kube.status import read_status, retry_after
 
 __all__ = ["Request", "Transport", "WatchStream", "is_certificate_error"]
@@ -66,7 +74,7 @@ class Request(NamedTuple):
 class WatchStream:
     """A watch response while it is open."""
 
-    def __init__(self, server: str, response: aiohttp.ClientResponse) -> None:
+    def __init__(self, server: str, response: Response) -> None:
         self._server = server
         self._response = response
 
@@ -85,11 +93,9 @@ class WatchStream:
 
     async def __anext__(self) -> bytes:
         try:
-            chunk = await self._response.content.readany()
-        except (aiohttp.ClientError, OSError) as error:
-            raise Unreachable(
-                f"the watch on {self._server} was interrupted: {_describe(error)}"
-            ) from error
+            chunk = await self._response.read_any()
+        except HttpError as error:
+            raise Unreachable(f"the watch on {self._server} was interrupted: {error}") from error
         if not chunk:
             raise StopAsyncIteration
         return chunk
@@ -102,8 +108,7 @@ class Transport:
         self.config = config
         self._connect_timeout = connect_timeout
         self._headers = [("User-Agent", user_agent), *config.impersonate]
-        self._session: aiohttp.ClientSession | None = None
-        self._ssl: ssl.SSLContext | bool = True
+        self._http: HttpClient | None = None
         self._ca_read_at = 0.0
         #: (method, HTTP status as text) → responses; "unreachable" counts attempts without one.
         self.answers: Counter[tuple[str, str]] = Counter()
@@ -122,30 +127,15 @@ class Transport:
         Raises:
             SettingsError: a certificate or key is not usable.
         """
-        self._ssl = _ssl_context(self.config)
         SSLProtocol.max_size = _TLS_READ
         self._ca_read_at = loop_time()
-        self._session = aiohttp.ClientSession(
-            connector=self._connector(),
-            # 256 KiB: fewer wake-ups on bursts, and still bounded.
-            read_bufsize=1 << 18,
-            # Kubeconfigs name the proxy, or were read with the environment's: a variable that is
-            # meant for something else cannot redirect a pod.
-            trust_env=False,
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
-
-    def _connector(self) -> aiohttp.TCPConnector:
-        # Each watch holds a connection; with the default limit of 100 they could starve calls.
-        if not is_socks(self.config.proxy):
-            return aiohttp.TCPConnector(ssl=self._ssl, limit=0)
-        return SocksConnector(self.config.proxy, ssl=self._ssl, limit=0)
+        self._http = HttpClient(_route(self.config), connect_timeout=self._connect_timeout)
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        if self._http is not None:
+            await self._http.aclose()
+            self._http = None
 
     async def read(self, request: Request, *, timeout: float, at_most: int | None = None) -> bytes:
         """Send a request and return the body of its response, within `timeout` seconds.
@@ -156,14 +146,14 @@ class Transport:
             ResponseTooLarge: the body is larger.
             ApiError, Unreachable, SettingsError: as `Client.request`.
         """
-        response = await self._send(request, timeout)
+        response, deadline = await self._send(request, timeout)
         try:
-            async with response:
-                if at_most is None:
-                    return await response.read()
-                return await _read_at_most(response, at_most)
-        except (aiohttp.ClientError, OSError) as error:
+            async with asyncio.timeout_at(deadline):
+                return await _read_body(request, response, inf if at_most is None else at_most)
+        except (HttpError, TimeoutError) as error:
             self._unreachable(request, error)
+        finally:
+            response.close()
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[WatchStream]:
@@ -172,55 +162,56 @@ class Transport:
         Raises:
             ApiError, Unreachable, SettingsError: as `Client.request`.
         """
-        response = await self._send(request, None)
+        response, _ = await self._send(request, None)
         try:
             yield WatchStream(self.server, response)
         finally:
             response.close()
 
-    async def _send(self, request: Request, timeout: float | None) -> aiohttp.ClientResponse:
-        """Send once, or twice if the credentials were refused and there are newer ones."""
-        limits = _limits(timeout, self._connect_timeout)
+    async def _send(self, request: Request, timeout: float | None) -> tuple[Response, float | None]:
+        """Send once, or twice if the credentials were refused and there are newer ones.
+
+        Returns the response, and until when it has to be complete.
+        """
         credentials = self.config.credentials
         await credentials.prepare()
         self._use_client_certificate()
         authorization = credentials.authorization()
         try:
-            return await self._send_once(request, limits, authorization)
+            return await self._send_once(request, timeout, authorization)
         except Unauthorized:
             if not await credentials.renew(authorization):
                 raise
         self._use_client_certificate()
-        return await self._send_once(request, limits, credentials.authorization())
+        return await self._send_once(request, timeout, credentials.authorization())
 
     async def _send_once(
-        self, request: Request, limits: aiohttp.ClientTimeout, authorization: str
-    ) -> aiohttp.ClientResponse:
-        if self._session is None:
+        self, request: Request, timeout: float | None, authorization: str
+    ) -> tuple[Response, float | None]:
+        if self._http is None:
             raise RuntimeError("the client is used outside of its `async with`")
         sent = loop_time()
         if sent - self._ca_read_at >= CA_PERIOD:
             self._refresh_ca()
+        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
         try:
-            response = await self._session.request(
-                request.method,
-                URL(self.server + request.path + _query(request.params), encoded=True),
-                data=request.body,
-                headers=self._request_headers(request, authorization),
-                timeout=limits,
-                allow_redirects=False,
-                proxy=None if is_socks(self.config.proxy) else self.config.proxy or None,
-                server_hostname=self.config.tls.server_name or None,
-                ssl=self._ssl,
-            )
-        except (aiohttp.ClientError, OSError) as error:
+            async with asyncio.timeout_at(deadline):
+                response = await self._http.request(
+                    request.method,
+                    request.path + _query(request.params),
+                    headers=self._request_headers(request, authorization),
+                    body=request.body,
+                )
+        except (HttpError, TimeoutError) as error:
             self._unreachable(request, error)
+        except ValueError as error:
+            raise SettingsError(f"{self.config.origin}: {error}") from error
         self.last_answer = loop_time()
-        self.clock.learn(response.headers.get("Date", ""), waited=self.last_answer - sent)
+        self.clock.learn(response.headers.get("date", ""), waited=self.last_answer - sent)
         self.answers[request.method, str(response.status)] += 1
         if response.status >= 300:
-            raise await self._failure(request, response)
-        return response
+            raise await self._failure(request, response, deadline)
+        return response, deadline
 
     def _use_client_certificate(self) -> None:
         """Use the client certificate that the credentials have now, for new connections."""
@@ -230,8 +221,13 @@ class Transport:
             return
         certificate, key = pair
         config = self.config._replace(tls=tls._replace(certificate=certificate, key=key))
-        self._ssl = _ssl_context(config)
+        self._use(config)
+
+    def _use(self, config: ClusterConfig) -> None:
+        route = _route(config)
         self.config = config
+        if self._http is not None:
+            self._http.use(route)
 
     def _refresh_ca(self) -> None:
         """Trust the current content of the CA file, for new connections."""
@@ -239,8 +235,7 @@ class Transport:
         try:
             config = self.config.refreshed()
             if config is not self.config:
-                self._ssl = _ssl_context(config)
-                self.config = config
+                self._use(config)
                 _log.info("the certificate authority of %s was read again", self.server)
         except SettingsError as error:
             _log.warning("%s; using the last one", error)
@@ -261,15 +256,19 @@ class Transport:
 
     # -- responses to errors -------------------------------------------------------------------
 
-    async def _failure(self, request: Request, response: aiohttp.ClientResponse) -> ApiError:
+    async def _failure(
+        self, request: Request, response: Response, deadline: float | None
+    ) -> ApiError:
         try:
-            async with response:
-                body = await response.content.read(_ERROR_BODY)
-        except (aiohttp.ClientError, OSError):
+            async with asyncio.timeout_at(deadline):
+                body = await _read_body(request, response, _ERROR_BODY)
+        except (ResponseTooLarge, HttpError, TimeoutError):
             body = b""
+        finally:
+            response.close()
         status = read_status(body)
         message = status.message or (
-            f"{self.server} answered {response.status} {response.reason or ''}".rstrip()
+            f"{self.server} answered {response.status} {response.reason}".rstrip()
             + f" to {request.method} {request.path}"
         )
         if response.status == 401:
@@ -282,48 +281,45 @@ class Transport:
             message,
             reason=status.reason,
             details=status.details,
-            retry_after=retry_after(status, header=response.headers.get("Retry-After", "")),
+            retry_after=retry_after(status, header=response.headers.get("retry-after", "")),
         )
 
-    def _route(self) -> str:
-        return f"the proxy {describe_proxy(self.config.proxy)}"
-
-    def _unreachable(self, request: Request, error: Exception) -> NoReturn:
+    def _unreachable(self, request: Request, error: HttpError | TimeoutError) -> NoReturn:
         self.answers[request.method, "unreachable"] += 1
-        if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        problem = str(error) or "timed out"
+        proxy = f"the proxy {describe_proxy(self.config.proxy)}" if self.config.proxy else ""
+        if isinstance(error, CertificateError):
             self._refresh_ca()  # for the next attempt
             text = (
-                f"cannot trust {self.server}: {_describe(error.certificate_error)}; check the"
-                f" certificate authority and the server's name in {self.config.origin}"
+                f"cannot trust {self.server}: {problem}; check the certificate authority and the"
+                f" server's name in {self.config.origin}"
             )
-        elif isinstance(error, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
-            text = f"cannot reach {self.server} through {self._route()}: {_describe(error)}"
-        elif isinstance(error, aiohttp.ClientConnectorError | TimeoutError):
-            through = f" through {self._route()}" if self.config.proxy else ""
+        elif isinstance(error, ProxyError):
+            text = f"cannot reach {self.server} through {proxy}: {problem}"
+        elif isinstance(error, ConnectError | TimeoutError):
+            through = f" through {proxy}" if proxy else ""
             text = (
-                f"cannot reach {self.server}{through}: {_describe(error)}; is the cluster up, and"
-                f" is the address in {self.config.origin} right?"
+                f"cannot reach {self.server}{through}: {problem}; is the cluster up, and is the"
+                f" address in {self.config.origin} right?"
             )
         else:
             text = (
                 f"{self.server} closed the connection during {request.method} {request.path}: "
-                f"{_describe(error)}"
+                f"{problem}"
             )
         raise Unreachable(text) from error
 
 
-def _ssl_context(config: ClusterConfig) -> ssl.SSLContext | bool:
-    """Make the TLS settings for the server, or else for the proxy to it."""
+def _route(config: ClusterConfig) -> Route:
+    """Return how a server is connected to.
+
+    Raises:
+        SettingsError: a certificate or key is not usable.
+    """
     settings = config.ssl_context()
     if settings is None and config.proxy.startswith("https://"):
-        return system_trust()
-    return True if settings is None else settings
-
-
-# The same few again and again: kept, since a request takes 0.2 ms of processor time as it is.
-@lru_cache(maxsize=64)
-def _limits(total: float | None, connect: float) -> aiohttp.ClientTimeout:
-    return aiohttp.ClientTimeout(total=total, sock_connect=connect)
+        settings = system_trust()
+    return Route(config.server, settings, config.tls.server_name, config.proxy)
 
 
 def _query(params: Mapping[str, str] | None) -> str:
@@ -332,46 +328,21 @@ def _query(params: Mapping[str, str] | None) -> str:
 
 @lru_cache(maxsize=64)
 def _quoted_query(params: tuple[tuple[str, str], ...]) -> str:
-    return str(URL.build(query=params))
+    return "?" + urlencode(params)
 
 
-async def _read_at_most(response: aiohttp.ClientResponse, at_most: int) -> bytes:
+async def _read_body(request: Request, response: Response, at_most: float) -> bytes:
     chunks, size = [], 0
-    async for chunk in response.content.iter_any():
+    while chunk := await response.read_any():
         size += len(chunk)
         if size > at_most:
-            response.close()
             raise ResponseTooLarge(
-                f"the response to {response.method} {response.url.path} has more than"
-                f" {at_most:,} bytes"
+                f"the response to {request.method} {request.path} has more than {at_most:,} bytes"
             )
         chunks.append(chunk)
-    return b"".join(chunks)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def is_certificate_error(error: Exception) -> bool:
     """Return whether TLS kept a request from being sent."""
-    return isinstance(error.__cause__, aiohttp.ClientSSLError)
-
-
-def _describe(error: BaseException) -> str:
-    """Describe a network error briefly."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return error.verify_message or "its certificate cannot be verified"
-    if isinstance(error, aiohttp.ClientHttpProxyError):
-        return f"it answered {error.status} {error.message}".rstrip()
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return f"cannot resolve {error.host!r}"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return _describe(error.os_error)
-    if isinstance(error, TimeoutError):
-        return "timed out"
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "it closed the connection"
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return "the response is incomplete"
-    if isinstance(error, ssl.SSLError):
-        return f"TLS failed, {(error.reason or 'without a reason').replace('_', ' ').lower()}"
-    if isinstance(error, OSError) and error.errno:
-        return os.strerror(error.errno).lower()  # asyncio's own text repeats the address
-    return str(error) or type(error).__name__
+    return isinstance(error.__cause__, TLSError)

@@ -23,7 +23,7 @@ import yaml
 from hotmap.core.errors import HotmapError
 from hotmap.core.model.objects import ObjectMeta
 from hotmap.kube.client import Client
-from hotmap.kube.http_library import aiohttp
+from hotmap.kube.http.fetch import fetch
 from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import BY_KIND, PODS
 from hotmap.local.cluster import LocalCluster
@@ -222,8 +222,8 @@ class DemoCluster:
         """Ask the controller for the state of a workload, and the reason, as `hotmap status`."""
         url = f"http://127.0.0.1:{self._status_port}/v1/status"
         query = {"workload": f"{NAMESPACE}/{app}", "consistent": "true"}
-        async with aiohttp.ClientSession() as http, http.get(url, params=query) as response:
-            document = await response.json()
+        _, body = await fetch(url, query, connect_timeout=TIMEOUT)
+        document = msgspec.json.decode(body)
         found = document["workloads"][0]
         return found["state"], found["reason"]
 

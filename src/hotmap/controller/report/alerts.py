@@ -16,11 +16,10 @@ from functools import partial
 from typing import NamedTuple
 
 from hotmap.controller.report.alert_messages import LONGEST_MESSAGE, Alert, format_alerts
-from hotmap.controller.report.http_post import Refusal, open_session, post
+from hotmap.controller.report.http_post import Refusal, post
 from hotmap.controller.settings import AlertSettings, AlertSink
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.kube.http_library import aiohttp
 from hotmap.kube.log_throttle import LogThrottle
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.retry import Backoff
@@ -112,23 +111,22 @@ class Alerts:
     async def _run(self, settings: AlertSettings) -> None:
         spacing = 0.0 if settings.sink is AlertSink.RAW else self._timing.chat_spacing
         next_at = loop_time()
-        async with open_session(self._timing.timeout) as session:
-            while True:
-                if not self._waiting:
-                    self._idle.set()
-                    self._queued.clear()
-                    await self._queued.wait()
-                await asyncio.sleep(next_at - loop_time())
-                dropped, self._dropped = self._dropped, 0
-                alerts = self._take(settings)
-                refusal = await self._send(session, settings, alerts, dropped)
-                self._outcomes["failed" if refusal else "sent"] += len(alerts)
-                if refusal:
-                    self._dropped += dropped
-                    self._warn("failed", f"alert not sent: {refusal.reason}")
-                else:
-                    self._throttle.end("failed")
-                next_at = loop_time() + spacing
+        while True:
+            if not self._waiting:
+                self._idle.set()
+                self._queued.clear()
+                await self._queued.wait()
+            await asyncio.sleep(next_at - loop_time())
+            dropped, self._dropped = self._dropped, 0
+            alerts = self._take(settings)
+            refusal = await self._send(settings, alerts, dropped)
+            self._outcomes["failed" if refusal else "sent"] += len(alerts)
+            if refusal:
+                self._dropped += dropped
+                self._warn("failed", f"alert not sent: {refusal.reason}")
+            else:
+                self._throttle.end("failed")
+            next_at = loop_time() + spacing
 
     def _take(self, settings: AlertSettings) -> list[Alert]:
         """Take the alerts of the next message: one, or several if many wait."""
@@ -144,11 +142,7 @@ class Alerts:
         return alerts
 
     async def _send(
-        self,
-        session: aiohttp.ClientSession,
-        settings: AlertSettings,
-        alerts: Sequence[Alert],
-        dropped: int,
+        self, settings: AlertSettings, alerts: Sequence[Alert], dropped: int
     ) -> Refusal | None:
         """Send one message; returns why it was given up, or None."""
         body, content_type = format_alerts(
@@ -157,7 +151,9 @@ class Alerts:
         timing = self._timing
         backoff = Backoff(timing.first_pause, timing.max_pause)
         for left in range(_ATTEMPTS - 1, -1, -1):
-            refusal = await post(session, settings.url, body, content_type, proxy=settings.proxy)
+            refusal = await post(
+                settings.url, body, content_type, proxy=settings.proxy, timeout=timing.timeout
+            )
             if refusal is None or refusal.is_final or not left:
                 break
             await asyncio.sleep(max(backoff.next(), min(refusal.retry_after, timing.max_pause)))

@@ -5,6 +5,7 @@ The URL is the receiver's password, so errors name its host only. The response's
 
 from __future__ import annotations
 
+import asyncio
 import time
 from email.utils import parsedate_to_datetime
 from typing import NamedTuple
@@ -12,9 +13,10 @@ from urllib.parse import urlsplit
 
 from hotmap import __version__
 from hotmap.core.text import parse_number
-from hotmap.kube.http_library import aiohttp, system_trust
+from hotmap.kube.http.errors import HttpError
+from hotmap.kube.http.fetch import open_url
 
-__all__ = ["Refusal", "open_session", "post"]
+__all__ = ["Refusal", "post"]
 
 #: Seconds for one attempt, connecting included.
 _TIMEOUT = 10.0
@@ -33,46 +35,38 @@ class Refusal(NamedTuple):
     retry_after: float = 0.0
 
 
-def open_session(timeout: float = _TIMEOUT) -> aiohttp.ClientSession:
-    """Open a session for one receiver; `timeout` in seconds bounds each attempt."""
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=system_trust()),
-        timeout=aiohttp.ClientTimeout(total=timeout),
-        headers={"User-Agent": f"hotmap/{__version__}"},
-    )
-
-
 async def post(
-    session: aiohttp.ClientSession, url: str, body: bytes, content_type: str, *, proxy: str = ""
+    url: str, body: bytes, content_type: str, *, proxy: str = "", timeout: float = _TIMEOUT
 ) -> Refusal | None:
-    """Send once; returns None once it is accepted. A redirect is a refusal, as for Reloader.
+    """Send once, within `timeout` seconds; returns None once it is accepted.
 
-    `proxy` is the URL of an HTTP proxy, or "".
+    A redirect is a refusal, as for Reloader. `proxy` is the URL of an HTTP proxy, or "".
     """
     host = urlsplit(url).hostname
+    headers = (("User-Agent", f"hotmap/{__version__}"), ("Content-Type", content_type))
     try:
-        async with session.post(
-            url,
-            data=body,
-            headers={"Content-Type": content_type},
-            proxy=proxy or None,
-            allow_redirects=False,
-        ) as answer:
-            status = answer.status
-            if status < 300:
-                return None
-            what = f"{status}, a redirect, which is not followed" if status < 400 else str(status)
-            return Refusal(
-                f"{host} answered {what}",
-                is_final=300 <= status < 500 and status not in _TEMPORARY,
-                retry_after=_retry_after(answer.headers.get("Retry-After", "")),
-            )
+        async with (
+            asyncio.timeout(timeout),
+            open_url(
+                *("POST", url), headers=headers, body=body, proxy=proxy, connect_timeout=timeout
+            ) as answer,
+        ):
+            status, retry_after = answer.status, answer.headers.get("retry-after", "")
     except TimeoutError:
-        return Refusal(f"{host} did not answer within {session.timeout.total:g}s")
-    except (aiohttp.ClientError, OSError, ValueError) as error:
-        # The messages of these contain the whole URL.
+        return Refusal(f"{host} did not answer within {timeout:g}s")
+    except (HttpError, ValueError) as error:
+        # The text of a ValueError may contain the URL.
+        problem = str(error) if isinstance(error, HttpError) else "its URL cannot be used"
         through = " through the proxy" if proxy else ""
-        return Refusal(f"cannot reach {host}{through} ({type(error).__name__})")
+        return Refusal(f"cannot reach {host}{through}: {problem}")
+    if status < 300:
+        return None
+    what = f"{status}, a redirect, which is not followed" if status < 400 else str(status)
+    return Refusal(
+        f"{host} answered {what}",
+        is_final=300 <= status < 500 and status not in _TEMPORARY,
+        retry_after=_retry_after(retry_after),
+    )
 
 
 def _retry_after(text: str) -> float:

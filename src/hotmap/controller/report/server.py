@@ -8,14 +8,15 @@ the status document too.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
 from hotmap.controller.report.status_access import TOKEN_HEADER
 from hotmap.core.errors import BadRequest, Forbidden, HotmapError, SettingsError
-from hotmap.kube.http_server import web
+from hotmap.kube.http.server import Answer as HttpAnswer
+from hotmap.kube.http.server import Handler, HttpServer, Question
 
 __all__ = ["Endpoints", "StatusServer"]
 
@@ -41,7 +42,7 @@ class StatusServer:
 
     def __init__(self, endpoints: Endpoints) -> None:
         self._endpoints = endpoints
-        self._runners: list[web.AppRunner] = []
+        self._servers: list[HttpServer] = []
         self.port = 0
         self.user_port = 0
 
@@ -54,13 +55,13 @@ class StatusServer:
         self.port = await self._listen(
             host,
             port,
-            [
-                web.get("/metrics", self._get_metrics),
-                web.get("/healthz", self._get_health),
-                web.get("/live", self._get_liveness),
-                web.get("/readyz", self._get_readiness),
-                web.get("/v1/status", self._get_status),
-            ],
+            {
+                "/metrics": self._get_metrics,
+                "/healthz": self._get_health,
+                "/live": self._get_liveness,
+                "/readyz": self._get_readiness,
+                "/v1/status": self._get_status,
+            },
             flag="--listen",
         )
 
@@ -70,20 +71,16 @@ class StatusServer:
         Raises:
             SettingsError: the address cannot be listened on.
         """
-        routes = [web.get("/v1/status", self._get_user_status)]
-        self.user_port = await self._listen(host, port, routes, flag="--status-listen")
+        handlers = {"/v1/status": self._get_user_status}
+        self.user_port = await self._listen(host, port, handlers, flag="--status-listen")
 
     async def _listen(
-        self, host: str, port: int, routes: Sequence[web.RouteDef], *, flag: str
+        self, host: str, port: int, handlers: Mapping[str, Handler], *, flag: str
     ) -> int:
-        app = web.Application()
-        app.add_routes(routes)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.5)
-        self._runners.append(runner)
-        await runner.setup()
-        site = web.TCPSite(runner, host or None, port)
+        server = HttpServer(handlers)
+        self._servers.append(server)
         try:
-            await site.start()
+            return await server.listen(host, port)
         except OSError as error:
             await self.close()
             # asyncio's message repeats the address.
@@ -92,40 +89,37 @@ class StatusServer:
                 f"cannot serve {_SERVED[flag]} on {host}:{port}: {reason}; choose "
                 f"another address with {flag}, or {flag} none"
             ) from error
-        bound: int = runner.addresses[0][1] if runner.addresses else port
-        return bound
 
     async def close(self) -> None:
         """Stop listening."""
-        for runner in self._runners:
-            await runner.cleanup()
-        self._runners.clear()
+        for server in self._servers:
+            await server.close()
+        self._servers.clear()
 
-    async def _get_metrics(self, request: web.Request) -> web.Response:
-        headers = {"Content-Type": self._endpoints.metrics_type}
-        return web.Response(body=self._endpoints.metrics(), headers=headers)
+    async def _get_metrics(self, question: Question) -> HttpAnswer:
+        return HttpAnswer(200, self._endpoints.metrics(), self._endpoints.metrics_type)
 
-    async def _get_health(self, request: web.Request) -> web.Response:
+    async def _get_health(self, question: Question) -> HttpAnswer:
         return _answer(self._endpoints.health())
 
-    async def _get_liveness(self, request: web.Request) -> web.Response:
+    async def _get_liveness(self, question: Question) -> HttpAnswer:
         # Reloader's own probe and its answers.
         healthy, _ = self._endpoints.health()
-        return web.Response(text="alive" if healthy else "dead", status=200 if healthy else 500)
+        return HttpAnswer(200, b"alive") if healthy else HttpAnswer(500, b"dead")
 
-    async def _get_readiness(self, request: web.Request) -> web.Response:
+    async def _get_readiness(self, question: Question) -> HttpAnswer:
         return _answer(self._endpoints.readiness())
 
-    async def _get_status(self, request: web.Request) -> web.Response:
+    async def _get_status(self, question: Question) -> HttpAnswer:
         try:
-            return _json(await self._endpoints.status(request.query), 200)
+            return _json(await self._endpoints.status(question.query), 200)
         except BadRequest as error:
             return _json({"error": str(error)}, error.code)
 
-    async def _get_user_status(self, request: web.Request) -> web.Response:
-        header = request.headers.get(TOKEN_HEADER) or request.headers.get("Authorization")
+    async def _get_user_status(self, question: Question) -> HttpAnswer:
+        header = question.headers.get(TOKEN_HEADER.lower()) or question.headers.get("authorization")
         try:
-            return _json(await self._endpoints.user_status(header or "", request.query), 200)
+            return _json(await self._endpoints.user_status(header or "", question.query), 200)
         except (BadRequest, Forbidden) as error:
             return _failure(error.code, error.reason, str(error))
         except HotmapError as error:
@@ -136,7 +130,7 @@ class StatusServer:
 _SERVED = {"--listen": "metrics and health", "--status-listen": "the status"}
 
 
-def _failure(code: int, reason: str, message: str) -> web.Response:
+def _failure(code: int, reason: str, message: str) -> HttpAnswer:
     """Return an answer such as an API server's, so that its clients show the message."""
     status = {
         "kind": "Status",
@@ -149,11 +143,11 @@ def _failure(code: int, reason: str, message: str) -> web.Response:
     return _json(status, code)
 
 
-def _answer(answer: Answer) -> web.Response:
+def _answer(answer: Answer) -> HttpAnswer:
     good, body = answer
     return _json(body, 200 if good else 503)
 
 
-def _json(body: dict[str, Any], status: int) -> web.Response:
+def _json(body: dict[str, Any], status: int) -> HttpAnswer:
     text = msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n"
-    return web.Response(body=text, status=status, content_type="application/json")
+    return HttpAnswer(status, text, "application/json")

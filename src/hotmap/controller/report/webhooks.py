@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hotmap.controller.report.http_post import open_session, post
+from hotmap.controller.report.http_post import post
 from hotmap.controller.settings import WebhookSettings
 from hotmap.core.decide.snapshot import SourceSnapshot
 from hotmap.core.model.consumer import Consumer
@@ -133,31 +133,30 @@ class Webhooks:
     # -- sending -------------------------------------------------------------------------------
 
     async def _send_changes(self) -> None:
-        async with open_session() as session:
-            while True:
-                try:
-                    key = await self._queue.get()
-                except QueueShutDown:
-                    return
-                change = self._changes.pop(key)
-                body = msgspec.json.encode(self._document(key, change))
-                url = self._settings.change_url
-                refusal = await post(session, url, body, "application/json")
-                if refusal:
-                    # Changes since then were added again; both are sent together.
-                    later = self._changes.get(key, change)
-                    self._add_change(key, change._replace(what=later.what))
-                    pause = self._queue.retry(key)
-                    _log.warning(
-                        "change webhook failed: %s; retrying in %.1fs",
-                        refusal.reason,
-                        pause,
-                        extra={"source": str(key)},
-                    )
-                else:
-                    self._queue.forget(key)
-                self._count_pending(-1)
-                self._queue.done(key)
+        while True:
+            try:
+                key = await self._queue.get()
+            except QueueShutDown:
+                return
+            change = self._changes.pop(key)
+            body = msgspec.json.encode(self._document(key, change))
+            url = self._settings.change_url
+            refusal = await post(url, body, "application/json")
+            if refusal:
+                # Changes since then were added again; both are sent together.
+                later = self._changes.get(key, change)
+                self._add_change(key, change._replace(what=later.what))
+                pause = self._queue.retry(key)
+                _log.warning(
+                    "change webhook failed: %s; retrying in %.1fs",
+                    refusal.reason,
+                    pause,
+                    extra={"source": str(key)},
+                )
+            else:
+                self._queue.forget(key)
+            self._count_pending(-1)
+            self._queue.done(key)
 
     def _document(self, key: ObjectKey, change: _Change) -> dict[str, Any]:
         """Describe a change; Reloader sends only `webhook`."""

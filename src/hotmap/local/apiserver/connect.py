@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
     from multidict import MultiMapping
 
-    from hotmap.kube.http_server import web
     from hotmap.local.access import UserInfo
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.routes import ResourcePath
+    from hotmap.local.http_server import web
     from hotmap.local.kubelet_api import KubeletAPI
 
 JsonObject = dict[str, Any]

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hotmap.core.errors import NotFound, api_error
-from hotmap.kube.http_server import web
 from hotmap.local.apiserver import discovery, metrics
 from hotmap.local.apiserver.negotiation import DISCOVERY, JSON, negotiate_form, openapi_v2_form
 from hotmap.local.apiserver.openapi import OpenAPI
 from hotmap.local.apiserver.routes import not_allowed
 from hotmap.local.apiserver.status_pages import StatusPages
 from hotmap.local.apiserver.storage_codec import stored_value
+from hotmap.local.http_server import web
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

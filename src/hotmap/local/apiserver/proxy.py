@@ -16,8 +16,6 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from hotmap.core.errors import BadRequest, NotFound, api_error
-from hotmap.kube.http_library import aiohttp
-from hotmap.kube.http_server import web
 from hotmap.local.apiserver.proxy_location import (
     Location,
     ProxiedName,
@@ -35,6 +33,8 @@ from hotmap.local.apiserver.proxy_location import (
 )
 from hotmap.local.apiserver.status import not_found
 from hotmap.local.apiserver.streaming.upgrade import open_raw
+from hotmap.local.http_library import aiohttp
+from hotmap.local.http_server import web
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

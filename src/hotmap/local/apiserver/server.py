@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hotmap.core.errors import ApiError, Expired, SettingsError, api_error
-from hotmap.kube.http_library import aiohttp
-from hotmap.kube.http_server import web
 from hotmap.local.access import ANONYMOUS
 from hotmap.local.apiserver import connect
 from hotmap.local.apiserver.authentication import (
@@ -60,6 +58,8 @@ from hotmap.local.apiserver.watch import (
     line,
     plain,
 )
+from hotmap.local.http_library import aiohttp
+from hotmap.local.http_server import web
 
 if TYPE_CHECKING:
     import ssl

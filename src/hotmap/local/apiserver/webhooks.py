@@ -150,7 +150,7 @@ class Webhooks:
         return response
 
     async def _call(self, webhook: JsonObject, review: JsonObject) -> JsonObject:
-        from hotmap.kube.http_library import aiohttp
+        from hotmap.local.http_library import aiohttp
 
         client = webhook.get("clientConfig") or {}
         url, server_name = self._address(client)

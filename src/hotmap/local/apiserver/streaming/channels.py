@@ -9,12 +9,12 @@ import base64
 import binascii
 from typing import TYPE_CHECKING
 
-from hotmap.kube.http_library import aiohttp
+from hotmap.local.http_library import aiohttp
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from hotmap.kube.http_server import web
+    from hotmap.local.http_server import web
 
 V5 = "v5.channel.k8s.io"
 V4 = "v4.channel.k8s.io"

@@ -25,10 +25,10 @@ from hotmap.local.apiserver.streaming.upgrade import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from hotmap.kube.http_server import web
     from hotmap.local.apiserver.streaming.byte_stream import ByteStream
     from hotmap.local.apiserver.streaming.channels import Channels
     from hotmap.local.apiserver.streaming.spdy_streams import SpdyStream
+    from hotmap.local.http_server import web
 
     Connect = Callable[[int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 

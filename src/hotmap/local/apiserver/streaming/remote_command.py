@@ -20,9 +20,9 @@ from hotmap.local.apiserver.streaming.spdy_streams import SpdyConnection
 from hotmap.local.apiserver.streaming.upgrade import open_spdy, open_websocket, wants_websocket
 
 if TYPE_CHECKING:
-    from hotmap.kube.http_server import web
     from hotmap.local.apiserver.streaming.channels import Channels
     from hotmap.local.apiserver.streaming.spdy_streams import SpdyStream
+    from hotmap.local.http_server import web
     from hotmap.local.kubelet_api import RemoteSession, StreamOptions
 
 JsonObject = dict[str, Any]

@@ -10,8 +10,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from hotmap.core.errors import BadRequest, api_error
-from hotmap.kube.http_library import aiohttp
-from hotmap.kube.http_server import web
+from hotmap.local.http_library import aiohttp
+from hotmap.local.http_server import web
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

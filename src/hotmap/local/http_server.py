@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hotmap.kube.http_library import without_system_certificates
+from hotmap.local.http_library import without_system_certificates
 
 __all__ = ["web"]
 

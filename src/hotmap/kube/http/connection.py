@@ -1,0 +1,274 @@
+"""One connection of a client: a request, then its response, then maybe the next request."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import zlib
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import httptools
+
+from hotmap.kube.http.errors import HttpError
+
+__all__ = ["Connection", "Response"]
+
+#: Bytes of a response that wait to be read, beyond which the server has to wait: fewer wake-ups on
+#: bursts of watch events, and still bounded.
+MOST_UNREAD: Final = 1 << 18
+
+#: Bytes of the names and values of a response's headers.
+MOST_HEADERS: Final = 1 << 16
+
+_CLOSED = "it closed the connection"
+_INCOMPLETE = "the response is incomplete"
+_NOT_HTTP = "its response is not HTTP"
+
+
+class Response:
+    """The response to one request: the head, and the body as it arrives."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.status = 0
+        self.reason = ""
+        #: The last value of each header, by its name in lower case.
+        self.headers: dict[str, str] = {}
+        self._connection = connection
+        self._unread: deque[bytes] = deque()
+        self._unread_bytes = 0
+        self._decompress: Callable[[bytes], bytes] | None = None
+        #: Whether nothing more will arrive.
+        self._ended = False
+        self._error: HttpError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    async def read_any(self) -> bytes:
+        """Return what has arrived since the last call, or arrives next; b"" at the end.
+
+        Raises:
+            HttpError: the connection ended before the response did.
+        """
+        while not self._unread:
+            if self._error is not None:
+                raise self._error
+            if self._ended:
+                return b""
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        chunk = self._unread.popleft() if len(self._unread) == 1 else b"".join(self._unread)
+        self._unread.clear()
+        self._unread_bytes = 0
+        self._connection.resume_reading(self)
+        return chunk
+
+    def close(self) -> None:
+        """Give up the rest of the body, and with it the connection."""
+        if not self._ended:
+            self._connection.abort()
+
+    # -- for the connection --------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Get ready for the body; the head is complete."""
+        encoding = self.headers.get("content-encoding", "identity")
+        if encoding == "gzip":
+            self._decompress = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress
+        elif encoding != "identity":
+            raise ValueError(f"the content encoding {encoding}")
+
+    def add(self, chunk: bytes) -> bool:
+        """Add bytes of the body; returns whether more than enough wait to be read."""
+        if self._decompress is not None:
+            chunk = self._decompress(chunk)
+        if chunk:
+            self._unread.append(chunk)
+            self._unread_bytes += len(chunk)
+            self._wake()
+        return self._unread_bytes > MOST_UNREAD
+
+    def end(self, error: HttpError | None = None) -> None:
+        """End the body; `error` is why it is not complete."""
+        if not self._ended:
+            self._ended, self._error = True, error
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class Connection(asyncio.Protocol):
+    """A connection; `on_idle` is called with it when it can be used for another request."""
+
+    def __init__(self, on_idle: Callable[[Connection], None]) -> None:
+        self._on_idle = on_idle
+        self._transport: asyncio.Transport | None = None
+        self._parser: Any = httptools.HttpResponseParser(self)
+        #: The response that is awaited or arrives; None between two requests.
+        self._response: Response | None = None
+        #: Set once its head is complete.
+        self._started: asyncio.Future[None] | None = None
+        self._header_bytes = 0
+        #: Whether the body ends with the connection.
+        self._until_close = False
+        self._is_paused = False
+        #: Done once the connection is closed.
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a request can be sent."""
+        transport = self._transport
+        return self._response is None and transport is not None and not transport.is_closing()
+
+    @property
+    def has_response(self) -> bool:
+        """Whether any part of the response to the last request has arrived."""
+        return self._header_bytes > 0
+
+    async def send(self, request: bytes) -> Response:
+        """Send a request, and return its response once the head is complete.
+
+        A cancelled request closes the connection.
+
+        Raises:
+            HttpError: there is no response.
+        """
+        assert self._transport is not None, "a request is sent once it is connected"
+        response = self._response = Response(self)
+        self._started = asyncio.get_running_loop().create_future()
+        self._header_bytes = 0
+        self._transport.write(request)
+        try:
+            await self._started
+        except BaseException:
+            self.abort()
+            raise
+        return response
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def resume_reading(self, response: Response) -> None:
+        """Let the server go on, after what had arrived was read."""
+        if self._is_paused and response is self._response and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    # -- asyncio.Protocol ----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Use a transport from now on."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what has arrived."""
+        if self._response is None:  # unasked: whatever it is, no later response can be trusted
+            self.abort()
+            return
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade, ValueError, zlib.error):
+            self._fail(HttpError(_NOT_HTTP))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End what is under way."""
+        if not self.lost.done():
+            self.lost.set_result(None)
+        if self._response is not None and self._is_started and self._until_close and exc is None:
+            self._finish()
+        elif self._response is not None:
+            self._fail(HttpError(_INCOMPLETE if self._is_started else _describe_loss(exc)))
+
+    # -- httptools -----------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        """Refuse a second response to one request: the next request would get it."""
+        if self._response is None:
+            raise ValueError("nothing was asked")
+
+    def on_status(self, status: bytes) -> None:
+        """Add to the reason phrase."""
+        if self._response is not None:
+            self._response.reason += status.decode("latin-1")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Add one header."""
+        self._header_bytes += len(name) + len(value)
+        if self._header_bytes > MOST_HEADERS:
+            raise ValueError("too many headers")
+        if self._response is not None:
+            self._response.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        """Hand the response over, unless it is an interim one."""
+        response, status = self._response, self._parser.get_status_code()
+        self._header_bytes += 1
+        if response is None or status < 200:
+            return
+        response.status = status
+        headers = response.headers
+        self._until_close = "content-length" not in headers and not headers.get(
+            "transfer-encoding", ""
+        ).lower().endswith("chunked")
+        response.start()
+        if self._started is not None and not self._started.done():
+            self._started.set_result(None)
+
+    def on_body(self, body: bytes) -> None:
+        """Add to the body."""
+        response, transport = self._response, self._transport
+        if response is not None and response.add(body) and not self._is_paused and transport:
+            self._is_paused = True
+            transport.pause_reading()
+
+    def on_message_complete(self) -> None:
+        """End the response; the connection is free for another request."""
+        response = self._response
+        if response is None:
+            return
+        if self._parser.get_status_code() < 200:
+            response.reason, response.headers = "", {}
+            return
+        self._finish()
+
+    # ------------------------------------------------------------------------------------------
+
+    @property
+    def _is_started(self) -> bool:
+        return self._started is not None and self._started.done()
+
+    def _finish(self) -> None:
+        response, self._response = self._response, None
+        assert response is not None, "only a response ends"
+        response.end()
+        if self.lost.done() or not self._parser.should_keep_alive():
+            self.abort()
+            return
+        if self._is_paused and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
+        self._on_idle(self)
+
+    def _fail(self, error: HttpError) -> None:
+        response, self._response = self._response, None
+        if self._started is not None and not self._started.done():
+            self._started.set_exception(error)
+        elif response is not None:
+            response.end(error)
+        self.abort()
+
+
+def _describe_loss(error: Exception | None) -> str:
+    """Describe why a connection ended; asyncio's own texts repeat the address."""
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno).lower()
+    return _CLOSED

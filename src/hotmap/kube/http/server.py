@@ -1,0 +1,264 @@
+"""A small HTTP/1.1 server for probes, scrapers and status queries: it reads, and has no bodies.
+
+It takes GET and HEAD on fixed paths, and answers everything else with an error. A client that is
+slow, or sends more than a request needs, loses its connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import httptools
+
+__all__ = ["Answer", "Handler", "HttpServer", "Question"]
+
+#: Bytes of one request; a token of a user is a few KB.
+MOST_BYTES: Final = 1 << 16
+
+#: Requests of one connection that wait for the one before.
+MOST_WAITING: Final = 16
+
+#: Seconds in which a client has to send a request, or to take an answer; Prometheus asks every 15
+#: to 60 s on one connection.
+PATIENCE: Final = 75.0
+
+#: Seconds that requests get to be answered when the server is closed.
+GRACE: Final = 0.5
+
+_log = logging.getLogger(__name__)
+
+
+class Question(NamedTuple):
+    """A request: what handlers need of it."""
+
+    path: str
+    #: The first value of each parameter.
+    query: Mapping[str, str]
+    #: The last value of each header, by its name in lower case.
+    headers: Mapping[str, str]
+
+
+class Answer(NamedTuple):
+    """A response."""
+
+    status: int
+    body: bytes
+    content_type: str = "text/plain; charset=utf-8"
+    #: Methods that are allowed instead, for the status 405.
+    allow: str = ""
+
+
+Handler = Callable[[Question], Awaitable[Answer]]
+
+
+class HttpServer:
+    """Serves some paths until it is closed."""
+
+    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+        self._handlers = handlers
+        self._server: asyncio.Server | None = None
+        self._connections: set[_Connection] = set()
+
+    async def listen(self, host: str, port: int) -> int:
+        """Listen; returns the port, a free one for 0. No host means every address of the machine.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._accept, host or None, port)
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
+
+    async def close(self) -> None:
+        """Stop listening; requests that are being answered get half a second."""
+        if self._server is None:
+            return
+        self._server.close()
+        busy = [task for each in self._connections if (task := each.task) is not None]
+        if busy:
+            await asyncio.wait(busy, timeout=GRACE)
+        lost = [connection.lost for connection in self._connections]
+        for connection in list(self._connections):
+            connection.abort()
+        if lost:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(GRACE):
+                    await asyncio.wait(lost)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GRACE):
+                await self._server.wait_closed()
+        self._server = None
+
+    def _accept(self) -> _Connection:
+        connection = _Connection(self._answer)
+        self._connections.add(connection)
+        connection.lost.add_done_callback(lambda _: self._connections.discard(connection))
+        return connection
+
+    async def _answer(self, method: str, question: Question) -> Answer:
+        handler = self._handlers.get(question.path)
+        if handler is None:
+            return _failure(HTTPStatus.NOT_FOUND)
+        if method not in ("GET", "HEAD"):
+            return _failure(HTTPStatus.METHOD_NOT_ALLOWED, allow="GET, HEAD")
+        try:
+            return await handler(question)
+        except Exception:  # one request must not end the connection of others
+            _log.exception("internal error answering %s", question.path)
+            return _failure(HTTPStatus.INTERNAL_SERVER_ERROR)
+
+
+class _Request(NamedTuple):
+    method: str
+    question: Question
+    keeps_alive: bool
+
+
+class _Connection(asyncio.Protocol):
+    """One connection of a client, whose requests are answered in their order."""
+
+    def __init__(self, answer: Callable[[str, Question], Awaitable[Answer]]) -> None:
+        self._answer = answer
+        self._transport: asyncio.Transport | None = None
+        self._parser: Any = httptools.HttpRequestParser(self)
+        self._url = b""
+        self._headers: dict[str, str] = {}
+        #: Bytes since the last complete request.
+        self._received = 0
+        self._waiting: deque[_Request] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        #: Answers the requests that wait; None while there are none.
+        self.task: asyncio.Task[None] | None = None
+        #: Set while the client takes what is sent.
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+        #: Done once the connection is closed.
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- asyncio.Protocol ----------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._restart_timer()
+
+    def data_received(self, data: bytes) -> None:
+        self._received += len(data)
+        if self._received > MOST_BYTES or len(self._waiting) > MOST_WAITING:
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            return
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade, ValueError):
+            self._refuse(HTTPStatus.BAD_REQUEST)
+
+    def pause_writing(self) -> None:
+        self._may_write.clear()
+
+    def resume_writing(self) -> None:
+        self._may_write.set()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.task is not None:
+            self.task.cancel()
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    # -- httptools -----------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self._url, self._headers = b"", {}
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_message_complete(self) -> None:
+        self._received = 0
+        parts = urlsplit(self._url.decode("ascii"))
+        query: dict[str, str] = {}
+        for name, value in parse_qsl(parts.query, keep_blank_values=True):
+            query.setdefault(name, value)
+        request = _Request(
+            self._parser.get_method().decode("ascii"),
+            Question(unquote(parts.path), query, self._headers),
+            self._parser.should_keep_alive(),
+        )
+        self._waiting.append(request)
+        if len(self._waiting) > MOST_WAITING:
+            raise ValueError("too many requests at once")
+        if self.task is None:
+            self.task = asyncio.get_running_loop().create_task(self._answer_all())
+
+    # ------------------------------------------------------------------------------------------
+
+    async def _answer_all(self) -> None:
+        try:
+            while self._waiting:
+                method, question, keeps_alive = self._waiting.popleft()
+                answer = await self._answer(method, question)
+                self._restart_timer()
+                self._write(answer, keeps_alive=keeps_alive, with_body=method != "HEAD")
+                await self._may_write.wait()
+                if not keeps_alive and self._transport is not None:
+                    self._transport.close()
+                    return
+        finally:
+            self.task = None
+
+    def _write(self, answer: Answer, *, keeps_alive: bool, with_body: bool) -> None:
+        assert self._transport is not None, "it was connected"
+        lines = [
+            f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}",
+            f"Content-Type: {answer.content_type}",
+            f"Content-Length: {len(answer.body)}",
+            f"Date: {time.strftime('%a, %d %b %Y %H:%M:%S GMT', time.gmtime())}",
+        ]
+        if answer.allow:
+            lines.append(f"Allow: {answer.allow}")
+        if not keeps_alive:
+            lines.append("Connection: close")
+        head = ("\r\n".join(lines) + "\r\n\r\n").encode()
+        self._transport.write(head + answer.body if with_body else head)
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        """Answer what cannot be read, and close the connection."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self.task is None:
+            self._write(_failure(status), keeps_alive=False, with_body=True)
+        self._transport.close()
+
+    def _restart_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._time_out)
+
+    def _time_out(self) -> None:
+        if self.task is not None and self._may_write.is_set():  # the handler takes its time
+            self._restart_timer()
+        else:
+            self.abort()
+
+
+def _failure(status: HTTPStatus, *, allow: str = "") -> Answer:
+    return Answer(status, f"{status}: {status.phrase}\n".encode(), allow=allow)

@@ -1,0 +1,192 @@
+"""The small HTTP server beside clients that are slow, wrong, or many."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hotmap.kube.http.server import MOST_BYTES, Answer, HttpServer, Question
+
+#: Time-outs are beside real connections.
+pytestmark = pytest.mark.real_time
+
+
+class Served:
+    """A server with some paths, and what it was asked."""
+
+    def __init__(self) -> None:
+        self.questions: list[Question] = []
+        self.was_asked = asyncio.Event()
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+        self.port = 0
+
+    async def answer(self, question: Question) -> Answer:
+        self.questions.append(question)
+        self.was_asked.set()
+        await self.go_on.wait()
+        return Answer(200, b"text")
+
+    async def fail(self, question: Question) -> Answer:
+        raise RuntimeError("planted")
+
+
+@asynccontextmanager
+async def serving() -> AsyncIterator[Served]:
+    served = Served()
+    server = HttpServer({"/page": served.answer, "/broken": served.fail})
+    served.port = await server.listen("127.0.0.1", 0)
+    try:
+        yield served
+    finally:
+        await server.close()
+
+
+async def exchange(port: int, request: bytes) -> bytes:
+    """Send bytes, and return all that comes until the server closes, or 0.3 s are over."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    received = b""
+    try:
+        async with asyncio.timeout(0.3):
+            while data := await reader.read(1 << 16):
+                received += data
+    except (TimeoutError, ConnectionError):
+        pass
+    writer.close()
+    return received
+
+
+def status(answer: bytes) -> int:
+    return int(answer.split(b" ", 2)[1])
+
+
+async def test_request_is_handed_over_and_answered() -> None:
+    async with serving() as served:
+        request = b"GET /page?a=1&a=2&b=x%20y&c HTTP/1.1\r\nHost: h\r\nX-Token: t\r\n\r\n"
+        answer = await exchange(served.port, request)
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\n")
+    assert answer.endswith(b"\r\n\r\ntext")
+    (question,) = served.questions
+    assert question.query == {"a": "1", "b": "x y", "c": ""}
+    assert question.headers == {"host": "h", "x-token": "t"}
+
+
+async def test_head_has_no_body() -> None:
+    async with serving() as served:
+        answer = await exchange(served.port, b"HEAD /page HTTP/1.1\r\nHost: h\r\n\r\n")
+    assert b"Content-Length: 4\r\n" in answer
+    assert answer.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("request_line", "expected"),
+    [
+        (b"GET /other HTTP/1.1", 404),
+        (b"GET /page/ HTTP/1.1", 404),
+        (b"POST /page HTTP/1.1", 405),
+        (b"DELETE /page HTTP/1.1", 405),
+        (b"GET /broken HTTP/1.1", 500),
+        (b"GARBAGE", 400),
+        (b"GET /page HTTP/9.9", 400),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
+        (b"GET /" + b"x" * MOST_BYTES + b" HTTP/1.1", 413),
+    ],
+)
+async def test_wrong_requests_are_refused(
+    request_line: bytes, expected: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.CRITICAL)
+    async with serving() as served:
+        answer = await exchange(served.port, request_line + b"\r\nHost: h\r\n\r\n")
+        assert status(answer) == expected
+        assert b"planted" not in answer
+        assert await exchange(served.port, b"GET /page HTTP/1.1\r\nHost: h\r\n\r\n")
+
+
+async def test_requests_of_one_connection_are_answered_in_order() -> None:
+    async with serving() as served:
+        one = b"GET /page?n=1 HTTP/1.1\r\nHost: h\r\n\r\n"
+        two = b"GET /other HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+        answer = await exchange(served.port, one + two)
+    assert [status(part) for part in answer.split(b"HTTP/1.1")[1:]] == [200, 404]
+    assert b"Connection: close\r\n" in answer
+
+
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+async def test_connection_is_kept_as_the_client_wants(version: bytes) -> None:
+    async with serving() as served:
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        writer.write(b"GET /page HTTP/%b\r\nHost: h\r\n\r\n" % version)
+        await reader.readuntil(b"\r\n\r\ntext")
+        writer.write(b"GET /page HTTP/%b\r\nHost: h\r\n\r\n" % version)
+        try:
+            again = await asyncio.wait_for(reader.read(100), 1)
+        except ConnectionError:
+            again = b""
+        writer.close()
+    assert bool(again) is (version == b"1.1")
+
+
+async def test_many_waiting_requests_end_their_connection() -> None:
+    """Others are still answered."""
+    async with serving() as served:
+        served.go_on.clear()
+        await exchange(served.port, b"GET /page HTTP/1.1\r\nHost: h\r\n\r\n" * 1000)
+        served.go_on.set()
+        await asyncio.sleep(0.05)
+        assert len(served.questions) < 20
+        assert await exchange(served.port, b"GET /page HTTP/1.1\r\nHost: h\r\n\r\n")
+
+
+async def test_slow_client_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hotmap.kube.http.server.PATIENCE", 0.1)
+    async with serving() as served:
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        writer.write(b"GET /page HTTP/1.1\r\nHost:")
+        with suppress(ConnectionError):
+            assert await asyncio.wait_for(reader.read(), 2) == b""
+        writer.close()
+
+
+async def test_handler_may_take_longer_than_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hotmap.kube.http.server.PATIENCE", 0.05)
+    async with serving() as served:
+        served.go_on.clear()
+        asyncio.get_running_loop().call_later(0.2, served.go_on.set)
+        request = b"GET /page HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+        assert status(await exchange(served.port, request)) == 200
+
+
+async def test_closing_gives_requests_a_moment() -> None:
+    served = Served()
+    server = HttpServer({"/page": served.answer})
+    port = await server.listen("127.0.0.1", 0)
+    served.go_on.clear()
+    asking = asyncio.create_task(exchange(port, b"GET /page HTTP/1.1\r\nHost: h\r\n\r\n"))
+    await served.was_asked.wait()
+    asyncio.get_running_loop().call_later(0.05, served.go_on.set)
+    await server.close()
+    assert status(await asking) == 200
+
+
+@given(st.lists(st.binary(max_size=60), max_size=6))
+def test_any_bytes_leave_the_server_running(pieces: list[bytes]) -> None:
+    async def play() -> None:
+        async with serving() as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            for piece in [b"GET /page HTTP/1.1\r\n", *pieces]:
+                writer.write(piece)
+            writer.write_eof()
+            with suppress(ConnectionError):
+                await asyncio.wait_for(reader.read(), 5)
+            writer.close()
+            assert await exchange(served.port, b"GET /page HTTP/1.0\r\n\r\n")
+
+    asyncio.run(play())
