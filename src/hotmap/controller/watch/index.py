@@ -376,7 +376,7 @@ def _named_sources(consumer: Consumer) -> Iterable[Hashable]:
 
     Two sources may share one, and not all are used, so callers check the uses too.
     """
-    return () if consumer.owned else map(hash, consumer.uses.named())
+    return () if consumer.owned else consumer.uses.filed_under()
 
 
 def _has_equal_index_values(old: Consumer, new: Consumer) -> bool:
@@ -393,11 +393,12 @@ def _names_by(annotations: frozenset[str]) -> Callable[[Consumer], Iterable[Hash
     """
 
     def names(consumer: Consumer) -> Iterable[Hashable]:
-        if any(
-            not annotations.isdisjoint(found) or names_sources(found.get(FOLLOW, ""))
-            for found in (consumer.annotations, consumer.template_annotations)
-        ):
-            yield consumer.key.namespace
+        for found in (consumer.annotations, consumer.template_annotations):
+            if found and (
+                not annotations.isdisjoint(found) or names_sources(found.get(FOLLOW, ""))
+            ):
+                return (consumer.key.namespace,)
+        return ()
 
     return names
 

@@ -160,7 +160,7 @@ def _read_class(kind: Any, value: Any) -> Any:
         name, _, rest = value.partition(" ")
         return ObjectKey(name, *rest.split("/")) if "/" in rest else ObjectKey(name, "", rest)
     if kind is Uses:
-        return pack_uses(_read(Use, item) for item in value)
+        return pack_uses([_read(Use, item) for item in value])
     if issubclass(kind, enum.Enum):
         return kind(value)
     if fields := _fields(kind):

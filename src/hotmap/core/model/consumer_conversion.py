@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict
 
 import msgspec
 
@@ -315,24 +315,40 @@ def _referenced(ref: WorkloadRef, namespace: str) -> ObjectKey:
     return ObjectKey(kind, namespace, name)
 
 
-class _WorkloadState(NamedTuple):
+class _WorkloadState(TypedDict, total=False):
     """What the spec and the status of a workload say beside its template; see `Consumer`."""
 
-    selector: str = ""
-    replicas: int | None = None
-    paused: bool = False
-    paused_by_other: bool = False
-    suspended: bool = False
-    update_strategy: str = ""
-    partition: int = 0
-    template_version: str = ""
-    rolling: bool = False
-    wanted: int = 0
-    behind: int = 0
-    pods: int = 0
-    ordered: bool = False
-    max_unavailable: int = 1
-    surges: bool = False
+    selector: str
+    replicas: int | None
+    paused: bool
+    paused_by_other: bool
+    suspended: bool
+    update_strategy: str
+    partition: int
+    template_version: str
+    rolling: bool
+    wanted: int
+    behind: int
+    pods: int
+    ordered: bool
+    max_unavailable: int
+    surges: bool
+
+
+#: The state of what has none of it, such as a CronJob.
+_NO_STATE = _WorkloadState(
+    selector="",
+    replicas=None,
+    paused=False,
+    suspended=False,
+    update_strategy="",
+    partition=0,
+    template_version="",
+    rolling=False,
+    wanted=0,
+    behind=0,
+    ordered=False,
+)
 
 
 def _consumer(
@@ -347,9 +363,10 @@ def _consumer(
     if known is not None and known.uid != metadata.uid:
         known = None
     names = dialect.names
-    found = _read_template(template, state.selector, metadata, dialect, known)
+    state = _NO_STATE | state
+    found = _read_template(template, state["selector"], metadata, dialect, known)
     if found.too_large:
-        state = state._replace(selector="")
+        state["selector"] = ""
     writers = find_writers(metadata)
     return Consumer(
         # Share the unchanged key: the store still has the first one.
@@ -360,7 +377,7 @@ def _consumer(
         uses=found.uses,
         annotations=known_annotations(metadata.annotations, names) or _NO_VALUES,
         template_annotations=known_annotations(template.metadata.annotations, names) or _NO_VALUES,
-        **state._asdict(),
+        **state,
         owned=is_owned(metadata),
         written_at=writers.written_at(stamped=dialect.writing is not Writing.REVISION),
         traces=found.traces,

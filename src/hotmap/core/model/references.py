@@ -135,7 +135,9 @@ def _kept_once(keys: Keys) -> Keys:
 
 def source_key(kind: str, namespace: str, name: str) -> ObjectKey:
     """Build the key of a source; no object has a name that needs escaping, or a longer one."""
-    return ObjectKey(kind, namespace, printable(name, LONGEST_NAME))
+    if len(name) > LONGEST_NAME or not name.isprintable():
+        name = printable(name, LONGEST_NAME)
+    return ObjectKey(kind, namespace, name)
 
 
 def merge_keys(wanted: Iterable[Keys]) -> tuple[Keys, ...]:

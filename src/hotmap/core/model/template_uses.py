@@ -103,14 +103,21 @@ def referenced_sources(
 
 def named_sources(spec: PodSpec, namespace: str) -> set[ObjectKey]:
     """Return each source that a pod names: all that `find_uses` finds, and those unused."""
-    named = {use.source for use in _credential_uses(spec, namespace)}
+    named: set[ObjectKey] = set()
+    if spec.image_pull_secrets:
+        named.update(use.source for use in _pull_uses(spec, namespace))
     for volume in spec.volumes or ():
-        named.update(volume_sources(volume, namespace))
+        if volume.config_map or volume.secret or volume.projected:
+            named.update(volume_sources(volume, namespace))
+            if volume.csi is None:
+                continue  # nearly always; a volume has one source
+        named.update(use.source for use in _login_uses(volume, namespace))
         if volume.csi and (provider := mounted_class(volume, namespace)):
             named.add(provider)
     for containers in (spec.init_containers, spec.containers):
         for container in containers or ():
-            named.update(environment_sources(container, namespace))
+            if container.env or container.env_from:
+                named.update(environment_sources(container, namespace))
     return named
 
 
@@ -179,17 +186,25 @@ def _size(use: Use) -> int:
 
 
 def _credential_uses(spec: PodSpec, namespace: str) -> Iterator[Use]:
+    yield from _pull_uses(spec, namespace)
+    for volume in spec.volumes or ():
+        yield from _login_uses(volume, namespace)
+
+
+def _pull_uses(spec: PodSpec, namespace: str) -> Iterator[Use]:
     for ref in spec.image_pull_secrets or ():
         source = source_key("Secret", namespace, ref.name)
         path = f"imagePullSecrets[{source.name}]"
         yield Use(source, UseKind.CREDENTIAL, EVERY_KEY, path, optional=True)
-    for volume in spec.volumes or ():
-        if volume.config_map or volume.secret or volume.projected:
-            continue  # a volume has one source, so this one has no driver
-        for name in _login_secrets(volume):
-            source = source_key("Secret", namespace, name)
-            path = f"volumes[{printable(volume.name, LONGEST_NAME)}]"
-            yield Use(source, UseKind.CREDENTIAL, EVERY_KEY, path)
+
+
+def _login_uses(volume: Volume, namespace: str) -> Iterator[Use]:
+    if volume.config_map or volume.secret or volume.projected:
+        return  # a volume has one source, so this one has no driver
+    for name in _login_secrets(volume):
+        source = source_key("Secret", namespace, name)
+        path = f"volumes[{printable(volume.name, LONGEST_NAME)}]"
+        yield Use(source, UseKind.CREDENTIAL, EVERY_KEY, path)
 
 
 def _login_secrets(volume: Volume) -> Iterable[str]:

@@ -57,7 +57,9 @@ def find_writers(metadata: ObjectMeta) -> TemplateWriters:
 
     After an undo took the annotation over, our entry remains, but without the annotation.
     """
-    found = TemplateWriters()
+    revision_owner, last, last_at = "", "", 0.0
+    revision_at: float | None = None
+    reloaded_at: float | None = None
     for entry in metadata.managed_fields or ():
         if entry.subresource:
             continue
@@ -67,14 +69,14 @@ def find_writers(metadata: ObjectMeta) -> TemplateWriters:
             continue
         manager = sys.intern(printable(entry.manager, LONGEST_MANAGER))
         if has_revision:
-            found = found._replace(revision_owner=manager)
+            revision_owner = manager
             if manager == FIELD_MANAGER:
-                found = found._replace(revision_at=max(at, found.revision_at or 0.0))
+                revision_at = max(at, revision_at or 0.0)
         if manager == RELOADER and has_template:
-            found = found._replace(reloaded_at=max(at, found.reloaded_at or 0.0))
-        if manager != FIELD_MANAGER and has_template and at >= found.last_at:
-            found = found._replace(last=manager, last_at=at)
-    return found
+            reloaded_at = max(at, reloaded_at or 0.0)
+        if manager != FIELD_MANAGER and has_template and at >= last_at:
+            last, last_at = manager, at
+    return TemplateWriters(revision_owner, revision_at, reloaded_at, last, last_at)
 
 
 def is_paused_by_other(metadata: ObjectMeta) -> bool:

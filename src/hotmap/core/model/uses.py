@@ -8,7 +8,8 @@ garbage collector; packed they take 650 bytes (measured), as much as the spec.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from sys import intern
 
 import msgspec
@@ -31,8 +32,9 @@ class Uses(msgspec.Struct, eq=False, gc=False):
     #: The encoded pod spec as long as `namespace` is set, then the packed uses.
     content: bytes
     namespace: str | None = None
-    #: The sources that the pod spec names and no container uses, once the uses are found.
-    unused: tuple[ObjectKey, ...] = ()
+    #: The hashes of all sources that the pod spec names, used or not, which need not be found for
+    #: that; packed, as a tuple of them would take four times the memory.
+    filed: bytes = b""
     bound: str = ""
 
     def __iter__(self) -> Iterator[Use]:
@@ -76,27 +78,25 @@ class Uses(msgspec.Struct, eq=False, gc=False):
             for kind, namespace, name in (item.source for item in _named.decode(self.packed))
         }
 
-    def named(self) -> set[ObjectKey]:
-        """Return the used sources, and maybe others: the same ones each time, in less time."""
-        if self.namespace is not None:
-            return named_sources(_spec_decoder.decode(self.content), self.namespace)
-        return self.sources().union(self.unused)
+    def filed_under(self) -> Sequence[int]:
+        """Return the hashes of the used sources, and maybe of others; always the same ones."""
+        return memoryview(self.filed).cast("q")
 
     def _fields(self) -> tuple[object, ...]:
-        return self.namespace, self.content, self.unused, self.bound
+        return self.namespace, self.content, self.filed, self.bound
 
     def _find_all(self) -> None:
         if self.namespace is None:
             return
         spec, namespace = _spec_decoder.decode(self.content), self.namespace
         try:
-            found = pack_uses(find_uses(PodTemplate(spec=spec), namespace))
+            self.content = _encoder.encode(find_uses(PodTemplate(spec=spec), namespace))
         except LimitExceeded as error:
-            found, self.bound = NO_USES, str(error)
+            self.content, self.bound = NO_USES.content, str(error)
         except Exception as error:  # one workload must not stop what reads the policies of all
-            found, self.bound = NO_USES, f"a pod spec that cannot be read ({type(error).__name__})"
-        self.unused = tuple(sorted(named_sources(spec, namespace) - found.sources()))
-        self.content, self.namespace = found.content, None
+            self.content = NO_USES.content
+            self.bound = f"a pod spec that cannot be read ({type(error).__name__})"
+        self.namespace = None
 
 
 class _Named(msgspec.Struct, array_like=True, gc=False):
@@ -118,15 +118,20 @@ def uses_of_template(template: PodTemplate, namespace: str) -> Uses:
     Raises:
         LimitExceeded: a large one exceeds a bound; of others, `over_budget` tells.
     """
-    spec = _encoder.encode(template.spec)
+    spec, packed = _encoder.encode(template.spec), b""
     if len(spec) > _KEPT_AT_MOST:
-        return pack_uses(find_uses(template, namespace))
-    return Uses(spec, namespace)
+        packed = _encoder.encode(find_uses(template, namespace))
+    filed = _pack_hashes(named_sources(template.spec, namespace))
+    return Uses(packed, filed=filed) if packed else Uses(spec, namespace, filed)
 
 
-def pack_uses(uses: Iterable[Use]) -> Uses:
+def pack_uses(uses: Sequence[Use]) -> Uses:
     """Pack uses, in the order in which they are given."""
-    return Uses(_encoder.encode(tuple(uses)))
+    return Uses(_encoder.encode(tuple(uses)), filed=_pack_hashes(use.source for use in uses))
+
+
+def _pack_hashes(sources: Iterable[ObjectKey]) -> bytes:
+    return array("q", sorted({hash(source) for source in sources})).tobytes()
 
 
 NO_USES = pack_uses(())
