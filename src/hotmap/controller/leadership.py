@@ -184,6 +184,10 @@ class LeaderTerm:
             if self._record_shards is not None:
                 await self._record_shards.flush()
 
+    def has_ready(self) -> bool:
+        """Return whether a consumer is due and waits for a worker."""
+        return self._refreshes.has_ready() or self._reconciles.has_ready()
+
     def queue_statistics(self) -> dict[str, WorkQueueStatistics]:
         """Count the waiting and processed consumers, by queue."""
         return {

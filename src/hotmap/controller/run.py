@@ -473,8 +473,7 @@ class Controller:
             raise NotLeading("another replica is the leader")
 
     def _has_due_reconciles(self) -> bool:
-        queues = self.queue_statistics().values()
-        return self._term is None or any(queue.ready for queue in queues)
+        return self._term is None or self._term.has_ready()
 
     def _is_pending(self, consumer: ObjectKey) -> bool:
         return self._term is None or self._term.is_pending(consumer)

@@ -228,20 +228,27 @@ class WorkQueue(Generic[K]):
             entry is not None and (entry.settling_since is not None or entry.due <= self._clock())
         )
 
+    def has_ready(self) -> bool:
+        """Return whether a key is due and waits for a worker."""
+        self._promote(self._clock())
+        return bool(self._ready)
+
     def statistics(self) -> WorkQueueStatistics:
         """Return counts of keys by state, and the longest waits."""
         now = self._clock()
         self._promote(now)
-        ready = [key for keys in self._ready.values() for key in keys]
+        ready = sum(map(len, self._ready.values()))
+        # The keys of a group are in the order in which they became due.
+        oldest = [self._entries[next(iter(keys))].due for keys in self._ready.values()]
         return WorkQueueStatistics(
-            ready=len(ready),
-            waiting=len(self._entries) - len(ready),
+            ready=ready,
+            waiting=len(self._entries) - ready,
             processing=len(self._processing),
             failing=len(self._backoffs),
             adds=self._adds,
             delivered=self._delivered,
             retries=self._retries,
-            longest_ready=max((now - self._entries[key].due for key in ready), default=0.0),
+            longest_ready=now - min(oldest, default=now),
             longest_processing=max((now - at for at in self._processing.values()), default=0.0),
         )
 

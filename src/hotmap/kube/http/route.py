@@ -10,7 +10,7 @@ import socket
 import ssl
 from base64 import b64encode
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from hotmap.kube.http.connection import Connection
@@ -176,8 +176,7 @@ class _Tunnel(asyncio.Protocol):
             raise ProxyError(f"it answered {status} {reason}".rstrip())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
         self._received += data
