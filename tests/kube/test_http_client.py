@@ -134,6 +134,16 @@ async def test_request_on_a_closing_connection_is_repeated_if_that_is_safe(
         assert len(server.requests) == 3 if repeated else 2
 
 
+async def test_request_on_a_closed_connection_is_not_waited_for() -> None:
+    """What is written to it is dropped, so no response would come."""
+    async with scripted(OK) as (server, client):
+        await get(client)
+        (connection,) = client._idle
+        await server.close_connections()
+        with pytest.raises(HttpError, match=r"^it closed the connection$"):
+            await connection.send(b"GET / HTTP/1.1\r\n\r\n")
+
+
 async def test_request_on_a_new_connection_is_not_repeated() -> None:
     async with scripted(None, OK) as (server, client):
         with pytest.raises(HttpError, match=r"^it closed the connection$"):
@@ -177,6 +187,10 @@ async def test_body_without_a_length_ends_with_the_connection(version: bytes) ->
     [
         HALF,
         CHUNKED + b"4\r\nha",
+        CHUNKED.replace(b"\r\n\r\n", b"\r\nContent-Encoding: gzip\r\n\r\n")
+        + b"9\r\n"
+        + gzip.compress(b"text")[:9]
+        + b"\r\n0\r\n\r\n",
     ],
 )
 async def test_body_that_ends_early_is_an_error(answer: bytes) -> None:

@@ -38,7 +38,7 @@ class Response:
         self._connection = connection
         self._unread: deque[bytes] = deque()
         self._unread_bytes = 0
-        self._decompress: Callable[[bytes], bytes] | None = None
+        self._gzip: Any = None
         #: Whether nothing more will arrive.
         self._ended = False
         self._error: HttpError | None = None
@@ -77,14 +77,14 @@ class Response:
         """Get ready for the body; the head is complete."""
         encoding = self.headers.get("content-encoding", "identity")
         if encoding == "gzip":
-            self._decompress = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress
+            self._gzip = zlib.decompressobj(16 + zlib.MAX_WBITS)
         elif encoding != "identity":
             raise ValueError(f"the content encoding {encoding}")
 
     def add(self, chunk: bytes) -> bool:
         """Add bytes of the body; returns whether more than enough wait to be read."""
-        if self._decompress is not None:
-            chunk = self._decompress(chunk)
+        if self._gzip is not None:
+            chunk = self._gzip.decompress(chunk)
         if chunk:
             self._unread.append(chunk)
             self._unread_bytes += len(chunk)
@@ -93,6 +93,8 @@ class Response:
 
     def end(self, error: HttpError | None = None) -> None:
         """End the body; `error` is why it is not complete."""
+        if error is None and self._gzip is not None and not self._gzip.eof:
+            error = HttpError(_INCOMPLETE)
         if not self._ended:
             self._ended, self._error = True, error
             self._wake()
@@ -139,7 +141,8 @@ class Connection(asyncio.Protocol):
         Raises:
             HttpError: there is no response.
         """
-        assert self._transport is not None, "a request is sent once it is connected"
+        if self._transport is None or self._transport.is_closing():
+            raise HttpError(_CLOSED)  # what is written to it is dropped without a word
         response = self._response = Response(self)
         self._started = asyncio.get_running_loop().create_future()
         self._header_bytes = 0
