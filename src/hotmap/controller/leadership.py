@@ -38,7 +38,7 @@ from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import SourceChanges
 from hotmap.kube.fair_slots import most_of_one_group
-from hotmap.kube.loop_slices import share_loop
+from hotmap.kube.loop_slices import SHORT_SLICE, LoopSlices
 from hotmap.kube.supervisor import Supervisor
 from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
 
@@ -71,6 +71,8 @@ class TermParts(NamedTuple):
     unreadable_objects: UnreadableObjects
     #: Returns until when every change of a source was observed, POSIX seconds.
     watched_until: Callable[[], float]
+    #: Returns whether more watch events have arrived than were read.
+    is_behind: Callable[[], bool]
     #: None: records are kept in memory alone (shadow mode).
     record_shards: RecordShards | None
     #: None: no Job is ever deleted (shadow mode).
@@ -102,6 +104,7 @@ class LeaderTerm:
         self._annotation_warnings = parts.annotation_warnings
         self._unreadable_objects = parts.unreadable_objects
         self._watched_until = parts.watched_until
+        self._is_behind = parts.is_behind
         self._settings = settings
         self._may_write = may_write
         self._startup_retry = startup_retry
@@ -153,7 +156,9 @@ class LeaderTerm:
                 ("refresh", self._refreshes, self._reconciler.refresh, self._after_work),
                 ("reconcile", self._reconciles, self._reconcile, self._after_work),
             ):
-                self._workers.start(name, partial(_work, queue, work, worked), may_return=True)
+                self._workers.start(
+                    name, partial(_work, queue, work, worked, self._share_loop), may_return=True
+                )
         if self._record_shards is not None:
             self._background.start("write records", self._record_shards.run)
             self._background.start("check records", self._record_shards.check)
@@ -183,6 +188,14 @@ class LeaderTerm:
             self._write_progress(watched_until)
             if self._record_shards is not None:
                 await self._record_shards.flush()
+
+    async def _share_loop(self) -> None:
+        """Wait until this turn of the event loop has time for one more decision.
+
+        While watches are behind, they have most of the turns: what is decided on old content is
+        decided again, and writes of it are refused.
+        """
+        await _decisions.share(turns=_TURNS_BEHIND if self._is_behind() else 1)
 
     def has_ready(self) -> bool:
         """Return whether a consumer is due and waits for a worker."""
@@ -293,6 +306,11 @@ class LeaderTerm:
             self.leader_view.consumer_states.update(key)
 
 
+#: The slices in which workers decide, and how many turns have one slice while watches are behind.
+_decisions = LoopSlices(SHORT_SLICE)
+_TURNS_BEHIND = 4
+
+
 def _namespace_of(key: ObjectKey) -> str:
     return key.namespace
 
@@ -301,14 +319,17 @@ async def _work(
     queue: WorkQueue[ObjectKey],
     work: Callable[[ObjectKey], Awaitable[float | None]],
     worked: Callable[[ObjectKey], None],
+    share: Callable[[], Awaitable[None]],
 ) -> None:
     """Take keys and work on them until the queue is shut down; call `worked` for each.
+
+    `share` waits until it is the turn of another one.
 
     Failures are retried for ever, with pauses that grow per key; an internal error is treated the
     same way, so that it affects one consumer only.
     """
     while True:
-        await share_loop()
+        await share()
         try:
             key = await queue.get()
         except QueueShutDown:

@@ -381,6 +381,7 @@ class Controller:
             ),
             unreadable_objects=UnreadableObjects(self.index, self._recorder),
             watched_until=self._watched_until,
+            is_behind=self._reflectors.is_behind,
             record_shards=self.record_shards,
             job_recreations=None if self._shadow else self._recreations,
         )

@@ -67,6 +67,10 @@ LARGEST_RESPONSE: Final = 4 * LARGEST_PAGE
 #: that was resumed has delivered what it had missed.
 CAUGHT_UP_AFTER: Final = 2.0
 
+#: Bytes that arrive at once from which on the server probably has more: a connection gives 64 KiB
+#: at most.
+MANY_AT_ONCE: Final = 1 << 15
+
 #: The kind of a failure that affects all watches of a server.
 _UNREACHABLE: Final = "unreachable"
 
@@ -145,6 +149,8 @@ class Reflector(Generic[T, S]):
         self._backoff = Backoff(timing.pause_first, timing.pause_last)
         #: Set once this reflector has all objects, or access was denied.
         self.answered = asyncio.Event()
+        #: Whether more watch events have probably arrived than were read.
+        self.is_behind = False
         self._refused = False
         #: The resourceVersion to resume from; "" if a list is needed.
         self._position = ""
@@ -198,7 +204,7 @@ class Reflector(Generic[T, S]):
                 self._position = ""  # a restart must not fail in the same place
                 raise
             finally:
-                self._connected = False
+                self._connected = self.is_behind = False
             lasted = loop_time() - started
             pause = pause_after(lasted, error, backoff=self._backoff, timing=self._timing)
             if error is not None:
@@ -427,6 +433,7 @@ class Reflector(Generic[T, S]):
             waiting_since = self._watching_since = loop_time()
             async for chunk in stream.chunks():
                 self._record_activity()
+                self.is_behind = len(chunk) >= MANY_AT_ONCE
                 if self._position:
                     self._note_progress(pause=loop_time() - waiting_since)
                 for event in decoder.feed(chunk):

@@ -188,6 +188,10 @@ class Reflectors:
         excluding = _excluding_selector(ignored) if namespace is None else ""
         return Selection(BY_KIND[kind], namespace, watched.label_selector, excluding)
 
+    def is_behind(self) -> bool:
+        """Return whether more watch events have probably arrived than were read."""
+        return any(reflector.is_behind for reflector in self._all())
+
     def problems(self) -> list[str]:
         """Return problems that prevent nothing, but are probably not intended."""
         return [f"namespace {name} does not exist" for name in sorted(self._namespaces.absent)]
