@@ -141,11 +141,11 @@ class Connection(asyncio.Protocol):
         Raises:
             HttpError: there is no response.
         """
+        self._header_bytes = 0
         if self._transport is None or self._transport.is_closing():
             raise HttpError(_CLOSED)  # what is written to it is dropped without a word
         response = self._response = Response(self)
         self._started = asyncio.get_running_loop().create_future()
-        self._header_bytes = 0
         self._transport.write(request)
         try:
             await self._started
