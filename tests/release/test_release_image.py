@@ -202,7 +202,7 @@ def test_image_starts_as_another_user(
     assert "configmap-reload" in run("/usr/bin/configmap-reload", "--help")
     authorities = "import ssl; print(len(ssl.create_default_context().get_ca_certs()))"
     assert int(run("/usr/bin/python3", "-c", authorities)) > 50
-    modules = {"hotmap": "aiohttp, click, hotmap.cli.main, msgspec, re2, rich, yaml"}
+    modules = {"hotmap": "click, hotmap.cli.main, httptools, msgspec, re2, rich, yaml"}
     run("/usr/bin/python3", "-c", f"import {modules.get(name, 'ctypes, lzma')}")
 
 

@@ -9,7 +9,7 @@ from hotmap.core.errors import SettingsError
 __all__ = ["require_extra"]
 
 #: The modules of each extra (pyproject.toml, optional-dependencies).
-_MODULES = {"local": ("aiohttp", "cryptography")}
+_MODULES = {"local": ("cryptography", "aiohttp")}
 
 
 def require_extra(extra: str, *, command: str) -> None:

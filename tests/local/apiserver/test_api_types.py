@@ -52,5 +52,7 @@ def test_table_equals_the_generated_one() -> None:
     available = found and shutil.which("go") is not None
     requires("go-modules", available=available, reason="Go or Kubernetes' modules are not there")
     command = [sys.executable, str(ROOT / "tools/generate_api_types.py"), "--check"]
+    # Offline; whoever downloaded the module has verified it by a go.sum, not by the database.
+    environment = {**os.environ, "GOPROXY": "off", "GONOSUMDB": "*"}
     # Raises where the two differ.
-    subprocess.run(command, env={**os.environ, "GOPROXY": "off"}, timeout=900, check=True)
+    subprocess.run(command, env=environment, timeout=900, check=True)
