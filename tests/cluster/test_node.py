@@ -206,7 +206,7 @@ def test_pause_process_of_unprivileged_pod_costs_nothing(cluster: Cluster) -> No
 
 def test_hotmap_image_holds_hotmap_and_what_it_needs(cluster: Cluster) -> None:
     """Compiled dependencies of this Python load in the image's."""
-    modules = "aiohttp, click, hotmap, msgspec, prometheus_client, rich, yaml"
+    modules = "httptools, click, hotmap, msgspec, prometheus_client, rich, yaml"
     run(cluster, "imports", "hotmap", ["python3", "-c", f"import {modules}; print('ok')"])
     assert wait_done(cluster, "imports") == "ok\n"
 
