@@ -16,7 +16,7 @@ from math import inf
 from typing import Final
 from weakref import WeakKeyDictionary
 
-__all__ = ["SHORT_SLICE", "SLICE", "LoopSlices", "share_loop"]
+__all__ = ["SHORT_SLICE", "SLICE", "LoopSlices", "object_slices", "share_loop"]
 
 #: Seconds of one turn of the loop after which loops over objects wait for the next one.
 SLICE: Final = 0.01
@@ -107,4 +107,7 @@ class LoopSlices:
             turn.waiting.appendleft(waiter)
 
 
-share_loop = LoopSlices(SLICE).share
+#: The slices of loops over objects.
+object_slices = LoopSlices(SLICE)
+
+share_loop = object_slices.share

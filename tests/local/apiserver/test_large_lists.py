@@ -31,7 +31,7 @@ async def many(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> Registry:
         await registry.create(
             "configmaps", "default", configmap(f"c{i:04}", labels), manager="test"
         )
-    monkeypatch.setattr(loop_slices, "SLICE", 0.0)
+    monkeypatch.setattr(loop_slices.object_slices, "_seconds", 0.0)
     return registry
 
 

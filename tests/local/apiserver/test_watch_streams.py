@@ -91,7 +91,7 @@ async def test_event_of_many_watches_wakes_no_task_for_each(
     clients = [Client(edited, dispatcher, field_selector="metadata.name=a") for _ in range(count)]
     for client in clients:
         await client.__aenter__()
-    monkeypatch.setattr(loop_slices, "SLICE", 0.0)
+    monkeypatch.setattr(loop_slices.object_slices, "_seconds", 0.0)
     loop, scheduled = asyncio.get_running_loop(), 0
     call_soon = loop.call_soon
 
