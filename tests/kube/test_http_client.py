@@ -131,7 +131,7 @@ async def test_request_on_a_closing_connection_is_repeated_if_that_is_safe(
         else:
             with pytest.raises(HttpError, match=r"^it closed the connection$"):
                 await get(client, method)
-        assert len(server.requests) == 3 if repeated else 2
+        assert len(server.requests) == (3 if repeated else 2)
 
 
 async def test_request_on_a_closed_connection_is_not_waited_for() -> None:
