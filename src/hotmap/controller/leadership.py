@@ -30,6 +30,7 @@ from hotmap.controller.settings import Settings
 from hotmap.controller.startup import StartupRetry
 from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
+from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index, Queues
 from hotmap.core.decide.source_changes import thin_changes
 from hotmap.core.errors import ApiError, HotmapError, Unreachable
@@ -69,6 +70,7 @@ class TermParts(NamedTuple):
     leader_view: LeaderView
     annotation_warnings: AnnotationWarnings
     unreadable_objects: UnreadableObjects
+    first_decisions: FirstDecisions
     #: Returns until when every change of a source was observed, POSIX seconds.
     watched_until: Callable[[], float]
     #: Returns whether more watch events have arrived than were read.
@@ -103,6 +105,7 @@ class LeaderTerm:
         self.leader_view = parts.leader_view
         self._annotation_warnings = parts.annotation_warnings
         self._unreadable_objects = parts.unreadable_objects
+        self._first_decisions = parts.first_decisions
         self._watched_until = parts.watched_until
         self._is_behind = parts.is_behind
         self._settings = settings
@@ -116,8 +119,6 @@ class LeaderTerm:
         self._workers = supervisor.tasks()
         self._background = supervisor.tasks()
         self._unsubscribe: list[Callable[[], None]] = []
-        #: Consumers that were there at the start and have not been decided on since.
-        self._undecided: set[ObjectKey] = set()
 
     async def __aenter__(self) -> Self:
         """Start; returns when every consumer is queued for its first reconcile.
@@ -128,6 +129,17 @@ class LeaderTerm:
         Raises:
             ApiError: the records may not be read.
         """
+        try:
+            await self._begin()
+        except BaseException:  # also when the Lease is lost meanwhile
+            self._end_subscriptions()
+            self._first_decisions.end()
+            raise
+        return self
+
+    async def _begin(self) -> None:
+        there = (key for store in self._index.consumers.values() for key in store)
+        self._first_decisions.begin(there)
         await self._index.read_policies()
         if self._record_shards is not None:
             await self._startup_retry.retry_until_available(
@@ -148,7 +160,7 @@ class LeaderTerm:
         self._index.set_queues(Queues(refresh=self._refreshes.add, reconcile=self._add_settled))
         self._annotation_warnings.begin()
         consumers = list(self._index.all_consumers())
-        self._undecided = {consumer.key for consumer in consumers}
+        self._first_decisions.wait_for(consumer.key for consumer in consumers)
         for consumer in consumers:
             self._reconciles.add(consumer.key)
         for _ in range(self._settings.workers):
@@ -169,14 +181,12 @@ class LeaderTerm:
         if self._recreations is not None:
             self._background.start("recreate jobs", self._recreations.run)
         _log.info("watching %d workloads", len(consumers))
-        return self
 
     async def __aexit__(self, *exc_info: object) -> None:
         watched_until = self._watched_until()  # later changes are not kept
         self._index.set_queues(None)
         self._annotation_warnings.end()
-        for unsubscribe in self._unsubscribe:
-            unsubscribe()
+        self._end_subscriptions()
         self._refreshes.shutdown()
         self._reconciles.shutdown()
         if self._may_write():
@@ -188,6 +198,12 @@ class LeaderTerm:
             self._write_progress(watched_until)
             if self._record_shards is not None:
                 await self._record_shards.flush()
+        self._first_decisions.end()
+
+    def _end_subscriptions(self) -> None:
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        self._unsubscribe.clear()
 
     async def _share_loop(self) -> None:
         """Wait until this turn of the event loop has time for one more decision.
@@ -239,11 +255,12 @@ class LeaderTerm:
         return again
 
     def _note_decided(self, key: ObjectKey) -> None:
-        is_first = self._records.watched_until is None
-        if self._undecided:
-            self._undecided.discard(key)
-            is_first |= not self._undecided
-        if is_first and not self._undecided:
+        were_made = self._first_decisions.are_made
+        if self._first_decisions.note_made(key):
+            self._reconciles.add(key)
+        is_last = self._first_decisions.are_made and not were_made
+        is_first = self._records.watched_until is None and were_made
+        if is_last or is_first:
             self._write_progress(self._watched_until())
 
     def _write_progress(self, watched_until: float) -> None:
@@ -252,7 +269,8 @@ class LeaderTerm:
         Not before every consumer has been decided on once: what moved while no controller watched
         would be forgotten with the time in which it did.
         """
-        self._records.set_watched_until(None if self._undecided else watched_until)
+        until = watched_until if self._first_decisions.are_made else None
+        self._records.set_watched_until(until)
 
     def _restore_changes(self) -> None:
         """Restore the changes of sources that the previous leader observed and this one did not."""
@@ -264,7 +282,7 @@ class LeaderTerm:
         for minute in count(1):
             await asyncio.sleep(_PROGRESS)
             if minute >= _UNDECIDED_MINUTES:
-                self._undecided.clear()  # failures that last must not keep the time for ever
+                self._first_decisions.end()  # failures that last must not keep the time for ever
             self._write_progress(self._watched_until())
         raise AssertionError
 

@@ -49,6 +49,7 @@ from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.consistent_reads import ConsistentReader
 from hotmap.controller.watch.disruption_budgets import DisruptionBudgets
+from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer, ObserverSettings
 from hotmap.controller.watch.other_uses import OtherUses
@@ -351,7 +352,8 @@ class Controller:
             pod_checker.schedule_agent_check(key)  # it needs an observer, which needs the nudges
 
         nudges = self._make_nudges(reporter, on_agents_notified=on_agents_notified)
-        observer = self._make_observer(nudges)
+        first_decisions = FirstDecisions(self.index.sources.values())
+        observer = self._make_observer(nudges, first_decisions)
         consumer_states = ConsumerStates(
             index=self.index,
             decision_log=self.decision_log,
@@ -380,6 +382,7 @@ class Controller:
                 self.index, self._recorder, self._settings.defaults.dialect.names
             ),
             unreadable_objects=UnreadableObjects(self.index, self._recorder),
+            first_decisions=first_decisions,
             watched_until=self._watched_until,
             is_behind=self._reflectors.is_behind,
             record_shards=self.record_shards,
@@ -421,7 +424,7 @@ class Controller:
             ),
         )
 
-    def _make_observer(self, nudges: Nudges) -> Observer:
+    def _make_observer(self, nudges: Nudges, first_decisions: FirstDecisions) -> Observer:
         return Observer(
             index=self.index,
             records=self.records,
@@ -432,6 +435,7 @@ class Controller:
             ),
             clock=self._client.server_time,
             sent_nudge=nudges.sent,
+            first_decisions=first_decisions,
         )
 
     def _make_pod_checker(

@@ -11,6 +11,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from hotmap.controller.storage.records import Records
+from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.immutable_uses import has_immutable_predecessor
@@ -62,9 +63,11 @@ class Observer:
         clock: Callable[[], float],
         monotonic: Callable[[], float] = loop_time,
         sent_nudge: Callable[[ObjectKey], SentNudge | None] = lambda key: None,
+        first_decisions: FirstDecisions | None = None,
     ) -> None:
         """`clock` returns POSIX seconds of the API server; `sent_nudge` the last nudge.
 
+        `first_decisions` has the sources for consumers without a record; None: the current ones.
         `monotonic` measures how long a consumer has been waiting.
         """
         self._index = index
@@ -73,6 +76,7 @@ class Observer:
         self._clock = clock
         self._monotonic = monotonic
         self._sent_nudge = sent_nudge
+        self._first_decisions = first_decisions or FirstDecisions(())
         #: Since when a consumer's own rollout is waited for, in monotonic seconds (rule 6).
         self._waiting_since: dict[ObjectKey, float] = {}
         #: Records of replaced Jobs and Pods, for their successors with the same name: a successor
@@ -92,6 +96,9 @@ class Observer:
             return None
         uses = followed_uses(consumer, resolved, named, offered=self._index.is_offered)
         sources = self._index.sources_of(uses)
+        if record is None and not policy.catch_up:  # which compares with the starts of the pods
+            used = {use.source for use in uses}
+            sources = self._first_decisions.sources_at_begin(key, used, sources)
         ignored = self._index.ignored(sources)
         snapshot = take_snapshot(
             consumer,

@@ -1,0 +1,88 @@
+"""The consumers that a term has still to decide on, and their sources as they were at its begin.
+
+A consumer without a record is adopted: the content that is found counts as what its pods have. If
+that were the content at the moment of the decision, an edit that is made while thousands of others
+are decided on first would be adopted with it, and never reach the pods. So it is the content at the
+begin of the term, and the consumer is decided on once more, with the edit as a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.source import Source
+from hotmap.kube.store import Store
+
+__all__ = ["FirstDecisions"]
+
+
+class FirstDecisions:
+    """Keeps what first decisions need until all of them are made."""
+
+    def __init__(self, stores: Iterable[Store[Source]]) -> None:
+        """`stores` have all sources."""
+        self._stores = tuple(stores)
+        self._waiting: set[ObjectKey] = set()
+        #: The consumers that were there at the begin; later ones started with the current content.
+        self._early: frozenset[ObjectKey] = frozenset()
+        #: Sources that have changed since the begin, as they were then; None: did not exist.
+        self._before: dict[ObjectKey, Source | None] = {}
+        #: Consumers for which such a source took the place of the current one.
+        self._outdated: set[ObjectKey] = set()
+        self._unsubscribe: list[Callable[[], None]] = []
+
+    @property
+    def are_made(self) -> bool:
+        """Whether every consumer that was waited for has been decided on."""
+        return not self._waiting
+
+    def begin(self, consumers: Iterable[ObjectKey]) -> None:
+        """Keep the sources as they are now, for the consumers that are there."""
+        self._early = frozenset(consumers)
+        self._unsubscribe = [store.subscribe(self._keep) for store in self._stores]
+
+    def wait_for(self, consumers: Iterable[ObjectKey]) -> None:
+        """Set the consumers to be decided on."""
+        self._waiting = set(consumers)
+        if not self._waiting:
+            self.end()
+
+    def sources_at_begin(
+        self, consumer: ObjectKey, used: Iterable[ObjectKey], sources: dict[ObjectKey, Source]
+    ) -> dict[ObjectKey, Source]:
+        """Return the used sources as the first decision on a consumer needs them.
+
+        `sources` are the current ones; another decision needs these.
+        """
+        if consumer not in self._waiting or consumer not in self._early:
+            return sources
+        changed = {key: self._before[key] for key in used if key in self._before}
+        if not changed:
+            return sources
+        self._outdated.add(consumer)
+        merged = {**sources, **changed}
+        return {key: source for key, source in merged.items() if source is not None}
+
+    def note_made(self, consumer: ObjectKey) -> bool:
+        """Note that a consumer was decided on; returns whether that was with outdated sources."""
+        is_outdated = consumer in self._outdated
+        self._outdated.discard(consumer)
+        if consumer in self._waiting:
+            self._waiting.discard(consumer)
+            if not self._waiting:
+                self.end()
+        return is_outdated
+
+    def end(self) -> None:
+        """Wait for no consumer any more."""
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        self._unsubscribe.clear()
+        self._waiting.clear()
+        self._early = frozenset()
+        self._before.clear()
+        self._outdated.clear()
+
+    def _keep(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
+        self._before.setdefault(key, old)
