@@ -99,6 +99,18 @@ def test_rule_1_first_sight(options: dict[str, Any], verdict: Verdict) -> None:
     assert assess_change(deployment(), None, [app(changed_at=100)], **options).verdict is verdict
 
 
+def test_sources_of_which_the_same_is_said_are_named_together() -> None:
+    """A consumer of six sources has one sentence for all of them, at first sight and later."""
+    now = [app(), config_map("other", {"COLOR": "red"})]
+    who = deployment(TWO)
+    both = "ConfigMap shop/app, ConfigMap shop/other are"
+    first = assess_change(who, None, now)
+    assert first.reason == f"{both} new to hotmap: now tracking"
+    assert assess_change(who, now, now).reason == f"{both} unchanged"
+    changed = assess_change(who, now, [app(B_FROZEN, version=2, changed_at=900), now[1]])
+    assert changed.reason.startswith("ConfigMap shop/app ")
+
+
 # -- rule 8: used differently, or newly ---------------------------------------------------------
 
 

@@ -58,6 +58,7 @@ from hotmap.core.decide.source_rules import (
     assess_recreated_immutable,
     assess_source,
     has_current_revision,
+    join_findings,
     join_reasons,
     listed,
     reads_at_start,
@@ -102,8 +103,8 @@ def assess(
         for p in snapshots
     ]
     verdict = _most_urgent(findings)
-    reasons = [f.reason for f in findings if f.verdict is verdict]
-    reason = join_reasons(reasons) if reasons else "uses no source that it follows"
+    urgent = [f for f in findings if f.verdict is verdict]
+    reason = join_findings(urgent) if urgent else "uses no source that it follows"
     if verdict in _WITHOUT_NEW_PODS and record is not None:
         since = _proven_since(consumer, findings, facts) if verdict is Verdict.ADOPT else 0.0
         by_content = Assessment(verdict, reason, tuple(findings), proven_since=since)

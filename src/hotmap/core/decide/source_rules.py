@@ -30,6 +30,7 @@ __all__ = [
     "has_current_revision",
     "has_mounts",
     "is_already_applied",
+    "join_findings",
     "join_reasons",
     "listed",
     "may_be_pinned",
@@ -568,3 +569,24 @@ def join_reasons(reasons: Sequence[str]) -> str:
     more = len(reasons) - _DESCRIBED
     shown = "; ".join(reasons[:_DESCRIBED])
     return f"{shown}; and {more} more" if more > 0 else shown
+
+
+def join_findings(findings: Sequence[Finding]) -> str:
+    """Join the reasons of findings; sources that are the same are named together."""
+    alike: dict[str, list[Finding]] = {}
+    for finding in findings:
+        alike.setdefault(_what_it_is(finding), []).append(finding)
+    reasons = []
+    for what, found in alike.items():
+        if what and len(found) > 1:
+            sources = [str(finding.current.source) for finding in found]
+            reasons.append(f"{listed(sources, _DESCRIBED)} are {what}")
+        else:
+            reasons += [finding.reason for finding in found]
+    return join_reasons(reasons)
+
+
+def _what_it_is(finding: Finding) -> str:
+    """Return what a finding says that its source is; "" where it says something else."""
+    begin = f"{finding.current.source} is "
+    return finding.reason.removeprefix(begin) if finding.reason.startswith(begin) else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sys import intern
 from typing import NamedTuple, TypedDict
 
 import msgspec
@@ -198,7 +199,7 @@ def _template_version(kind: str, item: Workload) -> str:
     if kind == "StatefulSet":
         return shorten(item.status.update_revision, LONGEST_NAME)
     version = (item.metadata.annotations or {}).get(_VERSION_ANNOTATIONS.get(kind, ""), "")
-    return shorten(version, _LONGEST_VERSION)
+    return intern(shorten(version, _LONGEST_VERSION))  # a small number in most
 
 
 #: Runs of a CronJob whose pods are examined.
@@ -370,7 +371,7 @@ def _consumer(
     writers = find_writers(metadata)
     return Consumer(
         # Share the unchanged key: the store still has the first one.
-        key=known.key if known else ObjectKey(kind, metadata.namespace, metadata.name),
+        key=known.key if known else ObjectKey(kind, intern(metadata.namespace), metadata.name),
         uid=known.uid if known else metadata.uid,
         resource_version=metadata.resource_version,
         generation=metadata.generation,
@@ -406,7 +407,7 @@ def _read_template(
     known: Consumer | None,
 ) -> _TemplateFacts:
     """Read a pod template; of one that is too large, or its selector, keep only that it is."""
-    namespace = metadata.namespace
+    namespace = intern(metadata.namespace)
     same_spec = known is not None and _has_same_spec(known, metadata)
     if known and same_spec and known.too_large:
         return _TemplateFacts(too_large=known.too_large)

@@ -243,7 +243,8 @@ def _source(
     metadata, values = item.metadata, sorted(values)
     written_at, writer = _last_write(metadata)
     created_at = parse_time(metadata.creation_timestamp)
-    object_key = known.key if known else ObjectKey(kind, metadata.namespace, metadata.name)
+    namespace = sys.intern(metadata.namespace)  # thousands of objects have the same
+    object_key = known.key if known else ObjectKey(kind, namespace, metadata.name)
     return Source(
         key=object_key,
         uid=known.uid if known and known.uid == metadata.uid else metadata.uid,
