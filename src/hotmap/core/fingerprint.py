@@ -121,11 +121,10 @@ def selection(
     chosen = sorted(marks)
     if not chosen:
         return ABSENT
-    place = (SCHEME, kind, namespace, name)
-    parts = [_encode([b"selection", *(field.encode() for field in place)])]
     encoded = _encoded
+    parts = [_SELECTION, *(encoded(field.encode()) for field in (kind, namespace, name))]
     parts += [
-        encoded(data_key.encode()) + (_BINARY if binary else _TEXT) + encoded(value)
+        encoded(data_key.encode()) + (_BINARY_MARK if binary else _TEXT_MARK) + value
         for data_key, binary, value in chosen
     ]
     return _text(hmac.digest(key.secret, b"".join(parts), "sha256")[:MARK_LENGTH])
@@ -156,7 +155,10 @@ def _encoded(field: bytes) -> bytes:
     return (_LENGTHS[length] if length < 256 else length.to_bytes(8, "big")) + field
 
 
-_TEXT, _BINARY = _encoded(b"d"), _encoded(b"b")
+#: How the encoding of a selection begins, and what is between a data key and its mark.
+_SELECTION = _encode([b"selection", SCHEME.encode()])
+_TEXT_MARK = _encoded(b"d") + _LENGTHS[MARK_LENGTH]
+_BINARY_MARK = _encoded(b"b") + _LENGTHS[MARK_LENGTH]
 _DATA, _BINARY_DATA = _encoded(b"data"), _encoded(b"binaryData")
 
 

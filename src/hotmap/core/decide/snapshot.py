@@ -410,14 +410,10 @@ def _take_source_snapshot(
     uses = used
     if source is not None and any(map(_is_partial, used)):
         uses = tuple(_without_replaced(use, source, followed, most=most_compared) for use in used)
-    content = fingerprint_of(source, [EVERY_KEY], key)
 
     def fingerprint(kind: UseKind) -> str:
         selected = [use.keys for use in uses if use.kind is kind]
-        if not selected:
-            return ""
-        whole = EVERY_KEY in selected  # shares the text, which is kept for each consumer
-        return content if whole else fingerprint_of(source, selected, key)
+        return fingerprint_of(source, selected, key) if selected else ""
 
     missing: set[str] = set()
     if source is not None:
@@ -438,7 +434,7 @@ def _take_source_snapshot(
         missing=tuple(sorted(missing)),
         stamp=source.stamp if source else "",
         writer=source.writer if source else "",
-        content=content,
+        content=fingerprint_of(source, [EVERY_KEY], key),
         overridden=uses != used,
         created_at=source.created_at if source else None,
         modified=bool(source and source.modified),

@@ -142,6 +142,9 @@ def source_key(kind: str, namespace: str, name: str) -> ObjectKey:
 
 def merge_keys(wanted: Iterable[Keys]) -> tuple[Keys, ...]:
     """Replace uses of one source by at most four that read the same together."""
+    wanted = tuple(wanted)
+    if len(wanted) < 2:
+        return wanted
     named: dict[bool, set[str]] = {}
     hidden: dict[bool, frozenset[str]] = {}
     for entry in wanted:

@@ -55,23 +55,10 @@ class Mark(NamedTuple):
     value: bytes
 
 
-class Memo:
-    """A text that is made when it is first needed; it says nothing about equality."""
-
-    __slots__ = ("text",)
-
-    def __init__(self) -> None:
-        self.text = ""
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Memo)
-
-    def __hash__(self) -> int:
-        return 0
-
-
-class Marks(msgspec.Struct, frozen=True, gc=False):
+class Marks(msgspec.Struct, eq=False, gc=False):
     """The marks of all data keys of one source under one fingerprint key, sorted.
+
+    Never changes for its readers.
 
     Packed: as objects of their own they are half of what is kept of a source, and of a ConfigMap
     with 100,000 data keys without values they would be fifteen times its size (measured).
@@ -82,8 +69,20 @@ class Marks(msgspec.Struct, frozen=True, gc=False):
     names: str
     #: The values, one after the other.
     values: bytes
-    #: The fingerprint of all of them if they are many, which takes milliseconds; else None.
-    fingerprint: Memo | None = None
+    #: The fingerprint of all of them, made when it is first needed; it says nothing about equality.
+    #: All consumers of the source need it, and share the text.
+    fingerprint: str = ""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Marks):
+            return NotImplemented
+        return self.values == other.values and (self.key_id, self.names) == (
+            other.key_id,
+            other.names,
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.key_id, self.names, self.values))
 
     def __iter__(self) -> Iterator[Mark]:
         for name, value in self.pairs():
@@ -133,9 +132,6 @@ _NAMES = re.compile("[^\n\r]*[\n\r]")
 
 #: Data keys that are read in the time in which one is looked up among many.
 _LOOKUP = 16
-
-#: Data keys of which the fingerprint of all is kept.
-_MANY = 128
 
 #: Maximum characters of names that are shared between sources.
 _SHARED_AT_MOST = 1024
@@ -220,15 +216,7 @@ def make_marks(
     kind, namespace, name = source
     named = {"kind": kind, "namespace": namespace, "name": name}
     names = _pack_names((data_key, binary) for data_key, binary, _ in values)
-    return tuple(
-        Marks(
-            key.id,
-            names,
-            b"".join(mark_all(key, values, **named)),
-            Memo() if len(values) >= _MANY else None,
-        )
-        for key in keys
-    )
+    return tuple(Marks(key.id, names, b"".join(mark_all(key, values, **named))) for key in keys)
 
 
 def _source(
@@ -321,23 +309,28 @@ def fingerprint_of(source: Source | None, keys: Iterable[Keys], key: Fingerprint
     """
     if source is None:
         return ABSENT
-    wanted = merge_keys(keys)
+    marks, wanted = _marks_under(source, key), merge_keys(keys)
+    if any(_selects_all(entry, marks) for entry in wanted):
+        return _fingerprint_all(source, marks, key)
+    chosen = [
+        found
+        for found in _find_named(marks, wanted)
+        if any(entry.select(found.data_key, binary=found.binary) for entry in wanted)
+    ]
+    if chosen and len(chosen) * MARK_LENGTH == len(marks.values):
+        return _fingerprint_all(source, marks, key)
+    return _fingerprint(source, chosen, key)
+
+
+def _fingerprint_all(source: Source, marks: Marks, key: FingerprintKey) -> str:
+    if not marks.fingerprint:
+        marks.fingerprint = _fingerprint(source, marks, key)
+    return marks.fingerprint
+
+
+def _fingerprint(source: Source, marks: Iterable[Mark], key: FingerprintKey) -> str:
     kind, namespace, name = source.key
-    marks = _marks_under(source, key)
-    named = {"kind": kind, "namespace": namespace, "name": name}
-    if marks.fingerprint is not None and any(_selects_all(entry, marks) for entry in wanted):
-        if not marks.fingerprint.text:
-            marks.fingerprint.text = selection(key, marks=marks, **named)
-        return marks.fingerprint.text
-    return selection(
-        key,
-        **named,
-        marks=[
-            found
-            for found in _find_named(marks, wanted)
-            if any(entry.select(found.data_key, binary=found.binary) for entry in wanted)
-        ],
-    )
+    return selection(key, kind=kind, namespace=namespace, name=name, marks=marks)
 
 
 def _selects_all(entry: Keys, marks: Marks) -> bool:
