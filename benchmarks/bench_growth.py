@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -172,23 +173,26 @@ async def _consumers(counts: tuple[int, ...]) -> AsyncIterator[Curves]:
 
 
 async def _events(rates: tuple[int, ...], objects: int, seconds: int) -> Curves:
-    shares: list[tuple[float, float]] = []
+    shares: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
     with measured("Watch events a second") as result:
         async with _serving(objects) as server:
-            for rate in rates:
+            for rate, data in product(rates, shares):
                 async with started(server, "--pod-check-rate=0") as running:
-                    found = await measure_events(server, running.controller, seconds, rate=rate)
-                    shares.append((rate, found.controller_cpu))
+                    found = await measure_events(
+                        server, running.controller, seconds, rate=rate, data=data
+                    )
+                    shares[data].append((rate, found.controller_cpu))
         result.notes = [
             f"Beside {objects:,} objects, {seconds} s each: 90 % statuses of workloads, 8 % labels "
-            "and 2 % data of sources, with the rollouts that follow."
+            "and 2 % data of sources, with the rollouts that follow; or all 10 % labels."
         ]
     return result.curves(
         "events",
         "watch events a second",
         "% of one core",
         [
-            Curve("controller", shares),
+            Curve("controller", shares[True]),
+            Curve("controller, without edits of data", shares[False]),
             Curve("target for 5,000", [(rate, _SHARE_AT_MOST) for rate in rates], bound=True),
         ],
     )

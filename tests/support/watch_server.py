@@ -7,7 +7,7 @@ are a `Fleet`: made while they are sent, so that the server is small, and not wh
 
 There is no authentication. Some paths are of its own:
 
-    POST /pump?rate=5000&seconds=30    begin to change objects; answers at once
+    POST /pump?rate=5000&seconds=30    begin to change objects; answers at once; with data=0 no data
     GET  /sent                         when each watch event was due, by plural (monotonic clock)
     POST /edit?path=…&number=7         change the data of one source; its collection's path
     POST /reject?path=…                refuse every patch of one object, as a policy does
@@ -150,7 +150,9 @@ class WatchServer:
     async def _answer(self, request: _Request, writer: asyncio.StreamWriter) -> None:
         method, path, params = request.method, request.path, request.params
         if path == "/pump":
-            self._begin(self._pump(float(params["rate"]), float(params["seconds"])), "pump")
+            rate, seconds = float(params["rate"]), float(params["seconds"])
+            data = params.get("data") != "0"
+            self._begin(self._pump(rate, seconds, data=data), "pump")
             await _send(writer, 200, {})
         elif path == "/sent":
             await _send(writer, 200, {name: list(times) for name, times in self._sent.items()})
@@ -322,19 +324,22 @@ class WatchServer:
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
 
-    async def _pump(self, rate: float, seconds: float) -> None:
-        """Change `rate` objects a second, evenly, whatever the clients make of it."""
+    async def _pump(self, rate: float, seconds: float, *, data: bool) -> None:
+        """Change `rate` objects a second, evenly, whatever the clients make of it.
+
+        Without `data`, sources get another label where they would get other data.
+        """
         dice = random.Random(2)
         began = time.monotonic()
         done = 0
         while done < rate * seconds:
             due = min(rate * seconds, (time.monotonic() - began) * rate)
             while done < due:
-                self._change_something(dice)
+                self._change_something(dice, data=data)
                 done += 1
             await asyncio.sleep(_TICK)
 
-    def _change_something(self, dice: random.Random) -> None:
+    def _change_something(self, dice: random.Random, *, data: bool) -> None:
         config_maps, secrets, *workloads = list(self._fleet.collections.values())[:5]
         share = dice.random()
         if share < _STATUSES:
@@ -345,7 +350,7 @@ class WatchServer:
         collection, first = dice.choice(((config_maps, self._fleet.sizes.shared), (secrets, 0)))
         number = dice.randrange(first, collection.count)
         state = collection.state(number)
-        if share >= _STATUSES + _LABELS:
+        if data and share >= _STATUSES + _LABELS:
             state = state._replace(edits=state.edits + 1)
         self._change(collection, number, state)
 

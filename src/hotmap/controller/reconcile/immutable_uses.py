@@ -46,8 +46,10 @@ class ImmutableUses:
     def _consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
         if old is not None and not old.has_no_pods and (new is None or new.has_no_pods):
             self._pods_ended(old)
+        if new is None or (old is not None and old.uses is new.uses):
+            return  # nearly always: a status has changed
         # Without a record there is nothing to add to: the first one has them.
-        if new is None or not self._has_record(new) or (old is not None and old.uses == new.uses):
+        if not self._has_record(new) or (old is not None and old.uses == new.uses):
             return
         found = self._index.sources_of(new.uses).values()
         if immutable := [source for source in found if source.immutable]:
