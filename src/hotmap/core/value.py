@@ -23,6 +23,9 @@ else:
     def _new(cls, *values, **named):
         """Make a value from positional and named fields, as a function with defaults would."""
         fields, defaults = cls._fields, cls._field_defaults
+        given = len(values) - len(fields) + len(defaults)
+        if not named and 0 <= given <= len(defaults):  # nearly always
+            return tuple.__new__(cls, values + tuple(defaults.values())[given:])
         if len(values) > len(fields):
             raise TypeError(f"{cls.__name__} takes {len(fields)} values, got {len(values)}")
         if named or len(values) < len(fields):

@@ -286,15 +286,16 @@ def take_snapshot(
     uid, namespace = consumer.uid, consumer.key.namespace
     live_needs_rollout = live_change_needs_rollout(consumer, policy)
     snapshots = _mark_uncovered(take_snapshots(uses, sources, key), record)
-    recorded_revisions = {
-        needed: recorded_revision(
-            record, key, namespace=namespace, uid=uid, live_needs_rollout=needed
-        )
-        if record
-        else ""
-        for needed in {live_needs_rollout, True}
-    }
     revision = revision_of(snapshots, key, uid=uid, live_needs_rollout=live_needs_rollout)
+    recorded = recorded_content = ""
+    if record is not None:
+        recorded = recorded_content = recorded_revision(
+            record, key, namespace=namespace, uid=uid, live_needs_rollout=live_needs_rollout
+        )
+        if not live_needs_rollout and not _is_all_frozen(record.sources):
+            recorded_content = recorded_revision(
+                record, key, namespace=namespace, uid=uid, live_needs_rollout=True
+            )
     return Snapshot(
         consumer,
         policy,
@@ -304,10 +305,10 @@ def take_snapshot(
         changes=(ChangeSummary(),) * len(snapshots),
         revision=revision,
         content=revision
-        if live_needs_rollout
+        if live_needs_rollout or _is_all_frozen(snapshots)
         else revision_of(snapshots, key, uid=uid, live_needs_rollout=True),
-        recorded_revision=recorded_revisions[live_needs_rollout],
-        recorded_content=recorded_revisions[True],
+        recorded_revision=recorded,
+        recorded_content=recorded_content,
         target=desired_target(snapshots, key, uid=uid),
         recorded_target=recorded_target(record, snapshots, key, uid=uid),
         now=now,
@@ -379,6 +380,8 @@ def _mark_uncovered(
     snapshots: tuple[SourceSnapshot, ...], record: Record | None
 ) -> tuple[SourceSnapshot, ...]:
     """Mark the sources whose used data keys differ from the record's only by absent sources."""
+    if record is None or not any(use.overrides for item in snapshots for use in item.uses):
+        return snapshots
     known = records_by_source(record)
     existing = {item.source for item in snapshots if item.exists}
 
@@ -498,6 +501,11 @@ def revision_of(
         if current.frozen or live_needs_rollout
     ]
     return f"{key.id}.{combine(key, parts, uid=uid)}"
+
+
+def _is_all_frozen(sources: Iterable[SourceSnapshot | SourceRecord]) -> bool:
+    """Return whether nothing is in live use, so that live changes make no difference."""
+    return all(source.frozen and not source.live for source in sources)
 
 
 def recorded_revision(
