@@ -5,6 +5,7 @@ The plane stores these kinds and runs none of them: the tests play their control
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from typing import Any
 
@@ -265,6 +266,32 @@ async def test_job_survives_crash_during_recreation(world: World) -> None:
         await world.event("JobRecreated")
         await world.until(lambda: _none_pending(world), "nothing is pending")
         await world.quiet(controller)
+    (new,) = await jobs(world)
+    assert new["metadata"]["uid"] != old["metadata"]["uid"]
+
+
+async def test_job_whose_deletion_was_not_confirmed_is_recreated(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second deletion would be refused, as if the Job were another one."""
+    await world.config_map(LEVEL="info")
+    old = await world.job(annotations=RECREATE)
+    delete = world.registry.delete
+
+    async def delete_and_fail(resource: str, *where: Any, **options: Any) -> Any:
+        await delete(resource, *where, **options)
+        if resource == "jobs":
+            raise api_error(503, "the response was lost", reason="ServiceUnavailable")
+
+    monkeypatch.setattr(world.registry, "delete", delete_and_fail)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.until(lambda: _is_going(world, "load"), "the Job is being deleted")
+        await asyncio.sleep(2)
+        assert len(await world.pending_jobs()) == 1
+        await world.end_deletion("jobs", "load")
+        await world.event("JobRecreated")
     (new,) = await jobs(world)
     assert new["metadata"]["uid"] != old["metadata"]["uid"]
 

@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -119,7 +119,9 @@ async def test_connection_that_was_closed_while_idle_is_replaced() -> None:
         assert server.connections == 2
 
 
-@pytest.mark.parametrize(("method", "repeated"), [("GET", True), ("PUT", True), ("PATCH", False)])
+@pytest.mark.parametrize(
+    ("method", "repeated"), [("GET", True), ("PUT", False), ("DELETE", False), ("PATCH", False)]
+)
 async def test_request_on_a_closing_connection_is_repeated_if_that_is_safe(
     method: str, repeated: bool
 ) -> None:
@@ -132,6 +134,117 @@ async def test_request_on_a_closing_connection_is_repeated_if_that_is_safe(
             with pytest.raises(HttpError, match=r"^it closed the connection$"):
                 await get(client, method)
         assert len(server.requests) == (3 if repeated else 2)
+
+
+async def test_connection_of_another_route_ends_with_its_request() -> None:
+    """What was rotated, such as a client certificate, is not used any more."""
+    async with scripted(OK, OK, OK) as (server, client):
+        response = await client.request("GET", "/x")
+        client.use(Route(server.url))
+        assert await body_of(response) == b"ok"
+        await get(client)
+        await get(client)
+        assert server.connections == 2
+
+
+async def test_cancelled_request_leaves_the_next_one_alone() -> None:
+    """Its response was complete, so that the connection is another request's by now."""
+    async with scripted(OK, OK) as (_, client):
+        first = asyncio.create_task(client.request("GET", "/x"))
+        while not client._idle:  # the response has arrived, and its task has not run since
+            await asyncio.sleep(0)
+            if first.done():
+                break
+        second = asyncio.create_task(get(client))
+        await asyncio.sleep(0)
+        first.cancel()
+        assert await second == b"ok"
+
+
+async def test_request_that_is_not_sent_completely_ends_its_connection() -> None:
+    """A server that answers early, such as 413, may not read the rest."""
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+        await ended.wait()
+        writer.transport.abort()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        closed.release()
+
+    ended, closed = asyncio.Event(), asyncio.Semaphore(0)
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0, limit=1 << 10)
+    port = server.sockets[0].getsockname()[1]
+    client = HttpClient(Route(f"http://127.0.0.1:{port}"), connect_timeout=5)
+    try:
+        for _ in range(2):
+            response = await client.request("POST", "/x", body=bytes(20 << 20))
+            assert response.status == 413
+    finally:
+        await client.aclose()
+        ended.set()
+        for _ in range(2):
+            await closed.acquire()
+        server.close()
+
+
+async def test_head_has_no_body() -> None:
+    async with scripted(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", OK) as (_, client):
+        assert await get(client, "HEAD") == b""
+        assert await get(client) == b"ok"
+
+
+GZIP = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%b"
+
+
+@pytest.mark.parametrize("encoding", [b"gzip", b"GZIP", b"gzip "])
+async def test_compressed_body_of_several_members_is_read(encoding: bytes) -> None:
+    body = gzip.compress(b"abc") + gzip.compress(b"def")
+    answer = GZIP.replace(b"gzip", encoding) % (len(body), body)
+    async with scripted(answer) as (_, client):
+        assert await get(client) == b"abcdef"
+
+
+@pytest.mark.parametrize("head", [b"204 No Content\r\n", b"200 OK\r\nContent-Length: 0\r\n"])
+async def test_compressed_body_may_be_empty(head: bytes) -> None:
+    answer = b"HTTP/1.1 %bContent-Encoding: gzip\r\n\r\n" % head
+    async with scripted(answer) as (_, client):
+        assert await get(client) == b""
+
+
+async def test_compressed_body_is_decompressed_as_it_is_read() -> None:
+    """A few hundred kilobytes must not become as many megabytes at once."""
+    body = gzip.compress(bytes(200 << 20))
+    async with scripted(GZIP % (len(body), body)) as (_, client):
+        response = await client.request("GET", "/x")
+        size = 0
+        while chunk := await response.read_any():
+            assert len(chunk) <= 2 * MOST_UNREAD
+            size += len(chunk)
+        assert size == 200 << 20
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        pytest.param(b"HTTP/1.1 200 ", id="reason"),
+        pytest.param(b"HTTP/1.1 200 OK\r\nX: ", id="header"),
+        pytest.param(CHUNKED + b"2\r\nok\r\n0\r\nX: ", id="trailer"),
+        pytest.param(CHUNKED + b"2;x=", id="chunk extension"),
+    ],
+)
+async def test_line_without_an_end_is_refused(begin: bytes) -> None:
+    async with scripted(begin + b"y" * (8 * MOST_HEADERS)) as (_, client):
+        with pytest.raises(HttpError, match="not HTTP"):
+            await get(client)
+
+
+async def test_page_that_is_too_large_is_an_error() -> None:
+    async with scripted(OK) as (server, _):
+        with pytest.raises(HttpError, match=r"more than 1 bytes"):
+            await fetch(f"{server.url}/x", {}, connect_timeout=5, at_most=1)
 
 
 async def test_request_on_a_closed_connection_is_not_waited_for() -> None:
@@ -358,7 +471,7 @@ async def test_servers_of_the_systems_authorities_are_trusted(server_tls: ssl.SS
         config = ClusterConfig(server.url, "the test", BearerToken())
         async with Client(config) as client:
             await client.request("GET", "/version")
-        await fetch(f"{server.url}/page", {"a": "b c"}, connect_timeout=5)
+        await fetch(f"{server.url}/page", {"a": "b c"}, connect_timeout=5, at_most=1000)
         await post(f"{server.url}/hook", b"{}", "application/json")
     assert [request.path for request in server.requests] == ["/version", "/page", "/hook"]
     system_trust.cache_clear()

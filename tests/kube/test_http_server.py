@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotmap.kube.http.server import MOST_BYTES, Answer, HttpServer, Question
+from hotmap.kube.http.server import MOST_BYTES, MOST_HEADERS, Answer, HttpServer, Question
 
 #: Time-outs are beside real connections.
 pytestmark = pytest.mark.real_time
@@ -143,6 +143,49 @@ async def test_many_waiting_requests_end_their_connection() -> None:
         await asyncio.sleep(0.05)
         assert len(served.questions) < 20
         assert await exchange(served.port, b"GET /page HTTP/1.1\r\nHost: h\r\n\r\n")
+
+
+async def test_request_with_many_headers_is_refused() -> None:
+    """As a dictionary they take many times their bytes."""
+    headers = b"".join(b"x%d:\r\n" % number for number in range(MOST_HEADERS + 1))
+    async with serving() as served:
+        answer = await exchange(served.port, b"GET /page HTTP/1.1\r\n" + headers + b"\r\n")
+        assert status(answer) == 431
+
+
+async def test_offer_of_another_protocol_is_ignored() -> None:
+    """`curl --http2` offers it with its first request."""
+    offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMA\r\n"
+    async with serving() as served:
+        answer = await exchange(served.port, b"GET /page HTTP/1.1\r\nHost: h\r\n" + offer + b"\r\n")
+    assert status(answer) == 200
+    assert b"Connection: close" in answer
+
+
+async def test_wrong_request_after_a_right_one_leaves_its_answer() -> None:
+    async with serving() as served:
+        answer = await exchange(
+            served.port, b"GET /page HTTP/1.1\r\nHost: h\r\n\r\n\x00wrong\r\n\r\n"
+        )
+    assert status(answer) == 200
+    assert b"400 Bad Request" in answer
+
+
+async def test_idle_connection_makes_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who opens many must not keep probes from being answered."""
+    monkeypatch.setattr("hotmap.kube.http.server.MOST_CONNECTIONS", 3)
+    async with serving() as served:
+        opened = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(5)]
+        await asyncio.sleep(0.1)
+        answer = await exchange(served.port, b"GET /page HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert status(answer) == 200
+        ended = 0
+        for reader, writer in opened:
+            with suppress(TimeoutError, ConnectionError):
+                async with asyncio.timeout(0.05):
+                    ended += not await reader.read(1)
+            writer.close()
+        assert ended >= 2
 
 
 async def test_slow_client_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:

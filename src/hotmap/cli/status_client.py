@@ -52,6 +52,9 @@ _STANDBYS = 8
 #: Seconds for one answer: a large page over a slow connection.
 _TIMEOUT = 20.0
 
+#: Bytes of one page, which has a few hundred workloads.
+_LARGEST_PAGE = 256 << 20
+
 #: Seconds for connecting.
 _CONNECT_TIMEOUT = 5.0
 
@@ -131,7 +134,9 @@ def _direct(url: str) -> _Fetch:
         page = f"{url.rstrip('/')}/v1/status"
         try:
             async with asyncio.timeout(_TIMEOUT):
-                status, body = await fetch_url(page, query, connect_timeout=_CONNECT_TIMEOUT)
+                status, body = await fetch_url(
+                    page, query, connect_timeout=_CONNECT_TIMEOUT, at_most=_LARGEST_PAGE
+                )
         except (HttpError, TimeoutError, ValueError) as error:
             raise ControllerAway(
                 f"no controller answers at {url}: {str(error) or 'timed out'}"
@@ -249,7 +254,11 @@ async def _through_service(
         for _ in range(_STANDBYS):
             try:
                 body = await client.request(
-                    "GET", path, params=query, headers={TOKEN_HEADER: token}
+                    "GET",
+                    path,
+                    params=query,
+                    headers={TOKEN_HEADER: token},
+                    at_most=_LARGEST_PAGE,
                 )
             except NotFound as error:
                 raise StatusUnavailable(
@@ -274,7 +283,7 @@ def _through_proxy(client: Client, pod: _Pod) -> _Fetch:
 
     async def fetch(query: Mapping[str, str]) -> bytes:
         try:
-            return await client.request("GET", path, params=query)
+            return await client.request("GET", path, params=query, at_most=_LARGEST_PAGE)
         except (Forbidden, NotFound, ApiError) as error:
             raise _unavailable(
                 f"cannot reach Pod {namespace}/{name} through the API server: {error}; run "

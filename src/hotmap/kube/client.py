@@ -342,11 +342,14 @@ class Client:
         resource_version: str | None = None,
         propagation: str | None = None,
         grace_period: int | None = None,
+        attempts: int | None = None,
     ) -> None:
         """Delete an object; `uid` and `resource_version` are preconditions.
 
         `propagation` is Background, Foreground or Orphan, `grace_period` in seconds; None
-        leaves both to the kind's default.
+        leaves both to the kind's default. With a precondition it is retried after a lost response;
+        if the first attempt had succeeded, the retry gets NotFound or Conflict. `attempts` None is
+        the client's own.
 
         Raises:
             NotFound: it is gone already.
@@ -369,7 +372,7 @@ class Client:
             "DELETE",
             resource.path(namespace, name),
             body=_encode(options),
-            attempts=self._limits.attempts,
+            attempts=self._limits.attempts if attempts is None else attempts,
             idempotent=bool(preconditions),
         )
 

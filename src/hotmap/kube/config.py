@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from hotmap.core.errors import SettingsError
 
@@ -195,7 +196,7 @@ class ClusterConfig(NamedTuple):
         Raises:
             SettingsError: a certificate or key is not usable PEM data.
         """
-        if not self.server.startswith("https://"):
+        if urlsplit(self.server).scheme != "https":
             return None
         tls = self.tls
         try:

@@ -33,7 +33,7 @@ def is_proxy(url: str) -> bool:
 
 def is_socks(url: str) -> bool:
     """Return whether a proxy's URL is that of a SOCKS proxy."""
-    return url.startswith(("socks5://", "socks5h://"))
+    return urlsplit(url).scheme in ("socks5", "socks5h")
 
 
 def describe_proxy(url: str) -> str:
@@ -70,7 +70,7 @@ def proxy_from_environment(server: str, environment: Mapping[str, str]) -> str:
 
 def _is_this_machine(host: str) -> bool:
     address = _address(host)
-    return host == "localhost" or (address is not None and address.is_loopback)
+    return host.lower().rstrip(".") == "localhost" or (address is not None and address.is_loopback)
 
 
 def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -96,7 +96,7 @@ def _excludes(item: str, host: str, port: int) -> bool:
         except ValueError:
             pass  # no network, and no address, which is one too
     name, separator, number = item.rpartition(":")
-    if separator and number.isdigit():
+    if separator and number.isascii() and number.isdecimal():
         if int(number) != port:
             return False
         item = name.strip("[]")

@@ -44,7 +44,7 @@ class ServerClock:
         self._last = date
         try:
             date_time = parsedate_to_datetime(date).timestamp()
-        except ValueError:
+        except (ValueError, OverflowError, OSError):  # any number may be in it
             return
         received = self._wall_clock()
         least, most = date_time - received, date_time + 1 - (received - waited)

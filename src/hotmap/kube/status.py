@@ -52,17 +52,23 @@ def status_error(body: bytes | msgspec.Raw) -> ApiError:
     )
 
 
+#: Seconds that a server may ask us to wait.
+_LONGEST_PAUSE = 3600.0
+
+
 def retry_after(status: Status, *, header: str = "") -> float | None:
     """Return the pause the server requests, in seconds from now; the Retry-After header wins.
 
-    The header is seconds or a date (RFC 9110 §10.2.3); an invalid one is ignored.
+    The header is seconds or a date (RFC 9110 §10.2.3); an invalid one is ignored, and more than an
+    hour counts as one.
     """
     if header.isdecimal():
-        return float(header)
+        return min(float(header), _LONGEST_PAUSE)
     if header:
         try:
-            return max(0.0, parsedate_to_datetime(header).timestamp() - time.time())
-        except ValueError:
+            pause = parsedate_to_datetime(header).timestamp() - time.time()
+            return min(max(0.0, pause), _LONGEST_PAUSE)
+        except (ValueError, OverflowError, OSError):
             pass
     seconds = (status.details or {}).get("retryAfterSeconds")
     return float(seconds) if isinstance(seconds, int) and seconds > 0 else None

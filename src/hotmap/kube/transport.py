@@ -1,7 +1,8 @@
 """Sends requests to one API server: credentials, TLS settings, time limits, and error messages.
 
 `kube.http` has the connections. This module returns bytes and raises the exceptions of
-`core.errors`. The only retry is that of a request after its credentials were renewed.
+`core.errors`. Sent twice are a request after its credentials were renewed, and a read whose
+connection was closed while it was idle.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from contextlib import asynccontextmanager
 from functools import lru_cache
 from math import inf
 from typing import Final, NamedTuple, NoReturn, Self
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from hotmap.core.errors import (
     ApiError,
@@ -26,9 +27,10 @@ from hotmap.core.errors import (
     Unreachable,
     api_error,
 )
+from hotmap.core.text import printable
 from hotmap.kube.config import ClusterConfig
 from hotmap.kube.http.client import HttpClient
-from hotmap.kube.http.connection import Response
+from hotmap.kube.http.connection import CLOSED, Response
 from hotmap.kube.http.errors import (
     CertificateError,
     ConnectError,
@@ -37,7 +39,7 @@ from hotmap.kube.http.errors import (
     TLSError,
 )
 from hotmap.kube.http.fetch import system_trust
-from hotmap.kube.http.route import Route
+from hotmap.kube.http.route import LONGEST_REASON, Route
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.proxy import describe_proxy
 from hotmap.kube.server_clock import ServerClock
@@ -125,11 +127,14 @@ class Transport:
         """Get ready to connect.
 
         Raises:
-            SettingsError: a certificate or key is not usable.
+            SettingsError: the address of the server, a certificate or a key is not usable.
         """
         SSLProtocol.max_size = _TLS_READ
         self._ca_read_at = loop_time()
-        self._http = HttpClient(_route(self.config), connect_timeout=self._connect_timeout)
+        try:
+            self._http = HttpClient(_route(self.config), connect_timeout=self._connect_timeout)
+        except ValueError as error:
+            raise SettingsError(f"the server in {self.config.origin}: {error}") from error
 
     async def close(self) -> None:
         """Close all connections."""
@@ -268,7 +273,7 @@ class Transport:
             response.close()
         status = read_status(body)
         message = status.message or (
-            f"{self.server} answered {response.status} {response.reason}".rstrip()
+            f"{self.server} answered {response.status} {_reason(response)}".rstrip()
             + f" to {request.method} {request.path}"
         )
         if response.status == 401:
@@ -303,10 +308,9 @@ class Transport:
                 f" address in {self.config.origin} right?"
             )
         else:
-            text = (
-                f"{self.server} closed the connection during {request.method} {request.path}: "
-                f"{problem}"
-            )
+            text = f"{self.server} closed the connection during {request.method} {request.path}"
+            if problem != CLOSED:
+                text += f": {problem}"
         raise Unreachable(text) from error
 
 
@@ -317,9 +321,13 @@ def _route(config: ClusterConfig) -> Route:
         SettingsError: a certificate or key is not usable.
     """
     settings = config.ssl_context()
-    if settings is None and config.proxy.startswith("https://"):
+    if settings is None and urlsplit(config.proxy).scheme == "https":
         settings = system_trust()
     return Route(config.server, settings, config.tls.server_name, config.proxy)
+
+
+def _reason(response: Response) -> str:
+    return printable(response.reason, LONGEST_REASON)
 
 
 def _query(params: Mapping[str, str] | None) -> str:

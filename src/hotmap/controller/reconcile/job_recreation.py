@@ -136,6 +136,7 @@ class JobRecreations:
         pending = _Pending(uid, why, job)
         self._check_size(pending)
         async with self._locks.setdefault(uid, asyncio.Lock()):
+            may_be_deleted = uid in self._pending  # by an attempt whose response was lost
             self._add_pending(pending)
             try:
                 await self._write()
@@ -146,9 +147,11 @@ class JobRecreations:
                     uid=uid,
                     resource_version=resource_version,
                     propagation="Foreground",
+                    attempts=1,  # a second one could not tell our own deletion from another's
                 )
             except HotmapError as error:
-                if not isinstance(error, Unreachable | Unavailable):  # otherwise it may be deleted
+                may_be_deleted |= isinstance(error, Unreachable | Unavailable)
+                if not may_be_deleted:
                     self._drop(uid)
                 raise
             finally:

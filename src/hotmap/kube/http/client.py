@@ -19,8 +19,9 @@ __all__ = ["HttpClient"]
 #: Seconds after which a connection that is not used is closed.
 IDLE: Final = 15.0
 
-#: Methods that may be sent again when a connection turns out to be closed (RFC 9110, 9.2.2).
-_IDEMPOTENT = frozenset(("GET", "HEAD", "PUT", "DELETE"))
+#: Methods that are sent again when a connection turns out to be closed. A write may have been
+#: carried out, and a second one of it fails: the caller has to know.
+_SAFE = frozenset(("GET", "HEAD"))
 
 #: Seconds that connections get to close.
 _CLOSING = 1.0
@@ -39,13 +40,18 @@ class HttpClient:
         self._connect_timeout = connect_timeout
         #: Connections between two requests, each with the time since when; the last used is last.
         self._idle: dict[Connection, float] = {}
-        self._open: set[Connection] = set()
+        #: All connections, with the way on which each was made.
+        self._open: dict[Connection, Route] = {}
         self._sweep: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._use(route)
 
     def use(self, route: Route) -> None:
-        """Make new connections by another route; idle ones of the route before are closed."""
+        """Make new connections by another route; those of the one before end with their request.
+
+        Raises:
+            ValueError: the server's URL cannot be used.
+        """
         for connection in list(self._idle):
             self._drop(connection)
         self._use(route)
@@ -55,7 +61,10 @@ class HttpClient:
         server = urlsplit(route.server)
         host = server.netloc.rpartition("@")[2]
         if not host.isascii():
-            host = host.encode("idna").decode()
+            try:
+                host = host.encode("idna").decode()
+            except UnicodeError as error:
+                raise ValueError(f"{host!r} is not the name of a host") from error
         self._prefix = server.path.rstrip("/")
         #: Of a proxy that forwards requests, which gets whole URLs.
         self._base = f"{server.scheme}://{host}" if route.forwards else ""
@@ -75,7 +84,7 @@ class HttpClient:
 
         `target` is a quoted path with its query, below that of the server's URL. Redirects are not
         followed. A connection that was closed while it was idle is replaced, but only for a request
-        that the server may get twice.
+        that changes nothing.
 
         Raises:
             ConnectError: the server, or the proxy to it, cannot be connected to.
@@ -86,9 +95,9 @@ class HttpClient:
         while True:
             connection, is_new = await self._connection()
             try:
-                return await connection.send(data)
+                return await connection.send(data, head_only=method == "HEAD")
             except HttpError:
-                if is_new or method not in _IDEMPOTENT or connection.has_response:
+                if is_new or method not in _SAFE or connection.has_response:
                     raise
 
     async def aclose(self) -> None:
@@ -126,15 +135,14 @@ class HttpClient:
                 return connection, False
         if self._is_closed:
             raise RuntimeError("the client is closed")
-        connection = await connect(
-            self._route, timeout=self._connect_timeout, on_idle=self._on_idle
-        )
-        self._open.add(connection)
+        route = self._route
+        connection = await connect(route, timeout=self._connect_timeout, on_idle=self._on_idle)
+        self._open[connection] = route
         connection.lost.add_done_callback(lambda _: self._forget(connection))
         return connection, True
 
     def _on_idle(self, connection: Connection) -> None:
-        if self._is_closed:
+        if self._is_closed or self._open.get(connection) is not self._route:
             connection.abort()
             return
         self._idle[connection] = loop_time()
@@ -157,4 +165,4 @@ class HttpClient:
 
     def _forget(self, connection: Connection) -> None:
         self._idle.pop(connection, None)
-        self._open.discard(connection)
+        self._open.pop(connection, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 import zlib
 from collections import deque
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import httptools
 
 from hotmap.kube.http.errors import HttpError
 
-__all__ = ["Connection", "Response"]
+__all__ = ["CLOSED", "Connection", "Response"]
 
 #: Bytes of a response that wait to be read, beyond which the server has to wait: fewer wake-ups on
 #: bursts of watch events, and still bounded.
@@ -22,7 +23,8 @@ MOST_UNREAD: Final = 1 << 18
 #: Bytes of the names and values of a response's headers.
 MOST_HEADERS: Final = 1 << 16
 
-_CLOSED = "it closed the connection"
+#: Why there is no response, where nothing else is known.
+CLOSED: Final = "it closed the connection"
 _INCOMPLETE = "the response is incomplete"
 _NOT_HTTP = "its response is not HTTP"
 
@@ -38,7 +40,7 @@ class Response:
         self._connection = connection
         self._unread: deque[bytes] = deque()
         self._unread_bytes = 0
-        self._gzip: Any = None
+        self._gzip: _Gzip | None = None
         #: Whether nothing more will arrive.
         self._ended = False
         self._error: HttpError | None = None
@@ -48,12 +50,17 @@ class Response:
         """Return what has arrived since the last call, or arrives next; b"" at the end.
 
         Raises:
-            HttpError: the connection ended before the response did.
+            HttpError: the connection ended before the response did, or it is compressed wrongly.
         """
         while not self._unread:
+            if self._gzip is not None and self._gzip.has_more:
+                self._inflate(b"")
+                continue
             if self._error is not None:
                 raise self._error
             if self._ended:
+                if self._gzip is not None and not self._gzip.is_complete:
+                    raise HttpError(_INCOMPLETE)
                 return b""
             self._waiter = asyncio.get_running_loop().create_future()
             try:
@@ -63,7 +70,8 @@ class Response:
         chunk = self._unread.popleft() if len(self._unread) == 1 else b"".join(self._unread)
         self._unread.clear()
         self._unread_bytes = 0
-        self._connection.resume_reading(self)
+        if self._gzip is None or not self._gzip.has_more:
+            self._connection.resume_reading(self)
         return chunk
 
     def close(self) -> None:
@@ -75,33 +83,86 @@ class Response:
 
     def start(self) -> None:
         """Get ready for the body; the head is complete."""
-        encoding = self.headers.get("content-encoding", "identity")
+        encoding = self.headers.get("content-encoding", "identity").strip().lower()
         if encoding == "gzip":
-            self._gzip = zlib.decompressobj(16 + zlib.MAX_WBITS)
+            self._gzip = _Gzip()
         elif encoding != "identity":
             raise ValueError(f"the content encoding {encoding}")
 
     def add(self, chunk: bytes) -> bool:
         """Add bytes of the body; returns whether more than enough wait to be read."""
         if self._gzip is not None:
-            chunk = self._gzip.decompress(chunk)
-        if chunk:
-            self._unread.append(chunk)
-            self._unread_bytes += len(chunk)
-            self._wake()
+            self._inflate(chunk)
+        elif chunk:
+            self._keep(chunk)
         return self._unread_bytes > MOST_UNREAD
 
     def end(self, error: HttpError | None = None) -> None:
         """End the body; `error` is why it is not complete."""
-        if error is None and self._gzip is not None and not self._gzip.eof:
-            error = HttpError(_INCOMPLETE)
         if not self._ended:
             self._ended, self._error = True, error
             self._wake()
 
+    def _inflate(self, chunk: bytes) -> None:
+        """Decompress as much as may wait to be read; the rest follows when that has been read."""
+        assert self._gzip is not None, "only a compressed body is"
+        try:
+            self._gzip.add(chunk)
+            while self._unread_bytes <= MOST_UNREAD and (found := self._gzip.read(MOST_UNREAD)):
+                self._keep(found)
+        except zlib.error as error:
+            raise HttpError(_NOT_HTTP) from error
+
+    def _keep(self, chunk: bytes) -> None:
+        self._unread.append(chunk)
+        self._unread_bytes += len(chunk)
+        self._wake()
+
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+class _Gzip:
+    """Decompresses a body step by step: a few hundred bytes may become a megabyte."""
+
+    def __init__(self) -> None:
+        self._stream = _new_stream()
+        self._compressed = b""
+        self._was_given = False
+
+    @property
+    def has_more(self) -> bool:
+        """Whether bytes were added that are not decompressed yet."""
+        return bool(self._compressed)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the last member has its end, or there is no body."""
+        return self._stream.eof or not self._was_given
+
+    def add(self, chunk: bytes) -> None:
+        """Add compressed bytes."""
+        self._compressed += chunk
+        self._was_given |= bool(chunk)
+
+    def read(self, most: int) -> bytes:
+        """Return at most so many decompressed bytes; b"" if more has to be added first.
+
+        Raises:
+            zlib.error: that is not gzip.
+        """
+        found = b""
+        while self._compressed and not found:
+            if self._stream.eof:  # another member follows (RFC 1952, 2.2)
+                self._stream = _new_stream()
+            found = self._stream.decompress(self._compressed, most)
+            self._compressed = self._stream.unconsumed_tail or self._stream.unused_data
+        return bytes(found)
+
+
+def _new_stream() -> Any:
+    return zlib.decompressobj(16 + zlib.MAX_WBITS)
 
 
 class Connection(asyncio.Protocol):
@@ -116,8 +177,10 @@ class Connection(asyncio.Protocol):
         #: Set once its head is complete.
         self._started: asyncio.Future[None] | None = None
         self._header_bytes = 0
-        #: Whether the body ends with the connection.
-        self._until_close = False
+        #: Bytes that arrived since a part of a response was complete.
+        self._unparsed = 0
+        #: Whether the response has a head alone, and whether the body ends with the connection.
+        self._is_head_only = self._until_close = False
         self._is_paused = False
         #: Done once the connection is closed.
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -133,24 +196,26 @@ class Connection(asyncio.Protocol):
         """Whether any part of the response to the last request has arrived."""
         return self._header_bytes > 0
 
-    async def send(self, request: bytes) -> Response:
+    async def send(self, request: bytes, *, head_only: bool = False) -> Response:
         """Send a request, and return its response once the head is complete.
 
-        A cancelled request closes the connection.
+        A cancelled request closes the connection. `head_only`: it is a HEAD request.
 
         Raises:
             HttpError: there is no response.
         """
-        self._header_bytes = 0
+        self._header_bytes = self._unparsed = 0
+        self._is_head_only = head_only
         if self._transport is None or self._transport.is_closing():
-            raise HttpError(_CLOSED)  # what is written to it is dropped without a word
+            raise HttpError(CLOSED)  # what is written to it is dropped without a word
         response = self._response = Response(self)
         self._started = asyncio.get_running_loop().create_future()
         self._transport.write(request)
         try:
             await self._started
         except BaseException:
-            self.abort()
+            if self._response is response:  # else the connection is another request's by now
+                self.abort()
             raise
         return response
 
@@ -176,10 +241,14 @@ class Connection(asyncio.Protocol):
         if self._response is None:  # unasked: whatever it is, no later response can be trusted
             self.abort()
             return
+        self._unparsed += len(data)
         try:
             self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade, ValueError, zlib.error):
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade, ValueError, HttpError):
             self._fail(HttpError(_NOT_HTTP))
+            return
+        if self._unparsed > MOST_HEADERS and self._response is not None:
+            self._fail(HttpError(_NOT_HTTP))  # a line without end
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End what is under way."""
@@ -214,20 +283,26 @@ class Connection(asyncio.Protocol):
         """Hand the response over, unless it is an interim one."""
         response, status = self._response, self._parser.get_status_code()
         self._header_bytes += 1
+        self._unparsed = 0
         if response is None or status < 200:
             return
         response.status = status
         headers = response.headers
         self._until_close = "content-length" not in headers and not headers.get(
             "transfer-encoding", ""
-        ).lower().endswith("chunked")
+        ).strip().lower().endswith("chunked")
         response.start()
         if self._started is not None and not self._started.done():
             self._started.set_result(None)
+        if self._is_head_only:  # the parser waits for a body that does not come
+            self._response = None
+            response.end()
+            self.abort()
 
     def on_body(self, body: bytes) -> None:
         """Add to the body."""
         response, transport = self._response, self._transport
+        self._unparsed = 0
         if response is not None and response.add(body) and not self._is_paused and transport:
             self._is_paused = True
             transport.pause_reading()
@@ -252,12 +327,16 @@ class Connection(asyncio.Protocol):
         response, self._response = self._response, None
         assert response is not None, "only a response ends"
         response.end()
-        if self.lost.done() or not self._parser.should_keep_alive():
+        transport = self._transport
+        if self.lost.done() or transport is None or not self._parser.should_keep_alive():
             self.abort()
             return
-        if self._is_paused and self._transport is not None:
+        if transport.get_write_buffer_size():  # answered before the request was sent completely
+            self.abort()
+            return
+        if self._is_paused:
             self._is_paused = False
-            self._transport.resume_reading()
+            transport.resume_reading()
         self._on_idle(self)
 
     def _fail(self, error: HttpError) -> None:
@@ -271,6 +350,8 @@ class Connection(asyncio.Protocol):
 
 def _describe_loss(error: Exception | None) -> str:
     """Describe why a connection ended; asyncio's own texts repeat the address."""
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed, {(error.reason or 'without a reason').replace('_', ' ').lower()}"
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno).lower()
-    return _CLOSED
+    return CLOSED

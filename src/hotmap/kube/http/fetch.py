@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from hotmap.kube.http.client import HttpClient
 from hotmap.kube.http.connection import Response
+from hotmap.kube.http.errors import HttpError
 from hotmap.kube.http.route import Route, basic_authorization
 from hotmap.kube.proxy import proxy_from_environment
 
@@ -63,18 +64,23 @@ async def open_url(
         await client.aclose()
 
 
-async def fetch(url: str, query: Mapping[str, str], *, connect_timeout: float) -> tuple[int, bytes]:
+async def fetch(
+    url: str, query: Mapping[str, str], *, connect_timeout: float, at_most: int
+) -> tuple[int, bytes]:
     """Return the status and the body of a page; a proxy of the environment is used.
 
     Raises:
-        HttpError: there is no complete response.
+        HttpError: there is no complete response, or its body has more than `at_most` bytes.
         SettingsError: the environment names an unusable proxy.
         ValueError: the URL cannot be used.
     """
     page = f"{url}?{urlencode(query)}" if query else url
     proxy = proxy_from_environment(url, os.environ)
     async with open_url("GET", page, proxy=proxy, connect_timeout=connect_timeout) as response:
-        chunks = []
+        chunks, size = [], 0
         while chunk := await response.read_any():
+            size += len(chunk)
+            if size > at_most:
+                raise HttpError(f"its answer has more than {at_most:,} bytes")
             chunks.append(chunk)
         return response.status, b"".join(chunks)

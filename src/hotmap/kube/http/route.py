@@ -13,12 +13,13 @@ from collections.abc import Callable
 from typing import NamedTuple, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from hotmap.kube.http.connection import Connection
+from hotmap.core.text import printable
+from hotmap.kube.http.connection import CLOSED, Connection
 from hotmap.kube.http.errors import CertificateError, ConnectError, ProxyError, TLSError
 from hotmap.kube.http.socks import open_socks
 from hotmap.kube.proxy import is_socks
 
-__all__ = ["Route", "basic_authorization", "connect"]
+__all__ = ["LONGEST_REASON", "Route", "basic_authorization", "connect"]
 
 _PORTS = {"http": 80, "https": 443}
 
@@ -27,6 +28,9 @@ _NEXT_ADDRESS = 0.25
 
 #: Bytes of a proxy's response to CONNECT.
 _LONGEST_ANSWER = 1 << 16
+
+#: Characters of a reason phrase that are shown.
+LONGEST_REASON = 80
 
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
 
@@ -49,9 +53,14 @@ class Route(NamedTuple):
         return _address(urlsplit(self.server))
 
     @property
+    def expected_name(self) -> str:
+        """The name in the server's certificate; names there have no dot at the end (RFC 6066)."""
+        return (self.server_name or self.address[0]).removesuffix(".")
+
+    @property
     def is_secure(self) -> bool:
         """Whether TLS protects what is sent to the server."""
-        return self.server.startswith("https://")
+        return urlsplit(self.server).scheme == "https"
 
     @property
     def forwards(self) -> bool:
@@ -94,7 +103,7 @@ async def _connect_directly(route: Route, connection: Connection) -> None:
         host,
         port,
         ssl=secure,
-        server_hostname=(route.server_name or host) if secure else None,
+        server_hostname=route.expected_name if secure else None,
         happy_eyeballs_delay=_pause_between_addresses(host),
     )
 
@@ -108,7 +117,7 @@ async def _connect_by_socks(route: Route, connection: Connection) -> None:
             lambda: connection,
             sock=opened,
             ssl=secure,
-            server_hostname=(route.server_name or host) if secure else None,
+            server_hostname=route.expected_name if secure else None,
         )
     except BaseException:
         opened.close()
@@ -140,7 +149,7 @@ async def _connect_by_http_proxy(route: Route, connection: Connection) -> None:
             transport,
             connection,
             route.tls,
-            server_hostname=route.server_name or route.address[0],
+            server_hostname=route.expected_name,
         )
     except BaseException:
         transport.abort()
@@ -170,10 +179,10 @@ class _Tunnel(asyncio.Protocol):
         self._transport.write(("\r\n".join(lines) + "\r\n\r\n").encode())
         version, _, rest = (await self._head).split(b"\r\n", 1)[0].partition(b" ")
         status, _, reason = rest.decode("latin-1").partition(" ")
-        if not version.startswith(b"HTTP/1.") or not status.isdecimal():
+        if not version.startswith(b"HTTP/1.") or not (status.isdecimal() and len(status) == 3):
             raise ProxyError("its response is not HTTP")
         if not 200 <= int(status) < 300:
-            raise ProxyError(f"it answered {status} {reason}".rstrip())
+            raise ProxyError(f"it answered {status} {printable(reason, LONGEST_REASON)}".rstrip())
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -190,7 +199,8 @@ class _Tunnel(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._head.done():
-            self._head.set_exception(ProxyError("it closed the connection"))
+            self._head.set_exception(ProxyError(CLOSED))
+            self._head.exception()  # nobody may be waiting for it
 
 
 def basic_authorization(url: SplitResult) -> str:
@@ -230,4 +240,4 @@ def _connect_error(error: OSError, host: str) -> ConnectError:
     # Of a name with several addresses asyncio joins what each of them answered into one text.
     found = _ERRNO.search(str(error))
     number = error.errno or (int(found[1]) if found else 0)
-    return ConnectError(os.strerror(number).lower() if number else str(error))
+    return ConnectError(os.strerror(number).lower() if number else str(error) or CLOSED)

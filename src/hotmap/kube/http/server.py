@@ -23,8 +23,14 @@ __all__ = ["Answer", "Handler", "HttpServer", "Question"]
 #: Bytes of one request; a token of a user is a few KB.
 MOST_BYTES: Final = 1 << 16
 
+#: Headers of one request: a dictionary takes many times the bytes of short ones.
+MOST_HEADERS: Final = 100
+
 #: Requests of one connection that wait for the one before.
-MOST_WAITING: Final = 16
+MOST_WAITING: Final = 4
+
+#: Connections; beyond them the one closes that has been idle for longest.
+MOST_CONNECTIONS: Final = 256
 
 #: Seconds in which a client has to send a request, or to take an answer; Prometheus asks every 15
 #: to 60 s on one connection.
@@ -65,7 +71,8 @@ class HttpServer:
     def __init__(self, handlers: Mapping[str, Handler]) -> None:
         self._handlers = handlers
         self._server: asyncio.Server | None = None
-        self._connections: set[_Connection] = set()
+        #: The last used is last.
+        self._connections: dict[_Connection, None] = {}
 
     async def listen(self, host: str, port: int) -> int:
         """Listen; returns the port, a free one for 0. No host means every address of the machine.
@@ -99,10 +106,19 @@ class HttpServer:
         self._server = None
 
     def _accept(self) -> _Connection:
-        connection = _Connection(self._answer)
-        self._connections.add(connection)
-        connection.lost.add_done_callback(lambda _: self._connections.discard(connection))
+        connection = _Connection(self._answer, self._on_use)
+        if len(self._connections) >= MOST_CONNECTIONS:
+            idle = (each for each in self._connections if each.task is None)
+            oldest = next(idle, connection)
+            self._connections.pop(oldest, None)
+            oldest.abort()
+        self._connections[connection] = None
+        connection.lost.add_done_callback(lambda _: self._connections.pop(connection, None))
         return connection
+
+    def _on_use(self, connection: _Connection) -> None:
+        if connection in self._connections:
+            self._connections[connection] = self._connections.pop(connection)
 
     async def _answer(self, method: str, question: Question) -> Answer:
         handler = self._handlers.get(question.path)
@@ -117,6 +133,10 @@ class HttpServer:
             return _failure(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
+class _TooManyHeaders(Exception):
+    """Raised when a request has more than MOST_HEADERS."""
+
+
 class _Request(NamedTuple):
     method: str
     question: Question
@@ -126,8 +146,15 @@ class _Request(NamedTuple):
 class _Connection(asyncio.Protocol):
     """One connection of a client, whose requests are answered in their order."""
 
-    def __init__(self, answer: Callable[[str, Question], Awaitable[Answer]]) -> None:
+    def __init__(
+        self,
+        answer: Callable[[str, Question], Awaitable[Answer]],
+        on_use: Callable[[_Connection], None],
+    ) -> None:
+        """`on_use` is called with each request."""
         self._answer = answer
+        self._on_use = on_use
+        self._is_aborted = False
         self._transport: asyncio.Transport | None = None
         self._parser: Any = httptools.HttpRequestParser(self)
         self._url = b""
@@ -135,6 +162,8 @@ class _Connection(asyncio.Protocol):
         #: Bytes since the last complete request.
         self._received = 0
         self._waiting: deque[_Request] = deque()
+        #: Answered after what waits, before the connection is closed; None: it may go on.
+        self._refusal: HTTPStatus | None = None
         self._timer: asyncio.TimerHandle | None = None
         #: Answers the requests that wait; None while there are none.
         self.task: asyncio.Task[None] | None = None
@@ -145,7 +174,8 @@ class _Connection(asyncio.Protocol):
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def abort(self) -> None:
-        """Close the connection at once."""
+        """Close the connection at once, also one that is only about to be made."""
+        self._is_aborted = True
         if self._transport is not None:
             self._transport.abort()
 
@@ -153,17 +183,28 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        if self._is_aborted:
+            self._transport.abort()
+            return
         self._restart_timer()
 
     def data_received(self, data: bytes) -> None:
+        if self._refusal is not None:
+            return
         self._received += len(data)
-        if self._received > MOST_BYTES or len(self._waiting) > MOST_WAITING:
+        if self._received > MOST_BYTES:
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return
         try:
             self._parser.feed_data(data)
-        except (httptools.HttpParserError, httptools.HttpParserUpgrade, ValueError):
-            self._refuse(HTTPStatus.BAD_REQUEST)
+        except httptools.HttpParserUpgrade:  # which a server may ignore (RFC 9110, 7.8)
+            if self._waiting:
+                self._waiting.append(self._waiting.pop()._replace(keeps_alive=False))
+        except httptools.HttpParserError as error:
+            many = isinstance(error.__context__, _TooManyHeaders)
+            self._refuse(
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE if many else HTTPStatus.BAD_REQUEST
+            )
 
     def pause_writing(self) -> None:
         self._may_write.clear()
@@ -189,6 +230,8 @@ class _Connection(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        if len(self._headers) >= MOST_HEADERS:
+            raise _TooManyHeaders
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_message_complete(self) -> None:
@@ -202,9 +245,11 @@ class _Connection(asyncio.Protocol):
             Question(unquote(parts.path), query, self._headers),
             self._parser.should_keep_alive(),
         )
-        self._waiting.append(request)
-        if len(self._waiting) > MOST_WAITING:
+        self._headers = {}
+        if len(self._waiting) >= MOST_WAITING:
             raise ValueError("too many requests at once")
+        self._waiting.append(request)
+        self._on_use(self)
         if self.task is None:
             self.task = asyncio.get_running_loop().create_task(self._answer_all())
 
@@ -221,6 +266,8 @@ class _Connection(asyncio.Protocol):
                 if not keeps_alive and self._transport is not None:
                     self._transport.close()
                     return
+            if self._refusal is not None:
+                self._write_refusal(self._refusal)
         finally:
             self.task = None
 
@@ -240,11 +287,17 @@ class _Connection(asyncio.Protocol):
         self._transport.write(head + answer.body if with_body else head)
 
     def _refuse(self, status: HTTPStatus) -> None:
-        """Answer what cannot be read, and close the connection."""
-        if self._transport is None or self._transport.is_closing():
+        """Answer what cannot be read, after what waits, and close the connection."""
+        if self._transport is None or self._transport.is_closing() or self._refusal is not None:
             return
+        self._refusal = status
+        self._transport.pause_reading()
         if self.task is None:
-            self._write(_failure(status), keeps_alive=False, with_body=True)
+            self._write_refusal(status)
+
+    def _write_refusal(self, status: HTTPStatus) -> None:
+        assert self._transport is not None, "it was connected"
+        self._write(_failure(status), keeps_alive=False, with_body=True)
         self._transport.close()
 
     def _restart_timer(self) -> None:
