@@ -37,6 +37,9 @@ NAMESPACE = "default"
 #: Seconds to wait for an expected result.
 TIMEOUT = 15.0
 
+#: Bytes of the status of a workload.
+_LARGEST_ANSWER = 16 << 20
+
 
 class _Any(msgspec.Struct):
     metadata: ObjectMeta
@@ -222,7 +225,7 @@ class DemoCluster:
         """Ask the controller for the state of a workload, and the reason, as `hotmap status`."""
         url = f"http://127.0.0.1:{self._status_port}/v1/status"
         query = {"workload": f"{NAMESPACE}/{app}", "consistent": "true"}
-        _, body = await fetch(url, query, connect_timeout=TIMEOUT)
+        _, body = await fetch(url, query, connect_timeout=TIMEOUT, at_most=_LARGEST_ANSWER)
         document = msgspec.json.decode(body)
         found = document["workloads"][0]
         return found["state"], found["reason"]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
 from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot
 from hotmap.core.decide.source_rules import has_mounts, serves_another
+from hotmap.core.fingerprint import ABSENT
 from hotmap.core.model.config_volumes import VolumeDigest
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -87,12 +88,11 @@ class DesiredContent(NamedTuple):
 
 def desired_content(snapshot: Snapshot) -> DesiredContent:
     """Describe the content that the pods of a consumer should have now."""
-    # Pods may or may not have the content of a required source that was deleted, or of one that
-    # cannot be read.
     # What pods have mounted of a class is reported for each of them, and no time says more.
     classes = [item for item in snapshot.sources if has_mounts(item)]
     sources = [item for item in snapshot.sources if item not in classes]
-    known = [item for item in sources if item.exists or item.required or item.unreadable]
+    gone = _gone_sources(snapshot)
+    known = [gone.get(item.source, item) for item in sources if _may_be_read(item, gone)]
     return DesiredContent(
         revision=snapshot.content,
         template=snapshot.revision,
@@ -134,6 +134,31 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
             None,
         ),
     )
+
+
+def _may_be_read(source: SourceSnapshot, gone: Mapping[ObjectKey, SourceSnapshot]) -> bool:
+    """Return whether pods may have content of a source, now or from before.
+
+    They may or may not have that of a required source that was deleted, and of one that cannot be
+    read. An optional one that is not known to have existed has none.
+    """
+    is_unknown = source.unreadable or not source.visible
+    return source.exists or source.required or is_unknown or source.source in gone
+
+
+def _gone_sources(snapshot: Snapshot) -> dict[ObjectKey, SourceSnapshot]:
+    """Return the optional sources that were deleted after they were applied.
+
+    Containers keep what they read of one, so its deletion is a change like any other, at the time
+    at which it was observed.
+    """
+    return {
+        source.source: source._replace(changed_at=changes.latest, edited=True)
+        for source, changes, recorded in snapshot.recorded_sources()
+        if not source.exists
+        and not source.required
+        and not {recorded.frozen, recorded.live} <= {"", ABSENT}
+    }
 
 
 def _desired_class(source: SourceSnapshot) -> DesiredClass:
@@ -186,7 +211,12 @@ def has_current_template(snapshot: Snapshot) -> bool:
     written = consumer.written_at
     if written is None or consumer.rolling or consumer.behind:
         return False
-    times = [source.changed_at for source in snapshot.sources if source.exists]
+    gone = _gone_sources(snapshot)
+    times = [
+        gone.get(source.source, source).changed_at
+        for source in snapshot.sources
+        if source.exists or source.source in gone
+    ]
     return all(at is not None and written >= at for at in times)
 
 
