@@ -12,15 +12,22 @@ DROP_INS = ("configmap-reload", "prometheus-config-reloader")
 
 def main() -> None:
     """Run the command line."""
+    try:
+        sys.exit(_run())
+    except KeyboardInterrupt:  # while modules are imported
+        sys.exit(130)
+
+
+def _run() -> int:
     called = sys.argv[0].rpartition("/")[2]
     words = [called, *sys.argv[1:]] if called in DROP_INS else sys.argv[1:]
     if words and words[0] in ("agent", *DROP_INS):
         from hotmap.agent.main import main as run_agent
 
-        sys.exit(run_agent(words[1:] if words[0] == "agent" else words))
+        return run_agent(words[1:] if words[0] == "agent" else words)
     from hotmap.cli.main import run
 
-    sys.exit(run(sys.argv[1:]))
+    return run(sys.argv[1:])
 
 
 if __name__ == "__main__":

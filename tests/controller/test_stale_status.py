@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.controller.world import World
+from tests.controller.world import World, env, files
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import PodCheckSettings
@@ -300,3 +300,81 @@ async def test_leader_that_may_not_write_any_more_shows_no_workloads(
         async with http.get(f"http://127.0.0.1:{controller.port}/v1/status") as response:
             document = await response.json()
     assert (document["ready"], document["role"]) == (False, "standby")
+
+
+# -- sources that were deleted, or cannot be seen ----------------------------------------------
+
+OPTIONAL = {
+    "a variable": env("LEVEL", optional=True),
+    "a file by subPath": {
+        "containers": [
+            {
+                "name": "main",
+                "image": "app:1",
+                "volumeMounts": [
+                    {"name": "config", "mountPath": "/etc/app/LEVEL", "subPath": "LEVEL"}
+                ],
+            }
+        ],
+        "volumes": [{"name": "config", "configMap": {"name": "app", "optional": True}}],
+    },
+    "files": files(optional=True),
+}
+
+
+async def an_hour_ago(world: World, spec: Any) -> None:
+    """Create a source, and half an hour later a workload that uses it, with a pod."""
+    world.registry.ahead = -3600
+    await world.config_map(LEVEL="info")
+    world.registry.ahead = -1800
+    await world.workload(spec=spec)
+    world.registry.ahead = 0
+    await world.pod("web-1", started=time.time() - 1700, spec={**spec, "nodeName": "local"})
+
+
+@pytest.mark.parametrize("spec", OPTIONAL.values(), ids=OPTIONAL)
+@pytest.mark.parametrize("restarted", [False, True], ids=["at once", "after a restart"])
+async def test_pods_that_read_a_deleted_optional_source_are_not_current(
+    world: World, http: aiohttp.ClientSession, spec: Any, *, restarted: bool
+) -> None:
+    """Their processes have what they read, though nothing requires the source any more."""
+    await an_hour_ago(world, spec)
+    async with world.controller(pod_checks=SOON) as controller:
+        await world.quiet(controller)
+        await until_current(world, http, controller)
+        await world.delete("ConfigMap", "app")
+        await world.quiet(controller)
+        if not restarted:
+            states = await get_states(http, controller, "workload=default/web&consistent=true")
+            assert states["web"][0] == "latent"
+            assert await get_states(http, controller) == states
+    if restarted:
+        async with world.controller(pod_checks=SOON) as other:
+            await world.quiet(other)
+            states = await get_states(http, other, "workload=default/web&consistent=true")
+            assert states["web"][0] == "latent"
+            assert await get_states(http, other) == states
+
+
+async def test_pods_that_start_after_the_deletion_are_current(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    await an_hour_ago(world, env("LEVEL", optional=True))
+    async with world.controller(pod_checks=SOON) as controller:
+        await world.quiet(controller)
+        await until_current(world, http, controller)
+        await world.delete("ConfigMap", "app")
+        await world.quiet(controller)
+        await world.registry.delete("pods", "default", "web-1")
+        await world.pod("web-2", started=time.time() + 10)
+        await until_current(world, http, controller, "workload=default/web&consistent=true")
+
+
+async def test_optional_source_that_never_existed_makes_no_doubt(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    await world.workload(spec=env("LEVEL", optional=True))
+    await world.pod("web-1")
+    async with world.controller(pod_checks=SOON) as controller:
+        await world.quiet(controller)
+        await until_current(world, http, controller)

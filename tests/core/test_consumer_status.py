@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import msgspec
@@ -450,3 +451,23 @@ def test_missing_source_is_named(missing: tuple[ObjectKey, ...], reason: str) ->
     status = derive_status(behind(count=0), last, PodCheck.CURRENT, None)
     assert status == ConsumerStatus(State.WAITING, reason, needs_action=True)
     assert status.action_required
+
+
+def test_workload_that_a_user_has_paused_is_paused() -> None:
+    """Whatever a decision waits for, the user has to resume it first."""
+    why = DONE._replace(waits=True, reason="ConfigMap shop/app changed")
+    for workload, state in (
+        (behind(paused=True, count=0), State.PAUSED),
+        (behind(count=0), State.WAITING),
+    ):
+        status = derive_status(workload, why, PodCheck.CURRENT, None)
+        assert (status.state, status.reason) == (state, "ConfigMap shop/app changed")
+
+
+def test_source_that_is_not_visible_is_not_known_to_be_absent() -> None:
+    """Pods may have any content of it, also where it is optional."""
+    spec = ENV.replace("key: LEVEL", "key: LEVEL, optional: true")
+    seen = snapshot(deployment(spec), policy=Policy(opted_in=True))
+    assert desired_content(seen).start_changed == -inf
+    hidden = tuple(source._replace(visible=False) for source in seen.sources)
+    assert desired_content(seen._replace(sources=hidden)).start_changed is None

@@ -313,7 +313,7 @@ class Reconciler:
                 state.loads += 1
                 state.loaded_at = attempt.at
                 told = "loaded" if state.is_confirmed else "told"
-                message = "content loaded" if state.is_confirmed else "reload sent; not confirmed"
+                message = "content loaded" if state.is_confirmed else _unconfirmed(state)
                 self._log(told, message, rule=attempt.rule, digest=progress.loaded)
         self._update_loaded(now)
 
@@ -431,6 +431,12 @@ class Reconciler:
 
 def _progress(attempt: tuple[str, bool] | None) -> Progress:
     return Progress(tried=attempt[0], done=attempt[1]) if attempt else Progress()
+
+
+def _unconfirmed(state: RuleState) -> str:
+    if all(action.kind == "none" for action in state.rule.actions):
+        return "no action is set, so the process was told nothing"
+    return "reload sent; not confirmed"
 
 
 def _restarts_application(state: RuleState) -> bool:

@@ -97,6 +97,8 @@ class Finding(NamedTuple):
     shared_at: float = 0.0
     #: Held, and nothing announces what ends that: seconds until it is to be checked again; else 0.
     recheck_in: float = 0.0
+    #: Whether an optional source was deleted, of which running containers keep what they read.
+    deleted: bool = False
 
 
 class Assessment(NamedTuple):

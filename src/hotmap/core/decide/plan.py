@@ -153,7 +153,8 @@ def _plan(
         return Plan(verdict, (), assessment.reason, settles=True, warning=True, requeue_after=again)
     if verdict in (Verdict.ADOPT, Verdict.UP_TO_DATE):
         unused = _unused(assessment, changed)
-        confirms = verdict is Verdict.UP_TO_DATE and not unused
+        deleted = any(finding.deleted for finding in assessment.findings)
+        confirms = verdict is Verdict.UP_TO_DATE and not unused and not deleted
         return Plan(verdict, (), unused or assessment.reason, settles=True, confirms=confirms)
     cause = assessment.reason if assessment.distinct else _cause(assessment, changed)
     actions, outcome = _choose(consumer, policy, assessment, changed)

@@ -384,12 +384,18 @@ def record_applied(
         revision=consumer.revision if adopts or record is None else record.revision,
         foreign_writes=record.foreign_writes if record else _initial_foreign_writes(consumer),
         pods_checked=PodCheck.NOT_YET
-        if adopts or new_pods or updates or record is None
+        if adopts or new_pods or updates or record is None or _raises_doubt(record, findings)
         else record.pods_checked,
         namespace=consumer.key.namespace,
         former=_former_immutable(known.values(), is_served),
         immutable_uses=remaining_immutable_uses(record, results, is_served) if record else (),
     )
+
+
+def _raises_doubt(record: Record, findings: Sequence[Finding]) -> bool:
+    """Return whether pods that were found to be current may have a source that was deleted."""
+    is_good = record.pods_checked in (PodCheck.CURRENT, PodCheck.DELIVERED)
+    return is_good and any(finding.deleted for finding in findings)
 
 
 def _initial_foreign_writes(consumer: Consumer) -> ForeignWrites | None:

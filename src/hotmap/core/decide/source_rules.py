@@ -128,7 +128,8 @@ def _assess_known(
     if not current.exists:
         if facts.reload_on_delete and not current.required:
             return found(*_assess_frozen_change(consumer, record, current, facts, "is deleted"))
-        return found(*_assess_deleted(current, recorded, facts))
+        assessed = found(*_assess_deleted(current, recorded, facts))
+        return assessed._replace(deleted=not current.required)
     if may_be_pinned(recorded, current):
         return assess_recreated_immutable(consumer, record, current, facts)
     if current.missing:
@@ -436,7 +437,7 @@ def _assess_frozen_change(
     if consumer.generation < record.generation and facts.waited < ROLLOUT_PATIENCE:
         return Verdict.WAIT, f"{what}, while the watch lags behind hotmap's own rollout"
     if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
-        return Verdict.WAIT, f"{what}, while another rollout is in progress"
+        return Verdict.WAIT, f"{what}, {_during_rollout(consumer)}"
     if facts.starts is None:
         return (
             Verdict.CHECK_PODS,
@@ -448,6 +449,12 @@ def _assess_frozen_change(
     if all_started_after(facts.starts, current.changed_at, files=current.is_mounted):
         return Verdict.ADOPT, f"{what}, and all pods started after that"
     return Verdict.FROZEN, f"{what}, and some pods may have started before that"
+
+
+def _during_rollout(consumer: Consumer) -> str:
+    return (
+        "while its rollout is paused" if consumer.paused else "while another rollout is in progress"
+    )
 
 
 # -- SecretProviderClasses -----------------------------------------------------------------------
@@ -469,7 +476,7 @@ def _assess_mounted_change(
     if consumer.generation < record.generation and is_waiting:
         return Verdict.WAIT, f"{what}, while the watch lags behind hotmap's own rollout"
     if consumer.generation > record.generation and consumer.rolling and is_waiting:
-        return Verdict.WAIT, f"{what}, while another rollout is in progress"
+        return Verdict.WAIT, f"{what}, {_during_rollout(consumer)}"
     if facts.starts is None:
         return Verdict.CHECK_PODS, f"{what}: checking what its pods have mounted"
     return _assess_mounts(current, facts, what)

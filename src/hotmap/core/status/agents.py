@@ -431,7 +431,7 @@ def agent_stage(report: AgentReport, announcement: AgentAnnouncement, *, synced:
     if not files.reached:
         return files if announced else files._replace(state=PodState.WAITING)
     if answer.worst is AgentState.TOLD:
-        reason = "its process was told to reload; nothing confirms that it loaded all files"
+        reason = "nothing confirms that its process has loaded all files"
         return Stage(Confidence.INFERRED, reason, PodState.TOLD)
     return files
 

@@ -150,7 +150,8 @@ def derive_status(
     if last.missing_sources:
         return _missing_source_status(last.missing_sources)
     if last.waits:
-        return ConsumerStatus(State.WAITING, last.reason)
+        is_paused = consumer.paused and consumer.key.kind != "Rollout"
+        return ConsumerStatus(State.PAUSED if is_paused else State.WAITING, last.reason)
     if pods_checked in _REACHED and not announced:
         return rollout_status(consumer) or _REACHED[pods_checked]
     if pods_checked is PodCheck.LATENT and not announced:

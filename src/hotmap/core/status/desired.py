@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot
 from hotmap.core.decide.source_rules import has_mounts, serves_another
-from hotmap.core.fingerprint import ABSENT
 from hotmap.core.model.config_volumes import VolumeDigest
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -155,9 +154,7 @@ def _gone_sources(snapshot: Snapshot) -> dict[ObjectKey, SourceSnapshot]:
     return {
         source.source: source._replace(changed_at=changes.latest, edited=True)
         for source, changes, recorded in snapshot.recorded_sources()
-        if not source.exists
-        and not source.required
-        and not {recorded.frozen, recorded.live} <= {"", ABSENT}
+        if recorded.uid and not source.exists and not source.required
     }
 
 
