@@ -524,11 +524,12 @@ async def test_deleted_source_is_reported_until_it_is_back(world: World) -> None
         await world.quiet(controller)
         assert [event["type"] for event in await world.events("SourceMissing")] == ["Warning"]
     assert document["reason"] == (
-        "ConfigMap default/app is gone; running pods keep their content, new pods cannot start"
+        "ConfigMap default/app does not exist; running pods keep their content, "
+        "new pods cannot start"
     )
     assert message == (
-        "ConfigMap default/app is gone; running pods keep their content, but containers that use "
-        "it cannot start again until it exists"
+        "ConfigMap default/app does not exist; running pods keep their content, but containers "
+        "that use it cannot start again until it exists"
     )
     assert await world.revision() == ""
 

@@ -434,12 +434,13 @@ def test_adoption_and_rollout_require_a_pod_check(verdict: Verdict, pods_checked
     [
         pytest.param(
             (APP,),
-            "ConfigMap shop/app is gone; running pods keep their content, new pods cannot start",
+            "ConfigMap shop/app does not exist; running pods keep their content, "
+            "new pods cannot start",
             id="one",
         ),
         pytest.param(
             (APP, ObjectKey("Secret", "shop", "db")),
-            "ConfigMap shop/app, Secret shop/db are gone; running pods keep their content, "
+            "ConfigMap shop/app, Secret shop/db do not exist; running pods keep their content, "
             "new pods cannot start",
             id="two",
         ),
@@ -471,3 +472,12 @@ def test_source_that_is_not_visible_is_not_known_to_be_absent() -> None:
     assert desired_content(seen).start_changed == -inf
     hidden = tuple(source._replace(visible=False) for source in seen.sources)
     assert desired_content(seen._replace(sources=hidden)).start_changed is None
+
+
+def test_pods_of_a_held_workload_are_behind() -> None:
+    """All that exist, as long as nothing is known of each."""
+    why = DONE._replace(held=True)
+    workload = msgspec.structs.replace(behind(count=0), pods=3)
+    assert derive_status(workload, why, PodCheck.CURRENT, None).behind == 3
+    known = ConsumerStatus(State.LATENT, "older", behind=1)
+    assert derive_status(workload, why, PodCheck.LATENT, known).behind == 1

@@ -118,9 +118,9 @@ def _sources(sources: Sequence[Source], now: float) -> Table:
     for source in sources:
         name = Text(f"{source.kind.lower()}/{source.name}", overflow="fold")
         changed = _ago(now - source.changed_at) if source.changed_at is not None else "unknown"
-        table.add_row(
-            name, _read_as(source.read), Text(changed if source.exists else "does not exist")
-        )
+        if not source.exists:
+            changed = "does not exist" if source.visible else "not visible to hotmap"
+        table.add_row(name, _read_as(source.read), Text(changed))
     return table
 
 

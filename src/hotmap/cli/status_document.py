@@ -30,6 +30,7 @@ class Source(_Part):
     exists: bool
     read: list[str]
     changed_at: float | None = None
+    visible: bool = True
 
 
 class Decision(_Part):

@@ -157,8 +157,8 @@ class EventReporter:
             return
         for source in missing:
             message = (
-                f"{source} is gone; running pods keep their content, but containers that use it "
-                "cannot start again until it exists"
+                f"{source} does not exist; running pods keep their content, but containers that "
+                "use it cannot start again until it exists"
             )
             _log.warning(message, extra={"workload": str(consumer.key), "source": str(source)})
             self._event(consumer, Reason.SOURCE_MISSING, message, type_="Warning")

@@ -294,9 +294,9 @@ class StatusPage:
         except (ApiError, ResponseTooLarge, Unreachable) as error:
             result = error
         status = leader.consumer_states.get(consumer)
-        if not isinstance(result, HotmapError) and result.status.state is status.state:
-            # The same state, with the kind of proof.
-            status = result.status if status.is_reached else status
+        if not isinstance(result, HotmapError) and status.is_reached:
+            # What was just found: the kind of proof, or that it is not so any more.
+            status = result.status
         status = _confirmed(status, unconfirmed)
         decisions = reversed(self._decision_log.decisions_on(consumer.key))
         return {
@@ -336,6 +336,7 @@ def _source_document(source: SourceSnapshot) -> dict[str, Any]:
         "kind": source.source.kind,
         "name": source.source.name,
         "exists": source.exists,
+        "visible": source.visible,
         "resourceVersion": source.resource_version,
         "changedAt": source.changed_at,
         "read": [*(["start"] if source.frozen else []), *(["files"] if source.live else [])],

@@ -146,7 +146,9 @@ def derive_status(
     if last.failed:
         return ConsumerStatus(State.FAILED, last.reason)
     if last.held:
-        return ConsumerStatus(State.HELD, last.reason)
+        # What is held is in none of its pods, as far as nothing is known of them.
+        known = pod_check.behind if pod_check else 0
+        return ConsumerStatus(State.HELD, last.reason, known or consumer.pods)
     if last.missing_sources:
         return _missing_source_status(last.missing_sources)
     if last.waits:
@@ -162,10 +164,10 @@ def derive_status(
 
 def _missing_source_status(sources: Sequence[ObjectKey]) -> ConsumerStatus:
     names = _join_names([str(source) for source in sources])
-    verb = "is" if len(sources) == 1 else "are"
+    verb = "does" if len(sources) == 1 else "do"
     return ConsumerStatus(
         State.WAITING,
-        f"{names} {verb} gone; running pods keep their content, new pods cannot start",
+        f"{names} {verb} not exist; running pods keep their content, new pods cannot start",
         needs_action=True,
     )
 

@@ -200,7 +200,7 @@ class _Tunnel(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._head.done():
             self._head.set_exception(ProxyError(CLOSED))
-            self._head.exception()  # nobody may be waiting for it
+            self._head.exception()  # as no task may wait for it
 
 
 def basic_authorization(url: SplitResult) -> str:
