@@ -43,8 +43,9 @@ class Server:
         #: The same, for the pages after the first.
         self.later: dict[str, dict[str, Any]] = {}
         self.port = 9533
-        #: The namespace of the pods.
+        #: The namespace of the pods, and of those of others with the same labels.
         self.home = "hotmap"
+        self.others: dict[str, str] = {}
         #: Namespaces whose pods may be listed; "" stands for all.
         self.allowed = {"", "hotmap", "ops"}
         self.asked: list[str] = []
@@ -92,7 +93,7 @@ class Server:
         ports = [{"name": "metrics", "containerPort": self.port}]
         items = [
             {
-                "metadata": {"namespace": self.home, "name": name},
+                "metadata": {"namespace": self.others.get(name, self.home), "name": name},
                 "spec": {"containers": [{"ports": ports}]},
                 "status": {"phase": "Running"},
             }
@@ -280,6 +281,28 @@ async def test_user_without_a_token_is_told_what_is_missing(
     server.services = {"hotmap": [answer()]}
     assert "pods is forbidden" in await refused(await server.start(tmp_path))
     assert server.tokens == []
+
+
+@pytest.mark.parametrize("home", ["hotmap", "shop"])
+async def test_pod_of_another_namespace_is_not_believed(
+    server: Server, tmp_path: Path, home: str
+) -> None:
+    """Who may make a Pod can give it a controller's labels, and let it say anything."""
+    server.pods = {"fake": answer(sources=1), "hotmap-a": answer(sources=7)}
+    server.home, server.others = home, {"fake": "tenant"}
+    assert (await ask(await server.start(tmp_path)))["sources"] == 7
+
+
+async def test_pods_of_several_unknown_namespaces_are_not_asked(
+    server: Server, tmp_path: Path
+) -> None:
+    server.pods = {"a": answer(), "b": answer()}
+    server.others = {"a": "one", "b": "two"}
+    assert await refused(await server.start(tmp_path)) == (
+        "Pods with the labels of a controller are in several namespaces (one, two); set"
+        " --controller-namespace to the one of yours"
+    )
+    assert server.asked == []
 
 
 async def test_controller_of_the_current_namespace_is_found(server: Server, tmp_path: Path) -> None:

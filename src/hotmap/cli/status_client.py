@@ -174,7 +174,8 @@ class _Pod(msgspec.Struct):
 
 async def _discover(client: Client, address: ControllerAddress) -> _Fetch:
     try:
-        pods = [pod for pod in await _pods(client, address) if pod.status.phase == "Running"]
+        found = _of_one_namespace(await _pods(client, address), client.namespace)
+        pods = [pod for pod in found if pod.status.phase == "Running"]
     except StatusUnavailable as error:
         return await _through_service(client, address, error)
     problems: list[StatusUnavailable] = []
@@ -199,6 +200,27 @@ async def _discover(client: Client, address: ControllerAddress) -> _Fetch:
     if problems:
         raise problems[0]
     return await _local(client)
+
+
+def _of_one_namespace(pods: list[_Pod], current: str) -> list[_Pod]:
+    """Select the Pods of one namespace: whoever may make a Pod can give it a controller's labels.
+
+    Of several namespaces the default one is taken, or the current one.
+
+    Raises:
+        StatusUnavailable: there are others alone.
+    """
+    namespaces = sorted({pod.metadata.namespace for pod in pods})
+    for known in (DEFAULT_NAMESPACE, current):
+        if known in namespaces:
+            return [pod for pod in pods if pod.metadata.namespace == known]
+    if len(namespaces) > 1:
+        shown = ", ".join(namespaces[:3]) + (" …" if len(namespaces) > 3 else "")
+        raise StatusUnavailable(
+            f"Pods with the labels of a controller are in several namespaces ({shown}); set"
+            " --controller-namespace to the one of yours"
+        )
+    return pods
 
 
 async def _pods(client: Client, address: ControllerAddress) -> list[_Pod]:
