@@ -26,7 +26,7 @@ def print_stored_value(directory: str | None, key: str) -> int:
     try:
         value = asyncio.run(_fetch(state / "kubeconfig", key))
     except NotFound:
-        print(f"key {key} not found", file=sys.stderr)
+        print(f"hotmap: key {key} not found", file=sys.stderr)
         return 1
     sys.stdout.buffer.write(key.encode() + b"\n" + value + b"\n")
     return 0

@@ -261,9 +261,9 @@ class StatusPage:
 
     def _unfollowed_document(self, consumer: Consumer) -> dict[str, Any]:
         """Describe why a workload is not followed."""
-        status = ConsumerStatus(
-            State.UNVERIFIED, printable(self._index.policies.of(consumer).origin)
-        )
+        policy = self._index.policies.of(consumer)
+        why = "; ".join([policy.origin, *(problem.message for problem in policy.problems[:1])])
+        status = ConsumerStatus(State.UNVERIFIED, printable(why))
         return {**self._summary_document(consumer, status), "state": "unfollowed"}
 
     # -- one consumer --------------------------------------------------------------------------
