@@ -7,9 +7,11 @@ import gzip
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+import types
+from collections.abc import AsyncIterator, Generator, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -149,16 +151,24 @@ async def test_connection_of_another_route_ends_with_its_request() -> None:
 
 async def test_cancelled_request_leaves_the_next_one_alone() -> None:
     """Its response was complete, so that the connection is another request's by now."""
-    async with scripted(OK, OK) as (_, client):
+    async with scripted(OK, OK) as (server, client):
         first = asyncio.create_task(client.request("GET", "/x"))
-        while not client._idle:  # the response has arrived, and its task has not run since
+        while not client._idle:  # noqa: ASYNC110 - each turn of the loop counts
             await asyncio.sleep(0)
-            if first.done():
-                break
-        second = asyncio.create_task(get(client))
-        await asyncio.sleep(0)
+        # The response has arrived, and the task that waits for it has not run since.
+        second = client.request("PATCH", "/x").__await__()
+        waits_for = second.send(None)
         first.cancel()
-        assert await second == b"ok"
+
+        @types.coroutine
+        def rest() -> Generator[Any, None, Response]:
+            yield waits_for
+            return (yield from second)
+
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert await body_of(await rest()) == b"ok"
+        assert server.connections == 1
 
 
 async def test_request_that_is_not_sent_completely_ends_its_connection() -> None:
