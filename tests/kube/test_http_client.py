@@ -140,13 +140,34 @@ async def test_request_on_a_closing_connection_is_repeated_if_that_is_safe(
 
 async def test_connection_of_another_route_ends_with_its_request() -> None:
     """What was rotated, such as a client certificate, is not used any more."""
-    async with scripted(OK, OK, OK) as (server, client):
+    rest, connections = asyncio.Event(), 0
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        try:
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(OK[:-1])
+                await rest.wait()
+                writer.write(OK[-1:])
+        except asyncio.IncompleteReadError:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    client = HttpClient(Route(url), connect_timeout=5)
+    try:
         response = await client.request("GET", "/x")
-        client.use(Route(server.url))
+        client.use(Route(url))
+        rest.set()
         assert await body_of(response) == b"ok"
         await get(client)
         await get(client)
-        assert server.connections == 2
+        assert connections == 2
+    finally:
+        await client.aclose()
+        server.close()
+        await server.wait_closed()
 
 
 async def test_cancelled_request_leaves_the_next_one_alone() -> None:
