@@ -38,6 +38,11 @@ class Start:
 
         await self._world.until(arrived, f"{kind} {name} has arrived")
 
+    async def sees_edit(self, **data: str) -> None:
+        """Edit the ConfigMap `app`, and wait until that has arrived."""
+        await self._world.edit(**data)
+        await self.saw("ConfigMap", "app")
+
     async def decide(self) -> None:
         """Let it decide, and wait until it has nothing left to do."""
         self._may_decide.set()
@@ -67,8 +72,7 @@ async def test_edit_before_the_first_decision_is_rolled_out(world: World) -> Non
     await world.config_map(LEVEL="info")
     await world.workload()
     async with starting(world) as start:
-        await world.edit(LEVEL="debug")
-        await start.saw("ConfigMap", "app")
+        await start.sees_edit(LEVEL="debug")
         await start.decide()
         await world.rollout()
     (message,) = await world.messages("RolledOut")
@@ -81,8 +85,7 @@ async def test_files_edited_before_the_first_decision_are_nudged(world: World) -
     await world.workload(spec=files(), annotations=REREADS)
     await world.pod("web-1")
     async with starting(world) as start:
-        await world.edit(LEVEL="debug")
-        await start.saw("ConfigMap", "app")
+        await start.sees_edit(LEVEL="debug")
         await start.decide()
         assert await world.target("web-1")
     assert not await world.revision()
@@ -96,7 +99,7 @@ async def test_source_created_before_the_first_decision_is_a_change(world: World
         await world.config_map(LEVEL="info")
         await start.saw("ConfigMap", "app")
         await start.decide()
-        await world.rollout()
+        assert await world.rollout()
 
 
 async def test_only_what_the_edit_concerns_is_rolled_out(world: World) -> None:
@@ -120,8 +123,7 @@ async def test_workload_created_after_the_edit_is_adopted_as_it_is(world: World)
     await world.config_map(LEVEL="info")
     await world.workload()
     async with starting(world) as start:
-        await world.edit(LEVEL="debug")
-        await start.saw("ConfigMap", "app")
+        await start.sees_edit(LEVEL="debug")
         await world.workload("late")
         await start.saw("Deployment", "late")
         await start.decide()
@@ -135,8 +137,7 @@ async def test_catching_up_replaces_pods_once(world: World) -> None:
     await world.workload(annotations={**FOLLOW, "hotmap.dev/catch-up": "true"})
     await world.pod("web-1")
     async with starting(world) as start:
-        await world.edit(LEVEL="debug")
-        await start.saw("ConfigMap", "app")
+        await start.sees_edit(LEVEL="debug")
         await start.decide()
         await world.rollout()
     assert len(await world.messages("RolledOut")) == 1
@@ -147,8 +148,7 @@ async def test_second_edit_after_the_first_decisions_is_a_change(world: World) -
     await world.config_map(LEVEL="info")
     await world.workload()
     async with starting(world) as start:
-        await world.edit(LEVEL="debug")
-        await start.saw("ConfigMap", "app")
+        await start.sees_edit(LEVEL="debug")
         await start.decide()
         first = await world.rollout()
         await world.workload("late")

@@ -1,9 +1,9 @@
-"""The consumers that a term has still to decide on, and their sources as they were at its begin.
+"""The consumers that a term has still to decide on, and their sources as they were at its start.
 
 A consumer without a record is adopted: the content that is found counts as what its pods have. If
 that were the content at the moment of the decision, an edit that is made while thousands of others
 are decided on first would be adopted with it, and never reach the pods. So it is the content at the
-begin of the term, and the consumer is decided on once more, with the edit as a change.
+start of the term, and the consumer is decided on once more, with the edit as a change.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ class FirstDecisions:
         """`stores` have all sources."""
         self._stores = tuple(stores)
         self._waiting: set[ObjectKey] = set()
-        #: The consumers that were there at the begin; later ones started with the current content.
+        #: The consumers that were there at the start; later ones started with the current content.
         self._early: frozenset[ObjectKey] = frozenset()
-        #: Sources that have changed since the begin, as they were then; None: did not exist.
+        #: Sources that have changed since the start, as they were then; None: did not exist.
         self._before: dict[ObjectKey, Source | None] = {}
         #: Consumers for which such a source took the place of the current one.
         self._outdated: set[ObjectKey] = set()
@@ -48,7 +48,7 @@ class FirstDecisions:
         if not self._waiting:
             self.end()
 
-    def sources_at_begin(
+    def sources_at_start(
         self, consumer: ObjectKey, used: Iterable[ObjectKey], sources: dict[ObjectKey, Source]
     ) -> dict[ObjectKey, Source]:
         """Return the used sources as the first decision on a consumer needs them.

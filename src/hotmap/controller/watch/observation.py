@@ -98,7 +98,7 @@ class Observer:
         sources = self._index.sources_of(uses)
         if record is None and not policy.catch_up:  # which compares with the starts of the pods
             used = {use.source for use in uses}
-            sources = self._first_decisions.sources_at_begin(key, used, sources)
+            sources = self._first_decisions.sources_at_start(key, used, sources)
         ignored = self._index.ignored(sources)
         snapshot = take_snapshot(
             consumer,

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import httptools
 
-from hotmap.kube.http.errors import HttpError
+from hotmap.kube.http.errors import HttpError, describe_tls_failure
 
 __all__ = ["CLOSED", "Connection", "Response"]
 
@@ -351,7 +351,7 @@ class Connection(asyncio.Protocol):
 def _describe_loss(error: Exception | None) -> str:
     """Describe why a connection ended; asyncio's own texts repeat the address."""
     if isinstance(error, ssl.SSLError):
-        return f"TLS failed, {(error.reason or 'without a reason').replace('_', ' ').lower()}"
+        return describe_tls_failure(error)
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno).lower()
     return CLOSED

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-__all__ = ["CertificateError", "ConnectError", "HttpError", "ProxyError", "TLSError"]
+import ssl
+
+__all__ = [
+    "CertificateError",
+    "ConnectError",
+    "HttpError",
+    "ProxyError",
+    "TLSError",
+    "describe_tls_failure",
+]
 
 
 class HttpError(Exception):
@@ -23,3 +32,9 @@ class TLSError(ConnectError):
 
 class CertificateError(TLSError):
     """Raised when the server's certificate cannot be trusted."""
+
+
+def describe_tls_failure(error: ssl.SSLError) -> str:
+    """Describe why a TLS connection failed or ended, without OpenSSL's file names."""
+    reason = (error.reason or "without a reason").replace("_", " ").lower()
+    return f"TLS failed, {reason}"

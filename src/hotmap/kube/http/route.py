@@ -15,7 +15,13 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from hotmap.core.text import printable
 from hotmap.kube.http.connection import CLOSED, Connection
-from hotmap.kube.http.errors import CertificateError, ConnectError, ProxyError, TLSError
+from hotmap.kube.http.errors import (
+    CertificateError,
+    ConnectError,
+    ProxyError,
+    TLSError,
+    describe_tls_failure,
+)
 from hotmap.kube.http.socks import open_socks
 from hotmap.kube.proxy import is_socks
 
@@ -233,8 +239,7 @@ def _connect_error(error: OSError, host: str) -> ConnectError:
     if isinstance(error, ssl.SSLCertVerificationError):
         return CertificateError(error.verify_message or "its certificate cannot be verified")
     if isinstance(error, ssl.SSLError):
-        reason = (error.reason or "without a reason").replace("_", " ").lower()
-        return TLSError(f"TLS failed, {reason}")
+        return TLSError(describe_tls_failure(error))
     if isinstance(error, socket.gaierror):
         return ConnectError(f"cannot resolve {host!r}")
     # Of a name with several addresses asyncio joins what each of them answered into one text.
