@@ -481,6 +481,11 @@ def test_every_flag_of_reloader_is_in_the_table() -> None:
             "digits and hyphens",
         ),
         (
+            ("--namespaces=,,",),
+            {},
+            '--namespaces: invalid list ",,": expected namespaces separated by commas',
+        ),
+        (
             ("--webhook-url=ftp://planted",),
             {},
             "--webhook-url: invalid URL (not shown): expected an http or https URL",

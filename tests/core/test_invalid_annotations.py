@@ -36,6 +36,12 @@ OF_CONSUMERS = [
     (
         "hotmap.dev/follow",
         "Deployment",
+        "secret/db-[ab",
+        ': invalid item "secret/db-[ab": expected a name of lower-case letters',
+    ),
+    (
+        "hotmap.dev/follow",
+        "Deployment",
         "pod/x",
         ': invalid item "pod/x": expected configmap/NAME, secret/NAME or spc/NAME',
     ),

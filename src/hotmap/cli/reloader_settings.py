@@ -338,8 +338,16 @@ class _Values:
             ) from None
 
     def namespaces(self, field: str) -> tuple[str, ...]:
-        """Read a list of namespaces."""
-        return tuple(namespace_name(self.flag(field), text) for text in self.items(field))
+        """Read a list of namespaces; an empty text names none.
+
+        Raises:
+            SettingsError: a name is invalid, or there are only commas, which would select all.
+        """
+        names = tuple(namespace_name(self.flag(field), text) for text in self.items(field))
+        text = ",".join(getattr(self.flags, field))
+        if "," in text and not names:
+            raise invalid_value(self.flag(field), "list", text, "namespaces separated by commas")
+        return names
 
     def selector(self, field: str) -> str:
         """Join label selectors; `k:v`, `k:*` and `k=*` are Reloader's own ways to write them."""

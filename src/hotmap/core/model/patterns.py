@@ -151,15 +151,15 @@ def glob_patterns(text: str) -> SourcePatterns:
         if not slash or not kind:
             expected = "configmap/NAME, secret/NAME or spc/NAME"
             raise ValueError(f'invalid item "{shown}": expected {expected}')
-        if not _GLOB_CHARACTERS.fullmatch(name):
+        if is_plain_name(name):
+            names.add((kind, name))
+        elif expression := _glob_expression(name):
+            expressions.setdefault(kind, []).append(expression)
+        else:
             raise ValueError(
                 f'invalid item "{shown}": expected a name of lower-case letters, digits, "-" and '
                 '".", or a glob with *, ? or [...]'
             )
-        if is_plain_name(name):
-            names.add((kind, name))
-        else:
-            expressions.setdefault(kind, []).append(_glob_expression(name))
     checked = [check_expression(entry) for texts in expressions.values() for entry in texts]
     size = sum(entry.size for entry in checked)
     if any(entry.reason for entry in checked) or size > _MAX_PROGRAMS:
@@ -178,7 +178,13 @@ def _bounded(items: list[str]) -> list[str]:
 
 
 def _glob_expression(glob: str) -> str:
-    """Translate a glob as Python's fnmatch reads it into an expression."""
+    """Translate a glob as Python's fnmatch reads it into an expression.
+
+    Returns "" where it has a character that no name has, such as a bracket that is not closed:
+    it would match nothing.
+    """
+    if not _GLOB_CHARACTERS.fullmatch(glob):
+        return ""
     parts: list[str] = []
     position = 0
     while position < len(glob):
@@ -192,13 +198,15 @@ def _glob_expression(glob: str) -> str:
         elif sign == "[" and (end := _class_end(glob, position)):
             parts.append(_class(glob[position:end]))
             position = end + 1
-        else:
+        elif is_plain_name(sign):
             parts.append(re.escape(sign))
+        else:
+            return ""
     return "".join(parts)
 
 
 def _class_end(glob: str, start: int) -> int:
-    """Find the bracket that closes a class; 0 where none does, and the open one is literal."""
+    """Find the bracket that closes a class; 0 where none does."""
     # The first character of a class, or the one after its "!", may be a closing bracket.
     first = start + 1 if glob[start : start + 1] == "!" else start
     return max(0, glob.find("]", first + 1))
