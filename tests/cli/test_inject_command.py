@@ -61,6 +61,10 @@ def test_output_to_a_pipe_does_not_replace_it(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [pipe]
 
 
+#: Without one, a note says that the application must read files by itself.
+ACTION = ("--", "--url", "http://127.0.0.1:8080/reload")
+
+
 def test_output_named_dash_is_standard_output() -> None:
     status, output, _ = hotmap("-f", "-", "--output", "-", stdin=WEB.encode())
     assert status == 0
@@ -74,7 +78,9 @@ def test_files_and_directories_become_one_stream(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not: [yaml")
     other = tmp_path / "other"
     other.write_text("kind: Service\nmetadata: {name: s}\n")
-    status, output, notes = hotmap("-f", other, "-f", tmp_path, "-f", "-", stdin=WEB.encode())
+    status, output, notes = hotmap(
+        *("-f", other, "-f", tmp_path, "-f", "-"), *ACTION, stdin=WEB.encode()
+    )
     assert (status, notes) == (0, "")
     documents = list(yaml.safe_load_all(output))
     assert [document["kind"] for document in documents] == ["Service", "Pod", "Pod", "Pod"]
@@ -88,7 +94,7 @@ def test_in_place_writes_each_file(tmp_path: Path) -> None:
     manifest.chmod(0o640)
     link.symlink_to(manifest)
     before = manifest.read_bytes()
-    assert hotmap("-i", "-f", link) == (0, b"", "")
+    assert hotmap("-i", "-f", link, *ACTION) == (0, b"", "")
     assert b"hotmap-agent" in manifest.read_bytes()
     assert b"\n" not in manifest.read_bytes().replace(b"\r\n", b"")
     assert manifest.stat().st_mode & 0o777 == 0o640
@@ -120,12 +126,12 @@ def test_error_in_one_file_writes_nothing(tmp_path: Path) -> None:
 
 def test_pod_with_nothing_to_follow_is_unchanged() -> None:
     """With a note; it is an error only if there is no other pod."""
-    status, output, notes = hotmap("-f", "-", stdin=f"{PLAIN}---\n{WEB}".encode())
+    status, output, notes = hotmap(*("-f", "-"), *ACTION, stdin=f"{PLAIN}---\n{WEB}".encode())
     assert status == 0
     assert output.decode().startswith(PLAIN)
     assert notes == (
-        "hotmap: standard input, document 1: Pod/plain: container a mounts no ConfigMap or Secret "
-        "as a directory, so nothing changes while the pod runs; it is left unchanged\n"
+        "hotmap: note: standard input, document 1: Pod/plain: container a mounts no ConfigMap or "
+        "Secret as a directory, so nothing changes while the pod runs; it is left unchanged\n"
     )
     status, output, notes = hotmap("-f", "-", stdin=PLAIN.encode())
     assert (status, output) == (2, b"")

@@ -43,6 +43,10 @@ spec:
 """
 
 
+#: An action, which needs no program in the agent's image and no process.
+CALL = ("--url", "http://127.0.0.1:8080/reload")
+
+
 def edited(change: str, by: str) -> str:
     assert change in BASE
     return BASE.replace(change, by)
@@ -89,8 +93,7 @@ def mounts(container: dict[str, Any]) -> dict[str, str]:
 
 def test_native_sidecar_is_a_restarting_init_container() -> None:
     """An init container that restarts always; the application's container is not touched."""
-    spec, notes = run()
-    assert notes == []
+    spec, _ = run()
     assert app(spec) == yaml.safe_load(BASE)["spec"]["template"]["spec"]["containers"][0]
     assert agent(spec)["restartPolicy"] == "Always"
     assert settings_of(agent(spec)["args"][1:]).watch.directories == ("/etc/app", "/opt/conf.d")
@@ -157,12 +160,26 @@ def test_agent_runs_as_the_applications_user(
 def test_unreadable_volume_is_noted() -> None:
     """A volume for one user or group, where the manifest says neither."""
     without = edited("securityContext: {runAsUser: 1000}", "securityContext: {}")
-    notes = run(without)[1]
+    notes = run(without, *CALL)[1]
     assert [note.split(" and")[0] for note in notes] == [
         "web.yaml: Deployment/web: volume conf has mode 0440",
         "web.yaml: Deployment/web: volume more has mode 0440",
     ]
-    assert run(edited("runAsUser: 1000", "fsGroup: 5"))[1] == []
+    assert run(edited("runAsUser: 1000", "fsGroup: 5"), *CALL)[1] == []
+
+
+def test_agent_without_an_action_is_noted() -> None:
+    """It reloads nothing; an application that reads a stage, or rules, may need no action."""
+    expected = (
+        "web.yaml: Deployment/web: the agent has no action (--for, --signal, --url, --exec, "
+        "--restart), so the application must read changed files by itself"
+    )
+    assert run()[1] == [expected]
+    assert run(BASE, "--check", "true")[1] == [expected]
+    assert run(BASE, *CALL)[1] == []
+    assert expected not in run(BASE, "--rules", "/etc/rules.toml")[1]
+    assert run(stage=True)[1] == []
+    assert run(mode="init")[1] == []
 
 
 @pytest.mark.parametrize(

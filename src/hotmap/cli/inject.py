@@ -70,7 +70,7 @@ def run_inject(options: InjectOptions, flags: Sequence[str]) -> int:
     else:
         sys.stdout.write(join_manifests(results.values()))
     for note in notes:
-        sys.stderr.write(f"hotmap: {note}\n")
+        sys.stderr.write(f"hotmap: note: {note}\n")
     return 0
 
 

@@ -22,6 +22,7 @@ from hotmap.agent.settings.flags import parse_arguments
 from hotmap.agent.settings.settings import Settings
 from hotmap.cli.injection import volumes
 from hotmap.cli.injection.agent_flags import (
+    acts,
     complete_flags,
     flags_for_once,
     frozen_way,
@@ -213,6 +214,7 @@ class _TemplateEditor:
         places = self._places(settings)
         self._share_processes(settings)
         self._warn_of_unreadable_files(settings)
+        self._warn_of_missing_action(settings)
         self.notes += note_other_reloaders(self._spec, self._application)
         if not self._supervises:
             checkers = [words[0].rpartition("/")[2] for words in settings.checks.commands]
@@ -410,6 +412,14 @@ class _TemplateEditor:
                     "runAsUser, so the agent may not be able to read it: set runAsUser, fsGroup "
                     "or --user"
                 )
+
+    def _warn_of_missing_action(self, settings: Settings) -> None:
+        if self._once or acts(settings) or settings.checks.stage or "rules" in self._given:
+            return
+        self.notes.append(
+            "the agent has no action (--for, --signal, --url, --exec, --restart), so the "
+            "application must read changed files by itself"
+        )
 
     def _annotate(self, settings: Settings, way: str) -> None:
         if self._once:

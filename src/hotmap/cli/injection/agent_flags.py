@@ -12,8 +12,8 @@ from hotmap.cli.injection.record import POD_PATH, RUN_PATH, STAGE_PATH
 from hotmap.core.errors import ManifestError
 
 __all__ = [
-    "complete_flags", "flags_for_once", "frozen_way", "reject_reserved_flags", "restarts_all",
-    "settings_of", "signals", "targets",
+    "acts", "complete_flags", "flags_for_once", "frozen_way", "reject_reserved_flags",
+    "restarts_all", "settings_of", "signals", "targets",
 ]  # fmt: skip
 
 #: Flags of the agent that injection sets itself, with what to do instead.
@@ -115,6 +115,11 @@ def flags_for_once(flags: list[str]) -> list[str]:
         for word in (f"--{name}", value)
     ]
     return [*kept, "--once", "--listen", "none"]
+
+
+def acts(settings: Settings) -> bool:
+    """Return whether the agent does anything but check and report."""
+    return any(action.kind != "none" for action in _actions(settings))
 
 
 def signals(settings: Settings) -> bool:
