@@ -16,6 +16,10 @@ def main() -> None:
         sys.exit(_run())
     except KeyboardInterrupt:  # while modules are imported
         sys.exit(130)
+    except Exception as error:
+        from hotmap.agent.runtime.errors import describe_unexpected
+
+        sys.exit(f"hotmap: {describe_unexpected(error)}; please report it, with the command")
 
 
 def _run() -> int:

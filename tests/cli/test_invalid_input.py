@@ -23,6 +23,7 @@ from tests.support.certificates import Authority
 from tests.support.warm_process import run_warm
 from tests.walkthroughs.local import Plane, running_plane
 
+from hotmap.__main__ import main
 from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import CONFIGMAPS, EVENTS
@@ -476,3 +477,21 @@ def test_unusable_local_directory_is_an_error(
     assert sentence.startswith(f"hotmap: the state directory {path} cannot be used: ")
     assert sentence.endswith("; choose a directory that you may write to")
     assert path.is_symlink() or path.read_text() == "a file"
+
+
+@pytest.mark.parametrize("words", [["version"], ["agent"]])
+def test_internal_error_is_one_sentence(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its text, which may quote data, and with its place, for a report."""
+
+    def fail(_words: list[str]) -> int:
+        raise KeyError(TOKEN)
+
+    monkeypatch.setattr("hotmap.cli.main.run", fail)
+    monkeypatch.setattr("hotmap.agent.main.main", fail)
+    monkeypatch.setattr("sys.argv", ["hotmap", *words])
+    with pytest.raises(SystemExit) as exit_:
+        main()
+    assert re.fullmatch(
+        r"hotmap: internal error: KeyError in __main__\.py:\d+; please report it, with the command",
+        str(exit_.value.code),
+    )

@@ -39,7 +39,10 @@ _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line; returns its exit status, and never lets a traceback out."""
+    """Run one command line; returns its exit status.
+
+    Unexpected exceptions pass, and `__main__` describes them without a traceback.
+    """
     try:
         result = hotmap.main(list(arguments), prog_name=_program_name(), standalone_mode=False)
     except click.exceptions.Abort:

@@ -11,15 +11,15 @@ def describe_unexpected(error: Exception) -> str:
     """Describe an unexpected exception, in one sentence.
 
     Only the reason of a failed system call is shown. Other messages may quote content, so only
-    their type and place are.
+    their type is, and the innermost place in hotmap that they passed.
     """
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno).lower()
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
     place = ""
-    if trace is not None:
-        file = os.path.basename(trace.tb_frame.f_code.co_filename)
-        place = f" in {file}:{trace.tb_lineno}"
+    trace = error.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not place or "/hotmap/" in file:
+            place = f" in {os.path.basename(file)}:{trace.tb_lineno}"
+        trace = trace.tb_next
     return f"internal error: {type(error).__name__}{place}"
