@@ -356,6 +356,32 @@ async def test_pods_that_read_a_deleted_optional_source_are_not_current(
             assert await get_states(http, other) == states
 
 
+async def test_edit_before_an_unobserved_deletion_says_nothing_of_later_pods(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """A pod that started between both has the edited content."""
+    await an_hour_ago(world, env("LEVEL", optional=True))
+    async with world.controller(pod_checks=SOON) as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+        await world.rolled_out("web")
+        await world.registry.delete("pods", "default", "web-1")
+        await asyncio.sleep(1.1)  # starts have whole seconds
+        await world.pod("web-2", started=time.time())
+        await until_current(world, http, controller, "workload=default/web&consistent=true")
+    await asyncio.sleep(1.1)
+    await world.delete("ConfigMap", "app")
+    async with world.controller(pod_checks=SOON) as other:
+        await world.quiet(other)
+        states = await get_states(http, other, "workload=default/web&consistent=true")
+        assert states["web"][0] == "latent", states
+        assert await get_states(http, other) == states
+        await world.registry.delete("pods", "default", "web-2")
+        await world.pod("web-3", started=time.time() + 10)
+        await until_current(world, http, other, "workload=default/web&consistent=true")
+
+
 async def test_pods_that_start_after_the_deletion_are_current(
     world: World, http: aiohttp.ClientSession
 ) -> None:

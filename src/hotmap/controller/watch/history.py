@@ -50,8 +50,8 @@ class History:
         #: The first listed version of each source that was written since: the resourceVersion,
         #: and its time in managedFields.
         self._listed: dict[ObjectKey, tuple[str, float | None]] = {}
-        #: When the last object of the first lists arrived, and the time until which an earlier
-        #: controller observed every change.
+        #: When the first lists were complete, and the time until which an earlier controller
+        #: observed every change.
         self._listed_at: float | None = None
         self._watched_until: float | None = None
         #: The time of a source's last data change, if later writes changed only its metadata.
@@ -62,7 +62,7 @@ class History:
         self._deleted: dict[ObjectKey, float] = {}
 
     def record_list(self) -> None:
-        """Record that an object arrived with the first list."""
+        """Record that a first list is complete."""
         self._listed_at = self._clock()
 
     def record_change(

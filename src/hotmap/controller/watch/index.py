@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from hotmap.controller.watch.history import History
@@ -116,8 +117,12 @@ class Index:
             with_template_user=self._with_template_user,
         )
         self._queues: Queues | None = None
-        for sources in self.sources.values():
+        #: The kinds and namespaces of sources whose first list is complete.
+        self._listed: set[tuple[str, str | None]] = set()
+        for kind, sources in self.sources.items():
             sources.subscribe(self._source_changed)
+            if kind != PROVIDER_CLASS:  # an optional kind may be listed at any time
+                sources.subscribe_lists(partial(self._sources_listed, kind))
         for consumers in self.consumers.values():
             consumers.subscribe(self._consumer_changed)
         self.namespaces.subscribe(self._namespace_changed)
@@ -268,13 +273,17 @@ class Index:
     def _source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         # Sources of the first list have not changed, but they are known now.
         first = not self.sources[key.kind].is_complete(key.namespace)
-        if first and key.kind != PROVIDER_CLASS:  # an optional kind may be listed at any time
-            self.history.record_list()
         since, listed = self._missed(key)
         noted = not first and self.history.record_change(key, old, new, since=since, listed=listed)
         if self._queues and (first or noted or _annotations_differ(old, new)):
             for consumer in self.followers_of(key):
                 self._enqueue_for_source(self._queues, consumer, key)
+
+    def _sources_listed(self, kind: str, namespace: str | None) -> None:
+        """Record when a first list is complete: what it does not have was deleted before."""
+        if (kind, namespace) not in self._listed:
+            self._listed.add((kind, namespace))
+            self.history.record_list()
 
     def decide_again(self, source: ObjectKey) -> None:
         """Enqueue the consumers that follow a source: whether they are held may have changed."""

@@ -192,7 +192,9 @@ def summarize_changes(
     listed = history.listed or (source.resource_version, source.changed_at)
     last_saved = history.saved[-1].resource_version if history.saved else ""
     latest = _latest(source, history.own)
-    if latest is None and _number(listed[0]) <= _number(last_saved):
+    if not source.exists and not history.own:
+        latest = _bound_unobserved_deletion(history)
+    elif latest is None and _number(listed[0]) <= _number(last_saved):
         latest = _latest(source, history.saved)
     kept = [*history.saved, *history.own]
     affected = [item for item in kept if _concerns(item, source)]
@@ -227,6 +229,18 @@ def summarize_changes(
         unobserved_by=unobserved_by,
         edited=edited,
     )
+
+
+def _bound_unobserved_deletion(history: SourceHistory) -> float | None:
+    """Return by when a source was deleted that was not in the first list; None: not known.
+
+    The stored changes show the deletion if an earlier controller observed it. Otherwise the last of
+    them is older, and pods that started since may have read the source.
+    """
+    last = history.saved[-1] if history.saved else None
+    if last is not None and not last.resource_version:
+        return last.at
+    return history.gap.until if history.gap else None
 
 
 def _bound_unobserved(source: SourceSnapshot, written: float | None, listed_at: float) -> float:
