@@ -666,18 +666,23 @@ class Cluster:
 
     # -- the truth -----------------------------------------------------------------------------
 
-    def stale_pods(self, *, rereads: bool) -> Iterator[str]:
-        """Return for each pod that does not hold the present content what it holds."""
+    def stale_pods(self, *, rereads: bool, gone: bool = False) -> Iterator[str]:
+        """Return for each pod that does not hold the present content what it holds.
+
+        `gone`: what it holds of optional sources that do not exist any more, and of no others.
+        """
         for pod in self.pods:
             if pod.started is None or pod.ends is not None:
                 continue
             for use in pod.template.uses():
+                if (self.data(use.source.name) is None) is not gone:
+                    continue
                 is_live = use.kind is UseKind.LIVE and rereads
                 held = pod.files[use] if is_live else pod.read[use]
                 present = self._content(use, self.now)
-                if self._without_replaced(use, held) != self._without_replaced(use, present) and (
-                    not self._keeps(use)
-                ):
+                if gone and not use.optional:
+                    continue  # it is to keep what it has
+                if self._without_replaced(use, held) != self._without_replaced(use, present):
                     yield f"{pod.name} holds {held} of {use.path}, which is {present}"
 
     def _without_replaced(self, use: Use, held: Content) -> Content:
@@ -688,10 +693,6 @@ class Cluster:
             for data_key in self.data(override.source.name) or ()
         }
         return {data_key: value for data_key, value in held.items() if data_key not in replaced}
-
-    def _keeps(self, use: Use) -> bool:
-        """Return whether a pod is to keep what it has, since the source is gone."""
-        return self.data(use.source.name) is None
 
     def missing(self, templates: Iterable[_Template]) -> bool:
         """Return whether something is not there that some template needs."""

@@ -35,6 +35,7 @@ _OFTEN = {
 #: What happens in the simulated cluster alone, where objects are cheap to read again.
 _SIMULATED = {
     **_OFTEN,
+    "delete": 1,
     "seal": 1,
     "ignore": 1,
     "follow": 1,
@@ -43,7 +44,7 @@ _SIMULATED = {
 }
 
 #: What happens to a source.
-EDITS = ("edit", "remove", "label", "recreate", "seal", "ignore")
+EDITS = ("edit", "remove", "label", "recreate", "delete", "seal", "ignore")
 
 
 class Disturbance(NamedTuple):

@@ -51,11 +51,13 @@ class HistoryResult(NamedTuple):
     log: tuple[str, ...]
     #: Whether all pods are said to have proven the present content.
     is_proven: bool = False
+    #: What pods hold of optional sources that do not exist any more.
+    kept: tuple[str, ...] = ()
 
     @property
     def is_false(self) -> bool:
         """Whether it is called up to date and is not."""
-        return self.state in (State.CURRENT, State.DELIVERED) and bool(self.stale)
+        return self.state in (State.CURRENT, State.DELIVERED) and bool(self.stale or self.kept)
 
 
 def broken_promise(result: HistoryResult) -> str:
@@ -71,7 +73,8 @@ def broken_promise(result: HistoryResult) -> str:
     if any(" served unseen " in line for line in result.log):
         return ""
     if result.is_false and (result.is_proven or not _has_lost_state(result)):
-        return f"called {result.state.value} ({result.reason}), but {'; '.join(result.stale)}"
+        found = "; ".join((*result.stale, *result.kept))
+        return f"called {result.state.value} ({result.reason}), but {found}"
     excused = any(reason in line for line in result.log for reason in _EXCUSES)
     if result.stale and not (result.blocked or excused):
         return f"left behind as {result.state.value} ({result.reason}): {'; '.join(result.stale)}"
@@ -181,6 +184,9 @@ class _History:
             self._pass(event.gap)
             self._cluster.write(event.source, event.recreated(data), immutable=event.pick < 0.3)
 
+    def _delete(self, event: Disturbance) -> None:
+        self._cluster.write(event.source, None)
+
     def _seal(self, event: Disturbance) -> None:
         self._cluster.seal(event.source)
 
@@ -233,6 +239,8 @@ class _History:
         cluster, controller = self._cluster, self._controller
         controller.reconnect(listing=self._chance.random() < 0.5)
         for name in SOURCES:  # what everybody needs
+            if cluster.data(name) is None and self._chance.random() < 0.5:
+                continue  # it stays deleted
             if cluster.data(name) is None or "a" not in (cluster.data(name) or {}):
                 data = {**(cluster.data(name) or {}), "a": "0"}
                 cluster.write(name, data)
@@ -265,6 +273,7 @@ class _History:
             sum("rolling out" in item for item in controller.said),
             tuple(sorted([*self._log, *controller.said], key=lambda line: float(line.split()[0]))),
             controller.is_proven(),
+            tuple(cluster.stale_pods(rereads=self._rereads, gone=True)),
         )
 
 
