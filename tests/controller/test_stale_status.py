@@ -382,6 +382,29 @@ async def test_edit_before_an_unobserved_deletion_says_nothing_of_later_pods(
         await until_current(world, http, other, "workload=default/web&consistent=true")
 
 
+async def test_source_that_was_deleted_before_its_first_decision_is_not_forgotten(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """A new template uses it: no record has it, and a pod has read it."""
+    await world.config_map(LEVEL="info")
+    await world.config_map("other", LEVEL="info")
+    await world.workload(spec=env("LEVEL", source="other"))
+    async with world.controller(settle=30, settle_max=30, pod_checks=SOON) as controller:
+        await world.quiet(controller)
+        used = {"spec": {"template": {"spec": env("LEVEL", optional=True)}}}
+        await world.merge("Deployment", "web", used)
+        await world.rolled_out()
+        await world.pod("web-1", started=time.time())
+        await asyncio.sleep(2)
+        await world.delete("ConfigMap", "app")
+        await world.quiet(controller)
+        states = await get_states(http, controller, "workload=default/web&consistent=true")
+        assert states["web"][0] == "latent", states
+        await world.registry.delete("pods", "default", "web-1")
+        await world.pod("web-2", started=time.time() + 10)
+        await until_current(world, http, controller, "workload=default/web&consistent=true")
+
+
 async def test_pods_that_start_after_the_deletion_are_current(
     world: World, http: aiohttp.ClientSession
 ) -> None:

@@ -369,6 +369,10 @@ class Cluster:
     def is_immutable(self, name: str) -> bool:
         return name in self._sources and bool(self._sources[name]["immutable"])
 
+    def is_kept(self, name: str) -> bool:
+        """Return whether it is immutable, or a kubelet keeps an immutable one of this name."""
+        return self.is_immutable(name) or any(kept == name for _, kept in self._pinned)
+
     def config_map(self, name: str) -> ConfigMap:
         found = self._sources[name]
         return msgspec.convert(

@@ -185,7 +185,9 @@ class _History:
             self._cluster.write(event.source, event.recreated(data), immutable=event.pick < 0.3)
 
     def _delete(self, event: Disturbance) -> None:
-        self._cluster.write(event.source, None)
+        # What kubelets still serve of an immutable one that stays deleted is not known.
+        if not self._cluster.is_kept(event.source):
+            self._cluster.write(event.source, None)
 
     def _seal(self, event: Disturbance) -> None:
         self._cluster.seal(event.source)

@@ -193,7 +193,7 @@ def summarize_changes(
     last_saved = history.saved[-1].resource_version if history.saved else ""
     latest = _latest(source, history.own)
     if not source.exists and not history.own:
-        latest = _bound_unobserved_deletion(history)
+        latest = _bound_unobserved_deletion(history, recorded)
     elif latest is None and _number(listed[0]) <= _number(last_saved):
         latest = _latest(source, history.saved)
     kept = [*history.saved, *history.own]
@@ -231,16 +231,20 @@ def summarize_changes(
     )
 
 
-def _bound_unobserved_deletion(history: SourceHistory) -> float | None:
-    """Return by when a source was deleted that was not in the first list; None: not known.
+def _bound_unobserved_deletion(
+    history: SourceHistory, recorded: SourceRecord | None
+) -> float | None:
+    """Return by when a source was deleted that was not in the first list.
 
-    The stored changes show the deletion if an earlier controller observed it. Otherwise the last of
-    them is older, and pods that started since may have read the source.
+    None: not known, or nothing shows that it ever existed. The stored changes show the deletion if
+    an earlier controller observed it. Otherwise the last of them is older, and pods that started
+    since may have read the source.
     """
     last = history.saved[-1] if history.saved else None
     if last is not None and not last.resource_version:
         return last.at
-    return history.gap.until if history.gap else None
+    has_existed = last is not None or (recorded is not None and bool(recorded.uid))
+    return history.gap.until if history.gap and has_existed else None
 
 
 def _bound_unobserved(source: SourceSnapshot, written: float | None, listed_at: float) -> float:

@@ -146,15 +146,18 @@ def _may_be_read(source: SourceSnapshot, gone: Mapping[ObjectKey, SourceSnapshot
 
 
 def _gone_sources(snapshot: Snapshot) -> dict[ObjectKey, SourceSnapshot]:
-    """Return the optional sources that were deleted after they were applied.
+    """Return the optional sources that existed and were deleted.
 
     Containers keep what they read of one, so its deletion is a change like any other, at the time
-    at which it was observed.
+    at which it was observed. A consumer may have begun to use it just before, so that no record
+    has it.
     """
     return {
         source.source: source._replace(changed_at=changes.latest, edited=True)
         for source, changes, recorded in snapshot.recorded_sources()
-        if recorded.uid and not source.exists and not source.required
+        if not source.exists
+        and not source.required
+        and (recorded.uid or changes.latest is not None)
     }
 
 
