@@ -17,7 +17,7 @@ class TemplateChanges:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._last: dict[ObjectKey, TemplateChange] = {}
-        #: The first increase of a generation since the template was observed to change.
+        #: The first increase of a generation that its own controller has not reported on.
         self._moved: dict[ObjectKey, TemplateChange] = {}
 
     def last_change(self, key: ObjectKey) -> TemplateChange | None:
@@ -35,10 +35,13 @@ class TemplateChanges:
         """Record when a pod template was edited, once its own controller reports it.
 
         That report is late, maybe after a change of a source that the new pods did not read. So the
-        edit is dated by the first increase of the generation since the previous report.
+        edit is dated by the first increase of the generation since the previous report. Increases
+        that were reported without a new template, such as for an annotation, are none of it.
         """
         if old.template_version == new.template_version:
-            if old.generation != new.generation:
+            if not new.rolling:
+                self._moved.pop(new.key, None)
+            elif old.generation != new.generation:
                 change = TemplateChange(self._clock(), new.generation, new.resource_version)
                 self._moved.setdefault(new.key, change)
         elif (moved := self._moved.pop(new.key, None)) is not None:

@@ -1,0 +1,57 @@
+"""When a pod template was edited, from what its own controller reports later."""
+
+from __future__ import annotations
+
+import msgspec
+from tests.support.objects import ENV, deployment
+
+from hotmap.controller.watch.templates import TemplateChanges
+from hotmap.core.model.consumer import Consumer
+
+
+class Watched:
+    """A workload whose states are recorded one after the other, a second apart."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.changes = TemplateChanges(lambda: self.now)
+        state = {"generation": 1, "template_version": "1", "rolling": False}
+        self.consumer: Consumer = msgspec.structs.replace(deployment(ENV), **state)
+
+    def becomes(self, **fields: object) -> None:
+        self.now += 1
+        new = msgspec.structs.replace(self.consumer, **fields)
+        self.changes.record_change(self.consumer, new)
+        self.consumer = new
+
+    def edited_at(self) -> float | None:
+        found = self.changes.last_change(self.consumer.key)
+        return found.at if found else None
+
+
+def test_edit_is_dated_by_its_generation_and_not_by_the_report() -> None:
+    watched = Watched()
+    watched.becomes(generation=2, rolling=True)
+    watched.becomes(rolling=True)
+    watched.becomes(template_version="2", rolling=True)
+    assert watched.edited_at() == 1
+
+
+def test_reported_generation_without_a_new_template_is_no_edit_of_it() -> None:
+    """An annotation or a scale increases it; a later edit is dated by its own generation."""
+    watched = Watched()
+    watched.becomes(generation=2, rolling=True)
+    watched.becomes(rolling=False)
+    assert watched.edited_at() is None
+    watched.becomes(generation=3, rolling=True)
+    watched.becomes(template_version="2", rolling=True)
+    assert watched.edited_at() == 3
+
+
+def test_edits_during_a_rollout_are_dated_by_the_first() -> None:
+    """Which of them changed the template is not known, and an early time is the safe one."""
+    watched = Watched()
+    watched.becomes(generation=2, rolling=True)
+    watched.becomes(generation=3, rolling=True)
+    watched.becomes(template_version="2", rolling=True)
+    assert watched.edited_at() == 1
