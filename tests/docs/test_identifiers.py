@@ -49,6 +49,8 @@ _FOREIGN_FLAGS = {
     "--calls",
     *("--force-conflicts", "--force", "--server-side", "--validate"),  # kubectl apply, argocd
     "--from",  # kubectl create job
+    "--replicas",  # kubectl scale
+    *("--create-namespace", "--values", "--set"),  # helm install
     *("--volume-dir", "--webhook-method", "--webhook-retries", "--webhook-status-code", "--web"),
     *("--cluster", "--delay-interval", "--write"),  # python -m benchmarks
     *("--dns", "--kubectl"),  # python -m tests.cluster
