@@ -13,6 +13,8 @@ from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import CONFIGMAPS, DEPLOYMENTS
 
+RELEASED = "deployment.apps/web released: rollouts until now no longer count\n"
+
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
@@ -37,7 +39,7 @@ async def test_release_rolls_out_what_is_held(stage: Stage) -> None:
     assert "hotmap release deployment/web -n default" in " ".join(held.out.split())
 
     done = stage.hotmap("release", "deploy/web", named=False)
-    assert done == (0, "deployment.apps/web released\n", "")
+    assert done == (0, RELEASED, "")
     after = stage.hotmap("status", "web", "--wait=60s")
     assert after.status == 0, after
     async with Client(load_kubeconfig(str(stage.plane.kubeconfig))) as client:
@@ -66,4 +68,4 @@ def test_release_of_unknown_workload_is_an_error(stage: Stage, name: str, words:
 
 def test_release_finds_a_workload_without_its_kind(stage: Stage) -> None:
     """As status does."""
-    assert stage.hotmap("release", "web", named=False).out == "deployment.apps/web released\n"
+    assert stage.hotmap("release", "web", named=False).out == RELEASED

@@ -73,6 +73,9 @@ def test_output_wide_has_more_columns(stage: Stage) -> None:
     ]
     for text in (wide, stage.hotmap("status").out, stage.hotmap("status", "web").out):
         assert not [line for line in text.split("\n") if line.endswith(" ")]
+    # As in kubectl, names and reasons are not wrapped: one line for each workload.
+    followed = json.loads(stage.hotmap("status", "-o", "json").out)["workloads"]
+    assert wide.count("\n") == 1 + len(followed) + 1
 
 
 def test_selector_shows_the_workloads_whose_labels_match(stage: Stage) -> None:

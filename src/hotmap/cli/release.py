@@ -53,7 +53,8 @@ async def _release(text: str, namespace: str, cluster: ClusterOptions) -> None:
             idempotent=True,
         )
     group = f".{resource.group}" if resource.group else ""
-    sys.stdout.write(f"{resource.kind.lower()}{group}/{name.name} released\n")
+    found = f"{resource.kind.lower()}{group}/{name.name}"
+    sys.stdout.write(f"{found} released: rollouts until now no longer count\n")
 
 
 async def _find(client: Client, name: WorkloadName, text: str) -> Resource:

@@ -59,6 +59,9 @@ _PAGE = "5000"
 #: Seconds between two requests while waiting.
 _PERIOD = 1.0
 
+#: Columns of a wide table, which no terminal has.
+_WIDEST = 10_000
+
 
 def run_status(
     names: Sequence[str],
@@ -392,7 +395,7 @@ def _print_status(
     if not status.workloads and not changes:
         sys.stderr.write(f"{scope.describe_nothing()}\n")
         return
-    console = _console()
+    console = _console(wide=output == "wide")
     if output == "name":
         print_names(console, status)
         return
@@ -439,8 +442,10 @@ def _print_document(document: dict[str, Any], output: str, *, separate: bool = F
     yaml.safe_dump(document, sys.stdout, sort_keys=False, allow_unicode=True)
 
 
-def _console() -> Console:
-    return Console(highlight=False, markup=False, emoji=False)
+def _console(*, wide: bool = False) -> Console:
+    """Create a console; a wide one does not wrap lines to the terminal's width, as in kubectl."""
+    width = _WIDEST if wide else None
+    return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
 def _title(consumer: dict[str, Any]) -> str:
