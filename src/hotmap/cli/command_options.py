@@ -71,8 +71,8 @@ class InjectOptions(NamedTuple):
     program: Annotated[
         str | None,
         Flag(
-            "Known program, which determines check, action and verification; see 'hotmap agent "
-            "--help'.",
+            "Program, which determines check, action and verification: nginx, nginx-conf.d, "
+            "haproxy, prometheus, postgres, gunicorn or redis.",
             "PROGRAM",
             name="--for",
         ),

@@ -6,6 +6,7 @@ flags with one dash, which users of configmap-reload write.
 
 from __future__ import annotations
 
+from hotmap.agent.settings.known_programs import KNOWN_PROGRAMS
 from hotmap.agent.settings.values import quote_redacted
 from hotmap.core.errors import SettingsError
 from hotmap.core.value import Value
@@ -44,7 +45,11 @@ _SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
         (
             Flag("dir", "DIR", "Directory to watch: a mounted ConfigMap or Secret.", True),
             Flag("rules", "FILE", "TOML file with rules for several files and actions."),
-            Flag("for", "PROGRAM", "Check, action and verification for a known program."),
+            Flag(
+                "for",
+                "PROGRAM",
+                f"Check, action and verification for a program: {', '.join(KNOWN_PROGRAMS)}.",
+            ),
             Flag("settle", "DURATION", "Treat changes this close together as one. Default: 100ms."),
             Flag("settle-max", "DURATION", "Maximum time to wait for more changes. Default: 2s."),
             Flag("poll-interval", "DURATION", "Poll interval. Default: 10s; 1s without inotify."),
