@@ -49,6 +49,20 @@ def test_many_names_are_matched_in_turns() -> None:
     assert len(resolved.names) == 100
 
 
+def test_large_namespace_is_matched_in_the_end() -> None:
+    """What earlier turns have found is kept, however many names there are."""
+    clocks = Clocks()
+    found = matches(clocks)
+    patterns, many = glob_patterns("cm/*"), sources(12_000)
+    for _ in range(2_000):
+        if found.resolve(patterns, "shop", many) is not None:
+            break
+        clocks.now += found.wait("shop")
+    before = clocks.used
+    assert found.resolve(patterns, "shop", many) is not None
+    assert clocks.used == before, "matched again"
+
+
 def test_other_namespace_does_not_wait() -> None:
     """Each has its own share."""
     clocks = Clocks()

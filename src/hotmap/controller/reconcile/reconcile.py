@@ -220,12 +220,12 @@ class Reconciler:
         """Handle an error: repeat a stale decision, report a failed write.
 
         The store is mostly up to date at once. If not after a few attempts, its watch may be
-        stalled: the consumer is read consistently then.
+        stalled, or the consumer exists and something else answered: it is read consistently then.
         """
         wrong_uid = isinstance(error, Invalid) and "metadata.uid" in str(error)
         if isinstance(error, (Conflict, NotFound)) or wrong_uid:
             self._reporter.report_stale(decision, error)
-            return await self._pause_after(decision) if isinstance(error, Conflict) else None
+            return await self._pause_after(decision)
         self._reporter.report_failure(decision, error)
         raise error
 

@@ -32,7 +32,7 @@ class DecisionEntry(NamedTuple):
     actions: tuple[str, ...]
     #: The revision of the content at that time.
     revision: str
-    #: "done", or why the actions failed.
+    #: "done", or why the actions failed, or what they wait for.
     outcome: str
     #: The resourceVersions that it was based on.
     versions: tuple[str, ...]
@@ -43,6 +43,8 @@ class DecisionEntry(NamedTuple):
     only_reported: bool = False
     #: Whether an Event reported it and no later decision has confirmed that no action is needed.
     announced: bool = False
+    #: Whether its actions are not finished, and nothing refused them.
+    continues: bool = False
     #: How often it was made, and when first.
     times: int = 1
     first_at: float = 0.0
@@ -50,7 +52,7 @@ class DecisionEntry(NamedTuple):
     @property
     def failed(self) -> bool:
         """Whether its actions were refused."""
-        return self.outcome != "done"
+        return self.outcome != "done" and not self.continues
 
     @property
     def is_over(self) -> bool:
@@ -59,8 +61,8 @@ class DecisionEntry(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The reason, and the outcome where it failed."""
-        return f"{self.reason}; {self.outcome}" if self.failed else self.reason
+        """The reason, and the outcome where that is not that all is done."""
+        return self.reason if self.outcome == "done" else f"{self.reason}; {self.outcome}"
 
     def repeats(self, other: DecisionEntry) -> bool:
         """Return whether it equals an earlier decision on the same state."""
@@ -115,8 +117,18 @@ class DecisionLog:
         """How many consumers were decided on in this term."""
         return len(self._decided)
 
-    def add(self, decision: Decision, *, outcome: str = "done", level: int | None = None) -> bool:
-        """Add a decision and log it; return False if it only confirms or repeats."""
+    def add(
+        self,
+        decision: Decision,
+        *,
+        outcome: str = "done",
+        continues: bool = False,
+        level: int | None = None,
+    ) -> bool:
+        """Add a decision and log it; return False if it only confirms or repeats.
+
+        `continues` says that its actions are not finished and that nothing refused them.
+        """
         consumer, plan = decision.snapshot.consumer, decision.plan
         entry = DecisionEntry(
             consumer.key,
@@ -128,7 +140,8 @@ class DecisionLog:
             printable(outcome),
             decision.snapshot.versions,
             held=plan.warning,
-            waits=not plan.settles,
+            waits=continues or not plan.settles,
+            continues=continues,
             only_reported=any(action.type is ActionType.NOTIFY for action in plan.actions),
         )
         self.decisions[entry.verdict] += 1
@@ -141,7 +154,7 @@ class DecisionLog:
         if kept and entry.repeats(kept[-1]):
             return False
         is_same_hold = entry.held and any(map(entry.folds_into, kept))
-        for act in entry.actions:
+        for act in entry.actions if not continues else ():
             self.actions[consumer.key.kind, act, "failed" if entry.failed else "done"] += 1
         _append(kept, entry)
         if not is_same_hold:

@@ -96,13 +96,13 @@ class EventReporter:
 
     def report_waiting(self, decision: Decision, waiting: str) -> None:
         """Log how far a decision is that is carried out pod by pod; an Event follows at the end."""
-        self._decision_log.add(decision, outcome=waiting, level=logging.INFO)
+        self._decision_log.add(decision, outcome=waiting, continues=True, level=logging.INFO)
 
     def report_stale(self, decision: Decision, error: HotmapError) -> None:
         """Log that the consumer had changed since the decision."""
         kind = decision.snapshot.consumer.key.kind
         outcome = f"the {kind} changed since the decision: {error}; deciding again"
-        self._decision_log.add(decision, outcome=outcome, level=logging.INFO)
+        self._decision_log.add(decision, outcome=outcome, continues=True, level=logging.INFO)
 
     def report_restored(self, snapshot: Snapshot, sources: Sequence[ObjectKey]) -> None:
         """Report that the API server has older versions of sources than hotmap has seen."""

@@ -9,7 +9,7 @@ patterns in that namespace wait.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.patterns import SourcePatterns
@@ -20,9 +20,16 @@ __all__ = ["PatternMatches"]
 _TURN = 0.01
 _SHARE = 0.05
 
-#: The number of pattern lists, and of names per list, whose results are cached.
+#: The number of pattern lists, and of names per list, whose results are cached: at least so many
+#: names, or twice as many as the namespace has.
 _LISTS = 128
 _NAMES = 10_000
+
+
+class _Results(dict[ObjectKey, bool]):
+    """Whether a list of patterns covers each source of a namespace."""
+
+    limit = _NAMES
 
 
 class PatternMatches:
@@ -37,12 +44,12 @@ class PatternMatches:
         self._clock = clock
         self._spent = spent
         #: Latest used last.
-        self._results: dict[tuple[str, SourcePatterns], dict[ObjectKey, bool]] = {}
+        self._results: dict[tuple[str, SourcePatterns], _Results] = {}
         #: When a namespace may have its next turn.
         self._next: dict[str, float] = {}
 
     def resolve(
-        self, patterns: SourcePatterns, namespace: str, sources: Iterable[ObjectKey]
+        self, patterns: SourcePatterns, namespace: str, sources: Collection[ObjectKey]
     ) -> SourcePatterns | None:
         """Replace expressions with the names of the sources that they match.
 
@@ -51,6 +58,7 @@ class PatternMatches:
         if not patterns.expressions:
             return patterns
         results = self._kept(patterns, namespace)
+        results.limit = max(_NAMES, 2 * len(sources))
         missing = [source for source in sources if source not in results]
         if missing and not self._match(patterns, namespace, results, missing):
             return None
@@ -70,11 +78,11 @@ class PatternMatches:
         """Return in how many seconds a namespace may have its next turn."""
         return max(0.0, self._next.get(namespace, 0.0) - self._clock())
 
-    def _kept(self, patterns: SourcePatterns, namespace: str) -> dict[ObjectKey, bool]:
+    def _kept(self, patterns: SourcePatterns, namespace: str) -> _Results:
         key = namespace, patterns
-        results = self._results.pop(key, {})
-        if len(results) > _NAMES:
-            results = {}
+        results = self._results.pop(key, None)
+        if results is None or len(results) > results.limit:
+            results = _Results()
         self._results[key] = results
         if len(self._results) > _LISTS:
             del self._results[next(iter(self._results))]
