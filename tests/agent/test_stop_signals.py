@@ -26,7 +26,7 @@ OTHERS = (signal.SIGALRM, signal.SIGIO, signal.SIGUSR1, signal.SIGRTMIN, signal.
 def catches(pid: int, number: int) -> bool:
     """Return whether the application has set a handler for a signal (proc(5), SigCgt)."""
     program, flag, _ = Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0-c\0")
-    if not flag or b"hotmap" in program:
+    if not flag or b"\0agent\0" in program:
         return False  # it has not called exec yet, or is just doing it
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     mask = next(int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:"))

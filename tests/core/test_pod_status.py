@@ -13,15 +13,18 @@ from tests.support.objects import (
     ENV_AND_FILES,
     FILES,
     config_map,
+    consumer,
+    cron_job,
     deployment,
     pod,
     snapshot,
+    template,
     timestamp,
 )
 
-from hotmap.core.decide.evidence import PodStart, Span
+from hotmap.core.decide.evidence import PodStart, Span, pod_starts
 from hotmap.core.decide.snapshot import ChangeSummary
-from hotmap.core.model.objects import ObjectKey, Pod, PodCondition
+from hotmap.core.model.objects import ObjectKey, Pod, PodCondition, PodSpec
 from hotmap.core.model.provider_class import ClassMounts, MountedPod
 from hotmap.core.model.state import Window
 from hotmap.core.policy.policy import Policy
@@ -146,6 +149,24 @@ def test_current_template_requires_our_write_after_the_change(
     web = deployment(ENV, revision="kid.any", **fields)
     source = config_map(data={"LEVEL": "info"}, changed_at=CHANGED)
     assert has_current_template(snapshot(web, source)) is vouched
+
+
+@pytest.mark.parametrize(
+    ("kind", "used", "reached"),
+    [
+        ("ReplicaSet", ENV, True),
+        ("ReplicaSet", ENV.replace("name: app", "name: earlier"), False),
+        ("CronJob", ENV.replace("key: LEVEL", "key: OTHER"), False),
+        ("Deployment", "", True),
+    ],
+)
+def test_pod_of_an_earlier_template_is_unknown(kind: str, used: str, reached: bool) -> None:
+    """A ReplicaSet and a CronJob keep it, whatever its start says of the present sources."""
+    of = cron_job(ENV) if kind == "CronJob" else consumer(kind, ENV)
+    spec = template(used).spec if used else PodSpec()
+    started = msgspec.structs.replace(pod(started=CHANGED + 10), spec=spec)
+    (start,) = pod_starts(of, [started])
+    assert start.is_outdated is not reached
 
 
 def test_proven_start_outweighs_template_revision() -> None:

@@ -35,6 +35,10 @@ __all__ = ["run"]
 _NO_ARGUMENTS: type[click.UsageError] | tuple[()] = getattr(
     click.exceptions, "NoArgsIsHelpError", ()
 )
+
+#: What a shell shows for a program that SIGPIPE ended: the reader of the output has closed it.
+_CLOSED_PIPE = 141
+
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -43,6 +47,14 @@ def run(arguments: Sequence[str]) -> int:
 
     Unexpected exceptions pass, and `__main__` describes them without a traceback.
     """
+    try:
+        status = _run(arguments)
+    finally:
+        was_read = _flush_output()
+    return status if was_read else _CLOSED_PIPE
+
+
+def _run(arguments: Sequence[str]) -> int:
     try:
         result = hotmap.main(list(arguments), prog_name=_program_name(), standalone_mode=False)
     except click.exceptions.Abort:
@@ -65,30 +77,32 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(error, 1)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        return 1  # the reader of our output has closed the pipe
+    except (BrokenPipeError, SystemExit):  # click exits by itself for a closed pipe alone
+        return _CLOSED_PIPE
     except OSError as error:
         return _fail(_describe_os_error(error), 1)
-    finally:
-        _flush_output()
     return result if isinstance(result, int) else 0
 
 
-def _flush_output() -> None:
-    """Flush the output streams; drop what a closed pipe does not accept.
+def _flush_output() -> bool:
+    """Flush the output streams; return False if the reader of the output has closed its pipe.
 
-    Otherwise the interpreter reports it at exit and changes the exit status (python:
-    library/signal, "Note on SIGPIPE").
+    What it did not take is dropped, or the interpreter reports it at exit and changes the exit
+    status (python: library/signal, "Note on SIGPIPE").
     """
+    was_read = True
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream is not None:
                 stream.flush()
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            closed = stream is sys.stdout and isinstance(error, BrokenPipeError)
+            was_read = was_read and not closed
             with suppress(OSError, ValueError):
                 devnull = os.open(os.devnull, os.O_WRONLY)
                 os.dup2(devnull, stream.fileno())
                 os.close(devnull)
+    return was_read
 
 
 def _program_name() -> str:

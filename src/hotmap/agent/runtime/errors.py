@@ -6,6 +6,9 @@ import os
 
 __all__ = ["describe_unexpected"]
 
+#: The directory of hotmap's modules, or of them in an archive.
+_PACKAGE = __file__.removesuffix("agent/runtime/errors.py")
+
 
 def describe_unexpected(error: Exception) -> str:
     """Describe an unexpected exception, in one sentence.
@@ -19,7 +22,7 @@ def describe_unexpected(error: Exception) -> str:
     trace = error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not place or "/hotmap/" in file:
+        if not place or file.startswith(_PACKAGE):
             place = f" in {os.path.basename(file)}:{trace.tb_lineno}"
         trace = trace.tb_next
     return f"internal error: {type(error).__name__}{place}"

@@ -25,16 +25,17 @@ and partitions all keep old pods.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from math import floor, inf
 from typing import NamedTuple
 
 from hotmap.core.model.consumer import REVISION, Consumer
-from hotmap.core.model.objects import ContainerState, ObjectKey, Pod
-from hotmap.core.model.references import UseKind
+from hotmap.core.model.objects import ContainerState, ObjectKey, Pod, PodTemplate
+from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import parse_time
 from hotmap.core.model.state import Window
 from hotmap.core.model.template_uses import find_users
+from hotmap.core.model.uses import uses_of_template
 
 __all__ = [
     "MARGIN",
@@ -79,6 +80,13 @@ class PodStart(NamedTuple):
     mounted: float | None = None
     #: Whether a container that uses a source has run before.
     restarted: bool = False
+    #: Whether its spec lacks uses of the present template, which its controller never replaces.
+    is_outdated: bool = False
+
+
+#: Kinds whose controller leaves pods of an earlier template as they are (kubernetes: ReplicaSet,
+#: "the pod template"; CronJob, "modifying a CronJob").
+_KEEP_PODS = ("ReplicaSet", "CronJob")
 
 
 def pod_starts(consumer: Consumer, pods: Iterable[Pod]) -> tuple[PodStart, ...]:
@@ -93,11 +101,27 @@ def pod_starts(consumer: Consumer, pods: Iterable[Pod]) -> tuple[PodStart, ...]:
     # A source that is followed by name may be read by any container.
     users = {use.container for use in uses} if all(use.container for use in uses) else set()
     sources = {use.source for use in uses}
-    return tuple(
-        _pod_start(pod, users, sources, init=init)
+    found = (
+        (pod, _pod_start(pod, users, sources, init=init))
         for pod in pods
         if not pod.metadata.deletion_timestamp and pod.status.phase not in _FINISHED
     )
+    if consumer.key.kind not in _KEEP_PODS:
+        return tuple(start for _, start in found)
+    wanted = set(map(_what_is_used, uses))
+    return tuple(
+        start._replace(is_outdated=not wanted <= _used_by(pod, consumer.key.namespace))
+        for pod, start in found
+    )
+
+
+def _used_by(pod: Pod, namespace: str) -> set[Hashable]:
+    """Return what a pod uses by its own spec; an admission webhook may have added to that."""
+    return set(map(_what_is_used, uses_of_template(PodTemplate(spec=pod.spec), namespace)))
+
+
+def _what_is_used(use: Use) -> Hashable:
+    return use.source, use.kind, use.container, use.keys.names
 
 
 def _pod_start(

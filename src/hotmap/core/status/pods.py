@@ -305,6 +305,11 @@ class _PodAssessment:
         loaded = self._read_at_start(pod.start.at, pod.mounted_at)
         if self._in_window and (loaded or not desired.has_files):
             loaded = [Stage(Confidence.UNKNOWN, "started while the source had other content")]
+        if pod.start.is_outdated:
+            why = "created before the template used these sources, and its controller keeps it"
+            return PodProof(
+                pod, files if desired.has_files else None, Stage(Confidence.UNKNOWN, why)
+            )
         files_pending = False
         if desired.files_changed != -inf and not desired.files_read_at_start:
             files_pending = (
