@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+import msgspec
 import pytest
-from tests.support.objects import ENV, ENV_AND_FILES, deployment, pod
+from tests.support.objects import ENV, ENV_AND_FILES, deployment, pod, template, workload
 
 from hotmap.core.decide.evidence import (
     MARGIN,
@@ -16,8 +17,11 @@ from hotmap.core.decide.evidence import (
     find_pods_started_within,
     pod_starts,
 )
+from hotmap.core.decide.source_rules import was_made_for
+from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import Pod
 from hotmap.core.model.state import Window
+from hotmap.core.reloader.annotations import DialectSettings, Writing
 
 TWO_READERS = """
     containers:
@@ -281,3 +285,34 @@ def test_wrong_clock_neither_hides_nor_makes_a_suspect(
     member = pod(created=made, started=made + skew, reported=made)
     starts = pod_starts(deployment(ENV), [member])
     assert find_pods_started_within(starts, [Window(100, 110)]) == (("web-1",) if suspect else ())
+
+
+MARKED = """
+    containers:
+    - name: web
+      env:
+      - {name: STAKATER_APP_CONFIGMAP, value: "2"}
+      - {name: LEVEL, valueFrom: {configMapKeyRef: {name: app, key: LEVEL}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "created", "applied_at", "expected"),
+    [
+        pytest.param(MARKED, 100, 100.7, True, id="of the rollout"),
+        pytest.param(MARKED, 100, 101.2, True, id="created before the write was answered"),
+        pytest.param(MARKED, 98, 100.7, False, id="older, of a template with the same marks"),
+        pytest.param(MARKED, 100, 0.0, False, id="rollout not known"),
+        pytest.param(MARKED.replace("2", "1"), 100, 100.7, False, id="of the template before"),
+        pytest.param(ENV, 100, 100.7, False, id="without marks"),
+    ],
+)
+def test_pod_with_the_marks_of_a_rollout_was_made_for_its_content(
+    spec: str, created: float, applied_at: float, expected: bool
+) -> None:
+    """With Reloader's strategies no template names its content; see `was_made_for`."""
+    dialect = DialectSettings(writing=Writing.ENV_VARS)
+    who = consumer_from_workload("Deployment", workload(MARKED), dialect)
+    member = msgspec.structs.replace(pod(started=created), spec=template(spec).spec)
+    (start,) = pod_starts(who, [member])
+    assert was_made_for(start, "key.content", applied_at=applied_at) is expected

@@ -63,6 +63,8 @@ class Facts(NamedTuple):
     #: Whether the first appearance of a source, and its deletion, are changes.
     reload_on_create: bool = True
     reload_on_delete: bool = False
+    #: When a rollout of ours wrote the current content, POSIX seconds; 0: it is not known.
+    applied_at: float = 0.0
     #: Windows in which sources of this consumer had other content, not examined yet.
     windows: tuple[Window, ...] = ()
     #: Sources that had other content since they were applied, or may have had.

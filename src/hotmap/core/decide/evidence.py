@@ -36,6 +36,7 @@ from hotmap.core.model.source import parse_time
 from hotmap.core.model.state import Window
 from hotmap.core.model.template_uses import find_users
 from hotmap.core.model.uses import uses_of_template
+from hotmap.core.reloader.patch import has_marks_of
 
 __all__ = [
     "MARGIN",
@@ -82,6 +83,8 @@ class PodStart(NamedTuple):
     restarted: bool = False
     #: Whether its spec lacks uses of the present template, which its controller never replaces.
     is_outdated: bool = False
+    #: Whether it has the marks that Reloader's strategies have left in the present template.
+    is_marked: bool = False
 
 
 #: Kinds whose controller leaves pods of an earlier template as they are (kubernetes: ReplicaSet,
@@ -102,7 +105,7 @@ def pod_starts(consumer: Consumer, pods: Iterable[Pod]) -> tuple[PodStart, ...]:
     users = {use.container for use in uses} if all(use.container for use in uses) else set()
     sources = {use.source for use in uses}
     found = (
-        (pod, _pod_start(pod, users, sources, init=init))
+        (pod, _with_marks(_pod_start(pod, users, sources, init=init), consumer, pod))
         for pod in pods
         if not pod.metadata.deletion_timestamp and pod.status.phase not in _FINISHED
     )
@@ -113,6 +116,14 @@ def pod_starts(consumer: Consumer, pods: Iterable[Pod]) -> tuple[PodStart, ...]:
         start._replace(is_outdated=not wanted <= _used_by(pod, consumer.key.namespace))
         for pod, start in found
     )
+
+
+def _with_marks(start: PodStart, consumer: Consumer, pod: Pod) -> PodStart:
+    if consumer.traces is None:
+        return start
+    annotations = pod.metadata.annotations or {}
+    is_marked = has_marks_of(consumer.traces, pod.spec.containers or (), annotations)
+    return start._replace(is_marked=is_marked)
 
 
 def _used_by(pod: Pod, namespace: str) -> set[Hashable]:

@@ -123,7 +123,7 @@ def add_rollout(
     rollout was not permitted then, it was suppressed meanwhile.
     """
     if not limit:
-        return RolloutTimes(release=rollouts.release)
+        return RolloutTimes((now,), contents=(content,), release=rollouts.release)
     if _is_expired(rollouts, now):
         rollouts = RolloutTimes(release=rollouts.release)
     was_held = (

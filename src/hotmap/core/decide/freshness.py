@@ -25,7 +25,8 @@ so downtime, failover, lost watches and recreated objects all converge.
     9  the source is not visible (no permission, a selector) or not readable → nothing is concluded
        or recorded
     10 pods were found to have older content after an observed change, although all is equal →
-       frozen change, once
+       frozen change, once. Not for content with which a source was adopted (rule 1), nor for a
+       creation that is ignored
     11 a SecretProviderClass: what each pod has mounted decides, instead of rules 5 and 6. A pod
        with other versions than the class's, or with ones that were updated after it started →
        frozen change. All started with them → adopt. While the current versions are not known,
@@ -62,9 +63,10 @@ from hotmap.core.decide.source_rules import (
     join_reasons,
     listed,
     reads_at_start,
+    was_made_for,
 )
 from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.state import PodCheck, Record, records_by_source
+from hotmap.core.model.state import PodCheck, Record, SourceRecord, records_by_source
 
 __all__ = ["assess"]
 
@@ -154,8 +156,13 @@ def _assess_older_pods(
     start within the second of the change) no longer does. This is done once for the same content:
     pods that stay as they are have another reason then, which their status gives.
     """
+    known = records_by_source(record)
     affected = [
-        f for f in by_content.findings if f.current.edited and reads_at_start(f.current, facts)
+        f
+        for f in by_content.findings
+        if f.current.edited
+        and reads_at_start(f.current, facts)
+        and not _is_adopted(known.get(f.current.source.kind_and_name))
     ]
     if (
         not affected
@@ -172,7 +179,7 @@ def _assess_older_pods(
         start.name
         for start in facts.starts
         if not (record.proven_since and start.created >= floor(record.proven_since))
-        and content_of(start.revision) != facts.revision
+        and not was_made_for(start, facts.revision, applied_at=facts.applied_at)
         and not all(
             all_started_after((start,), f.current.changed_at, files=f.current.is_mounted)
             for f in affected
@@ -187,6 +194,11 @@ def _assess_older_pods(
         f._replace(verdict=Verdict.FROZEN) if f in affected else f for f in by_content.findings
     ]
     return _new_pods(reason, findings, facts, distinct=True)._replace(heals=True)
+
+
+def _is_adopted(recorded: SourceRecord | None) -> bool:
+    """Return whether a source has the content with which it was adopted (rule 1)."""
+    return recorded is not None and recorded.adopted
 
 
 def _may_heal(record: Record, facts: Facts) -> bool:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from hotmap.core.decide.assessment import Finding, Verdict
+from hotmap.core.decide.assessment import CHANGED, Finding, Verdict
 from hotmap.core.decide.conflicts import record_reported
-from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.decide import LAG, Decision
 from hotmap.core.decide.evidence import MARGIN
 from hotmap.core.decide.flap_breaker import add_rollout, release
 from hotmap.core.decide.immutable_uses import remaining_immutable_uses
@@ -111,7 +111,7 @@ def _record_settled(decision: Decision, outcome: Outcome) -> Record:
     record = record_applied(consumer, before, findings, key_id=key_id, generation=generation)
     if before is None:
         record = _with_inherited_rollouts(record, snapshot)
-    record = _with_bounds(_with_proof(record, decision), decision)
+    record = _with_adopted(_with_bounds(_with_proof(record, decision), decision), decision)
     record = msgspec.structs.replace(record, rollouts=release(record.rollouts, _request(snapshot)))
     rollout = next((a for a in decision.plan.actions if a.type is ActionType.ROLLOUT), None)
     if rollout is not None:
@@ -211,7 +211,7 @@ def first_record(decision: Decision) -> Record | None:
     generation = UNVOUCHED if consumer.rolling else consumer.generation
     record = record_applied(consumer, None, adopted, key_id=snapshot.key_id, generation=generation)
     record = msgspec.structs.replace(record, proven_since=_proven_since_creation(snapshot))
-    return _with_inherited_rollouts(record, snapshot)
+    return _with_inherited_rollouts(_with_adopted(record, decision), snapshot)
 
 
 def is_worth_writing(decision: Decision, record: Record) -> bool:
@@ -288,6 +288,35 @@ def _with_bounds(record: Record, decision: Decision) -> Record:
         )
 
     return msgspec.structs.replace(record, sources=tuple(map(bounded, record.sources)))
+
+
+def _with_adopted(record: Record, decision: Decision) -> Record:
+    """Note which sources were adopted as they were, and not changed since (rules 1 and 10).
+
+    While a workload is being created an edit may arrive before it does, which is no adoption.
+    """
+    snapshot, known = decision.snapshot, records_by_source(decision.snapshot.record)
+    verdicts = {f.current.source.kind_and_name: f.verdict for f in decision.assessment.findings}
+    template = snapshot.template
+    is_new = template is not None and template.created and snapshot.now - template.at < LAG
+
+    def is_adopted(source: SourceRecord) -> bool:
+        name = source.kind, source.name
+        before, verdict = known.get(name), verdicts.get(name)
+        if before is None or not before.uid:
+            return verdict is Verdict.ADOPT and not is_new
+        is_same = (before.frozen, before.live) == (source.frozen, source.live)
+        return before.adopted and is_same and verdict not in CHANGED
+
+    return msgspec.structs.replace(
+        record,
+        sources=tuple(
+            source
+            if source.adopted == (adopted := is_adopted(source))
+            else msgspec.structs.replace(source, adopted=adopted)
+            for source in record.sources
+        ),
+    )
 
 
 def _same_content(before: Record, after: Record) -> bool:

@@ -27,6 +27,7 @@ from hotmap.core.model.source import (
 )
 from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, Window, records_by_source
 from hotmap.core.policy.policy import Policy, live_change_needs_rollout
+from hotmap.core.reloader.annotations import Writing
 from hotmap.core.target import Target
 
 __all__ = [
@@ -219,6 +220,16 @@ class Snapshot(NamedTuple):
     def versions(self) -> tuple[str, ...]:
         """The resourceVersions of the sources."""
         return tuple(source.resource_version for source in self.sources)
+
+    @property
+    def applied_at(self) -> float:
+        """When the last rollout, by us, wrote the current content; 0: it wrote another one."""
+        if self.policy.writing is Writing.REVISION or self.record is None:
+            return 0.0  # templates name their content
+        content = name_content(self.sources, live_needs_rollout=self.live_needs_rollout)
+        rollouts = self.record.rollouts
+        is_applied = bool(rollouts.times) and rollouts.contents[-1:] == (content,)
+        return rollouts.times[-1] if is_applied else 0.0
 
     @property
     def changed_keys(self) -> dict[ObjectKey, frozenset[str]]:

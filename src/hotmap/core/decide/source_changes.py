@@ -211,7 +211,7 @@ def summarize_changes(
             unobserved_by=_bound_unobserved(source, listed[1], gap.until) if gap else None,
             edited=edited,
         )
-    changes = _since(kept, recorded.resource_version)
+    changes = _since(kept, recorded)
     used = [change for change in changes if _concerns(change, source)]
     known = max(_number(recorded.resource_version), _number(last_saved))
     gap = history.gap if _number(listed[0]) > known else None
@@ -274,12 +274,14 @@ def _latest(source: SourceSnapshot, changes: Sequence[ObservedChange]) -> float 
     return None
 
 
-def _since(kept: Sequence[ObservedChange], resource_version: str) -> Sequence[ObservedChange]:
-    """Select the changes after a resourceVersion.
+def _since(kept: Sequence[ObservedChange], recorded: SourceRecord) -> Sequence[ObservedChange]:
+    """Select the changes after a recorded resourceVersion, or after a recorded deletion.
 
     A deletion has no resourceVersion; it counts as part of the change before it.
     """
-    version = _number(resource_version)
+    if not recorded.uid and recorded.changed_by is not None:
+        return [change for change in kept if change.at > recorded.changed_by]
+    version = _number(recorded.resource_version)
     for position, change in enumerate(kept):
         if change.resource_version and _number(change.resource_version) > version:
             start = position
@@ -326,7 +328,8 @@ def bound_change(
     """Set the bounds of the time of a source's last change; see the module."""
     written = source.changed_at
     if not source.exists:
-        return source
+        # Containers that require it keep what they read, and no time says which content that is.
+        return source if source.required else source._replace(changed_at=changes.latest)
     same = recorded is not None and _is_unchanged(source, recorded, changes)
     moved = recorded is not None and bool(recorded.content and recorded.uid) and not same
     was_edited = same and recorded is not None and recorded.edited

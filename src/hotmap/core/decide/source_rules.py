@@ -37,10 +37,14 @@ __all__ = [
     "reads_at_start",
     "serves_another",
     "started_with",
+    "was_made_for",
 ]
 
 #: Seconds to wait for a consumer's own rollout before its pods are checked (rule 6).
 ROLLOUT_PATIENCE = 60.0
+
+#: Seconds by which the answer to a write may be later than the pods that it creates.
+_ANSWER = 1.0
 
 #: Seconds until a hold is checked again that ends with new pods, or with those of others; and with
 #: its own last pods: nothing announces either. A user who has scaled to zero may scale up as soon
@@ -559,6 +563,18 @@ def has_current_revision(consumer: Consumer, current: SourceSnapshot, facts: Fac
     if facts.writing is Writing.REVISION:
         return content_of(consumer.revision) == facts.revision
     return carries(consumer.traces, Stamp(current.source, current.stamp), facts.writing)
+
+
+def was_made_for(start: PodStart, revision: str, *, applied_at: float) -> bool:
+    """Return whether a pod's template was written by us for some content.
+
+    `revision` names that content, and `applied_at` is when a rollout wrote it (POSIX seconds of the
+    API server; 0: unknown). With Reloader's strategies no template names its content, so a pod
+    counts that was created since then, with what the template is marked with now.
+    """
+    if content_of(start.revision) == revision:
+        return True
+    return start.is_marked and bool(applied_at) and start.created >= floor(applied_at) - _ANSWER
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:

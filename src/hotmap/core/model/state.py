@@ -102,6 +102,8 @@ class SourceRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     #: When other pods were last seen to use an immutable source in place of which this one came,
     #: POSIX seconds of the API server; 0: never.
     shared_at: float = 0.0
+    #: Whether it was adopted as it was, so that pods with older content stay as they are.
+    adopted: bool = False
 
 
 class Window(msgspec.Struct, array_like=True, frozen=True, gc=False):

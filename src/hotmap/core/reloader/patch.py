@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -38,6 +38,7 @@ __all__ = [
     "carries",
     "digest_of",
     "find_traces",
+    "has_marks_of",
     "is_reloader_variable",
     "stamp_patch",
     "variable_name",
@@ -153,7 +154,7 @@ def find_traces(template: PodTemplate, namespace: str) -> Traces | None:
             for position, entry in enumerate(container.env or ())
             if is_reloader_variable(entry)
         ),
-        last=_last_reloaded_from(template),
+        last=_last_reloaded_from(template.metadata.annotations or {}),
         places=tuple(_Place(item.name, bool(item.env)) for item in spec.containers),
         annotated=template.metadata.annotations is not None,
     )
@@ -238,8 +239,8 @@ _KINDS = {type_: kind for kind, type_ in _TYPES.items()}
 _decoder = msgspec.json.Decoder(_LastReloadedFrom)
 
 
-def _last_reloaded_from(template: PodTemplate) -> tuple[str, str, str] | None:
-    text = (template.metadata.annotations or {}).get(LAST_RELOADED_FROM)
+def _last_reloaded_from(annotations: Mapping[str, str]) -> tuple[str, str, str] | None:
+    text = annotations.get(LAST_RELOADED_FROM)
     if text is None:
         return None
     try:
@@ -258,6 +259,22 @@ def carries(traces: Traces | None, stamp: Stamp, writing: Writing) -> bool:
         return traces.last == (stamp.source.kind, stamp.source.name, stamp.digest)
     mark = traces.container_of(stamp.source), variable_name(stamp.source), stamp.digest
     return any(mark == (known.container, known.name, known.value) for known in traces.variables)
+
+
+def has_marks_of(
+    traces: Traces, containers: Iterable[Container], annotations: Mapping[str, str]
+) -> bool:
+    """Return whether a pod has the marks of a template: it was made from this or a later one."""
+    known = {place.name for place in traces.places}
+    found = {
+        (container.name, entry.name, entry.value or "")
+        for container in containers
+        if container.name in known
+        for entry in container.env or ()
+        if is_reloader_variable(entry)
+    }
+    wanted = {(mark.container, mark.name, mark.value) for mark in traces.variables}
+    return found == wanted and _last_reloaded_from(annotations) == traces.last
 
 
 # -- patches ---------------------------------------------------------------------------

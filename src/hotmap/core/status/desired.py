@@ -47,6 +47,8 @@ class DesiredContent(NamedTuple):
     #: The revision that a rollout writes into the template, and the target that a nudge writes.
     template: str
     target: Target
+    #: When a rollout of ours wrote that into the template, POSIX seconds; 0: it is not known.
+    applied_at: float
     #: Last change of what is read at container start, and of what is mounted as files.
     start_changed: float | None
     files_changed: float | None
@@ -95,6 +97,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
     return DesiredContent(
         revision=snapshot.content,
         template=snapshot.revision,
+        applied_at=snapshot.applied_at,
         target=snapshot.target,
         start_changed=_last_change([source for source in known if source.frozen]),
         files_changed=_last_change([source for source in known if source.live]),

@@ -36,8 +36,7 @@ from hotmap.core.decide.evidence import (
     find_pods_started_within,
     pod_starts,
 )
-from hotmap.core.decide.snapshot import content_of
-from hotmap.core.decide.source_rules import started_with
+from hotmap.core.decide.source_rules import started_with, was_made_for
 from hotmap.core.duration import format_age
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ContainerState, ContainerStatus, ObjectKey, Pod
@@ -473,7 +472,9 @@ class _PodAssessment:
             return Stage(Confidence.PROVEN, "created by a template change after the last change")
         is_older = any_started_before((self._pod.start,), self._desired.edited_since)
         # A return to earlier content brings its name back, and not the content into its pods.
-        if content_of(self._pod.start.revision) == self._desired.template and not is_older:
+        template, applied_at = self._desired.template, self._desired.applied_at
+        is_ours = was_made_for(self._pod.start, template, applied_at=applied_at)
+        if is_ours and not is_older:
             return Stage(Confidence.INFERRED, "its template was written for this content")
         if self._template_current:
             why = "all pods have the template written for this content"
