@@ -44,7 +44,7 @@ async def sending(
 
 def roll(alerts: Alerts, count: int = 1, *, first: int = 0) -> None:
     for number in range(first, first + count):
-        alerts.rolled(deployment(name=f"web-{number}"), [APP], f"reason {number}")
+        alerts.add(deployment(name=f"web-{number}").key, [APP], f"reason {number}")
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import Any
 
 import pytest
+from tests.controller.test_pod_checks import SOON
 from tests.controller.world import SETTLE, World, env
 
 from hotmap.controller.run import Controller
@@ -25,6 +27,7 @@ def shadow(world: World) -> Controller:
             defaults=Defaults(settle=SETTLE, settle_max=1.0, dialect=dialect),
             shadow=True,
             listen=("127.0.0.1", 0),
+            pod_checks=SOON,
         ),
     )
 
@@ -109,6 +112,30 @@ async def test_equal_rollouts_are_no_difference(
                 await reloader_rolls(world, str(number))
             await world.rolled_out()
             await world.quiet(running)
+    assert log_messages(caplog) == ["shadow: 1 agreed, 0 differed"]
+
+
+async def test_replacement_of_older_pods_is_no_difference(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The pods of Reloader's rollout have no revision, and may start in the second of the edit."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations=AUTO)
+    await world.pod("web-1")
+    async with shadow(world) as running:
+        await world.quiet(running)
+        await world.edit(LEVEL="debug")
+        await reloader_rolls(world, "1")
+        await world.delete("Pod", "web-1")
+        await world.pod("web-2", started=time.time() - 1)
+        await until_decided(world, running)
+        await world.rolled_out()
+
+        async def heals() -> bool:
+            return _rollouts(running) > 1
+
+        await world.until(heals, "older pods would be replaced")
+        await world.quiet(running)
     assert log_messages(caplog) == ["shadow: 1 agreed, 0 differed"]
 
 

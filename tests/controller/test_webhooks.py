@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -27,13 +28,16 @@ async def receiver() -> AsyncIterator[Receiver]:
         yield receiver
 
 
-def controller(world: World, webhooks: WebhookSettings, *, muted: str = "") -> Controller:
+def controller(
+    world: World, webhooks: WebhookSettings, *, muted: str = "", **settings: Any
+) -> Controller:
     return Controller(
         world.client,
         Settings(
             defaults=Defaults(settle=SETTLE, settle_max=1.0, muted=muted),
             webhooks=webhooks,
             listen=("127.0.0.1", 0),
+            **settings,
         ),
     )
 
@@ -78,6 +82,28 @@ async def test_change_is_sent(world: World, receiver: Receiver) -> None:
     assert await world.revision() == ""
     (message,) = await world.messages("Notified")
     assert message.endswith(": reported only, since --webhook-url is set")
+
+
+def _with_label(namespace: dict[str, Any]) -> dict[str, Any]:
+    return {**namespace, "metadata": {**namespace["metadata"], "labels": {"team": "a"}}}
+
+
+async def test_namespaces_that_are_not_selected_are_not_sent(
+    world: World, receiver: Receiver
+) -> None:
+    """Their names and data keys leave the cluster no more than their rollouts happen."""
+    await world.namespace("bank")
+    await world.config_map(LEVEL="info", namespace="bank")
+    await world.config_map(LEVEL="info")
+    await world.registry.modify("namespaces", None, "default", _with_label, manager="kubectl")
+    async with controller(world, changes(receiver), namespace_selector="team=a") as running:
+        await world.quiet(running)
+        await world.edit(LEVEL="debug", namespace="bank")
+        await world.edit(LEVEL="debug")
+        documents = await received(world, receiver)
+        await asyncio.sleep(1)
+    assert [document["namespace"] for document in documents] == ["default"]
+    assert len(receiver.bodies) == 1
 
 
 async def test_edits_in_a_row_are_one_request(world: World, receiver: Receiver) -> None:

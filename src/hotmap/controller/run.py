@@ -402,7 +402,7 @@ class Controller:
         return EventReporter(
             self._recorder,
             decision_log=self.decision_log,
-            alert=self._shadow.record_own_rollout if self._shadow else self._alerts.rolled,
+            alert=self._shadow.record_own_rollout if self._shadow else self._alerts.rolled_out,
             found_changed=self._webhooks.source_found_changed,
             record_rollout=self._metrics.record_rollout,
         )
@@ -520,7 +520,7 @@ class Controller:
         return self._elector is None or self._elector.is_leader
 
     def _enqueue_webhooks(self, key: ObjectKey, old: Any, new: Any) -> None:
-        if self._acting.is_set():
+        if self._acting.is_set() and self.index.policies.selects(key.namespace):
             self._webhooks.source_changed(key, old, new)
 
     async def _stop(self) -> None:

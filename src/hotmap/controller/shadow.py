@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 import msgspec
@@ -99,13 +99,18 @@ class Shadow:
 
     # -- observations --------------------------------------------------------------------------
 
-    def record_own_rollout(
-        self, consumer: Consumer, sources: Sequence[ObjectKey], reason: str
-    ) -> None:
-        """Record that hotmap would have rolled out a consumer since some sources changed."""
-        for source in sources:
-            before = self._comparison(consumer.key, variable_name(source))
-            self._open[consumer.key, variable_name(source)] = before._replace(
+    def record_own_rollout(self, decision: Decision) -> None:
+        """Record that hotmap would have rolled out a consumer since some sources changed.
+
+        Pods that are replaced since they have older content (rule 10) are those of Reloader's
+        rollouts, which hotmap would have made itself.
+        """
+        if decision.assessment.heals:
+            return
+        consumer, reason = decision.snapshot.consumer.key, decision.plan.reason
+        for source in decision.changed_sources():
+            before = self._comparison(consumer, variable_name(source))
+            self._open[consumer, variable_name(source)] = before._replace(
                 ours=before.ours + 1, reason=reason
             )
 

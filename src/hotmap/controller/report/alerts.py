@@ -18,7 +18,7 @@ from typing import NamedTuple
 from hotmap.controller.report.alert_messages import LONGEST_MESSAGE, Alert, format_alerts
 from hotmap.controller.report.http_post import Refusal, post
 from hotmap.controller.settings import AlertSettings, AlertSink
-from hotmap.core.model.consumer import Consumer
+from hotmap.core.decide.decide import Decision
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.log_throttle import LogThrottle
 from hotmap.kube.loop_clock import loop_time
@@ -95,8 +95,13 @@ class Alerts:
         """Count alerts since the start, by what became of them."""
         return self._outcomes
 
-    def rolled(self, consumer: Consumer, sources: Sequence[ObjectKey], reason: str) -> None:
+    def rolled_out(self, decision: Decision) -> None:
         """Queue an alert: a consumer was rolled out because some sources changed."""
+        consumer = decision.snapshot.consumer
+        self.add(consumer.key, decision.changed_sources(), decision.plan.reason)
+
+    def add(self, consumer: ObjectKey, sources: Sequence[ObjectKey], reason: str) -> None:
+        """Queue an alert, in place of the oldest one if too many wait."""
         if self._settings is None:
             return
         if len(self._waiting) == _MAX_WAITING:
@@ -104,7 +109,7 @@ class Alerts:
             self._dropped += 1
             self._outcomes["dropped"] += 1
             self._warn("dropped", "alert receiver too slow; dropping the oldest alerts")
-        self._waiting.append(Alert(consumer.key, tuple(sources), reason))
+        self._waiting.append(Alert(consumer, tuple(sources), reason))
         self._idle.clear()
         self._queued.set()
 

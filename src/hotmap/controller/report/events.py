@@ -47,11 +47,11 @@ class EventReporter:
         recorder: Recorder,
         *,
         decision_log: DecisionLog,
-        alert: Callable[[Consumer, Sequence[ObjectKey], str], None],
+        alert: Callable[[Decision], None],
         found_changed: Callable[[SourceSnapshot], None],
         record_rollout: Callable[[ObjectKey, bool, float | None], None],
     ) -> None:
-        """`alert` gets each rollout, with its sources and the reason.
+        """`alert` gets each decision that has started new pods.
 
         `record_rollout` gets each attempt to start new pods: the workload, whether it succeeded,
         and the seconds since the change, None where that was not observed.
@@ -136,7 +136,7 @@ class EventReporter:
             self._event(consumer, Reason.HELD, plan.reason, type_="Warning")
             return
         if decision.starts_new_pods:
-            self._alert(consumer, decision.changed_sources(), plan.reason)
+            self._alert(decision)
         types = [action.type for action in plan.actions]
         reasons = (reason for type_, reason in _REASONS.items() if type_ in types)
         if (reason := next(reasons, None)) is not None:

@@ -63,9 +63,13 @@ class Policies:
         known = self._namespaces.get(ObjectKey("Namespace", "", namespace))
         return known.annotations if known else None
 
+    def selects(self, namespace: str) -> bool:
+        """Return whether a namespace is served, as far as `--namespace-selector` says."""
+        return not self._selects_namespaces or self.annotations_of(namespace) is not None
+
     def _read(self, consumer: Consumer) -> Policy:
         annotations = self.annotations_of(consumer.key.namespace)
-        if annotations is None and self._selects_namespaces:
+        if not self.selects(consumer.key.namespace):
             return Policy(origin="its Namespace is not selected")
         try:
             return read_policy(
