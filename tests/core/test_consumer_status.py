@@ -217,7 +217,8 @@ def test_pods_with_nudged_agents_are_waited_for(
 ) -> None:
     """A pod whose agent was told of the change is waited for."""
     older = held(known=Confidence.UNKNOWN, told=told)
-    found = status_from_pods(behind(count=0), [older], DESIRED, agents_restart=restart)
+    desired = DESIRED._replace(restarts_in_place=restart)
+    found = status_from_pods(behind(count=0), [older], desired)
     assert (found.state, found.behind) == (state, 1)
 
 

@@ -182,6 +182,40 @@ def test_table_of_actions(
     assert (plan.settles, plan.warning, plan.requeue_after) == (True, False, None)
 
 
+TWO_READERS = """
+    containers:
+    - {name: web, envFrom: [{configMapRef: {name: app}}]}
+    - {name: log, envFrom: [{configMapRef: {name: app}}]}
+"""
+READ_BY_INIT = """
+    initContainers: [{name: setup, envFrom: [{configMapRef: {name: app}}]}]
+    containers: [{name: web, envFrom: [{configMapRef: {name: app}}]}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("agent", "spec", "in_place"),
+    [
+        ("restart=supervised", ENV, True),
+        ("restart=supervised", TWO_READERS, False),
+        ("container=web;restart=supervised", TWO_READERS, False),
+        ("container=web;restart=term", TWO_READERS, False),
+        ("container=web;restart=supervised,container=log;restart=term", TWO_READERS, True),
+        ("container=web;restart=supervised,restart=term", TWO_READERS, True),
+        ("container=web;restart=supervised", READ_BY_INIT, False),
+        ("container=web;restart=all-containers", TWO_READERS, True),
+        ("restart=all-containers", READ_BY_INIT, True),
+    ],
+)
+def test_restart_in_place_has_to_reach_each_container(
+    agent: str, spec: str, in_place: bool
+) -> None:
+    """One that has read the change at start, and that no agent restarts, needs a new pod."""
+    plan = planned(opted_in("Deployment", spec, {"agent": agent}), FROZEN)
+    nudge = Action(ActionType.NUDGE, announces_frozen=True)
+    assert plan.actions == ((nudge,) if in_place else (ROLLOUT,))
+
+
 @pytest.mark.parametrize(
     ("said", "why"),
     [

@@ -144,9 +144,20 @@ def test_which_sources_are_followed(
         ("catch-up", "true", "catch_up", True),
         ("agent", "", "agent", Agent("none")),
         ("agent", "port=80;restart=supervised", "agent", Agent("supervised", True)),
-        ("agent", "restart=all-containers", "agent", Agent("all-containers")),
-        ("agent", "port=1;restart=term,port=2;restart=supervised", "agent", Agent("term", True)),
-        ("agent", "port=1;restart=supervised,port=2", "agent", Agent("none", True)),
+        (
+            "agent",
+            "container=app;restart=supervised,container=log;restart=term",
+            "agent",
+            Agent("supervised", True, frozenset(("app", "log")), unnamed=0),
+        ),
+        ("agent", "restart=all-containers", "agent", Agent("all-containers", restarts_pod=True)),
+        (
+            "agent",
+            "port=1;restart=term,port=2;restart=supervised",
+            "agent",
+            Agent("term", True, unnamed=2),
+        ),
+        ("agent", "port=1;restart=supervised,port=2", "agent", Agent("none", True, unnamed=2)),
     ],
 )
 @pytest.mark.parametrize("place", ["annotations", "template_annotations"])

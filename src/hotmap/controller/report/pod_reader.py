@@ -87,7 +87,6 @@ def _conclude(
         desired,
         stalled=stalled,
         retried=retried,
-        agents_restart=snapshot.policy.agent_restarts,
     )
     return PodCheckResult(desired, proofs, status)
 

@@ -2,7 +2,8 @@
 
     what changed is in …                        action (strategy auto)
     ------------------------------------------  -----------------------------------------------
-    frozen use                                  rollout; an agent that may restart: nudge instead
+    frozen use                                  rollout; an agent that may restart: nudge instead,
+                                                unless another container has read it at start
     live use, an agent in the pod               nudge; the agent reloads
     live use, `hotmap.dev/rereads: "true"`      nudge
     live use, neither                           rollout: new pods have the new files
@@ -189,7 +190,7 @@ def _choose(
             return (Action(ActionType.NOTIFY),), f"takes effect at the next restart {_ONLY_NUDGED}"
         outcome = "refreshing mounted files; the rest takes effect at the next restart"
         return (Action(ActionType.NUDGE), Action(ActionType.NOTIFY)), f"{outcome} {_ONLY_NUDGED}"
-    if policy.agent_restarts and not _has_mounted_change(assessment):
+    if _restarts_in_place(policy, assessment):
         nudge = Action(ActionType.NUDGE, announces_frozen=True)
         return (nudge,), "the agent restarts the application in place"
     why = _why_new_pods(policy, assessment, changed)
@@ -211,14 +212,17 @@ def _choose_refresh(policy: Policy, assessment: Assessment) -> tuple[tuple[Actio
     return (Action(ActionType.NUDGE),), f"refreshing mounted files{_describe_reload(policy)}"
 
 
-def _has_mounted_change(assessment: Assessment) -> bool:
-    """Return whether a class changed that was read at start.
+def _restarts_in_place(policy: Policy, assessment: Assessment) -> bool:
+    """Return whether agents take a frozen change, in each container that has read it at start.
 
-    Its driver updates one pod after the other, so a restart in place may find the older files.
+    The driver of a class updates one pod after the other, so a restart in place may find the older
+    files.
     """
-    return any(
-        finding.current.source.kind == PROVIDER_CLASS and finding.verdict is Verdict.FROZEN
-        for finding in assessment.changed()
+    if policy.agent is None or not policy.agent_restarts:
+        return False
+    changed = [f for f in assessment.changed() if f.verdict is Verdict.FROZEN]
+    return policy.agent.restarts_all(use for f in changed for use in f.current.uses) and not any(
+        f.current.source.kind == PROVIDER_CLASS for f in changed
     )
 
 
@@ -292,7 +296,7 @@ def _choose_without_rollout(
         return (), "no pods are running; new pods read the new content"
     if not frozen and policy.takes_live_changes():
         return _choose_refresh(policy, assessment)
-    if policy.agent_restarts and not _has_mounted_change(assessment):
+    if _restarts_in_place(policy, assessment):
         nudge = Action(ActionType.NUDGE, announces_frozen=True)
         return (nudge,), "the agent restarts the application in place"
     if on_change is OnChange.RECREATE:

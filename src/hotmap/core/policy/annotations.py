@@ -415,26 +415,33 @@ _RESTARTS = ("supervised", "all-containers", "term", "none")
 
 def _parse_agent(text: str) -> Agent | None:
     """Read the agents of a pod, separated by commas; the restart of the most limited one counts."""
-    restarts = [_parse_agent_restart(each) for each in text.split(",")]
-    least = "none" if "none" in restarts else restarts[0]
-    return Agent(least, supervises="supervised" in restarts)
+    entries = [_parse_agent_entry(each) for each in text.split(",")]
+    restarts = [restart for restart, _ in entries]
+    return Agent(
+        "none" if "none" in restarts else restarts[0],
+        supervises="supervised" in restarts,
+        containers=frozenset().union(*(names for _, names in entries)),
+        unnamed=sum(not names for _, names in entries),
+        restarts_pod="all-containers" in restarts,
+    )
 
 
-def _parse_agent_restart(text: str) -> str:
-    restart = "none"
+def _parse_agent_entry(text: str) -> tuple[str, frozenset[str]]:
+    """Read how one agent restarts, and the containers that it is said to reload."""
+    restart, containers = "none", set[str]()
     for item in filter(None, (part.strip() for part in text.split(";"))):
         name, _, value = item.partition("=")
         port = parse_number(value) if name == "port" else None
         if name == "restart" and value in _RESTARTS:
             restart = value
         elif name == "container" and value:
-            continue  # `status.agent_coverage` reads it
+            containers.add(value)
         elif port is None or not 0 < port < 65536:
             raise ValueError(
                 f"invalid item {quote_short(item)}: expected port=1…65535, container=NAME or "
                 f"restart={'|'.join(_RESTARTS)}"
             )
-    return restart
+    return restart, frozenset(containers)
 
 
 _ON_CHANGE_KINDS = {OnChange.RUN_NOW: "CronJob", OnChange.RECREATE: "Job", OnChange.EVICT: "Pod"}

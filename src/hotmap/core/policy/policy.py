@@ -72,6 +72,22 @@ class Agent(NamedTuple):
     restart: str = "none"
     #: Whether one restarts its application for files that its environment is made of.
     supervises: bool = False
+    #: The containers that they reload, as far as they are named, and how many others there are.
+    containers: frozenset[str] = frozenset()
+    unnamed: int = 1
+    #: Whether one restarts all containers of its pod, init containers too.
+    restarts_pod: bool = False
+
+    def restarts_all(self, uses: Iterable[Use]) -> bool:
+        """Return whether a restart in place takes what some uses have read at start.
+
+        Otherwise it restarts the containers that it reloads, and no init container runs again.
+        """
+        frozen = [use for use in uses if use.kind is UseKind.FROZEN]
+        if self.restarts_pod:
+            return True
+        others = {use.container for use in frozen if use.container} - self.containers
+        return len(others) <= self.unnamed and not any(use.init for use in frozen)
 
 
 class Pause(NamedTuple):
@@ -155,7 +171,7 @@ class Policy(NamedTuple):
 
     @property
     def agent_restarts(self) -> bool:
-        """Whether an agent in the pods takes what is read at start, by restarting in place."""
+        """Whether an agent in the pods restarts in place for what is read at start."""
         return (
             self.strategy is Strategy.AUTO
             and self.agent is not None

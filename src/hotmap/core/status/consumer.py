@@ -195,7 +195,6 @@ def status_from_pods(
     *,
     stalled: bool = False,
     retried: bool = False,
-    agents_restart: bool = False,
 ) -> ConsumerStatus:
     """Derive the status of a consumer from its pods, after a rollout or an adoption.
 
@@ -204,8 +203,7 @@ def status_from_pods(
     complete, agents at work, unknown, older content, not ready.
 
     `stalled` says that its own controller has reported no progress for a while, `retried` that it
-    has not for so long that kubelets have restarted what crashes; `agents_restart` says that
-    agents in its pods restart the application for content that is read at start.
+    has not for so long that kubelets have restarted what crashes.
     """
     rollout = rollout_status(consumer)
     if rollout is not None and stalled and (stuck := _find_stuck_pod(consumer, proofs, retried)):
@@ -228,9 +226,7 @@ def status_from_pods(
     if found := [proof for proof in older if proof.loaded.state is not None]:
         return _status_of_agents(found, len(proofs))
     if older:
-        return _status_of_older_pods(
-            consumer, older, len(proofs), desired, agents_restart=agents_restart
-        )
+        return _status_of_older_pods(consumer, older, len(proofs), desired)
     if unready:
         waiting = _waiting_for(unready, len(unready), "ready")
         if all(proof.long_unready for proof in unready):
@@ -283,8 +279,6 @@ def _status_of_older_pods(
     older: Sequence[PodProof],
     total: int,
     desired: DesiredContent,
-    *,
-    agents_restart: bool,
 ) -> ConsumerStatus:
     """Return whether pods without evidence for the desired content get it by themselves."""
     names = _join_names([proof.pod.start.name for proof in older])
@@ -292,7 +286,7 @@ def _status_of_older_pods(
         why = f"the run in progress may have older content ({names}: {older[0].loaded.reason})"
         return _waiting(len(older), f"{why}; the next one reads the current content")
     targets = [proof.pod.nudged for proof in older]
-    if agents_restart and all(
+    if desired.restarts_in_place and all(
         target is not None and target.frozen == desired.target.frozen for target in targets
     ):
         why = f"the agent in {names} has not restarted the application yet"

@@ -76,6 +76,8 @@ class DesiredContent(NamedTuple):
     pinned_changed: float | None = -inf
     #: Whether a pod has to be Ready to count.
     require_ready: bool = True
+    #: Whether agents restart each container that has read any of it at start.
+    restarts_in_place: bool = False
     #: Whether the application re-reads files, and within how many seconds; 0: that is not said.
     rereads: bool = False
     rereads_within: float = 0.0
@@ -118,6 +120,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         order_changed=_last_change([source for source in known if source.live]),
         pinned_changed=_last_change([source for source in known if _is_pinned(source)]),
         require_ready=snapshot.policy.require_ready,
+        restarts_in_place=_restarts_in_place(snapshot),
         rereads=snapshot.policy.rereads,
         rereads_within=snapshot.policy.rereads_within,
         classes=tuple(_desired_class(item) for item in classes),
@@ -162,6 +165,14 @@ def _gone_sources(snapshot: Snapshot) -> dict[ObjectKey, SourceSnapshot]:
         and not source.required
         and (recorded.uid or changes.latest is not None)
     }
+
+
+def _restarts_in_place(snapshot: Snapshot) -> bool:
+    policy = snapshot.policy
+    if policy.agent is None or not policy.agent_restarts:
+        return False
+    read = [source for source in snapshot.sources if source.frozen]
+    return bool(read) and policy.agent.restarts_all(use for item in read for use in item.uses)
 
 
 def _desired_class(source: SourceSnapshot) -> DesiredClass:

@@ -348,7 +348,7 @@ class _PodAssessment:
         stages: list[Stage] = []
         if desired.start_changed != -inf:
             stage = self._or_by_template(self._known_by_time(started, desired.start_changed))
-            if not stage.reached and self._agent is not None:
+            if not stage.reached and self._agent is not None and desired.restarts_in_place:
                 stage = restart_stage(self._agent, self._announcement) or stage
             stages.append(stage)
         if desired.pinned_changed != -inf:
