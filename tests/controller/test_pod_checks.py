@@ -96,6 +96,21 @@ async def test_younger_pods_are_current(world: World, after: float) -> None:
     assert await world.messages("Latent") == []
 
 
+async def test_data_key_that_was_removed_before_the_first_sight(world: World) -> None:
+    """Nothing in the source says when, but it was written after the pod, which may have the key."""
+    await world.config_map(LEVEL="info", MODE="a")
+    imports = [{"configMapRef": {"name": "app"}}]
+    spec = {"containers": [{"name": "main", "image": "app:1", "envFrom": imports}]}
+    await world.workload(spec=spec)
+    await world.pod("web-1", started=time.time() + 5)
+    await world.edit(MODE=None)
+    async with world.controller(pod_checks=SOON) as controller:
+        document = await wait_for_state(world, controller, "latent")
+        await world.quiet(controller)
+    assert "a source was written after this pod was" in document["reason"]
+    assert await world.revision() == ""
+
+
 async def test_reports_are_not_repeated_after_restart(world: World) -> None:
     """The record says that the pods were checked."""
     await world.config_map(LEVEL="info")

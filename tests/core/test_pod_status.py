@@ -499,6 +499,38 @@ def test_metadata_alone_proves_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    "spec",
+    [
+        "containers: [{name: web, envFrom: [{configMapRef: {name: app}}]}]",
+        FILES,
+        """
+        containers:
+        - {name: web, volumeMounts: [{name: v, mountPath: /v, subPath: LEVEL}]}
+        volumes: [{name: v, configMap: {name: app}}]
+        """,
+    ],
+    ids=["env", "files that are read at start", "subPath"],
+)
+@pytest.mark.parametrize(
+    ("version", "known"),
+    [
+        pytest.param(50, Confidence.UNKNOWN, id="the source was written after the pod"),
+        pytest.param(70, Confidence.INFERRED, id="the pod was written after the source"),
+        pytest.param(0, Confidence.INFERRED, id="not known"),
+    ],
+)
+def test_write_without_a_time_after_the_pod_is_doubt(
+    spec: str, version: int, known: Confidence
+) -> None:
+    """At first sight a data key may have been removed; only resourceVersions show that."""
+    wish = desired(spec)._replace(estimated=True, adopted_version=60)
+    pod_seen = seen(2000.0)
+    pod_seen = pod_seen._replace(start=pod_seen.start._replace(version=version))
+    _, loaded = only(wish, pod_seen)
+    assert loaded.confidence is known
+
+
+@pytest.mark.parametrize(
     "wish",
     [
         pytest.param((ENV, False), id="environment"),

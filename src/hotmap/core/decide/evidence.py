@@ -37,6 +37,7 @@ from hotmap.core.model.state import Window
 from hotmap.core.model.template_uses import find_users
 from hotmap.core.model.uses import uses_of_template
 from hotmap.core.reloader.patch import has_marks_of
+from hotmap.core.text import parse_number
 
 __all__ = [
     "MARGIN",
@@ -83,6 +84,8 @@ class PodStart(NamedTuple):
     restarted: bool = False
     #: Whether its spec lacks uses of the present template, which its controller never replaces.
     is_outdated: bool = False
+    #: Its resourceVersion; 0: unknown.
+    version: int = 0
     #: Whether it has the marks that Reloader's strategies have left in the present template.
     is_marked: bool = False
 
@@ -159,6 +162,7 @@ def _pod_start(
         created,
         earliest_mount(pod),
         restarted=_has_restarted(pod, users),
+        version=parse_number(pod.metadata.resource_version) or 0,
     )
 
 

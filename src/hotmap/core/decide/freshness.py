@@ -198,7 +198,7 @@ def _assess_older_pods(
 
 def _is_adopted(recorded: SourceRecord | None) -> bool:
     """Return whether a source has the content with which it was adopted (rule 1)."""
-    return recorded is not None and recorded.adopted
+    return recorded is not None and bool(recorded.adopted)
 
 
 def _may_heal(record: Record, facts: Facts) -> bool:

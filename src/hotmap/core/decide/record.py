@@ -300,20 +300,20 @@ def _with_adopted(record: Record, decision: Decision) -> Record:
     template = snapshot.template
     is_new = template is not None and template.created and snapshot.now - template.at < LAG
 
-    def is_adopted(source: SourceRecord) -> bool:
+    def adopted_version(source: SourceRecord) -> str:
         name = source.kind, source.name
         before, verdict = known.get(name), verdicts.get(name)
         if before is None or not before.uid:
-            return verdict is Verdict.ADOPT and not is_new
+            return source.resource_version if verdict is Verdict.ADOPT and not is_new else ""
         is_same = (before.frozen, before.live) == (source.frozen, source.live)
-        return before.adopted and is_same and verdict not in CHANGED
+        return before.adopted if is_same and verdict not in CHANGED else ""
 
     return msgspec.structs.replace(
         record,
         sources=tuple(
             source
-            if source.adopted == (adopted := is_adopted(source))
-            else msgspec.structs.replace(source, adopted=adopted)
+            if source.adopted == (version := adopted_version(source))
+            else msgspec.structs.replace(source, adopted=version)
             for source in record.sources
         ),
     )

@@ -102,8 +102,9 @@ class SourceRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     #: When other pods were last seen to use an immutable source in place of which this one came,
     #: POSIX seconds of the API server; 0: never.
     shared_at: float = 0.0
-    #: Whether it was adopted as it was, so that pods with older content stay as they are.
-    adopted: bool = False
+    #: The resourceVersion with which it was adopted as it was, so that pods with older content stay
+    #: as they are; "" if it was not, or has changed since.
+    adopted: str = ""
 
 
 class Window(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -14,6 +14,7 @@ from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.provider_class import ClassMounts
 from hotmap.core.model.references import UseKind
 from hotmap.core.target import Target
+from hotmap.core.text import parse_number
 
 __all__ = [
     "DesiredClass",
@@ -59,6 +60,8 @@ class DesiredContent(NamedTuple):
     #: Whether these times are from the sources' metadata and the changes were not observed: the
     #: removal of a data key updates no time there.
     estimated: bool = False
+    #: The newest resourceVersion with which such a source was adopted; 0: none.
+    adopted_version: int = 0
     #: Whether the last change replaced content that a pod of its own second may hold.
     edited: bool = False
     #: After when content that pods may have read at their start was last replaced, as observed;
@@ -106,6 +109,14 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         has_files=any(source.live for source in sources),
         files_read_at_start=snapshot.live_needs_rollout,
         estimated=any(source.estimated for source in known),
+        adopted_version=max(
+            (
+                parse_number(recorded.adopted) or 0
+                for source, _, recorded in snapshot.recorded_sources()
+                if source.estimated
+            ),
+            default=0,
+        ),
         edited=any(source.edited or source.modified for source in known),
         edited_since=max(
             (

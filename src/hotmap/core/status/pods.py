@@ -83,6 +83,11 @@ _TEMPLATE_LABEL = "controller-revision-hash"
 _STARTING = ("ContainerCreating", "PodInitializing")
 
 
+#: The removal of a data key is written like that. resourceVersions are revisions of one etcd: ours,
+#: since Kubernetes orders those of one kind only (KEP-5504), so this is doubt and never proof.
+_UNDATED = "a source was written after this pod was, and its metadata does not show when"
+
+
 class ObservedPod(NamedTuple):
     """The facts about one pod from which its content is concluded."""
 
@@ -288,6 +293,7 @@ class _PodAssessment:
         if self._replaced is not None:
             self._desired = without_times(desired)
         self._template_current, self._in_window = template_current, in_window
+        self._is_undated = 0 < pod.start.version < desired.adopted_version
         self._agent = agent
         self._announcement = agent_announcement(self._desired, pod, now)
 
@@ -460,6 +466,8 @@ class _PodAssessment:
         if changed is None and self._replaced is not None:
             return self._kept()
         if self._desired.estimated and stage.reached and changed != -inf:
+            if self._is_undated:
+                return Stage(Confidence.UNKNOWN, _UNDATED)
             return Stage(Confidence.INFERRED, f"{stage.reason} that its metadata shows")
         return stage
 
@@ -489,7 +497,7 @@ class _PodAssessment:
         """
         changed, pod = self._desired.pinned_changed, self._pod
         by_time = self._known_by_time(mounted, changed)
-        if by_time.reached or changed is None:
+        if by_time.reached or changed is None or self._is_undated:
             return by_time
         if started >= changed + _KUBELET_SYNC:
             return Stage(Confidence.INFERRED, "restarted after the kubelet had updated its files")
@@ -507,7 +515,9 @@ class _PodAssessment:
         """
         changed = self._desired.files_changed
         by_time = self._known_by_time(mounted, changed)
-        if not by_time.reached and changed is not None and started >= changed + _KUBELET_SYNC:
+        if by_time.reached or changed is None or self._is_undated:
+            return by_time
+        if started >= changed + _KUBELET_SYNC:
             return Stage(Confidence.INFERRED, "restarted after the kubelet had updated its files")
         return by_time
 
