@@ -97,11 +97,26 @@ def test_hold_of_a_workload_without_pods_changes_its_record_once() -> None:
     now = [app(B_FROZEN, uid="uid-2", changed_at=500)]
     record = applied_record(deployment(ENV), app(immutable=True))
     held = assess_change(idle, record, now, others={APP: OTHER})
-    assert record_after(idle, record, held).sources == record.sources
+    once = record_after(idle, record, held)
+    assert [source.pinned for source in once.sources] == [True]
+    assert record_after(idle, once, held).sources == once.sources
     plan = make_plan(idle, Policy(opted_in=True), held, changed={})
     ending = assess_change(idle, record, now, others={APP: OTHER._replace(own=True)})
     soon = make_plan(idle, Policy(opted_in=True), ending, changed={})
     assert (plan.requeue_after, soon.requeue_after) == (10.0, 1.0)
+
+
+def test_held_source_stays_known_while_it_is_not_used() -> None:
+    """Pods of others go on to use it, so a template that takes it up again gets the old content."""
+    record = applied_record(deployment(ENV), app(immutable=True))
+    now = [app(B_FROZEN, uid="uid-2", changed_at=500)]
+    held = assess_change(deployment(ENV), record, now)
+    record = record_after(deployment(ENV), record, held)
+    without = deployment("", generation=2)
+    record = record_after(without, record, assess_change(without, record, []), generation=2)
+    assert [source.pinned for source in record.former] == [True]
+    again = deployment(ENV, generation=3)
+    assert assess_change(again, record, now, started=[900.0]).verdict is Verdict.HOLD
 
 
 @pytest.mark.parametrize(

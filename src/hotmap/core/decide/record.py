@@ -399,7 +399,10 @@ def record_applied(
     used = {use.source.kind_and_name for use in consumer.uses}
 
     def is_served(name: tuple[str, str]) -> bool:
-        return name not in followed and (consumer.rolling or name in used)
+        # Pods of others may use one that was recreated long after ours have ceased to.
+        recorded = known.get(name)
+        is_pinned = recorded is not None and recorded.pinned
+        return name not in followed and (consumer.rolling or name in used or is_pinned)
 
     return Record(
         uid=consumer.uid,
@@ -576,7 +579,7 @@ def _recorded_source(
         current.immutable,
         content,
         current.changed_at,
-        current.edited,
+        current.edited or current.modified,
         pinned,
         current.estimated,
         finding.shared_at,
@@ -592,8 +595,8 @@ def _is_as_recorded(current: SourceSnapshot, recorded: SourceRecord | None) -> b
 
 
 def _with_pin(recorded: SourceRecord) -> SourceRecord:
-    """Note that kubelets may serve another source; the record of an immutable one implies it."""
-    return recorded if recorded.immutable else msgspec.structs.replace(recorded, pinned=True)
+    """Note that kubelets may serve another source, also when it is not used for a while."""
+    return recorded if recorded.pinned else msgspec.structs.replace(recorded, pinned=True)
 
 
 def _with_replaced(made: SourceRecord, recorded: SourceRecord, finding: Finding) -> SourceRecord:

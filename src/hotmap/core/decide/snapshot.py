@@ -110,7 +110,8 @@ class SourceSnapshot(NamedTuple):
     uncovered: bool = False
     #: When it was created, if it is immutable, POSIX seconds of the API server's clock.
     created_at: float | None = None
-    #: Whether it was written after the second of its creation.
+    #: Whether it was written after the second of its creation, if nothing else is known of its last
+    #: change.
     modified: bool = False
 
     @property

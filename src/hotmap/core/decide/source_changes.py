@@ -344,6 +344,8 @@ def bound_change(
             # Kubelets may have written other files meanwhile, whose pods have not started since.
             at = max(changes.unobserved_by, changes.latest or 0.0)
             return source._replace(changed_at=at, changed_after=written)
+    if bound is not None or changes.latest is not None:
+        source = source._replace(modified=False)  # that is of other data keys, or is in `edited`
     if changes.latest is not None and (bound is None or changes.last is not None):
         after = changes.latest if written is None else min(written, changes.latest)
         return source._replace(changed_at=changes.latest, changed_after=after)
