@@ -173,6 +173,20 @@ async def edits_of_a_source(tenant: Tenant) -> None:
         await asyncio.sleep(_HUNDREDTH)
 
 
+async def lists_of_patterns(tenant: Tenant) -> None:
+    """300 workloads with patterns of their own, and a source with a new name a hundred times."""
+    spec = pod_spec(env=[variable("LEVEL", "app")])
+    for number in range(300):
+        made = deployment(f"evil-{number}", spec)
+        follow = ", ".join(f"cm/{'?' * length}{number}*" for length in range(8))
+        made["metadata"]["annotations"] = {"hotmap.dev/follow": follow}
+        await tenant.create(made)
+    for turn in count():
+        await tenant.create(config_map(f"app-{turn % 50}", {"LEVEL": str(turn)}))
+        await tenant.patch(config_map(f"app-{turn % 50}", {}), {"data": {"LEVEL": str(turn)}})
+        await asyncio.sleep(_HUNDREDTH)
+
+
 async def owner_references(tenant: Tenant) -> None:
     """A Deployment and a ReplicaSet that take turns in owning each other and themselves."""
     evil = _evil()
@@ -198,6 +212,7 @@ RESTLESS: dict[str, Callable[[Tenant], Awaitable[None]]] = {
         immutable_source,
         pod_template,
         edits_of_a_source,
+        lists_of_patterns,
         owner_references,
     )
 }

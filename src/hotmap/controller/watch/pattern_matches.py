@@ -20,10 +20,17 @@ __all__ = ["PatternMatches"]
 _TURN = 0.01
 _SHARE = 0.05
 
-#: The number of pattern lists, and of names per list, whose results are cached: at least so many
-#: names, or twice as many as the namespace has.
-_LISTS = 128
+#: Seconds by which a namespace may be ahead of its share: one slice.
+_AHEAD = _TURN / _SHARE
+
+#: The number of results that are cached, of all namespaces, and of one list of patterns: at least
+#: so many names, or twice as many as the namespace has.
+_RESULTS = 1_000_000
 _NAMES = 10_000
+
+
+#: Namespaces after which those are dropped that are not ahead.
+_PAID = 1_000
 
 
 class _Results(dict[ObjectKey, bool]):
@@ -43,10 +50,12 @@ class PatternMatches:
         """`clock` returns monotonic seconds, `spent` processor seconds."""
         self._clock = clock
         self._spent = spent
-        #: Latest used last.
-        self._results: dict[tuple[str, SourcePatterns], _Results] = {}
-        #: When a namespace may have its next turn.
-        self._next: dict[str, float] = {}
+        #: By namespace, so that the lists of one displace no other's; latest used last.
+        self._results: dict[str, dict[SourcePatterns, _Results]] = {}
+        #: How many results there are.
+        self._count = 0
+        #: Until when what a namespace has had is its share.
+        self._paid: dict[str, float] = {}
 
     def resolve(
         self, patterns: SourcePatterns, namespace: str, sources: Collection[ObjectKey]
@@ -76,17 +85,27 @@ class PatternMatches:
 
     def wait(self, namespace: str) -> float:
         """Return in how many seconds a namespace may have its next turn."""
-        return max(0.0, self._next.get(namespace, 0.0) - self._clock())
+        ahead = self._paid.get(namespace, 0.0) - self._clock()
+        return max(0.0, ahead - _AHEAD)
 
     def _kept(self, patterns: SourcePatterns, namespace: str) -> _Results:
-        key = namespace, patterns
-        results = self._results.pop(key, None)
-        if results is None or len(results) > results.limit:
-            results = _Results()
-        self._results[key] = results
-        if len(self._results) > _LISTS:
-            del self._results[next(iter(self._results))]
-        return results
+        lists = self._results.setdefault(namespace, {})
+        results = lists.pop(patterns, None)
+        if results is not None and len(results) > results.limit:
+            self._count -= len(results)
+            results = None
+        lists[patterns] = _Results() if results is None else results
+        while self._count > _RESULTS:
+            self._drop_oldest_of_largest()
+        return lists[patterns]
+
+    def _drop_oldest_of_largest(self) -> None:
+        """Drop the results that were not used for longest, in the namespace with the most lists."""
+        namespace = max(self._results, key=lambda name: len(self._results[name]))
+        lists = self._results[namespace]
+        self._count -= len(lists.pop(next(iter(lists))))
+        if not lists:
+            del self._results[namespace]
 
     def _match(
         self,
@@ -98,16 +117,16 @@ class PatternMatches:
         """Try patterns on names until a turn is over; False when some are left."""
         if self.wait(namespace):
             return False
-        begun = self._spent()
+        known, begun = len(results), self._spent()
         done = 0
         for source in sources:
             results[source] = patterns.covers(source)
             done += 1
             if self._spent() - begun >= _TURN:
                 break
-        taken = self._spent() - begun
-        if taken >= _TURN / 10:
-            self._next[namespace] = self._clock() + taken / _SHARE
-        else:
-            self._next.pop(namespace, None)
+        self._count += len(results) - known
+        now, taken = self._clock(), self._spent() - begun
+        self._paid[namespace] = max(now, self._paid.get(namespace, 0.0)) + taken / _SHARE
+        if len(self._paid) > _PAID:
+            self._paid = {name: until for name, until in self._paid.items() if until > now}
         return done == len(sources)
