@@ -57,6 +57,13 @@ def test_immutable_source_in_use_is_added_once() -> None:
     assert read_shard(write_shard([many])) == {many.uid: many}
 
 
+def test_source_that_became_immutable_with_other_content_is_a_predecessor() -> None:
+    """Pods of others may have it, while the record still has its content from before."""
+    record = add_immutable_uses(applied_record(deployment(ENV), app()), [use("uid-1")])
+    assessment = assess_change(deployment(ENV), record, [app(uid="uid-2", changed_at=500)])
+    assert assessment.verdict is Verdict.HOLD
+
+
 def test_record_of_a_template_that_names_others_for_ever_does_not_grow() -> None:
     """Its rollout never ends, so nothing shows that no pod uses the first ones any more."""
     record, sizes = without_sources(), []

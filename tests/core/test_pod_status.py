@@ -484,6 +484,9 @@ def test_template_proves_nothing_of_pods_from_before_the_last_edit(
     pod_seen = pod_seen._replace(start=pod_seen.start._replace(containers=(span,)))
     _, loaded = only(wish, pod_seen)
     assert loaded.confidence is known
+    unnamed = pod_seen._replace(start=pod_seen.start._replace(revision=""))
+    _, loaded = only(wish, unnamed, template_current=True)  # as with Reloader's strategies
+    assert loaded.confidence is known
 
 
 def test_metadata_alone_proves_nothing() -> None:

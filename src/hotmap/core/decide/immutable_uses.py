@@ -8,7 +8,7 @@ a source of that name, since whatever is found by then is judged by the freshnes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -102,23 +102,17 @@ def has_immutable_predecessor(record: Record | None, name: tuple[str, str], uid:
 
     `uid` is that of the source now, "" if there is none.
     """
-    return _has_another(record, name, (uid,))
+    uses = record.immutable_uses if record is not None else ()
+    return any(_name(use) == name and use.uid != uid for use in uses)
 
 
-def has_unrecorded_predecessor(
-    record: Record, recorded: SourceRecord, current: SourceSnapshot
-) -> bool:
+def has_unrecorded_predecessor(record: Record, current: SourceSnapshot) -> bool:
     """Return whether a kubelet may serve an immutable source that was never applied.
 
-    Its content is not known, even if what came after it equals what was applied before.
+    Its content is not known, even if what came after it equals what was applied before: it may have
+    become immutable with other content than was applied of it.
     """
-    name = current.source.kind_and_name
-    return _has_another(record, name, (recorded.uid, current.uid))
-
-
-def _has_another(record: Record | None, name: tuple[str, str], uids: Sequence[str]) -> bool:
-    uses = record.immutable_uses if record is not None else ()
-    return any(_name(use) == name and use.uid not in uids for use in uses)
+    return has_immutable_predecessor(record, current.source.kind_and_name, current.uid)
 
 
 def _name(use: ImmutableUse) -> tuple[str, str]:

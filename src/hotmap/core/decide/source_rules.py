@@ -104,7 +104,7 @@ def _assess_unrecorded_pin(
             return pinned
     if record is None or recorded is None:
         return None
-    if has_unrecorded_predecessor(record, recorded, current):
+    if has_unrecorded_predecessor(record, current):
         return assess_recreated_immutable(consumer, record, current, facts)
     return None
 

@@ -481,8 +481,9 @@ class _PodAssessment:
         is_older = any_started_before((self._pod.start,), self._desired.edited_since)
         # A return to earlier content brings its name back, and not the content into its pods.
         template, applied_at = self._desired.template, self._desired.applied_at
-        is_ours = was_made_for(self._pod.start, template, applied_at=applied_at)
-        if is_ours and not is_older:
+        if is_older:
+            return by_time
+        if was_made_for(self._pod.start, template, applied_at=applied_at):
             return Stage(Confidence.INFERRED, "its template was written for this content")
         if self._template_current:
             why = "all pods have the template written for this content"
