@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import pathlib
 import re
 
 import pytest
@@ -70,13 +71,29 @@ def test_control_characters_are_escaped(
     assert "a\\x1b[2Jb\\r\\nc\\u009bd\\u2028" in shown
 
 
-def test_traceback_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
-    """It keeps its lines; the text of the exception may come from elsewhere."""
+def test_traceback_has_no_messages(capsys: pytest.CaptureFixture[str]) -> None:
+    """They may quote what was being read, such as a value of a Secret; only places are shown."""
     set_up_logging("text")
     try:
-        raise ValueError("\x1b[31mred")
+        try:
+            raise KeyError("hunter2\x1b")
+        except KeyError as error:
+            raise ValueError("hunter2") from error
     except ValueError:
         logging.getLogger("hotmap.test").exception("internal error")
     shown = capsys.readouterr().err
-    assert "ValueError: \\x1b[31mred" in shown
+    assert shown.index("KeyError\n") < shown.index("ValueError\n")
+    assert shown.count("test_log_lines.py") == 2
     assert "\x1b" not in shown
+    for line in shown.splitlines():
+        assert "hunter2" not in line or "raise" in line, "which is our own source"
+
+
+def test_reason_of_a_system_call_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is the kernel's."""
+    set_up_logging("text")
+    try:
+        pathlib.Path("/proc/self/nothing/here").read_text()
+    except OSError:
+        logging.getLogger("hotmap.test").exception("internal error")
+    assert "FileNotFoundError: No such file or directory\n" in capsys.readouterr().err

@@ -7,16 +7,19 @@ import logging
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from tests.controller.world import DEADLINE, FOLLOW, World, env
 
 from hotmap.controller import run
+from hotmap.controller.reconcile.executor import ClusterExecutor
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
 from hotmap.controller.storage import keyring
-from hotmap.core.errors import SettingsError, Unauthorized, Unreachable, api_error
+from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.record import Outcome
+from hotmap.core.errors import Forbidden, SettingsError, Unauthorized, Unreachable, api_error
 from hotmap.core.model.objects import Pod
 from hotmap.core.model.state import read_shard, read_watched_until
 from hotmap.kube.client import Client, Limits
@@ -265,6 +268,50 @@ async def test_deleted_workload_record_is_dropped(world: World) -> None:
     async with world.controller() as controller:
         await world.quiet(controller)
         assert controller.records.get(uids["api"]) is None
+
+
+async def test_workload_deleted_during_its_rollout_leaves_no_record(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is deleted between our write and its answer."""
+    await world.config_map(LEVEL="info")
+    uid = (await world.workload())["metadata"]["uid"]
+    execute = ClusterExecutor.execute
+
+    async def delete_then_answer(executor: ClusterExecutor, decision: Decision) -> Outcome:
+        outcome = await execute(executor, decision)
+        if decision.starts_new_pods:
+            await world.delete("Deployment", "web")
+
+            async def gone() -> bool:
+                return controller.index.consumer(decision.snapshot.consumer.key) is None
+
+            await world.until(gone, "the deletion is seen")
+        return outcome
+
+    monkeypatch.setattr(ClusterExecutor, "execute", delete_then_answer)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.quiet(controller)
+        assert controller.records.get(uid) is None
+        assert not controller.decision_log.history()
+
+
+async def test_pods_that_may_not_be_listed_are_reported(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A decision that needs them fails, and an Event says why."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations={**FOLLOW, "hotmap.dev/catch-up": "true"})
+
+    async def refuse(*_: object, **__: object) -> NoReturn:
+        raise Forbidden('pods is forbidden: User "hotmap" cannot list resource "pods"')
+
+    monkeypatch.setattr(run, "list_pods", refuse)
+    async with world.controller():
+        message = await world.event("Failed")
+    assert "checking when its pods started; failed; retrying: pods is forbidden" in message
 
 
 @pytest.mark.parametrize(

@@ -431,6 +431,14 @@ async def test_invalid_query_is_rejected(
     assert body["error"].startswith((f"invalid {word} ", f'unknown parameter "{word}"'))
 
 
+async def test_repeated_parameter_is_refused(world: World, http: aiohttp.ClientSession) -> None:
+    """Which of two filters was meant is not known, and one alone shows something else."""
+    async with world.controller() as controller:
+        query = "/v1/status?namespace=shop&namespace=bank"
+        code, body = await get_json(http, controller, query)
+    assert (code, body) == (400, {"error": "parameter namespace is given more than once"})
+
+
 async def test_workload_states_are_counted(world: World, http: aiohttp.ClientSession) -> None:
     """A metric has every state, and another the pods that are waited for."""
     await world.config_map(LEVEL="info")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
+import traceback
 from datetime import UTC, datetime
 
 from hotmap.core.text import printable
@@ -44,7 +45,7 @@ class _TextFormatter(logging.Formatter):
                 ),
             ]
         )
-        return f"{text}\n{_traceback(self, record)}" if record.exc_info else text
+        return f"{text}\n{_traceback(record)}" if record.exc_info else text
 
 
 class _JsonFormatter(logging.Formatter):
@@ -59,7 +60,7 @@ class _JsonFormatter(logging.Formatter):
             **_fields(record),
         }
         if record.exc_info:
-            line["exception"] = _traceback(self, record)
+            line["exception"] = _traceback(record)
         return json.dumps(line, ensure_ascii=False)
 
 
@@ -82,10 +83,21 @@ def _value(text: str) -> str:
     return json.dumps(text, ensure_ascii=False) if " " in text else text
 
 
-def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
-    """Format the exception of a record; its text may come from elsewhere."""
+def _traceback(record: logging.LogRecord) -> str:
+    """Format the exception of a record, and those that it followed, without their messages.
+
+    A message may quote what was being read, such as a value of a Secret.
+    """
     assert record.exc_info is not None
-    lines = formatter.formatException(record.exc_info).split("\n")
+    lines: list[str] = []
+    error, seen = record.exc_info[1], set[int]()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        frames = "".join(traceback.format_tb(error.__traceback__)).splitlines()
+        reason = error.strerror if isinstance(error, OSError) else None
+        name = f"{type(error).__name__}: {reason}" if reason else type(error).__name__
+        lines = ["Traceback (most recent call last):", *frames, name, *lines]
+        error = error.__cause__ or error.__context__
     return "\n".join(printable(line) for line in lines)
 
 

@@ -251,7 +251,8 @@ class LeaderTerm:
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
         again = await self._reconciler.reconcile(key)
-        self._note_decided(key)  # not one whose pods could not be listed
+        if self._reconciler.has_decided(key):
+            self._note_decided(key)  # nor one whose pods could not be listed
         return again
 
     def _note_decided(self, key: ObjectKey) -> None:

@@ -55,6 +55,9 @@ _MOST = 1_000_000
 #: Of those in one namespace, whose Jobs may never end their deletion.
 _MOST_OF_NAMESPACE = _MOST // 4
 
+#: Uids of dropped Jobs that are kept.
+_DROPPED = 10_000
+
 #: Seconds between two attempts to create one Job, at first and at most. A Job with pods that end at
 #: once is deleted after about half a second; pods may take 30 s and more.
 _PAUSE_FIRST = 0.2
@@ -100,7 +103,7 @@ class JobRecreations:
         self._next: dict[str, float] = {}
         self._backoffs: dict[str, Backoff] = {}
         #: uids that were dropped, so that another replica's copy does not restore them.
-        self._dropped: set[str] = set()
+        self._dropped: dict[str, None] = {}
         self._wake = asyncio.Event()
         #: Locks of Jobs in progress.
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -275,13 +278,15 @@ class JobRecreations:
         self._pending[pending.uid] = pending
         self._backoffs[pending.uid] = Backoff(_PAUSE_FIRST, _PAUSE_LAST)
         self._next[pending.uid] = loop_time() + _PAUSE_FIRST
-        self._dropped.discard(pending.uid)
+        self._dropped.pop(pending.uid, None)
         self._changes += 1
 
     def _drop(self, uid: str) -> None:
         for kept in (self._pending, self._next, self._backoffs):
             kept.pop(uid, None)
-        self._dropped.add(uid)
+        self._dropped[uid] = None
+        if len(self._dropped) > _DROPPED:
+            del self._dropped[next(iter(self._dropped))]
         self._changes += 1
 
     async def _read(self) -> None:

@@ -34,7 +34,7 @@ from hotmap.core.decide.record import (
     with_windows,
 )
 from hotmap.core.decide.snapshot import Snapshot
-from hotmap.core.errors import ApiError, Conflict, Invalid, NotFound, Unreachable
+from hotmap.core.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.model.state import Record
@@ -79,6 +79,8 @@ class Reconciler:
         self._records = records
         self._reporter = reporter
         self._reread = reread
+        #: Consumers whose name patterns are not matched yet, so that there is no snapshot of them.
+        self._without_snapshot: set[ObjectKey] = set()
         #: Conflicts in a row, by consumer.
         self._conflicts: dict[ObjectKey, int] = {}
         #: Locks of consumers in progress.
@@ -126,6 +128,7 @@ class Reconciler:
             snapshot = self._observer.snapshot(key)
             if snapshot is None:
                 return self._retry_or_forget(key)
+            self._without_snapshot.discard(key)
             self._reporter.annotation_problems(snapshot)
             snapshot = self._keep_immutable_uses(snapshot)
             decision = await self._decide(snapshot)
@@ -141,6 +144,8 @@ class Reconciler:
                 self._keep_windows(decision)
                 return await self._on_error(decision, error)
             self._conflicts.pop(key, None)
+            if not self._observer.exists(snapshot.consumer):
+                return self._retry_or_forget(key)  # nothing is kept of one that is gone
             if waiting := self._executor.waiting_restarts(key):
                 # Not recorded, so that another leader goes on where this one ends.
                 self._reporter.report_waiting(decision, waiting)
@@ -159,7 +164,13 @@ class Reconciler:
         again = self._observer.retry_in(key)
         if again is None:
             self.forget(key)
+        else:
+            self._without_snapshot.add(key)
         return again
+
+    def has_decided(self, key: ObjectKey) -> bool:
+        """Return whether the last call for a consumer came to a decision."""
+        return key not in self._without_snapshot
 
     async def _decide(self, snapshot: Snapshot) -> Decision:
         decision = decide(snapshot)
@@ -168,7 +179,11 @@ class Reconciler:
             decision = decide(snapshot)
         if not decision.needs_pod_starts:
             return decision
-        pods = await self._list_pods(snapshot.consumer)
+        try:
+            pods = await self._list_pods(snapshot.consumer)
+        except Forbidden as error:  # it is retried, and nothing else would tell a user
+            self._reporter.report_failure(decision, error)
+            raise
         starts, own = pod_starts(snapshot.consumer, pods), {pod.metadata.uid for pod in pods}
         decision, others = decide(snapshot, starts), dict[ObjectKey, OtherUse | None]()
         while sources := decision.shared_sources:
@@ -240,5 +255,6 @@ class Reconciler:
     def forget(self, key: ObjectKey) -> None:
         """Drop the state of a deleted consumer."""
         self._conflicts.pop(key, None)
+        self._without_snapshot.discard(key)
         for part in (self._reporter, self._observer, self._executor):
             part.forget(key)

@@ -8,6 +8,7 @@ however soon that is decided on.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -21,6 +22,9 @@ from hotmap.core.status.consumer import PENDING, UP_TO_DATE, ConsumerStatus, Sta
 from hotmap.core.status.stage import PodState
 
 __all__ = ["ConsumerStateStatistics", "ConsumerStates"]
+
+#: Seconds of a count that may go to snapshots of consumers whose sources have changed.
+_LONGEST = 0.01
 
 
 class ConsumerStateStatistics(NamedTuple):
@@ -143,13 +147,18 @@ class ConsumerStates:
             self._behind -= before.behind
 
     def _outdated(self) -> list[ConsumerStatus]:
-        """List the statuses that consumers had before their sources changed."""
-        return [
-            status
-            for key in self._pending
-            if self._decision_log.is_decided(key)
-            and self._is_outdated(key, status := self._not_current.get(key, UP_TO_DATE))
-        ]
+        """List the statuses that consumers had before their sources changed.
+
+        Each costs a snapshot. Of those for which there is no time the status counts as outdated.
+        """
+        ends, found = time.perf_counter() + _LONGEST, []
+        for key in self._pending:
+            if not self._decision_log.is_decided(key):
+                continue
+            status = self._not_current.get(key, UP_TO_DATE)
+            if time.perf_counter() >= ends or self._is_outdated(key, status):
+                found.append(status)
+        return found
 
     def statistics(self) -> ConsumerStateStatistics:
         """Count consumers by state, and the pods that they wait for."""

@@ -15,6 +15,7 @@ import msgspec
 
 from hotmap.controller.report.status_access import TOKEN_HEADER
 from hotmap.core.errors import BadRequest, Forbidden, HotmapError, SettingsError
+from hotmap.core.text import printable
 from hotmap.kube.http.server import Answer as HttpAnswer
 from hotmap.kube.http.server import Handler, HttpServer, Question
 
@@ -112,18 +113,27 @@ class StatusServer:
 
     async def _get_status(self, question: Question) -> HttpAnswer:
         try:
-            return _json(await self._endpoints.status(question.query), 200)
+            return _json(await self._endpoints.status(_parameters(question)), 200)
         except BadRequest as error:
             return _json({"error": str(error)}, error.code)
 
     async def _get_user_status(self, question: Question) -> HttpAnswer:
         header = question.headers.get(TOKEN_HEADER.lower()) or question.headers.get("authorization")
         try:
-            return _json(await self._endpoints.user_status(header or "", question.query), 200)
+            return _json(
+                await self._endpoints.user_status(header or "", _parameters(question)), 200
+            )
         except (BadRequest, Forbidden) as error:
             return _failure(error.code, error.reason, str(error))
         except HotmapError as error:
             return _failure(503, "ServiceUnavailable", f"cannot verify the token: {error}")
+
+
+def _parameters(question: Question) -> Mapping[str, str]:
+    if question.repeated:
+        name = printable(question.repeated[0], 40)
+        raise BadRequest(f"parameter {name} is given more than once")
+    return question.query
 
 
 #: What is served at the address of a flag.

@@ -27,6 +27,9 @@ from hotmap.kube.workqueue import QueueShutDown, WorkQueue
 
 __all__ = ["Webhooks"]
 
+#: Sources that are known to have been sent in this term.
+_SEEN = 100_000
+
 #: Seconds to send what is queued at shutdown.
 _GRACE = 2.0
 
@@ -51,8 +54,9 @@ class Webhooks:
         self._settings = settings
         self._followers = followers
         self._changes: dict[ObjectKey, _Change] = {}
-        #: The sources with a watch event in this term, which the comparison need not report.
-        self._seen: set[ObjectKey] = set()
+        #: The sources with a watch event in this term, which the comparison need not report; the
+        #: latest, since anybody may create sources without end.
+        self._seen: dict[ObjectKey, None] = {}
         self._queue: WorkQueue[ObjectKey] = WorkQueue()
         #: The number of items not sent yet, and whether there are none.
         self._pending = 0
@@ -91,7 +95,7 @@ class Webhooks:
         data_keys = changed_keys(old, new)
         if not wanted.get(what, bool(data_keys)):
             return
-        self._seen.add(key)
+        self._add_seen(key)
         self._add_change(key, _Change(what, data_keys))
         self._send_settled(key)
 
@@ -104,11 +108,17 @@ class Webhooks:
         key = current.source
         if not self._settings.change_url or key in self._seen:
             return
-        self._seen.add(key)
+        self._add_seen(key)
         self._add_change(
             key, _Change("updated" if current.exists else "deleted", frozenset(), True)
         )
         self._send_settled(key)
+
+    def _add_seen(self, key: ObjectKey) -> None:
+        self._seen.pop(key, None)
+        self._seen[key] = None
+        if len(self._seen) > _SEEN:
+            del self._seen[next(iter(self._seen))]
 
     def _send_settled(self, key: ObjectKey) -> None:
         self._queue.add_settled(

@@ -127,6 +127,11 @@ class Observer:
             return None
         return self._index.matches.wait(key.namespace) + _MATCHING_PAUSE
 
+    def exists(self, consumer: Consumer) -> bool:
+        """Return whether a consumer was not deleted, nor recreated, as far as its watch tells."""
+        known = self._index.consumer(consumer.key)
+        return known is not None and known.uid == consumer.uid
+
     def remember(self, decision: Decision, record: Record | None) -> None:
         """Remember what the next decision on the consumer needs.
 

@@ -50,6 +50,8 @@ class Question(NamedTuple):
     query: Mapping[str, str]
     #: The last value of each header, by its name in lower case.
     headers: Mapping[str, str]
+    #: The parameters that are given more than once.
+    repeated: tuple[str, ...] = ()
 
 
 class Answer(NamedTuple):
@@ -238,11 +240,15 @@ class _Connection(asyncio.Protocol):
         self._received = 0
         parts = urlsplit(self._url.decode("ascii"))
         query: dict[str, str] = {}
+        repeated = []
         for name, value in parse_qsl(parts.query, keep_blank_values=True):
-            query.setdefault(name, value)
+            if name in query:
+                repeated.append(name)
+            else:
+                query[name] = value
         request = _Request(
             self._parser.get_method().decode("ascii"),
-            Question(unquote(parts.path), query, self._headers),
+            Question(unquote(parts.path), query, self._headers, tuple(repeated)),
             self._parser.should_keep_alive(),
         )
         self._headers = {}
