@@ -23,7 +23,6 @@ from hotmap.core.errors import (
 from hotmap.kube.config import ClusterConfig
 from hotmap.kube.decoding import decode, without_deep_values
 from hotmap.kube.log_throttle import LogThrottle
-from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.resources import Resource
 from hotmap.kube.retry import Backoff
 from hotmap.kube.transport import Request, Transport, WatchStream, is_certificate_error
@@ -74,8 +73,6 @@ class ClientStatistics(NamedTuple):
     retries: int
     #: watch streams open now
     open_watches: int
-    #: seconds since the last response of the server, None before the first
-    last_answer_age: float | None
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -149,11 +146,9 @@ class Client:
         return self._transport.clock.now()
 
     def statistics(self) -> ClientStatistics:
-        """Return counts of responses by kind, and the age of the last one."""
-        last = self._transport.last_answer
-        age = None if last is None else loop_time() - last
+        """Return counts of responses by kind, of repeated attempts, and of open watches."""
         answers = dict(self._transport.answers)
-        return ClientStatistics(answers, self._retries, self._open_watches, age)
+        return ClientStatistics(answers, self._retries, self._open_watches)
 
     # -- typed calls ---------------------------------------------------------------------------
 

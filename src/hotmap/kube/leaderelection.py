@@ -84,8 +84,6 @@ class LeaderElectionStatistics(NamedTuple):
     attempts: int
     #: those without a response or with a failure
     failures: int
-    #: seconds since this process last acquired or renewed the Lease; None before the first time
-    renewed_age: float | None
     #: True while a watch is open; without one, changes are observed up to `retry` later
     watching: bool
     #: the last error; "" after an attempt has succeeded
@@ -175,7 +173,6 @@ class LeaderElector:
         self._acquired = ""
         #: When the latest attempt began, on our clock.
         self._attempted = -inf
-        self._renewed: float | None = None
         #: Set when the watch reported a change that we did not write.
         self._wake = asyncio.Event()
         versions: Store[_LeaseVersion] = Store()
@@ -217,7 +214,6 @@ class LeaderElector:
             terms=self._terms,
             attempts=self._attempts,
             failures=self._failures,
-            renewed_age=None if self._renewed is None else self._clock() - self._renewed,
             watching=self._reflector.statistics().connected,
             last_error=self._last_error,
         )
@@ -343,8 +339,6 @@ class LeaderElector:
             self._record_error(type(error).__name__, _explain(error))
             return _Outcome.UNKNOWN
         self._clear_errors()
-        if outcome is _Outcome.HELD:
-            self._renewed = self._attempted
         return outcome
 
     async def _acquire_or_renew(self) -> _Outcome:

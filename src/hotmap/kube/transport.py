@@ -115,7 +115,6 @@ class Transport:
         #: (method, HTTP status as text) → responses; "unreachable" counts attempts without one.
         self.answers: Counter[tuple[str, str]] = Counter()
         #: When the server last responded, on the event loop's clock.
-        self.last_answer: float | None = None
         self.clock = ServerClock(wall_clock=time.time)
 
     @property
@@ -211,8 +210,7 @@ class Transport:
             self._unreachable(request, error)
         except ValueError as error:
             raise SettingsError(f"{self.config.origin}: {error}") from error
-        self.last_answer = loop_time()
-        self.clock.learn(response.headers.get("date", ""), waited=self.last_answer - sent)
+        self.clock.learn(response.headers.get("date", ""), waited=loop_time() - sent)
         self.answers[request.method, str(response.status)] += 1
         if response.status >= 300:
             raise await self._failure(request, response, deadline)

@@ -77,8 +77,6 @@ class AgentClient:
         self._slots = FairSlots(_MAX_REQUESTS)
         #: By uid of the pod.
         self._final: OrderedDict[str, _Final] = OrderedDict()
-        #: Requests sent, by result.
-        self.requests = {"answered": 0, "failed": 0}
 
     async def ask(
         self, queries: Sequence[AgentQuery], desired: DesiredContent, *, change: int
@@ -138,7 +136,6 @@ class AgentClient:
                 report = AgentReport(None, "its agent cannot be reached")
             else:
                 report = _read_response(response, address.uid)
-        self.requests["failed" if report.answer is None else "answered"] += 1
         return report
 
 

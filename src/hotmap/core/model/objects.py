@@ -59,7 +59,6 @@ __all__ = [
     "RolloutStatus",
     "Secret",
     "SecretVolume",
-    "SourceKey",
     "StorageDriver",
     "UpdateStrategy",
     "Volume",
@@ -89,10 +88,6 @@ class ObjectKey(NamedTuple):
     def kind_and_name(self) -> tuple[str, str]:
         """Its kind and name, which identify it within its namespace."""
         return self.kind, self.name
-
-
-#: The object key of a ConfigMap or Secret.
-SourceKey = ObjectKey
 
 
 class _Part(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
