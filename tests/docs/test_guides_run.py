@@ -110,9 +110,8 @@ def reading(folder: Path, kubeconfig: Path, port: int) -> Iterator[Reader]:
     requires("cluster", available=kubectl.exists(), reason="kubectl is not built")
     copied = folder / "kubeconfig"
     shutil.copyfile(kubeconfig, copied)
-    (folder / ".venv").symlink_to(sys.prefix)
     environment = {
-        "PATH": f"{kubectl.parent}:{os.environ['PATH']}",
+        "PATH": f"{kubectl.parent}:{sys.prefix}/bin:{os.environ['PATH']}",
         "KUBECONFIG": str(copied),
         "KUBECACHEDIR": str(folder / "kubectl"),
     }
@@ -122,7 +121,7 @@ def reading(folder: Path, kubeconfig: Path, port: int) -> Iterator[Reader]:
 def read_first_part(reader: Reader, *flags: str) -> None:
     """Follow the guide up to the correction of the invalid edit."""
     commands = blocks("sh")
-    assert commands[UP] == ".venv/bin/hotmap local up\n"
+    assert commands[UP] == "hotmap local up\n"
     reader.save("web.yaml", blocks("yaml")[0])
     with reader.running_controller(*flags) as controller:
         reader.run(commands[INSTALL])

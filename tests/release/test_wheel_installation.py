@@ -61,7 +61,7 @@ def check_without_extra(programs: Path, folder: Path) -> None:
         assert done.returncode == 2
         assert done.stdout == ""
         assert f"hotmap {' '.join(words)} needs the package cryptography" in done.stderr
-        assert "pip install 'hotmap[local]'" in done.stderr
+        assert "pip install '.[local]'" in done.stderr
 
 
 def test_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:

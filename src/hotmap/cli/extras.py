@@ -22,5 +22,6 @@ def require_extra(extra: str, *, command: str) -> None:
         if find_spec(module) is None:
             raise SettingsError(
                 f"{command} needs the package {module}, which is in the extra {extra}: "
-                f"install it with pip install 'hotmap[{extra}]' (pipx and uvx take the same name)"
+                f"install hotmap with it, as pip install '.[{extra}]' does in a checkout "
+                "(docs/install.md)"
             )
