@@ -30,6 +30,7 @@ from hotmap.cli.status_client import (
     connect,
 )
 from hotmap.cli.status_document import StatusDocument
+from hotmap.cli.wait_progress import WaitProgress, create_wait_progress
 from hotmap.cli.workload_names import WorkloadName, parse_source_name, parse_workload_name
 from hotmap.core.errors import SettingsError
 from hotmap.core.text import printable
@@ -81,7 +82,8 @@ def run_status(
     scope = _Scope(names, workload.namespace, options.all_namespaces, options.selector)
     if options.watch:
         return asyncio.run(_watch(scope, workload.output, cluster, address))
-    document = asyncio.run(_wait_until_current(scope, seconds, cluster, address))
+    wait = _Wait(seconds, create_wait_progress(quiet=options.quiet))
+    document = asyncio.run(_wait_until_current(scope, wait, cluster, address))
     if options.wait and not document["workloads"]:
         raise StatusUnavailable(f"nothing to wait for: {scope.describe_nothing()}")
     if options.quiet:
@@ -210,9 +212,10 @@ def _print_changes(
 class _Wait:
     """The time of a wait, and since when no controller answers; times of time.monotonic."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, progress: WaitProgress) -> None:
         """`seconds` 0 stands for one answer."""
         self.repeats = seconds > 0
+        self.progress = progress
         self.deadline = time.monotonic() + seconds
         self._away_since: float | None = None
 
@@ -236,13 +239,12 @@ class _Wait:
 
 
 async def _wait_until_current(
-    scope: _Scope, seconds: float, cluster: ClusterOptions, address: ControllerAddress
+    scope: _Scope, wait: _Wait, cluster: ClusterOptions, address: ControllerAddress
 ) -> dict[str, Any]:
     """Get the status, again each second until all is current or the time is over.
 
     A controller that is away, as while it is updated, is waited for.
     """
-    wait = _Wait(seconds)
     while True:
         try:
             async with connect(cluster, address) as client:
@@ -285,6 +287,7 @@ async def _poll_until_current(
             if await _is_final(client, document):
                 return document
             final_since = None
+        wait.progress.report(document)
         await asyncio.sleep(min(_PERIOD, wait.deadline - now))
 
 
