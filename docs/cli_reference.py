@@ -56,6 +56,8 @@ def _flags(name: str, command: click.Command) -> str:
             arguments.append(parameter.make_metavar(click.Context(command)))
     help_text = (command.help or "").strip()
     parts = [f"    {' '.join([name, '[OPTIONS]', *arguments])}", help_text]
+    if command.epilog:
+        parts.append(f"```sh\n{command.epilog.strip()}\n```")
     for title, options in sections.items():
         if title != "Options":
             parts.append(f"### {title}")

@@ -73,6 +73,9 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         ("frobnicate", "No such command 'frobnicate'; see 'hotmap --help'"),
         ("local down", "No such command 'down'; see 'hotmap local --help'"),
         ("demo twice", "Got unexpected extra argument (twice); see 'hotmap demo --help'"),
+        ("status --wait", "Option '--wait' requires an argument; see 'hotmap status --help'"),
+        ("local up --dir", "Option '--dir' requires an argument; see 'hotmap local up --help'"),
+        ("controller -h=x", "No such option '-='; see 'hotmap controller --help'"),
         (
             "local up --port 99999",
             "Invalid value for '--port': 99999 is not in the range 0<=x<=65535; "

@@ -73,7 +73,8 @@ def sections(text: str) -> dict[str, str]:
 
 def test_each_command_has_its_section() -> None:
     """cli.md has exactly one section for each command."""
-    assert set(sections(page("cli.md"))) == {name for name, _ in commands(hotmap, "hotmap")}
+    found = {name for name in sections(page("cli.md")) if name.startswith("hotmap")}
+    assert found == {name for name, _ in commands(hotmap, "hotmap")}
 
 
 @pytest.mark.parametrize(("name", "command"), list(commands(hotmap, "hotmap")), ids=str)

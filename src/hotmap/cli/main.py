@@ -1,7 +1,8 @@
 """The `hotmap` command: subcommands and exit statuses.
 
-Exit status 0: success. 1: the operation failed, or what was checked is not so. 2: the invocation
-is invalid (a flag, a kubeconfig); one sentence on standard error says what to do.
+Exit status 0: success. 1: the operation failed, or what was checked is not so. 2: the command line,
+or something that it names, cannot be used (a flag, a kubeconfig, a port); one sentence on standard
+error says what to do.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from hotmap.cli.alert_flags import AlertFlags
 from hotmap.cli.command_options import InjectOptions, LocalDirectory, LocalOptions, StatusOptions
 from hotmap.cli.controller_flags import ControllerFlags
 from hotmap.cli.extras import require_extra
-from hotmap.cli.options import SectionedCommand, add_options
+from hotmap.cli.options import HotmapGroup, SectionedCommand, add_options
 from hotmap.cli.reloader_flags import ReloaderFlags
 from hotmap.cli.shared_options import (
     ClusterOptions,
@@ -120,13 +121,24 @@ def _fail(error: Exception | str, status: int) -> int:
     return status
 
 
-@click.group(context_settings=_SETTINGS)
+@click.group(cls=HotmapGroup, context_settings=_SETTINGS)
 @click.version_option(__version__, prog_name="hotmap")
 def hotmap() -> None:
-    """Deliver ConfigMap and Secret edits to every process that uses them."""
+    """Deliver ConfigMap and Secret edits to every process that uses them.
+
+    Exit status 0: success. 1: the operation failed, or a check did not succeed. 2: the command
+    line, or something that it names, cannot be used.
+    """
 
 
-@hotmap.command(cls=SectionedCommand)
+_CONTROLLER_EXAMPLES = """
+hotmap controller                                            # the whole cluster
+hotmap controller --watch-namespace shop --namespace shop    # one namespace
+hotmap controller --shadow --auto-reload-all=true            # compare with a Reloader
+"""
+
+
+@hotmap.command(cls=SectionedCommand, epilog=_CONTROLLER_EXAMPLES)
 @add_options(ClusterOptions, "cluster")
 @add_options(ControllerFlags, "flags")
 @add_options(AlertFlags, "alerts")
@@ -140,7 +152,14 @@ def controller(
     return run_controller(cluster, flags, alerts, reloader)
 
 
-@hotmap.command()
+_STATUS_EXAMPLES = """
+hotmap status                             # the followed workloads of the namespace
+hotmap status deployment/web --wait 2m    # after an edit, in a pipeline
+hotmap status configmap/app               # the workloads that use a source
+"""
+
+
+@hotmap.command(epilog=_STATUS_EXAMPLES)
 @click.argument("names", nargs=-1, metavar="[[KIND/][NAMESPACE/]NAME]...")
 @add_options(WorkloadOptions, "workload")
 @add_options(StatusOptions, "options")
@@ -163,7 +182,14 @@ def status(
     return run_status(names, workload, options, cluster, address)
 
 
-@hotmap.command()
+_WHY_EXAMPLES = """
+hotmap why web
+hotmap why statefulset/shop/db            # in the namespace shop
+hotmap why web --output json
+"""
+
+
+@hotmap.command(epilog=_WHY_EXAMPLES)
 @click.argument("name", metavar="[KIND/][NAMESPACE/]NAME")
 @add_options(WorkloadOptions, "workload")
 @add_options(ControllerAddress, "address")
@@ -205,7 +231,15 @@ def agent(context: click.Context) -> int:
     return main(context.args)
 
 
-@hotmap.command()
+_INJECT_EXAMPLES = """
+hotmap inject -f web.yaml --for nginx --image hotmap-nginx:0.1.0 | kubectl apply -f -
+hotmap inject -f web.yaml --mode supervisor --in-place
+hotmap inject -f web.yaml -- --url http://127.0.0.1:8080/reload
+hotmap inject -f web.yaml --remove --in-place
+"""
+
+
+@hotmap.command(epilog=_INJECT_EXAMPLES)
 @add_options(InjectOptions, "options")
 @click.argument("flags", nargs=-1, metavar="[-- AGENT FLAGS]")
 def inject(options: InjectOptions, flags: tuple[str, ...]) -> int:
@@ -242,7 +276,14 @@ def local() -> None:
     """Run a small Kubernetes on this machine."""
 
 
-@local.command()
+_UP_EXAMPLES = """
+hotmap local up                                  # in memory, on a free port
+hotmap local up --dir ./plane --port 6443        # keep objects in a directory
+hotmap local up --image registry.example.com/app:1.0=host:python3
+"""
+
+
+@local.command(epilog=_UP_EXAMPLES)
 @add_options(LocalOptions, "options")
 @add_options(LogOptions, "log")
 def up(options: LocalOptions, log: LogOptions) -> int:

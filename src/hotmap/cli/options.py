@@ -25,8 +25,8 @@ from hotmap.core.reloader.go_values import unquote
 from hotmap.core.text import quote
 
 __all__ = [
-    "Flag", "HotmapOption", "QuotedChoice", "Rate", "SectionedCommand", "add_options", "declared",
-    "flag_name", "invalid_value",
+    "Flag", "HotmapCommand", "HotmapGroup", "HotmapOption", "QuotedChoice", "Rate",
+    "SectionedCommand", "add_options", "declared", "flag_name", "invalid_value",
 ]  # fmt: skip
 
 Command = Callable[..., Any]
@@ -139,7 +139,34 @@ class HotmapOption(click.Option):
         return record[0], f"{record[1]}  [default: {self.default_text}]"
 
 
-class SectionedCommand(click.Command):
+class HotmapCommand(click.Command):
+    """A command whose epilog is a list of example command lines, one a line."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse; each error names the command, of which click leaves a missing value out."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx
+            raise
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the examples as they are: a command line that is wrapped cannot be copied."""
+        if not self.epilog:
+            return
+        with formatter.section("Examples"):
+            for line in self.epilog.strip().splitlines():
+                formatter.write(f"{'':{formatter.current_indent}}{line.strip()}\n")
+
+
+class HotmapGroup(click.Group):
+    """A group of such commands."""
+
+    command_class = HotmapCommand
+    group_class = type
+
+
+class SectionedCommand(HotmapCommand):
     """A command whose help shows its options under the headings that they declare."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
