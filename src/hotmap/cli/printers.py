@@ -1,4 +1,8 @@
-"""Status tables for a terminal of 80 columns."""
+"""Status tables for a terminal of 80 columns.
+
+Names are never cut or wrapped, so that they can be copied. Where they leave too little room for
+the text of the last column, it stands below each row.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +41,11 @@ _STYLES = {
 }
 
 
-#: Columns that are never wrapped.
-_UNWRAPPED = ("STATE", "READY", "PROJECTED", "LOADED", "TIME", "ACTION")
+#: Columns below which a text beside the others is one word a line.
+_LEAST_TEXT = 24
+
+#: Columns between two cells.
+_GAP = 2
 
 
 class TableForm(NamedTuple):
@@ -56,15 +63,14 @@ def print_workloads(console: Console, document: StatusDocument, form: TableForm)
         return
     more = ["BEHIND", "STRATEGY", "REVISION"] if form.wide else []
     heads = [*(["NAMESPACE"] if form.namespaces else []), "WORKLOAD", "STATE", *more, "REASON"]
-    table = _table(heads)
-    table.show_header = not form.changes
+    rows = []
     for consumer in document.workloads:
         namespace = [Text(consumer.namespace)] if form.namespaces else []
-        name = Text(f"{consumer.kind.lower()}/{consumer.name}", overflow="fold")
+        name = Text(f"{consumer.kind.lower()}/{consumer.name}")
         wide = [str(consumer.behind), consumer.strategy, consumer.revision or "-"]
         texts = map(Text, wide if form.wide else ())
-        table.add_row(*namespace, name, _styled(consumer.state), *texts, Text(consumer.reason))
-    print_unpadded(console, table)
+        rows.append([*namespace, name, _styled(consumer.state), *texts, Text(consumer.reason)])
+    _print_table(console, heads, rows, show_heads=not form.changes)
     if not form.changes:
         print_unpadded(console, _summary(document))
 
@@ -93,14 +99,14 @@ def print_proof(console: Console, consumer: Consumer, *, now: float) -> None:
     print_unpadded(console, Padding(Text(note, style="dim"), (0, 0, 0, 2), expand=False))
     if consumer.sources:
         console.print()
-        print_unpadded(console, _sources(consumer.sources, now))
+        _print_sources(console, consumer.sources, now)
     console.print()
     if consumer.pods_error:
         console.print(Text(f"cannot list pods: {consumer.pods_error}", style="red"))
     elif not consumer.pods:
         console.print(Text("no pods", style="dim"))
     else:
-        print_unpadded(console, _pods(consumer.pods))
+        _print_pods(console, consumer.pods)
         if consumer.pod_count > len(consumer.pods):
             console.print(
                 Text(f"… and {consumer.pod_count - len(consumer.pods)} more", style="dim")
@@ -109,19 +115,19 @@ def print_proof(console: Console, consumer: Consumer, *, now: float) -> None:
 
 def _print_head(console: Console, consumer: Consumer) -> None:
     head = Text(f"{consumer.kind.lower()}/{consumer.name} in {consumer.namespace}: ", style="bold")
-    console.print(head + _styled(consumer.state))
+    console.print(head + _styled(consumer.state), soft_wrap=True)
     print_unpadded(console, Padding(Text(consumer.reason), (0, 0, 0, 2), expand=False))
 
 
-def _sources(sources: Sequence[Source], now: float) -> Table:
-    table = _table(["SOURCE", "READ", "LAST CHANGE"])
+def _print_sources(console: Console, sources: Sequence[Source], now: float) -> None:
+    rows = []
     for source in sources:
-        name = Text(f"{source.kind.lower()}/{source.name}", overflow="fold")
+        name = Text(f"{source.kind.lower()}/{source.name}")
         changed = _ago(now - source.changed_at) if source.changed_at is not None else "unknown"
         if not source.exists:
             changed = "does not exist" if source.visible else "not visible to hotmap"
-        table.add_row(name, _read_as(source.read), Text(changed))
-    return table
+        rows.append([name, _read_as(source.read), Text(changed)])
+    _print_table(console, ["SOURCE", "READ", "LAST CHANGE"], rows)
 
 
 def _read_as(read: Sequence[str]) -> Text:
@@ -129,15 +135,14 @@ def _read_as(read: Sequence[str]) -> Text:
     return Text(", ".join(words.get(item, item) for item in read) or "not used")
 
 
-def _pods(pods: Sequence[Pod]) -> Table:
-    table = _table(["POD", "READY", "PROJECTED", "LOADED", "EVIDENCE"])
+def _print_pods(console: Console, pods: Sequence[Pod]) -> None:
+    rows = []
     for pod in pods:
         projected = _styled(pod.projected.confidence) if pod.projected else Text("-", style="dim")
         loaded = _styled(pod.loaded.confidence)
         ready = Text("yes" if pod.ready else "no", style="" if pod.ready else "yellow")
-        name = Text(pod.name, overflow="fold")
-        table.add_row(name, ready, projected, loaded, Text(pod.loaded.reason))
-    return table
+        rows.append([Text(pod.name), ready, projected, loaded, Text(pod.loaded.reason)])
+    _print_table(console, ["POD", "READY", "PROJECTED", "LOADED", "EVIDENCE"], rows)
 
 
 def print_decisions(console: Console, consumer: Consumer, *, now: float) -> None:
@@ -147,7 +152,7 @@ def print_decisions(console: Console, consumer: Consumer, *, now: float) -> None
     if not consumer.decisions:
         console.print(Text("no decisions since the controller started", style="dim"))
         return
-    table = _table(["TIME", "ACTION", "REASON"])
+    rows = []
     for decision in consumer.decisions:
         actions = ", ".join(decision.actions) or "none"
         reason = decision.reason
@@ -155,17 +160,50 @@ def print_decisions(console: Console, consumer: Consumer, *, now: float) -> None
             reason += f"; {decision.outcome}"
         if decision.count > 1:
             reason += f" ({decision.count} times since {_clock(decision.first_at, now)})"
-        table.add_row(Text(_clock(decision.at, now)), Text(actions), Text(reason))
+        rows.append([Text(_clock(decision.at, now)), Text(actions), Text(reason)])
+    _print_table(console, ["TIME", "ACTION", "REASON"], rows)
+
+
+def _print_table(
+    console: Console,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[Text]],
+    *,
+    show_heads: bool = True,
+) -> None:
+    """Print rows; the last text takes the remaining width, or stands below, wrapped at words."""
+    lines = [[Text(head, style="dim") for head in heads], *rows]
+    widths = [max(cell.cell_len for cell in column) for column in zip(*lines, strict=True)]
+    room = console.width - sum(width + _GAP for width in widths[:-1])
+    if room < min(_LEAST_TEXT, widths[-1]):
+        _print_stacked(console, lines if show_heads else lines[1:], widths)
+        return
+    table = Table(
+        box=None,
+        pad_edge=False,
+        padding=(0, _GAP, 0, 0),
+        header_style="dim",
+        show_header=show_heads,
+    )
+    for head in heads[:-1]:
+        table.add_column(head, no_wrap=True)
+    table.add_column(heads[-1], ratio=1)
+    for row in rows:
+        table.add_row(*row)
     print_unpadded(console, table)
 
 
-def _table(heads: Sequence[str]) -> Table:
-    """Make a table whose last column takes the remaining width and wraps at words."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for head in heads[:-1]:
-        table.add_column(head, no_wrap=head in _UNWRAPPED)
-    table.add_column(heads[-1], ratio=1)
-    return table
+def _print_stacked(
+    console: Console, lines: Sequence[Sequence[Text]], widths: Sequence[int]
+) -> None:
+    """Print each row as one line, which may be wider than the terminal, and its text below."""
+    for cells in lines:
+        line = Text()
+        for cell, width in zip(cells[:-1], widths, strict=False):
+            line.append_text(cell).append(" " * (width - cell.cell_len + _GAP))
+        line.rstrip()
+        console.print(line, soft_wrap=True)
+        print_unpadded(console, Padding(cells[-1], (0, 0, 0, _GAP), expand=False))
 
 
 def _styled(word: str) -> Text:

@@ -1,0 +1,65 @@
+"""Tables of `hotmap status` on narrow terminals: names stay whole, so that they can be copied."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+from hotmap.cli.printers import TableForm, print_proof, print_workloads
+from hotmap.cli.status_document import Consumer, Pod, Source, Stage, StatusDocument
+
+REASON = "waiting for 3 pods: files are updated at the kubelet's next sync, within 90s"
+NAMESPACE = "payments-production"
+
+
+def consumer(name: str) -> Consumer:
+    stage = Stage("probable", "started 1s after the last change")
+    pod = Pod(name=f"{name}-855f977846-qzpdt", ready=True, loaded=stage, projected=stage)
+    source = Source("SecretProviderClass", f"{name}-config", True, ["start", "files"], 1.0)
+    return Consumer(
+        "Deployment", NAMESPACE, name, "unverified", REASON, sources=[source], pods=[pod]
+    )
+
+
+def printed(name: str, *, width: int) -> str:
+    """The overview with namespaces, and the workload in full."""
+    file = io.StringIO()
+    console = Console(file=file, width=width, highlight=False, markup=False)
+    one = consumer(name)
+    document = StatusDocument(workloads=[one], counts={"unverified": 1}, behind=1, time=5.0)
+    print_workloads(console, document, TableForm(namespaces=True))
+    print_proof(console, one, now=5.0)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+@pytest.mark.parametrize("name", ["web", "payment-service-frontend-canary-v2-eu-west"])
+def test_names_are_whole_at_any_width(name: str, width: int) -> None:
+    """Not wrapped, and not cut with an ellipsis."""
+    words = printed(name, width=width).split()
+    assert f"deployment/{name}" in words
+    assert NAMESPACE in words
+    assert f"{name}-855f977846-qzpdt" in words
+    assert f"secretproviderclass/{name}-config" in words
+    assert not [word for word in words if "…" in word]
+
+
+def test_text_stands_beside_short_names() -> None:
+    """As long as it has 24 columns."""
+    lines = printed("web", width=80).splitlines()
+    assert lines[0].split() == ["NAMESPACE", "WORKLOAD", "STATE", "REASON"]
+    assert "waiting for 3 pods" in lines[1]
+
+
+def test_text_stands_below_long_names() -> None:
+    """Wrapped at words to the terminal, under its own head."""
+    text = printed("payment-service-frontend-canary-v2-eu-west", width=60)
+    assert text.splitlines()[:5] == [
+        f"NAMESPACE            WORKLOAD{'STATE':>52}",
+        "  REASON",
+        f"{NAMESPACE}  deployment/payment-service-frontend-canary-v2-eu-west  unverified",
+        "  waiting for 3 pods: files are updated at the kubelet's",
+        "  next sync, within 90s",
+    ]
