@@ -272,7 +272,7 @@ class _Scenario:
             evaluated = (d for d in self._cluster.decisions if d.consumer == unrelated)
             passed = passed and not any(decided.at >= began for decided in evaluated)
             passed = passed and await self._same_processes(unrelated)
-            reasons["not evaluated"] = [unrelated]
+            reasons["uses another ConfigMap"] = [unrelated]
         parts = []
         for reason, same in reasons.items():
             words = reason.replace("it does not", "they do not") if len(same) > 1 else reason
