@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
+import stat
+import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 
+import hotmap
 from hotmap.cli.command_options import LocalOptions
 from hotmap.cli.logs import set_up_logging
 from hotmap.core.duration import parse_duration
@@ -18,7 +23,10 @@ from hotmap.local.garbage_collector import limit_collector_pauses
 from hotmap.local.kubelet.images import read_images
 from hotmap.local.kubelet.sync import SyncSettings
 
-__all__ = ["run_local"]
+__all__ = ["find_closed_directory", "run_local"]
+
+#: What pods run that are made from hotmap's own images: this Python, and this package.
+_OWN_PLACES = (Path(sys.executable), Path(sys.prefix), Path(sys.base_prefix), Path(hotmap.__file__))
 
 
 def run_local(options: LocalOptions, *, log_format: str) -> int:
@@ -57,6 +65,7 @@ async def _run(cluster: LocalCluster) -> None:
             f"ready in {cluster.ready_after:.2f}s at {cluster.server}; press Ctrl-C to stop",
             err=True,
         )
+        _warn_of_closed_directory()
         stop_requested = asyncio.create_task(stop.wait())
         failure = asyncio.create_task(cluster.wait_for_failure())
         await asyncio.wait((stop_requested, failure), return_when=asyncio.FIRST_COMPLETED)
@@ -64,6 +73,28 @@ async def _run(cluster: LocalCluster) -> None:
         if failure.done():
             await failure
         failure.cancel()
+
+
+def _warn_of_closed_directory() -> None:
+    # In a user namespace all containers run as the one user that is mapped.
+    closed = find_closed_directory(_OWN_PLACES) if os.geteuid() == 0 else None
+    if closed is not None:
+        click.echo(
+            f"warning: other users cannot enter {closed}, where this hotmap or its Python is: "
+            "containers that run it as another user, as injected agents do by default, end with "
+            '"permission denied"; install it elsewhere, such as in /opt',
+            err=True,
+        )
+
+
+def find_closed_directory(paths: Iterable[Path]) -> Path | None:
+    """Find a directory on the way to some paths that only its owner or group may enter."""
+    for path in paths:
+        for way in (path, path.resolve()):
+            for parent in reversed(way.parents):
+                if not parent.stat().st_mode & stat.S_IXOTH:
+                    return parent
+    return None
 
 
 def _images_of_file(path: str | None) -> list[str]:
