@@ -42,3 +42,14 @@ def test_links_are_not_dead(page: Path) -> None:
         if name not in tracked_files() | folders or (anchor and anchor not in anchors(there)):
             dead.append(target)
     assert dead == []
+
+
+def test_index_lists_every_page_for_users() -> None:
+    """docs/README.md links each page of docs, its guides and its references."""
+    index = ROOT / "docs" / "README.md"
+    targets = {target.partition("#")[0] for target in _LINK.findall(index.read_text())}
+    linked = {(index.parent / target).resolve() for target in targets}
+    folders = [index.parent, index.parent / "guides", index.parent / "reference"]
+    assert [
+        page for page in pages() if page.parent in folders and page not in {*linked, index}
+    ] == []

@@ -58,6 +58,7 @@ PLAIN = {
     ),
     r"as one:|lambda one:|for one in": "name the variable after what it holds",
     r"stor(?:y|ies) (?:about|on|with|plays?)": "scenario",
+    r"pip install '?hotmap": "pip install '.[local]' in a checkout: it is on no package index",
 }
 
 _SUFFIXES = (".py", ".md", ".yaml", ".yml", ".toml")
@@ -101,6 +102,16 @@ def test_phrase_is_not_used(phrase: str) -> None:
         f"{name}:{line}" for name, text in suspects().items() for line in find_phrase(phrase, text)
     ]
     assert found == [], f"write instead: {PLAIN[phrase]}"
+
+
+def test_pages_for_users_say_workload() -> None:
+    """`consumer` is a term of the code and of docs/architecture.md (docs/glossary.md)."""
+    folders = ("README.md", "charts/", "deploy/README.md", "docs/guides/", "docs/reference/")
+    more = {"docs/agent.md", "docs/install.md", "docs/reloader.md", "docs/semantics.md"}
+    users = [name for name in texts() if name.startswith(folders) or name in more]
+    pages = [name for name in users if name.endswith(".md")]
+    assert len(pages) > 15
+    assert [name for name in pages if find_phrase("consumers?", texts()[name])] == []
 
 
 def test_phrase_is_found_across_line_ends() -> None:
