@@ -9,7 +9,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.controller.world import FOLLOW, REREADS, Object, World, env, files, rfc3339
+from tests.controller.world import FOLLOW, REREADS, Object, World, both, env, files, rfc3339
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import PodCheckSettings
@@ -109,6 +109,25 @@ async def test_data_key_that_was_removed_before_the_first_sight(world: World) ->
         await world.quiet(controller)
     assert "a source was written after this pod was" in document["reason"]
     assert await world.revision() == ""
+
+
+async def test_edit_of_files_replaces_no_pod_for_variables_of_the_same_source(
+    world: World,
+) -> None:
+    """Neither at once nor when the pods are checked, also by the next controller."""
+    await world.config_map(LEVEL="info", MODE="a")
+    await world.workload(spec=both("LEVEL"), annotations={**REREADS, "hotmap.dev/rereads": "1s"})
+    await world.pod("web-1", started=time.time() + 1, spec=both("LEVEL"))
+    for mode in ("b", "c"):
+        async with world.controller(pod_checks=SOON) as controller:
+            await world.quiet(controller)
+            await world.passes_a_second()
+            await world.passes_a_second()
+            await world.edit(MODE=mode)
+            await world.quiet(controller)
+            await wait_for_state(world, controller, "current")
+    assert await world.revision() == ""
+    assert await world.messages("Latent") == []
 
 
 async def test_reports_are_not_repeated_after_restart(world: World) -> None:

@@ -16,13 +16,14 @@ from hotmap.core.decide.source_changes import (
     SourceHistory,
     WatchGap,
     bound_change,
+    bound_start,
     make_observed_change,
     make_unobserved_write,
     replaces_immutable,
     summarize_changes,
 )
 from hotmap.core.model.source import Source
-from hotmap.core.model.state import ObservedChange, SourceRecord, Window
+from hotmap.core.model.state import ObservedChange, SourceRecord, StartRecord, Window
 
 #: A pod spec that reads every data key, so that a removed one always matters.
 EVERY_KEY = """
@@ -378,3 +379,64 @@ def test_time_of_a_late_change_is_believed_within_bounds(
     new = source({"a": "2"}, written=written)
     made = make_observed_change(new, frozenset("a"), removed=False, created=False, now=660.0)
     assert made.since == since
+
+
+# -- a source that is read at start and as files ---------------------------------------------------
+
+#: `a` is read at start, `b` as a file that is re-read.
+MIXED = """
+    containers:
+    - name: web
+      env: [{name: A, valueFrom: {configMapKeyRef: {name: app, key: a}}}]
+      volumeMounts: [{name: v, mountPath: /v}]
+    volumes: [{name: v, configMap: {name: app, items: [{key: b, path: b}]}}]
+"""
+
+
+def change(at: float, version: str, *keys: str) -> ObservedChange:
+    return ObservedChange(at, version, frozenset(keys))
+
+
+@pytest.mark.parametrize(
+    ("changes", "start", "at"),
+    [
+        pytest.param([change(500.5, "2", "b")], None, 100.0, id="its files were edited"),
+        pytest.param([change(500.5, "2", "b")], StartRecord(90.0), 90.0, id="and before that too"),
+        pytest.param(
+            [change(300.5, "2", "a"), change(400.5, "3", "a"), change(500.5, "4", "b")],
+            None,
+            400.5,
+            id="what is read at start was edited and reverted",
+        ),
+    ],
+)
+def test_edit_of_files_does_not_move_what_is_read_at_start(
+    changes: list[ObservedChange], start: StartRecord | None, at: float
+) -> None:
+    """No container has an older variable for it, so none has to be replaced."""
+    before = app({"a": "1", "b": "2"}, MIXED)
+    now = app({"a": "1", "b": "3"}, MIXED, written=500.0)
+    recorded = msgspec.structs.replace(record(before, 100.0), start=start)
+    history = SourceHistory((), changes)
+    whole = bound_change(now, recorded, summarize_changes(now, recorded, history))
+    bounded = bound_start(whole, recorded, history)
+    assert (bounded.changed_at, bounded.at_start.changed_at) == (500.5, at)
+    assert [use.path for use in bounded.at_start.uses] == ["containers[web].env[A]"]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "data"),
+    [
+        pytest.param(None, {"a": "1", "b": "3"}, id="not applied yet"),
+        pytest.param(100.0, {"a": "2", "b": "3"}, id="what is read at start changed too"),
+    ],
+)
+def test_start_has_no_bound_of_its_own_without_the_recorded_content(
+    recorded: float | None, data: dict[str, str]
+) -> None:
+    """Then the last change of the source is that of both."""
+    before, now = app({"a": "1", "b": "2"}, MIXED), app(data, MIXED, written=500.0)
+    known = None if recorded is None else record(before, recorded)
+    history = SourceHistory((), [change(500.5, "2", "a", "b")])
+    bounded = bound_start(bound_change(now, known, ChangeSummary(latest=500.5)), known, history)
+    assert bounded.at_start is bounded

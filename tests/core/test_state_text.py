@@ -80,7 +80,7 @@ RECORD = Record(
 
 LINE = (
     '["6f0c","kH3x",4,[["ConfigMap","app","Zk","9d1","1042","uY3","-",false,"zR",3.5,true,'
-    'false,false,0.0,""]],[[1.5,2.5]],[["kH3x.abc",9.0]],1,[[3.0,4.5],1,["a1","b2"],"r3"],'
+    'false,false,0.0,"",null]],[[1.5,2.5]],[["kH3x.abc",9.0]],1,[[3.0,4.5],1,["a1","b2"],"r3"],'
     '"kH3x.abc",2,"shop",[8.0,"removed kH3x.abc"],7.0,"kH3x.def",[],[]]'
 )
 
@@ -103,7 +103,7 @@ def test_record_without_whole_content_is_read() -> None:
     """As it was written before the whole content and the time of a change were kept."""
     (source,) = RECORD.sources
     earlier = msgspec.structs.replace(source, content="", changed_by=None, edited=False)
-    line = LINE.replace(',"zR",3.5,true,false,false,0.0,""]', "]")
+    line = LINE.replace(',"zR",3.5,true,false,false,0.0,"",null]', "]")
     assert read_shard(f"{HEADER}\n{line}\n")["6f0c"].sources == (earlier,)
 
 

@@ -23,6 +23,7 @@ from hotmap.core.model.state import (
     RolloutTimes,
     SourceChanges,
     SourceRecord,
+    StartRecord,
     Window,
     read_changes,
     read_shard,
@@ -68,7 +69,9 @@ SEEN = SourceChanges(
 def current_records() -> list[Record]:
     """Return the same records with what the current version added."""
     first, second = RECORDS
-    edited = msgspec.structs.replace(first.sources[0], edited=True, adopted="1042")
+    edited = msgspec.structs.replace(
+        first.sources[0], edited=True, adopted="1042", start=StartRecord(1780.0)
+    )
     pinned = msgspec.structs.replace(first.sources[1], pinned=True, shared_at=1788.0)
     rolls = RolloutTimes((1500.0, 1600.0), 1, ("a", "b"), "released")
     return [

@@ -19,6 +19,7 @@ from hotmap.core.decide.snapshot import SentNudge, Snapshot, SourceSnapshot, tak
 from hotmap.core.decide.source_changes import (
     SourceHistory,
     bound_change,
+    bound_start,
     replaces_immutable,
     summarize_changes,
 )
@@ -192,7 +193,7 @@ class Observer:
                 source, recorded, changes, is_known=snapshot.record is not None
             )
             summaries.append(summary)
-            bounded = bound_change(source, recorded, summary)
+            bounded = bound_start(bound_change(source, recorded, summary), recorded, changes)
             unreadable = self._index.is_unreadable(source.source)
             visible = source.exists or (not unreadable and self._is_visible(source.source))
             replaced = replaces_immutable(changes, template, recorded) or has_immutable_predecessor(

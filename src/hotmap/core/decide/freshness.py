@@ -160,7 +160,7 @@ def _assess_older_pods(
     affected = [
         f
         for f in by_content.findings
-        if f.current.edited
+        if _read_at_start(f.current, facts).edited
         and reads_at_start(f.current, facts)
         and not _is_adopted(known.get(f.current.source.kind_and_name))
     ]
@@ -181,8 +181,8 @@ def _assess_older_pods(
         if not (record.proven_since and start.created >= floor(record.proven_since))
         and not was_made_for(start, facts.revision, applied_at=facts.applied_at)
         and not all(
-            all_started_after((start,), f.current.changed_at, files=f.current.is_mounted)
-            for f in affected
+            all_started_after((start,), read.changed_at, files=read.is_mounted)
+            for read in (_read_at_start(f.current, facts) for f in affected)
         )
     ]
     if not older:
@@ -194,6 +194,10 @@ def _assess_older_pods(
         f._replace(verdict=Verdict.FROZEN) if f in affected else f for f in by_content.findings
     ]
     return _new_pods(reason, findings, facts, distinct=True)._replace(heals=True)
+
+
+def _read_at_start(current: SourceSnapshot, facts: Facts) -> SourceSnapshot:
+    return current if facts.live_needs_rollout else current.at_start
 
 
 def _is_adopted(recorded: SourceRecord | None) -> bool:

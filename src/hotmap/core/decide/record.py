@@ -40,6 +40,7 @@ from hotmap.core.model.state import (
     RetiredRevision,
     RolloutTimes,
     SourceRecord,
+    StartRecord,
     Window,
     records_by_source,
 )
@@ -583,6 +584,8 @@ def _recorded_source(
         pinned,
         current.estimated,
         finding.shared_at,
+        start=current.start
+        and StartRecord(current.start.changed_at, current.start.edited, current.start.estimated),
     )
     return made if recorded is None or new_pods else _with_replaced(made, recorded, finding)
 

@@ -35,6 +35,7 @@ __all__ = [
     "SentNudge",
     "Snapshot",
     "SourceSnapshot",
+    "StartBound",
     "TemplateChange",
     "changed_before",
     "content_of",
@@ -56,6 +57,15 @@ _CONTENT_NAME = 6
 #: Data keys of all sources that are compared to leave out some, such as those that a later envFrom
 #: of the same environment replaces; of one consumer.
 _COMPARED_AT_MOST = 10_000
+
+
+class StartBound(NamedTuple):
+    """What a SourceSnapshot says of its last change, for the data keys in frozen use alone."""
+
+    changed_at: float | None
+    changed_after: float | None
+    edited: bool
+    estimated: bool
 
 
 class SourceSnapshot(NamedTuple):
@@ -113,6 +123,16 @@ class SourceSnapshot(NamedTuple):
     #: Whether it was written after the second of its creation, if nothing else is known of its last
     #: change.
     modified: bool = False
+    #: The last change of what is in frozen use, where that of files is another; None: the same.
+    start: StartBound | None = None
+
+    @property
+    def at_start(self) -> SourceSnapshot:
+        """The source as far as it is read at the start of containers."""
+        if self.start is None:
+            return self
+        uses = tuple(use for use in self.uses if use.kind is UseKind.FROZEN)
+        return self._replace(uses=uses, modified=False, **self.start._asdict())
 
     @property
     def is_unknown(self) -> bool:

@@ -23,10 +23,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from hotmap.core.decide.snapshot import ChangeSummary, SourceSnapshot, TemplateChange
-from hotmap.core.model.references import Use
+from hotmap.core.decide.snapshot import (
+    ChangeSummary,
+    SourceSnapshot,
+    StartBound,
+    TemplateChange,
+)
+from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import Source
-from hotmap.core.model.state import ObservedChange, SourceRecord, Window
+from hotmap.core.model.state import ObservedChange, SourceRecord, StartRecord, Window
 from hotmap.core.text import parse_number
 
 __all__ = [
@@ -34,6 +39,7 @@ __all__ = [
     "SourceHistory",
     "WatchGap",
     "bound_change",
+    "bound_start",
     "make_observed_change",
     "make_unobserved_write",
     "replaces_immutable",
@@ -355,6 +361,35 @@ def bound_change(
     if not same and (moved or changes.unobserved_by is not None) and may_lack_keys(source):
         return source._replace(changed_at=changes.unobserved_by, changed_after=written)
     return source._replace(estimated=True) if may_lack_keys(source) else source
+
+
+def bound_start(
+    source: SourceSnapshot, recorded: SourceRecord | None, history: SourceHistory
+) -> SourceSnapshot:
+    """Set the bounds of the last change of what is read at start, if files are re-read as well.
+
+    An edit of those files moves the time of the source, and no container has older content for it.
+    What is read at start has to be what the record has; that other content came and went while no
+    controller watched is a window.
+    """
+    if recorded is None or recorded.pinned or not (source.frozen and source.live):
+        return source
+    same = (recorded.uses, recorded.uid, recorded.frozen)
+    if source.mounts is not None or same != (source.digest, source.uid, source.frozen):
+        return source
+    known = recorded.start or StartRecord(recorded.changed_by, recorded.edited, recorded.estimated)
+    before = msgspec.structs.replace(
+        recorded,
+        live="",
+        changed_by=known.changed_by,
+        edited=known.edited,
+        estimated=known.estimated,
+    )
+    read = tuple(use for use in source.uses if use.kind is UseKind.FROZEN)
+    part = source._replace(uses=read, live="")
+    part = bound_change(part, before, summarize_changes(part, before, history._replace(gap=None)))
+    bound = StartBound(part.changed_at, part.changed_after, part.edited, part.estimated)
+    return source._replace(start=bound)
 
 
 def _is_unchanged(source: SourceSnapshot, recorded: SourceRecord, changes: ChangeSummary) -> bool:

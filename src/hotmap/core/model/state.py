@@ -47,6 +47,7 @@ __all__ = [
     "RolloutTimes",
     "SourceChanges",
     "SourceRecord",
+    "StartRecord",
     "Window",
     "changes_line",
     "join_lines",
@@ -71,6 +72,14 @@ SHARDS = 32
 #: Records per shard until there are twice as many shards: a burst of changes touches them all, so
 #: few; and one change writes a whole shard, so 64 KB each rather than a large one.
 _CROWDED = 256
+
+
+class StartRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What a SourceRecord says of its last change, for the data keys in frozen use alone."""
+
+    changed_by: float | None
+    edited: bool = False
+    estimated: bool = False
 
 
 class SourceRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -105,6 +114,8 @@ class SourceRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     #: The resourceVersion with which it was adopted as it was, so that pods with older content stay
     #: as they are; "" if it was not, or has changed since.
     adopted: str = ""
+    #: The last change of what is in frozen use, where that of files is another; None: the same.
+    start: StartRecord | None = None
 
 
 class Window(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -62,8 +62,10 @@ class DesiredContent(NamedTuple):
     estimated: bool = False
     #: The newest resourceVersion with which such a source was adopted; 0: none.
     adopted_version: int = 0
-    #: Whether the last change replaced content that a pod of its own second may hold.
+    #: Whether the last change replaced content that a pod of its own second may hold; and the last
+    #: one of what is read at start.
     edited: bool = False
+    start_edited: bool = False
     #: After when content that pods may have read at their start was last replaced, as observed;
     #: -inf: never.
     edited_since: float = -inf
@@ -99,16 +101,17 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
     sources = [item for item in snapshot.sources if item not in classes]
     gone = _gone_sources(snapshot)
     known = [gone.get(item.source, item) for item in sources if _may_be_read(item, gone)]
+    read = known if snapshot.live_needs_rollout else [item.at_start for item in known]
     return DesiredContent(
         revision=snapshot.content,
         template=snapshot.revision,
         applied_at=snapshot.applied_at,
         target=snapshot.target,
-        start_changed=_last_change([source for source in known if source.frozen]),
+        start_changed=_last_change([source for source in read if source.frozen]),
         files_changed=_last_change([source for source in known if source.live]),
         has_files=any(source.live for source in sources),
         files_read_at_start=snapshot.live_needs_rollout,
-        estimated=any(source.estimated for source in known),
+        estimated=any(source.estimated for source in (*known, *read)),
         adopted_version=max(
             (
                 parse_number(recorded.adopted) or 0
@@ -118,10 +121,11 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
             default=0,
         ),
         edited=any(source.edited or source.modified for source in known),
+        start_edited=any(source.edited or source.modified for source in read),
         edited_since=max(
             (
                 _edited_since(source)
-                for source in known
+                for source in read
                 if source.frozen or snapshot.live_needs_rollout
             ),
             default=-inf,
@@ -129,7 +133,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         proven_since=_proven_since(snapshot),
         live_changes=tuple((each.source, each.changed_at) for each in known if each.live),
         order_changed=_last_change([source for source in known if source.live]),
-        pinned_changed=_last_change([source for source in known if _is_pinned(source)]),
+        pinned_changed=_last_change([source for source in read if _is_pinned(source)]),
         require_ready=snapshot.policy.require_ready,
         restarts_in_place=_restarts_in_place(snapshot),
         rereads=snapshot.policy.rereads,
@@ -237,11 +241,13 @@ def has_current_template(snapshot: Snapshot) -> bool:
     if written is None or consumer.rolling or consumer.behind:
         return False
     gone = _gone_sources(snapshot)
-    times = [
-        gone.get(source.source, source).changed_at
+    found = [
+        gone.get(source.source, source)
         for source in snapshot.sources
         if source.exists or source.source in gone
     ]
+    in_place = not snapshot.live_needs_rollout
+    times = [(source.at_start if in_place else source).changed_at for source in found]
     return all(at is not None and written >= at for at in times)
 
 

@@ -353,7 +353,10 @@ class _PodAssessment:
         desired = self._desired
         stages: list[Stage] = []
         if desired.start_changed != -inf:
-            stage = self._or_by_template(self._known_by_time(started, desired.start_changed))
+            by_time = self._known_by_time(
+                started, desired.start_changed, edited=desired.start_edited
+            )
+            stage = self._or_by_template(by_time)
             if not stage.reached and self._agent is not None and desired.restarts_in_place:
                 stage = restart_stage(self._agent, self._announcement) or stage
             stages.append(stage)
@@ -460,9 +463,12 @@ class _PodAssessment:
             return Stage(Confidence.INFERRED, "the kubelet has synced the pod since the change")
         return by_time
 
-    def _known_by_time(self, at: float, changed: float | None) -> Stage:
+    def _known_by_time(
+        self, at: float, changed: float | None, *, edited: bool | None = None
+    ) -> Stage:
         """Compare times; a time that the removal of a data key does not update proves nothing."""
-        stage = stage_by_time(at, changed, edited=self._desired.edited)
+        edited = self._desired.edited if edited is None else edited
+        stage = stage_by_time(at, changed, edited=edited)
         if changed is None and self._replaced is not None:
             return self._kept()
         if self._desired.estimated and stage.reached and changed != -inf:
@@ -497,7 +503,7 @@ class _PodAssessment:
         start: only what the kubelet wrote after the change counts.
         """
         changed, pod = self._desired.pinned_changed, self._pod
-        by_time = self._known_by_time(mounted, changed)
+        by_time = self._known_by_time(mounted, changed, edited=self._desired.start_edited)
         if by_time.reached or changed is None or self._is_undated:
             return by_time
         if started >= changed + _KUBELET_SYNC:
