@@ -441,9 +441,8 @@ async def test_missing_right_to_list_pods_is_the_reason(world: World) -> None:
 # -- CronJobs ----------------------------------------------------------------------------------
 
 
-async def run_of_cron_job(world: World, *, started: float) -> None:
+async def run_of_cron_job(world: World, *, started: float, job: str = "report-1") -> None:
     """A run in progress, as the schedule starts it."""
-    job = "report-1"
     await world.pod(f"{job}-x", started=started)
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job, "uid": "u", "controller": True}
     await world.registry.modify(
@@ -462,6 +461,31 @@ async def run_of_cron_job(world: World, *, started: float) -> None:
     )
     active = [{"apiVersion": "batch/v1", "kind": "Job", "name": job, "namespace": "default"}]
     await world.merge_status("CronJob", "report", {"active": active})
+
+
+async def test_run_that_was_started_by_hand_counts(world: World) -> None:
+    """`kubectl create job --from` makes it, and the CronJob's own controller does not list it."""
+    await world.config_map(LEVEL="info")
+    uid = (await world.cron_job())["metadata"]["uid"]
+    job = await world.job("by-hand", annotations={})
+    owner = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "report", "uid": uid}
+    owners = [{**owner, "controller": True}]
+    await world.merge("Job", "by-hand", {"metadata": {"ownerReferences": owners}})
+    await run_of_cron_job(world, started=time.time(), job="by-hand")
+    await world.merge_status("CronJob", "report", {})
+    async with world.controller(pod_checks=SOON) as controller:
+        await world.quiet(controller)
+        await world.passes_a_second()
+        await world.edit(LEVEL="debug")
+
+        async def is_older() -> bool:
+            (found,) = (await status(controller, "?workload=CronJob/default/report"))["workloads"]
+            return "older content (by-hand-x: " in found["reason"]
+
+        await world.until(is_older, "the run counts")
+        done = {"conditions": [{"type": "Complete", "status": "True"}]}
+        await world.merge_status("Job", "by-hand", {**job["status"], **done})
+        await wait_for_state(world, controller, "current", name="report")
 
 
 async def test_cron_job_is_current_when_older_runs_have_ended(world: World) -> None:

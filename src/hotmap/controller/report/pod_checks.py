@@ -6,8 +6,9 @@ twice for the same cause. Checks only report. They run in the background:
 
 1. a consumer is scheduled if its record says that its pods were not checked yet: after an adoption
    in turn with all others, a few per second; after a rollout when its own controller has finished
-2. no request is sent for a consumer without pods, while reconciles are in progress, or for a
-   consumer whose reconcile is due or settling, since it may be rolled out next
+2. no request is sent for a consumer without pods (a CronJob may have some at any time), while
+   reconciles are in progress, or for a consumer whose reconcile is due or settling, since it may be
+   rolled out next
 3. a rollout without progress is checked after a while, to report the cause
 4. a consumer that is not current yet, or latent, is checked again with increasing pauses
 5. after a nudge with other content, a consumer with agents is checked as soon as they may have
@@ -507,7 +508,7 @@ class PodChecker:
         if consumer.rolling and quiet < self._settings.stalled_after:
             self._schedule_after(key, consumer, self._settings.stalled_after - quiet)
             return False
-        if not consumer.wanted and not consumer.runs:
+        if not consumer.wanted and key.kind != "CronJob":
             self._apply_scaled_to_zero(consumer, record)
             return False
         await self._list_and_apply(consumer, record, quiet=quiet)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hotmap.controller.report.agents import AgentClient, AgentQuery
-from hotmap.controller.watch.pods import list_pods
+from hotmap.controller.watch.pods import list_pods, with_all_runs
 from hotmap.core.decide.restart_wave import RestartProgress
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.config_volumes import VolumeDigest
@@ -143,7 +143,8 @@ class PodReader:
     ) -> PodCheckResult:
         """Determine which content a consumer's pods have.
 
-        Sends one LIST, and one request to the agent of each pod that is older than the change.
+        Sends one LIST (of a CronJob two), and one request to the agent of each pod that is older
+        than the change.
         `stalled` means that the consumer's own controller has reported no progress for a while,
         `retried` that this has lasted longer than the maximum back-off of kubelets.
 
@@ -151,7 +152,9 @@ class PodReader:
             ApiError, Unreachable: as the client raises them.
         """
         async with self._lists:
-            pods = await list_pods(self._client, snapshot.consumer, runs=True)
+            consumer = await with_all_runs(self._client, snapshot.consumer)
+            snapshot = snapshot._replace(consumer=consumer)
+            pods = await list_pods(self._client, consumer, runs=True)
         reports = await self._ask_agents(snapshot, pods)
         now = self._client.server_time()
         return _conclude(snapshot, reports, now=now, stalled=stalled, retried=retried)

@@ -7,16 +7,19 @@ if that cache lags behind.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 
+from hotmap.core.errors import Forbidden
 from hotmap.core.model.consumer import Consumer, adopted_through, controller_of, owns_pod
-from hotmap.core.model.objects import ObjectMeta, Pod
+from hotmap.core.model.consumer_conversion import MAX_RUNS, is_finished
+from hotmap.core.model.objects import Job, ObjectMeta, Pod
 from hotmap.kube.client import Client
 from hotmap.kube.paging import list_items
-from hotmap.kube.resources import PODS, REPLICASETS
+from hotmap.kube.resources import JOBS, PODS, REPLICASETS
 
-__all__ = ["list_pods"]
+__all__ = ["list_pods", "with_all_runs"]
 
 #: The label of a Job's pods with its name (kubernetes: batch/v1, JobNameLabel).
 _JOB_NAME = "batch.kubernetes.io/job-name"
@@ -75,6 +78,27 @@ async def _list_pods(
         elif adopted_through(consumer, pod):
             others.append(pod)
     return pods, others
+
+
+async def with_all_runs(client: Client, consumer: Consumer) -> Consumer:
+    """Return a CronJob with all Jobs in progress that were made from it; another kind as it is.
+
+    Its own controller lists those that its schedule has started, and not what `kubectl create job
+    --from` makes (kubernetes: cronjob controller, "UnexpectedJob").
+
+    Raises:
+        ResponseTooLarge: the Jobs of its namespace have more bytes than a list may have.
+        ApiError, Unreachable: as the client raises them; not where Jobs may not be listed.
+    """
+    if consumer.key.kind != "CronJob":
+        return consumer
+    found = set(consumer.runs)
+    with suppress(Forbidden):
+        async for job in list_items(client, JOBS, consumer.key.namespace, type=Job, cached=True):
+            owner = controller_of(job.metadata)
+            if owner is not None and owner.uid == consumer.uid and not is_finished(job):
+                found.add(job.metadata.name)
+    return msgspec.structs.replace(consumer, runs=tuple(sorted(found)[:MAX_RUNS]))
 
 
 async def _list_adopted(client: Client, consumer: Consumer) -> set[str]:

@@ -32,11 +32,13 @@ from hotmap.core.reloader.patch import Traces, find_traces
 from hotmap.core.text import shorten
 
 __all__ = [
+    "MAX_RUNS",
     "consumer_from_cron_job",
     "consumer_from_job",
     "consumer_from_pod",
     "consumer_from_rollout",
     "consumer_from_workload",
+    "is_finished",
     "resolve_max_unavailable",
 ]
 
@@ -203,7 +205,7 @@ def _template_version(kind: str, item: Workload) -> str:
 
 
 #: Runs of a CronJob whose pods are examined.
-_MAX_RUNS = 50
+MAX_RUNS = 50
 
 
 def consumer_from_cron_job(
@@ -221,7 +223,7 @@ def consumer_from_cron_job(
             known=known,
         ),
         busy=item.spec.concurrency_policy in ("Forbid", "Replace") and bool(active),
-        runs=tuple(sorted(active)[:_MAX_RUNS]),
+        runs=tuple(sorted(active)[:MAX_RUNS]),
     )
 
 
@@ -242,13 +244,16 @@ def consumer_from_job(
         dialect=dialect,
         known=known,
     )
-    ends = (
-        condition
-        for condition in item.status.conditions or ()
+    return msgspec.structs.replace(consumer, finished=True) if is_finished(item) else consumer
+
+
+def is_finished(job: Job) -> bool:
+    """Return whether a Job has completed or failed."""
+    return any(
+        condition.status == "True"
+        for condition in job.status.conditions or ()
         if condition.type in ("Complete", "Failed")
     )
-    finished = any(end.status == "True" for end in ends)
-    return msgspec.structs.replace(consumer, finished=finished) if finished else consumer
 
 
 def consumer_from_pod(
