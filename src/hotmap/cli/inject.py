@@ -196,7 +196,7 @@ class _Manifest:
         return found
 
     def edit(self, planned: Sequence[_Planned]) -> bool:
-        """Return templates their new values; False if the text would not be what was intended."""
+        """Give templates their new values; False if the text would not be what was intended."""
         documents = [(part.text, document) for part in self.parts for document in part.documents]
         style = find_style(self.text, documents)
         changes: dict[int, list[_Planned]] = {}

@@ -40,7 +40,7 @@ class _Edit(NamedTuple):
 
 
 def apply_changes(text: str, style: Style, changes: Sequence[tuple[Node, Any]]) -> str:
-    """Return each of these mappings its new value; none may contain another."""
+    """Give each of these mappings its new value in a text; none may contain another."""
     editor = _Editor(text, style)
     found = [item for node, new in changes for item in editor.mapping(node, new)]
     # Where several begin at one place, the inner ones, which were found first, come first.

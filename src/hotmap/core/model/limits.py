@@ -82,7 +82,7 @@ def check_pod_spec(spec: PodSpec) -> None:
     """Check that a pod spec is small enough to be read quickly.
 
     Raises:
-        LimitExceeded: it has; the text names the first bound that is exceeded.
+        LimitExceeded: it is not; the text names the first bound that is exceeded.
     """
     containers = [*(spec.init_containers or ()), *(spec.containers or ())]
     volumes = spec.volumes or ()

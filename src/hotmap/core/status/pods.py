@@ -508,8 +508,8 @@ class _PodAssessment:
             return by_time
         if started >= changed + _KUBELET_SYNC:
             return Stage(Confidence.INFERRED, "restarted after the kubelet had updated its files")
-        told = pod.nudged is not None and pod.nudged.frozen == self._desired.target.frozen
-        if told and pod.nudged_at is not None and started >= max(pod.nudged_at, changed):
+        is_announced = pod.nudged is not None and pod.nudged.frozen == self._desired.target.frozen
+        if is_announced and pod.nudged_at is not None and started >= max(pod.nudged_at, changed):
             return Stage(Confidence.INFERRED, "restarted after the pod was nudged")
         return by_time
 
