@@ -122,6 +122,29 @@ async def test_deletion_is_rolled_out_once(world: World, sent: list[Any]) -> Non
     assert len(sent) == 2
 
 
+@pytest.mark.parametrize("writing", list(Writing))
+async def test_deleted_source_is_no_doubt_in_the_rollout_for_another(
+    world: World, writing: Writing, sent: list[Any]
+) -> None:
+    """The pods of that rollout have the content of the other one, whenever they started."""
+    await world.config_map("gone", MODE="a")
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=imported("gone", "app", optional=True), annotations=AUTO)
+    await world.pod("web-1")
+    async with controller(world, writing) as running:
+        await world.quiet(running)
+        await world.edit(LEVEL="debug")
+        await until_sent(world, sent, 1)
+        await replace_pod(world, "web-1", "web-2")
+        await world.quiet(running)
+        await asyncio.sleep(3)
+        await world.delete("ConfigMap", "gone")
+        await wait_for_state(world, running, "latent")
+        await asyncio.sleep(1)
+        await world.quiet(running)
+    assert len(sent) == 1
+
+
 async def test_adoption_after_edits_leaves_pods_as_they_are(world: World, sent: list[Any]) -> None:
     """What was edited before a workload is followed is reported and not caught up with."""
     await world.config_map(LEVEL="info")

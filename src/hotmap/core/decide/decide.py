@@ -45,7 +45,7 @@ from hotmap.core.model.state import RolloutTimes, Window
 from hotmap.core.policy.policy import ROLLABLE, Policy, Strategy
 from hotmap.core.reloader.annotations import Writing
 
-__all__ = ["LAG", "Decision", "decide"]
+__all__ = ["Decision", "decide"]
 
 #: Seconds until the next decision on a resumed Deployment: the store is mostly up to date then.
 _RESUMED_PAUSE = 0.05
@@ -61,7 +61,7 @@ _CLOCK_SKEW = 60.0
 _SETTLED = 0.05
 
 #: Seconds for which a watch may lag behind the server before that is checked.
-LAG = 10.0
+_LAG = 10.0
 
 
 class Decision(NamedTuple):
@@ -99,7 +99,7 @@ class Decision(NamedTuple):
 
         An etcd that was restored from a backup looks the same; one consistent read decides.
         """
-        if self.assessment.verdict is not Verdict.WAIT or self.snapshot.waited < LAG:
+        if self.assessment.verdict is not Verdict.WAIT or self.snapshot.waited < _LAG:
             return ()
         return tuple(
             finding.current.source

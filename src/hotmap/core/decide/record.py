@@ -14,7 +14,7 @@ import msgspec
 
 from hotmap.core.decide.assessment import CHANGED, Finding, Verdict
 from hotmap.core.decide.conflicts import record_reported
-from hotmap.core.decide.decide import LAG, Decision
+from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.evidence import MARGIN
 from hotmap.core.decide.flap_breaker import add_rollout, release
 from hotmap.core.decide.immutable_uses import remaining_immutable_uses
@@ -299,7 +299,7 @@ def _with_adopted(record: Record, decision: Decision) -> Record:
     snapshot, known = decision.snapshot, records_by_source(decision.snapshot.record)
     verdicts = {f.current.source.kind_and_name: f.verdict for f in decision.assessment.findings}
     template = snapshot.template
-    is_new = template is not None and template.created and snapshot.now - template.at < LAG
+    is_new = template is not None and template.created and snapshot.now - template.at < MARGIN
 
     def adopted_version(source: SourceRecord) -> str:
         name = source.kind, source.name

@@ -568,11 +568,12 @@ def has_current_revision(consumer: Consumer, current: SourceSnapshot, facts: Fac
 def was_made_for(start: PodStart, revision: str, *, applied_at: float) -> bool:
     """Return whether a pod's template was written by us for some content.
 
-    `revision` names that content, and `applied_at` is when a rollout wrote it (POSIX seconds of the
-    API server; 0: unknown). With Reloader's strategies no template names its content, so a pod
-    counts that was created since then, with what the template is marked with now.
+    `revision` names that content ("" where no template does), and `applied_at` is when a rollout
+    wrote it (POSIX seconds of the API server; 0: unknown). With Reloader's strategies no template
+    names its content, so a pod counts that was created since then, with what the template is
+    marked with now.
     """
-    if content_of(start.revision) == revision:
+    if revision and content_of(start.revision) == revision:
         return True
     return start.is_marked and bool(applied_at) and start.created >= floor(applied_at) - _ANSWER
 
