@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
-from tests.support.objects import ENV, deployment
+import pytest
+from tests.support.objects import ENV, consumer, deployment
 
 from hotmap.controller.watch.templates import TemplateChanges
 from hotmap.core.model.consumer import Consumer
@@ -55,3 +58,24 @@ def test_edits_during_a_rollout_are_dated_by_the_first() -> None:
     watched.becomes(generation=3, rolling=True)
     watched.becomes(template_version="2", rolling=True)
     assert watched.edited_at() == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "is_created"),
+    [
+        ("Deployment", {"template_version": ""}, True),
+        ("Deployment", {"template_version": "1"}, False),
+        ("DaemonSet", {"template_version": "1", "wanted": 0}, True),
+        ("DaemonSet", {"template_version": "1", "wanted": 2}, False),
+        ("DaemonSet", {"template_version": "2", "wanted": 0, "generation": 2}, False),
+    ],
+)
+def test_new_workload_was_created_if_it_has_made_no_pods(
+    kind: str, fields: dict[str, Any], is_created: bool
+) -> None:
+    """Others have come into sight, and their pods may be of any age."""
+    changes = TemplateChanges(lambda: 1.0)
+    new = msgspec.structs.replace(consumer(kind, ENV), **{"rolling": True, **fields})
+    changes.record_creation(new)
+    found = changes.last_change(new.key)
+    assert (found is not None and found.created) is is_created

@@ -27,7 +27,9 @@ class TemplateChanges:
     def record_creation(self, new: Consumer) -> None:
         """Record that a consumer was created, if its own controller has made no pods of it yet."""
         self.forget(new.key)
-        if new.rolling and not new.template_version:
+        # The version of a DaemonSet's template is there from the first on.
+        is_first = new.key.kind == "DaemonSet" and new.generation == 1 and not new.wanted
+        if new.rolling and (is_first or not new.template_version):
             change = TemplateChange(self._clock(), new.generation, new.resource_version, True)
             self._last[new.key] = change
 
