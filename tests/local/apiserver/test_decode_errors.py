@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hotmap.local.apiserver.decode_errors import json_error, time_error, yaml_error
+from hotmap.local.apiserver.decode_errors import json_error, time_error
 from hotmap.local.apiserver.negotiation import decode_patch, in_meta_version
+from hotmap.local.apiserver.yaml_reader import YamlError, read_yaml
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,9 @@ def test_json_error_is_that_of_go(body: bytes, text: str) -> None:
     ],
 )
 def test_yaml_error_is_that_of_go(body: bytes, text: str) -> None:
-    assert yaml_error(body) == text
+    with pytest.raises(YamlError) as error:
+        read_yaml(body)
+    assert str(error.value) == text
 
 
 @pytest.mark.parametrize(
@@ -65,7 +68,7 @@ def test_time_error_is_that_of_go(text: str, why: str) -> None:
 
 def test_configuration_may_have_tabs_and_trailing_commas() -> None:
     body = b'{\n\t"a": {\n\t\t"b":\t"c",\n\t}\n}'
-    assert decode_patch(body, "application/apply-patch+yaml") == ("apply", {"a": {"b": "c"}})
+    assert decode_patch(body, "application/apply-patch+yaml") == ("apply", {"a": {"b": "c"}}, "")
 
 
 def test_table_has_the_version_that_was_asked_for() -> None:

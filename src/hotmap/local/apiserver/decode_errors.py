@@ -48,24 +48,19 @@ def wrong_type(value: object, wanted: str = _STRUCT) -> str:
     return f"json: cannot unmarshal {json_type(value)} into Go value of type {wanted}"
 
 
-def yaml_error(body: bytes) -> str:
-    """Say what is wrong with YAML."""
+def yaml_error(error: Exception) -> str:
+    """Say what is wrong with YAML, from what PyYAML raises for it."""
     import yaml
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        yaml.load(body, loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.context_mark if error.context_mark and error.context_mark.line else None
-        mark = mark or error.problem_mark
-        line = mark.line if mark is not None else 0
-        if line and isinstance(error, yaml.scanner.ScannerError):
-            line += 1
-        where = f"line {line}: " if line else ""
-        return f"yaml: {where}{error.problem}"
-    except (yaml.YAMLError, ValueError):
-        pass
-    return "yaml: control characters are not allowed"
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return "yaml: control characters are not allowed"
+    mark = error.context_mark if error.context_mark and error.context_mark.line else None
+    mark = mark or error.problem_mark
+    line = mark.line if mark is not None else 0
+    if line and isinstance(error, yaml.scanner.ScannerError):
+        line += 1
+    where = f"line {line}: " if line else ""
+    return f"yaml: {where}{error.problem}"
 
 
 # The parts of a time as Go's layout writes them.

@@ -6,7 +6,9 @@ A request comes in as values and an Answer goes out as values. What needs an ope
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -17,7 +19,7 @@ from hotmap.local.apiserver import admission, managed_fields
 from hotmap.local.apiserver.decode_errors import summarize
 from hotmap.local.apiserver.encoding import arrange_fields
 from hotmap.local.apiserver.eviction import evict
-from hotmap.local.apiserver.field_validation import has_duplicates, strict_errors
+from hotmap.local.apiserver.field_validation import strict_errors
 from hotmap.local.apiserver.lists import EncodedList, parse_resource_version
 from hotmap.local.apiserver.negotiation import (
     JSON,
@@ -26,7 +28,6 @@ from hotmap.local.apiserver.negotiation import (
     is_json,
     negotiate_form,
     not_convertible,
-    repeated_keys,
     unsupported_patch,
 )
 from hotmap.local.apiserver.options import (
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from hotmap.local.apiserver.authentication import Access
+    from hotmap.local.apiserver.negotiation import Decoded
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.routes import ResourcePath, Verb
     from hotmap.local.scheme import Kind, Scheme
@@ -62,6 +64,9 @@ if TYPE_CHECKING:
 JsonObject = dict[str, Any]
 
 _INT32 = 1 << 31
+#: Bytes of a body that is read in a thread; the smaller ones take less than the thread does.
+_LARGE = 1 << 16
+_T = TypeVar("_T")
 
 
 class Request(NamedTuple):
@@ -194,11 +199,9 @@ async def _create(registry: Registry, path: ResourcePath, request: Request) -> A
     if path.subresource == "eviction":
         return await _evict(registry, path, request)
     if path.subresource == "token":
-        return _request_token(path, request)
+        return await _request_token(path, request)
     options = _write_options(request, "CreateOptions")
-    obj = decode_body(request.body, request.content_type, path.kind.kind)
-    _check_type(registry.scheme, path.kind, obj, request.body)
-    request.warn(*_field_warnings(path.kind, obj, options, _json_of(request)))
+    obj = await _sent_object(registry, path, request, options)
     reviewed = _review(registry, path, request, obj, options)
     if reviewed is not None:
         return _json(reviewed)._replace(status=201)
@@ -206,6 +209,28 @@ async def _create(registry: Registry, path: ResourcePath, request: Request) -> A
         registry.scheme.name(path.kind), path.namespace, obj, **options._asdict()
     )
     return _answer_with_object(registry, path.kind, created, request)._replace(status=201)
+
+
+async def _sent_object(
+    registry: Registry, path: ResourcePath, request: Request, options: WriteOptions
+) -> JsonObject:
+    """Read the object of a create or update, and warn of what it should not have."""
+    obj, repeated = await _decode(request, path.kind.kind)
+    _check_type(registry.scheme, path.kind, obj, request.body)
+    body = _json_of(request)
+    request.warn(*_field_warnings(path.kind, obj, options, body, repeated=repeated))
+    return obj
+
+
+async def _decode(request: Request, wanted: str = "") -> Decoded:
+    return await _read(partial(decode_body, wanted=wanted), request)
+
+
+async def _read(decode: Callable[[bytes, str], _T], request: Request) -> _T:
+    """Decode a body without keeping other requests from being answered."""
+    if len(request.body) > _LARGE:
+        return await asyncio.to_thread(decode, request.body, request.content_type)
+    return decode(request.body, request.content_type)
 
 
 def _write_options(request: Request, name: str) -> WriteOptions:
@@ -245,10 +270,10 @@ def _nameless(kind: Kind) -> Kind:
     return kind._replace(names=kind.names._replace(plural="", kind=""))
 
 
-def _request_token(path: ResourcePath, request: Request) -> Answer:
+async def _request_token(path: ResourcePath, request: Request) -> Answer:
     if request.access is None or request.access.account_tokens is None:
         raise not_allowed()
-    obj = decode_body(request.body, request.content_type, "TokenRequest")
+    obj = (await _decode(request, "TokenRequest")).value
     answered = request.access.account_tokens.request(path.namespace or "", path.name, obj)
     manager = _write_options(request, "CreateOptions").manager
     answered["metadata"]["managedFields"] = [
@@ -266,7 +291,7 @@ def _request_token(path: ResourcePath, request: Request) -> Answer:
 
 
 async def _bind(registry: Registry, path: ResourcePath, request: Request) -> Answer:
-    binding = decode_body(request.body, request.content_type, "Binding")
+    binding = (await _decode(request, "Binding")).value
     node = (binding.get("target") or {}).get("name")
     if not node:
         raise internal("target.name: Required value")
@@ -278,7 +303,7 @@ async def _bind(registry: Registry, path: ResourcePath, request: Request) -> Ans
 
 
 async def _evict(registry: Registry, path: ResourcePath, request: Request) -> Answer:
-    eviction = decode_body(request.body, request.content_type, "Eviction")
+    eviction = (await _decode(request, "Eviction")).value
     name = (eviction.get("metadata") or {}).get("name", "")
     if name not in ("", path.name):
         raise BadRequest("name in URL does not match name in Eviction object")
@@ -294,13 +319,11 @@ def _created() -> Answer:
 
 async def _update(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     options = _write_options(request, "UpdateOptions")
-    wanted = "Scale" if path.subresource == "scale" else path.kind.kind
-    obj = decode_body(request.body, request.content_type, wanted)
     if path.subresource == "scale":
-        _check_scale(obj)
-        return await _rescale(registry, path, obj, options)
-    _check_type(registry.scheme, path.kind, obj, request.body)
-    request.warn(*_field_warnings(path.kind, obj, options, _json_of(request)))
+        scale = (await _decode(request, "Scale")).value
+        _check_scale(scale)
+        return await _rescale(registry, path, scale, options)
+    obj = await _sent_object(registry, path, request, options)
     updated = await registry.update(
         *_target(registry, path), obj, subresource=path.subresource, **options._asdict()
     )
@@ -309,7 +332,7 @@ async def _update(registry: Registry, path: ResourcePath, request: Request) -> A
 
 async def _patch(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     options = _write_options(request, "PatchOptions")
-    kind, patch = decode_patch(request.body, request.content_type)
+    kind, patch, repeated = await _read(decode_patch, request)
     check_patch_options(request.query, is_apply=kind == "apply")
     if path.subresource == "scale":
         workload = await registry.get(*_target(registry, path))
@@ -322,7 +345,7 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
     if kind == "apply":
         assert isinstance(patch, dict)
         _check_applied_type(path.kind, patch)
-        request.warn(*_repetition_warnings(request, options))
+        request.warn(*_repetition_warnings(repeated, options))
         if not path.subresource and not registry.reader.exists(path):
             status = 201
     else:
@@ -396,7 +419,7 @@ async def _rescale(
 
 
 async def _delete(registry: Registry, path: ResourcePath, request: Request) -> Answer:
-    body = decode_body(request.body, request.content_type) if request.body else {}
+    body = (await _decode(request)).value if request.body else {}
     _check_delete_options(registry.scheme, body)
     options = delete_options(request.query, body)._replace(user=request.user)
     request.warn(path.kind.strategy.deletion_warning(options.propagation))
@@ -415,7 +438,7 @@ def _check_delete_options(scheme: Scheme, body: JsonObject) -> None:
 
 
 async def _delete_collection(registry: Registry, path: ResourcePath, request: Request) -> Answer:
-    body = decode_body(request.body, request.content_type) if request.body else {}
+    body = (await _decode(request)).value if request.body else {}
     options = delete_options(request.query, body)._replace(user=request.user)
     deleted = await registry.delete_collection(
         registry.scheme.name(path.kind),
@@ -499,15 +522,10 @@ def _check_applied_type(kind: Kind, config: JsonObject) -> None:
         raise BadRequest(f"invalid object type: {group}/{version}, Kind={sent}")
 
 
-def _repetition_warnings(request: Request, options: WriteOptions) -> tuple[str, ...]:
-    """Find keys that an applied configuration has twice (endpoints/handlers/patch.go)."""
+def _repetition_warnings(found: str, options: WriteOptions) -> tuple[str, ...]:
+    """Tell of keys that an applied configuration has twice (endpoints/handlers/patch.go)."""
     if options.field_validation == "Ignore":
         return ()
-    # Most send JSON, which is quicker to look through.
-    is_json_body = request.body.lstrip().startswith(b"{")
-    if is_json_body and not has_duplicates(request.body):
-        return ()
-    found = repeated_keys(request.body)
     if found and options.field_validation == "Strict":
         raise BadRequest(f"error strict decoding YAML: {found}")
     return (found,) if found else ()
@@ -518,15 +536,16 @@ def _json_of(request: Request) -> bytes:
 
 
 def _field_warnings(
-    kind: Kind, obj: JsonObject, options: WriteOptions, body: bytes
+    kind: Kind, obj: JsonObject, options: WriteOptions, body: bytes, *, repeated: str = ""
 ) -> tuple[str, ...]:
     """Find unknown and duplicate fields; the server's default is to warn (KEP-2885).
 
-    Duplicates are found in `body`, the JSON that `obj` was, or b"".
+    Duplicates are found in `body`, the JSON that `obj` was, or b""; `repeated` are those of YAML.
     """
     if options.field_validation == "Ignore":
         return ()
-    found = strict_errors(kind, obj, body)
+    found = [repeated] if repeated else []
+    found += strict_errors(kind, obj, body)
     if found and options.field_validation == "Strict":
         raise BadRequest(
             f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '

@@ -6,7 +6,6 @@ apiserver/pkg/endpoints/handlers/negotiation).
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
@@ -17,8 +16,10 @@ from hotmap.local.apiserver.decode_errors import (
     json_error,
     summarize,
     wrong_type,
-    yaml_error,
 )
+from hotmap.local.apiserver.field_validation import has_duplicates
+from hotmap.local.apiserver.nesting import MAX_DEPTH, is_too_deep
+from hotmap.local.apiserver.yaml_reader import YamlDocument, YamlError, read_yaml
 
 if TYPE_CHECKING:
     from hotmap.local.client import PatchKind
@@ -44,19 +45,29 @@ _PATCH_KINDS: dict[str, PatchKind] = {
 }
 
 
-#: Nodes that aliases may make of a short document (go-yaml: alias_ratio_range_low).
-_ALIASED_NODES = 400_000
-_NOT_IN_JSON = (":timestamp", ":value")
-
-
 _NO_KIND = "couldn't get version/kind; json parse error: "
-
-
-_TABS = re.compile(rb"(?:^|(?<=[:,{}\[\] ]))\t+", re.MULTILINE)
+_CONVERTING = "error converting YAML to JSON: "
+_MAX_DEPTH = f"exceeded max depth of {MAX_DEPTH}"
 
 
 class _Unreadable(Exception):
     """A body that is not of its form; the text says why, as Go does."""
+
+
+class Decoded(NamedTuple):
+    """An object that a client sent."""
+
+    value: JsonObject
+    #: What Go's strict reader says about keys that its YAML has twice; "" for none.
+    repeated: str = ""
+
+
+class Patch(NamedTuple):
+    """A patch, its dialect, and what `Decoded` has."""
+
+    kind: PatchKind
+    value: object
+    repeated: str = ""
 
 
 class _MediaRange(NamedTuple):
@@ -186,7 +197,7 @@ def is_json(content_type: str) -> bool:
     return _parse(content_type).media in ("", JSON)
 
 
-def decode_body(body: bytes, content_type: str, wanted: str = "") -> JsonObject:
+def decode_body(body: bytes, content_type: str, wanted: str = "") -> Decoded:
     """Read an object that a client sent; `wanted` is the kind that it should have.
 
     Raises:
@@ -195,12 +206,12 @@ def decode_body(body: bytes, content_type: str, wanted: str = "") -> JsonObject:
     """
     media = _parse(content_type).media
     if media == protobuf.MEDIA_TYPE:
-        return protobuf.decode_object(body)
+        return Decoded(protobuf.decode_object(body))
     try:
         if media in ("", JSON):
-            decoded = _read_json(body)
+            document = YamlDocument(_read_json(body))
         elif media in (YAML, "application/x-yaml"):
-            decoded = _read_yaml(body)
+            document = read_yaml(body)
         else:
             raise api_error(
                 415,
@@ -208,12 +219,13 @@ def decode_body(body: bytes, content_type: str, wanted: str = "") -> JsonObject:
                 "application/json, application/yaml, application/vnd.kubernetes.protobuf",
                 reason="UnsupportedMediaType",
             )
+        decoded = document.value
         if decoded is None:
             # Go decodes null into an object without anything in it.
-            return {}
+            return Decoded({})
         if not isinstance(decoded, dict):
             raise _Unreadable(f"{_NO_KIND}{wrong_type(decoded)}")
-    except _Unreadable as error:
+    except (_Unreadable, YamlError) as error:
         text = str(error)
         if wanted:
             text = (
@@ -221,10 +233,10 @@ def decode_body(body: bytes, content_type: str, wanted: str = "") -> JsonObject:
                 f"({summarize(body)})"
             )
         raise BadRequest(text) from None
-    return decoded
+    return Decoded(decoded, document.strict_error)
 
 
-def decode_patch(body: bytes, content_type: str) -> tuple[PatchKind, object]:
+def decode_patch(body: bytes, content_type: str) -> Patch:
     """Read a patch and its dialect.
 
     Raises:
@@ -235,73 +247,45 @@ def decode_patch(body: bytes, content_type: str) -> tuple[PatchKind, object]:
     if kind is None:
         raise api_error(415, "415: Unsupported Media Type", reason="UnsupportedMediaType")
     if kind == "apply":
-        return kind, _read_configuration(body)
+        return _read_configuration(body)
     prefix = "" if kind == "strategic" else "error decoding patch: "
     try:
-        patch = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise BadRequest(f"{prefix}{json_error(body)}") from None
-    except RecursionError:
-        raise BadRequest(f"{prefix}exceeded max depth") from None
+        patch = _read_json(body)
+    except _Unreadable as error:
+        raise BadRequest(f"{prefix}{str(error).removeprefix(_NO_KIND)}") from None
     if kind == "json" and not isinstance(patch, list):
         raise BadRequest(f"{prefix}{wrong_type(patch, '[]handlers.jsonPatchOp')}")
     if kind != "json" and patch is None:
         raise BadRequest("Invalid JSON Patch")
     if kind != "json" and not isinstance(patch, dict):
         raise BadRequest(f"{prefix}{wrong_type(patch, 'map[string]interface {}')}")
-    return kind, patch
+    return Patch(kind, patch)
 
 
-def repeated_keys(body: bytes) -> str:
-    """Say which keys of a YAML document come twice, as Go's strict reader does; "" for none."""
-    import yaml  # as in `_read_yaml`
-
+def _read_configuration(body: bytes) -> Patch:
+    """Read a configuration that shall be applied; most of them are JSON, which is quicker."""
     try:
-        root = yaml.compose(body, yaml.SafeLoader)
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return ""
-    found: list[str] = []
-    nodes = [root] if root is not None else []
-    # An alias is its node once more, which is looked at once.
-    known: set[int] = set()
-    while nodes:
-        node = nodes.pop()
-        if id(node) in known:
-            continue
-        known.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            nodes.extend(reversed(node.value))
-        elif isinstance(node, yaml.MappingNode):
-            seen: set[str] = set()
-            for key, _ in node.value:
-                if isinstance(key, yaml.ScalarNode) and key.value in seen:
-                    line = key.start_mark.line + 1
-                    found.append(f'  line {line}: key "{key.value}" already set in map')
-                elif isinstance(key, yaml.ScalarNode):
-                    seen.add(key.value)
-            nodes.extend(value for _, value in reversed(node.value))
-    if not found:
-        return ""
-    listed = "\n".join(found)
-    return f"error converting YAML to JSON: yaml: unmarshal errors:\n{listed}"
-
-
-def _read_configuration(body: bytes) -> JsonObject:
-    """Read a configuration that shall be applied."""
-    try:
-        decoded = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        try:
-            decoded = _read_yaml(body)
-        except _Unreadable as error:
-            why = str(error).removeprefix(_NO_KIND)
-            raise BadRequest(f"error decoding YAML: error converting YAML to JSON: {why}") from None
+        document = _read_json_configuration(body) or read_yaml(body)
+    except YamlError as error:
+        raise BadRequest(f"error decoding YAML: {_CONVERTING}{error}") from None
+    decoded, repeated = document.value, document.strict_error
     if decoded is not None and not isinstance(decoded, dict):
         why = wrong_type(decoded, "map[string]interface {}")
         raise BadRequest(
             f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}"
         )
-    return decoded or {}
+    return Patch("apply", decoded or {}, f"{_CONVERTING}{repeated}" if repeated else "")
+
+
+def _read_json_configuration(body: bytes) -> YamlDocument | None:
+    """Read a configuration that is JSON; None where only a YAML reader can say more."""
+    if not body.lstrip().startswith(b"{"):
+        return None
+    try:
+        decoded = _read_json(body)
+    except _Unreadable:
+        return None
+    return None if has_duplicates(body) else YamlDocument(decoded)
 
 
 def unsupported_patch() -> Exception:
@@ -316,47 +300,11 @@ def unsupported_patch() -> Exception:
 
 def _read_json(body: bytes) -> object:
     try:
-        return msgspec.json.decode(body)
+        decoded = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise _Unreadable(f"{_NO_KIND}{json_error(body)}") from None
     except RecursionError:
-        raise _Unreadable(f"{_NO_KIND}exceeded max depth") from None
-
-
-def _read_yaml(body: bytes) -> object:
-    import yaml  # 20 ms that only those who send YAML pay
-
-    class Loader(yaml.SafeLoader):
-        """Reads times and `=` as text, as JSON has no other way to write them."""
-
-    Loader.yaml_implicit_resolvers = {
-        first: [(tag, pattern) for tag, pattern in resolvers if not tag.endswith(_NOT_IN_JSON)]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-    try:
-        if body.lstrip().startswith(b"{"):
-            # Go's parser takes tabs between the parts of what looks like JSON.
-            body = _TABS.sub(b" ", body)
-        decoded = yaml.load(body, Loader)
-    except (yaml.YAMLError, ValueError):
-        raise _Unreadable(yaml_error(body)) from None
-    except RecursionError:
-        raise _Unreadable("yaml: exceeded max depth") from None
-    if _has_more_nodes(decoded, max(len(body), _ALIASED_NODES)):
-        raise _Unreadable("yaml: document contains excessive aliasing")
+        raise _Unreadable(f"{_NO_KIND}{_MAX_DEPTH}") from None
+    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and is_too_deep(decoded):
+        raise _Unreadable(f"{_NO_KIND}{_MAX_DEPTH}")
     return decoded
-
-
-def _has_more_nodes(value: object, limit: int) -> bool:
-    """Return whether a document is larger than that, with each alias written out."""
-    count, nodes = 0, [value]
-    while nodes:
-        node = nodes.pop()
-        count += 1
-        if count > limit:
-            return True
-        if isinstance(node, dict):
-            nodes.extend(node.values())
-        elif isinstance(node, list):
-            nodes.extend(node)
-    return False

@@ -11,6 +11,7 @@ import errno
 import logging
 import random
 import socket
+import unicodedata
 import uuid
 from http import HTTPStatus
 from typing import TYPE_CHECKING
@@ -502,6 +503,9 @@ def _complete(result: Answer, accept: str) -> web.Response:
 
 
 def _add_warning(response: web.StreamResponse, text: str) -> None:
+    if any(unicodedata.category(char) == "Cc" for char in text):
+        # A header cannot have it, and upstream leaves it out (util/net: NewWarningHeader).
+        return
     quoted = text.replace("\\", "\\\\").replace('"', '\\"')
     response.headers.add("Warning", f'299 - "{quoted}"')
 
