@@ -17,9 +17,10 @@ import msgspec
 from hotmap.core.errors import AlreadyExists, BadRequest
 from hotmap.local.apiserver import admission, deletion, managed_fields
 from hotmap.local.apiserver.configurations import configuration_errors
-from hotmap.local.apiserver.encoding import arrange_fields, decode, encode
+from hotmap.local.apiserver.encoding import arrange_fields, decode
 from hotmap.local.apiserver.metadata import carry_metadata, check_name
 from hotmap.local.apiserver.namespace_lifecycle import check_namespace
+from hotmap.local.apiserver.object_size import encode_limited
 from hotmap.local.apiserver.patch import apply_patch
 from hotmap.local.apiserver.plugins import AdmissionChain, AdmissionRequest
 from hotmap.local.apiserver.shapes import decode_error
@@ -134,7 +135,7 @@ class ObjectWriter:
         self.plugins.validate(request)
         if options.dry_run:
             return new
-        return with_revision(new, self._store.create(key, encode(new, kind)))
+        return with_revision(new, self._store.create(key, encode_limited(key, new, kind)))
 
     def update(self, path: ResourcePath, obj: JsonObject, options: WriteOptions) -> JsonObject:
         """Replace an object (PUT), or the part of it that the path's subresource means.
@@ -299,7 +300,8 @@ class ObjectWriter:
         if deletion.is_deletion_complete(kind, new):
             self._store.delete(entry.key, expected=entry.mod_revision)
             return new
-        written = self._store.update(entry.key, encode(new, kind), expected=entry.mod_revision)
+        value = encode_limited(entry.key, new, kind)
+        written = self._store.update(entry.key, value, expected=entry.mod_revision)
         return with_revision(new, written)
 
     def _record(
