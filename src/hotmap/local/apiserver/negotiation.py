@@ -206,7 +206,7 @@ def decode_body(body: bytes, content_type: str, wanted: str = "") -> Decoded:
     """
     media = _parse(content_type).media
     if media == protobuf.MEDIA_TYPE:
-        return Decoded(protobuf.decode_object(body))
+        return Decoded(_read_protobuf(body))
     try:
         if media in ("", JSON):
             document = YamlDocument(_read_json(body))
@@ -296,6 +296,16 @@ def unsupported_patch() -> Exception:
         "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
         reason="UnsupportedMediaType",
     )
+
+
+def _read_protobuf(body: bytes) -> JsonObject:
+    try:
+        decoded = protobuf.decode_object(body)
+    except RecursionError:
+        raise BadRequest(_MAX_DEPTH) from None
+    if is_too_deep(decoded):
+        raise BadRequest(_MAX_DEPTH)
+    return decoded
 
 
 def _read_json(body: bytes) -> object:

@@ -15,6 +15,7 @@ import msgspec
 
 from hotmap.core.errors import BadRequest, api_error
 from hotmap.local.apiserver.api_types import type_of
+from hotmap.local.apiserver.nesting import MAX_DEPTH, is_too_deep
 from hotmap.local.apiserver.strategic import strategic_merge_patch
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ def apply_patch(kind: PatchKind, obj: JsonObject, patch: object, *, of: Kind) ->
     """
     if kind == "json":
         patched = json_patch(obj, patch)
+        if is_too_deep(patched):
+            # Merging makes nothing deeper than the two are that are merged.
+            raise BadRequest(f"exceeded max depth of {MAX_DEPTH}")
     elif not isinstance(patch, dict):
         raise BadRequest("error decoding patch: it must be an object")
     elif kind in ("merge", "apply"):  # apply is for scale only; others are merged by structure
