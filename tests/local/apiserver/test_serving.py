@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 import logging
 import socket
 import ssl
@@ -19,6 +21,8 @@ from hotmap.local.apiserver.watches import RegistryWatch
 from hotmap.local.tokens import Tokens
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.watches import Frame
     from hotmap.local.pki import ServerPKI
@@ -101,6 +105,35 @@ async def test_large_body_is_refused(api: Api) -> None:
         413,
         "Request entity too large: limit is 3145728",
     )
+
+
+async def test_connection_of_a_large_body_is_closed(api: Api) -> None:
+    """The server does not go on to read what it has refused."""
+
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            yield bytes(1 << 16)
+
+    headers = {"Authorization": f"Bearer {api.token}", "Content-Type": "application/json"}
+    async with asyncio.timeout(5):
+        async with api.session.post(
+            api.url + CONFIGMAPS, data=endless(), headers=headers
+        ) as response:
+            assert response.status == 413
+            assert response.headers["Connection"] == "close"
+
+
+async def test_compressed_body_is_not_inflated(api: Api) -> None:
+    """Upstream takes no compressed bodies: what is sent is what is read."""
+    body = gzip.compress(json.dumps(configmap("a")).encode())
+    headers = {
+        "Authorization": f"Bearer {api.token}",
+        "Content-Type": "application/json",
+        "Content-Encoding": "gzip",
+    }
+    async with api.session.post(api.url + CONFIGMAPS, data=body, headers=headers) as response:
+        assert response.status == 400
+        assert "invalid character '\\x1f'" in (await response.json())["message"]
 
 
 async def test_unsupported_media_types_are_refused(api: Api) -> None:

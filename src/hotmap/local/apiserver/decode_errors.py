@@ -5,13 +5,23 @@ encoding/json: scanner.go; sigs.k8s.io/yaml, whose parser is a translation of li
 
 from __future__ import annotations
 
-import json
 import re
 
 __all__ = ["json_error", "json_type", "summarize", "time_error", "wrong_type", "yaml_error"]
 
 _END = "unexpected end of JSON input"
 _SPACE = b" \t\r\n"
+# strconv.Quote
+_ESCAPES = {
+    "\a": r"\a",
+    "\b": r"\b",
+    "\f": r"\f",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\v": r"\v",
+}
+_ESCAPES |= {"\\": r"\\"}
 _LITERALS = {b"t": b"true", b"f": b"false", b"n": b"null"}
 _STRING = re.compile(rb'"(?:[^"\\\x00-\x1f]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*')
 _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
@@ -108,7 +118,11 @@ def _shown(body: bytes, at: int) -> str:
         return r"'\''"
     if char == '"':
         return "'\"'"
-    return f"'{json.dumps(char, ensure_ascii=not char.isprintable())[1:-1]}'"
+    if char in _ESCAPES:
+        return f"'{_ESCAPES[char]}'"
+    if not char.isprintable():
+        return f"'\\x{ord(char):02x}'" if char < "\x80" else f"'\\u{ord(char):04x}'"
+    return f"'{char}'"
 
 
 def _fail(body: bytes, at: int, where: str) -> _SyntaxError:

@@ -102,6 +102,9 @@ BOOKMARK_INTERVAL = 60.0
 _IDLE_TIMEOUT = 90.0
 # Seconds that a client gets to send a body (--request-timeout).
 _BODY_TIMEOUT = 60.0
+# Seconds in which the rest of a refused body is thrown away, so that its client can read why
+# (net/http: rstAvoidanceDelay).
+_LINGERING = 0.5
 # Seconds that requests get to end when the server stops; watches are ended before.
 _STOP_GRACE = 0.2
 # Connections that wait to be accepted.
@@ -170,6 +173,10 @@ class APIServer:
             logger=_connection_logger,
             max_line_size=_HEADER_LIMIT,
             max_field_size=_HEADER_LIMIT,
+            # Upstream reads bodies as they are sent, so nothing can grow here; a proxied one has
+            # to arrive as it was sent, too.
+            auto_decompress=False,
+            lingering_time=_LINGERING,
         )
         runner = web.ServerRunner(server, shutdown_timeout=_STOP_GRACE)
         await runner.setup()
@@ -406,7 +413,11 @@ def _failed_answer(request: web.BaseRequest, error: Exception) -> web.Response:
     if request.writer.output_size > 0:
         raise ConnectionAbortedError("the answer failed half-way") from error
     if isinstance(error, ApiError):
-        return _failure(error, request.headers.get("Accept", ""))
+        response = _failure(error, request.headers.get("Accept", ""))
+        if error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+            # The rest of the body is not read, so nothing can follow it.
+            response.force_close()
+        return response
     text = "an error on the server prevented the request from succeeding"
     return _failure(api_error(500, text, reason="InternalError"))
 
