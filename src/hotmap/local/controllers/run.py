@@ -102,7 +102,7 @@ class Controllers(Lifecycle):
         self._controllers = tuple(
             make(context) for name, make in makers.items() if name in controllers
         )
-        self._proxy = ServiceProxy(self._informers) if proxy else None
+        self._proxy = ServiceProxy(client, self._informers) if proxy else None
         self._task: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
