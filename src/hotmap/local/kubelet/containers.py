@@ -87,7 +87,8 @@ class Container:
     previous_log: ContainerLog | None = None
     back_off: BackOff | None = None
     waiting: Waiting | None = None
-    #: The environment with which it was started, for commands executed in it.
+    #: The environment of `process`, for commands executed in it; empty while nothing runs, as it
+    #: may be large: there are variables for each port of each Service.
     env: dict[str, str] = field(default_factory=dict)
 
 
@@ -168,7 +169,7 @@ class PodContainers:
             # The run before the current one can be queried, as upstream keeps one dead container.
             state.previous_log.path.unlink(missing_ok=True)
         state.previous, state.previous_log = last, state.log
-        state.log, state.env, state.waiting = log, spec["env"], None
+        state.log, state.waiting = log, None
         state.streams = streams = ContainerStreams(container, log)
         last_words = TerminationMessage(container, self._message_path(name, restarts))
         spec["mounts"] = [*spec["mounts"], last_words.create()]
@@ -191,6 +192,7 @@ class PodContainers:
             self._event("Warning", "Failed", f"Error: {message}")
             return retry_delay(ERROR_PERIOD)
         state.run, state.process = run._replace(started_at=time.time()), process
+        state.env = spec["env"]
         self._event("Normal", "Started", f"Started container {name}")
         state.watcher = asyncio.create_task(self._watch(container, state, process, last_words))
         return None
@@ -212,6 +214,7 @@ class PodContainers:
         assert state.streams is not None
         assert state.log is not None
         state.streams.close()
+        state.env = {}
         state.run = state.run._replace(
             finished_at=time.time(),
             exit_code=code,

@@ -36,6 +36,7 @@ STOP_LIMIT = 5.0
 OUTPUT_LIMIT = 1.0
 #: Exit code of a process that was killed (containerd: 128 + signal number).
 KILLED = 128 + signal.SIGKILL
+_STOPPED = "the container runtime has stopped"
 
 
 class StartFailed(HotmapError):
@@ -49,7 +50,9 @@ class Process:
         loop = asyncio.get_running_loop()
         self.id = id
         self._runtime = runtime
-        self._started: asyncio.Future[None] = loop.create_future()
+        #: Why it could not be started, "" if it was. No exception: its traceback would refer to
+        #: the environment, and it to the traceback, until the garbage collector comes by.
+        self._started: asyncio.Future[str] = loop.create_future()
         self._exited: asyncio.Future[int] = loop.create_future()
         self._outputs: list[_Output] = []
 
@@ -217,7 +220,9 @@ class Runtime:
                     streams.append(closing(writer))
                     await self._read_output(process, reader, name, output)
             await self._send({**message, "id": process.id}, [specification, *streams])
-        await process._started
+        failure = await process._started
+        if failure:
+            raise StartFailed(failure)
         return process
 
     async def _read_output(
@@ -239,7 +244,7 @@ class Runtime:
         while True:
             if self._socket is None:
                 self._processes.pop(message["id"], None)
-                raise StartFailed("the container runtime has stopped")
+                raise StartFailed(_STOPPED)
             try:
                 socket.send_fds(self._socket, [data], fds)
             except BlockingIOError:
@@ -270,13 +275,12 @@ class Runtime:
         if process is None:
             return
         if operation == "started":
-            _settle(process._started, None)
+            _settle(process._started, "")
             return
         del self._processes[process.id]
         if operation == "failed":
             _settle(process._exited, KILLED)
-            if not process._started.done():
-                process._started.set_exception(StartFailed(message["message"]))
+            _settle(process._started, message["message"])
         else:
             _settle(process._exited, message["code"])
 
@@ -295,8 +299,7 @@ class Runtime:
     def _forget_all(self) -> None:
         for process in self._processes.values():
             _settle(process._exited, KILLED)
-            if not process._started.done():
-                process._started.set_exception(StartFailed("the container runtime has stopped"))
+            _settle(process._started, _STOPPED)
         self._processes.clear()
 
 
