@@ -28,6 +28,8 @@ FieldSet = set[Path]
 _Children = dict[str, tuple[Field, Any]]
 
 _ANY = Field("any", pointer=True)
+#: Items of a list with one element: all of them are written, and compared, as a whole.
+_REPEATED = Field("repeated items", pointer=True)
 _ZERO_VALUES: tuple[Any, ...] = (None, "", 0, False, {}, [])
 
 
@@ -67,18 +69,31 @@ def _map_children(field: Field, value: JsonObject) -> _Children | None:
 
 
 def _list_children(field: Field, value: list[Any]) -> _Children | None:
-    if isinstance(field, SchemaField):
-        inner = field.inner
-    else:
-        inner = Field(field.type[2:], pointer=True, omitempty=True)
+    items = _elements(field, value)
+    if items is None:
+        return None
+    inner = _item_field(field)
     found: _Children = {}
-    for item in value:
-        element = item_element(field, item)
-        if element is None:
-            return None
-        found[element] = (inner, item)
-    # A list with duplicates is compared as a whole.
+    repeated: dict[str, list[Any]] = {}
+    for element, item in items:
+        if element in found:
+            repeated.setdefault(element, [found[element][1]]).append(item)
+        else:
+            found[element] = (inner, item)
+    # Only an update can make them; a configuration that has some is refused.
+    return {**found, **{element: (_REPEATED, same) for element, same in repeated.items()}}
+
+
+def _elements(field: Field, value: list[Any]) -> list[tuple[str, Any]] | None:
+    """Name each item of an associative list, None for a list that is written as a whole."""
+    found = [(element, item) for item in value if (element := item_element(field, item))]
     return found if len(found) == len(value) else None
+
+
+def _item_field(field: Field) -> Field:
+    if isinstance(field, SchemaField):
+        return field.inner
+    return Field(field.type[2:], pointer=True, omitempty=True)
 
 
 def item_element(field: Field, item: Any) -> str | None:
@@ -150,8 +165,13 @@ def _compare(field: Field, old: Any, new: Any, path: Path, difference: Differenc
         difference.removed.add((*path, element))
     for element, (inner, item) in after.items():
         at = (*path, element)
-        if element in before:
-            _compare(inner, before[element][1], item, at, difference)
+        known = before.get(element)
+        if known is not None and (known[0] is _REPEATED) == (inner is _REPEATED):
+            _compare(inner, known[1], item, at, difference)
+        elif known is not None:
+            # One item in the place of several, or several in the place of one.
+            difference.removed.add(at)
+            _add(inner, item, at, difference.changed, was_zero=False)
         else:
             _add(inner, item, at, difference.changed, was_zero=_is_always_there(inner))
 
@@ -192,16 +212,25 @@ def merge(field: Field, live: Any, applied: Any) -> Any:
     if before is None or after is None:
         return applied
     merged = {
-        element: merge(inner, before[element][1], item) if element in before else item
+        element: merge(inner, before[element][1], item) if _has_one(before, element) else item
         for element, (inner, item) in after.items()
     }
     if isinstance(applied, dict):
         kept = {name: item for name, item in live.items() if f"f:{name}" not in after}
         return {**kept, **{element[2:]: item for element, item in merged.items()}}
+    items = _elements(field, live) or []
+    left: dict[str, deque[Any]] = {}
+    for element, item in items:
+        left.setdefault(element, deque()).append(item)
     return [
-        merged[element] if element in merged else before[element][1]
-        for element in _merged_order(list(before), list(after))
+        merged[element] if element in merged else left[element].popleft()
+        for element in _merged_order([element for element, _ in items], list(after))
     ]
+
+
+def _has_one(children: _Children, element: str) -> bool:
+    """Whether there is an item that can be merged; one of several cannot be told from the rest."""
+    return element in children and children[element][0] is not _REPEATED
 
 
 def _merged_order(before: list[str], after: list[str]) -> list[str]:
@@ -243,14 +272,17 @@ def remove(field: Field, value: Any, paths: Iterable[Path]) -> Any:
     children = _children(field, value)
     if not inside or children is None:
         return value
-    kept = {
-        element: remove(inner, item, inside.get(element, ()))
-        for element, (inner, item) in children.items()
-        if () not in inside.get(element, ())
-    }
     if isinstance(value, dict):
-        return {element[2:]: item for element, item in kept.items()}
-    return list(kept.values())
+        return {
+            element[2:]: remove(inner, item, inside.get(element, ()))
+            for element, (inner, item) in children.items()
+            if () not in inside.get(element, ())
+        }
+    return [
+        remove(_item_field(field), item, inside.get(element, ()))
+        for element, item in _elements(field, value) or ()
+        if () not in inside.get(element, ())
+    ]
 
 
 def without_removed(fields: FieldSet, removed: FieldSet) -> FieldSet:

@@ -115,19 +115,75 @@ def pod_warnings(spec: JsonObject, path: str) -> list[str]:
         for volume in spec.get("volumes") or ()
         if "projected" in volume and not any(volume["projected"].get("sources") or ())
     ]
-    for field in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(field) or ()):
-            found += _environment_warnings(container, f"{path}.{field}[{index}]")
-    return found
+    found += _repetitions(spec, path, "hostAliases", "ip")
+    found += _repetitions(spec, path, "imagePullSecrets", "name")
+    containers = [
+        (f"{path}.{field}[{index}]", container)
+        for field in ("initContainers", "containers", "ephemeralContainers")
+        for index, container in enumerate(spec.get(field) or ())
+    ]
+    for at, container in containers:
+        found += _environment_warnings(container, at)
+    ports = [
+        (f"{at}.ports[{index}]", port)
+        for at, container in containers
+        for index, port in enumerate(container.get("ports") or ())
+    ]
+    return [*found, *_port_warnings(ports), *_port_name_warnings(ports)]
+
+
+def _repetitions(spec: JsonObject, path: str, field: str, key: str) -> Iterator[str]:
+    seen: set[str] = set()
+    for index, item in enumerate(spec.get(field) or ()):
+        if item.get(key, "") in seen:
+            yield f'{path}.{field}[{index}].{key}: duplicate {key} "{item.get(key, "")}"'
+        seen.add(item.get(key, ""))
 
 
 def _environment_warnings(container: JsonObject, path: str) -> Iterator[str]:
     seen: set[str] = set()
     for index, variable in enumerate(container.get("env") or ()):
         name, value = variable.get("name", ""), variable.get("value", "")
-        if name in seen and ("valueFrom" in variable or f"$({name})" not in value):
+        reference = f"$({name})"
+        replaces = "valueFrom" in variable or value == reference or reference not in value
+        if name in seen and replaces:
             yield (
                 f'{path}.env[{index}]: hides previous definition of "{name}", which may be '
                 "dropped when using apply"
             )
         seen.add(name)
+
+
+def _port_warnings(ports: list[tuple[str, JsonObject]]) -> Iterator[str]:
+    known: dict[tuple[Any, Any], list[tuple[str, JsonObject]]] = {}
+    for at, port in ports:
+        others = known.setdefault((port.get("containerPort"), port.get("protocol", "TCP")), [])
+        for other_at, other in others:
+            kind = _port_conflict(port, other)
+            if kind:
+                yield f"{at}: {kind} port definition with {other_at}"
+        others.append((at, port))
+
+
+def _port_conflict(port: JsonObject, other: JsonObject) -> str:
+    """Say how two definitions of one container port relate, "" if they may be meant."""
+    (address, number), (other_address, other_number) = (
+        (known.get("hostIP", ""), known.get("hostPort", 0)) for known in (port, other)
+    )
+    if (address, number) == (other_address, other_number):
+        return "duplicate"
+    if not number or not other_number:
+        return "overlapping"
+    is_ambiguous = number == other_number and bool(address) != bool(other_address)
+    return "dangerously ambiguous" if is_ambiguous else ""
+
+
+def _port_name_warnings(ports: list[tuple[str, JsonObject]]) -> Iterator[str]:
+    known: dict[str, str] = {}
+    for at, port in ports:
+        name = port.get("name", "")
+        if name and (other := known.setdefault(name, at)) != at:
+            yield (
+                f'{at}: duplicate port name "{name}" with {other}, services and probes that '
+                f"select ports by name will use {other}"
+            )
