@@ -10,6 +10,7 @@ from tests.local.apiserver.api import (
     CONFIGMAPS,
     DEPLOYMENTS,
     JSON_PATCH,
+    MERGE,
     STRATEGIC,
     configmap,
     deployment,
@@ -243,3 +244,25 @@ async def test_json_patch_warns_of_unknown_fields(api: Api) -> None:
     assert reply.headers["Warning"] == '299 - "unknown field \\"wrong\\""'
     refused = await api.patch(f"{CONFIGMAPS}/a", change, JSON_PATCH, fieldValidation="Strict")
     assert (refused.status, 'unknown field "wrong"' in refused.message) == (422, True)
+
+
+@pytest.mark.parametrize("kind", [MERGE, STRATEGIC])
+async def test_null_of_an_unknown_field_removes_nothing(api: Api, kind: str) -> None:
+    """Strict validation looks at the result, in which a null is not."""
+    await api.post(CONFIGMAPS, configmap("a"))
+    patch = {"foo": None, "metadata": {"bar": None}}
+    reply = await api.patch(f"{CONFIGMAPS}/a", patch, kind, fieldValidation="Strict")
+    assert (reply.status, reply.headers.get("Warning")) == (200, None)
+    left = {"metadata": {"bar": {"x": None}}}
+    refused = await api.patch(f"{CONFIGMAPS}/a", left, kind, fieldValidation="Strict")
+    assert refused.message.endswith('strict decoding error: unknown field "metadata.bar"')
+
+
+async def test_fields_that_a_patch_has_twice_are_named(api: Api) -> None:
+    await api.post(CONFIGMAPS, configmap("a"))
+    twice = b'{"data": {"a": "1", "a": "2"}, "data": {}}'
+    reply = await api.patch(f"{CONFIGMAPS}/a", twice, MERGE, fieldValidation="Strict")
+    assert 'duplicate field "data.a", duplicate field "data"' in reply.message
+    steps = b'[{"op": "test", "path": "/kind", "value": "ConfigMap", "x": 1, "x": 2}]'
+    reply = await api.patch(f"{CONFIGMAPS}/a", steps, JSON_PATCH, fieldValidation="Strict")
+    assert 'json patch duplicate field "[0].x", json patch unknown field "[0].x"' in reply.message

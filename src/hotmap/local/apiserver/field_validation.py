@@ -7,6 +7,7 @@ the order of the body.
 from __future__ import annotations
 
 import json
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.api_types import METADATA, Field, api_types, fields_of
@@ -42,6 +43,14 @@ def strict_errors(kind: Kind, obj: JsonObject, body: bytes = b"") -> list[str]:
             break
     found += [f'unknown field "{path}"' for path in kind.strategy.unknown_fields(obj)]
     return found[:_LIMIT]
+
+
+def duplicate_fields(body: bytes) -> list[str]:
+    """Find what any JSON has twice, each place once."""
+    if not has_duplicates(body):
+        return []
+    found = _duplicates(json.loads(body, object_pairs_hook=_Pairs), "")
+    return list(dict.fromkeys(islice(found, _LIMIT)))
 
 
 def has_duplicates(body: bytes) -> bool:
@@ -87,10 +96,11 @@ def _duplicates(value: Any, path: str) -> Iterator[str]:
         return
     seen: set[str] = set()
     for name, inner in _pairs(value):
+        at = f"{path}.{name}" if path else name
         if name in seen:
-            yield f'duplicate field "{path}.{name}"'
+            yield f'duplicate field "{at}"'
         seen.add(name)
-        yield from _duplicates(inner, f"{path}.{name}")
+        yield from _duplicates(inner, at)
 
 
 def _value_errors(value: Any, wanted: str, path: str) -> Iterator[str]:

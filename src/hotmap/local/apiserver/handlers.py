@@ -19,10 +19,11 @@ from hotmap.local.apiserver import admission, managed_fields
 from hotmap.local.apiserver.decode_errors import summarize
 from hotmap.local.apiserver.encoding import arrange_fields
 from hotmap.local.apiserver.eviction import evict
-from hotmap.local.apiserver.field_validation import strict_errors
+from hotmap.local.apiserver.field_validation import duplicate_fields, strict_errors
 from hotmap.local.apiserver.lists import EncodedList, parse_resource_version
 from hotmap.local.apiserver.negotiation import (
     JSON,
+    Patch,
     decode_body,
     decode_patch,
     is_json,
@@ -47,13 +48,19 @@ from hotmap.local.apiserver.scale import (
     scale_errors,
     scale_of,
 )
-from hotmap.local.apiserver.status import SCHEME, internal, invalid, invalid_patch
+from hotmap.local.apiserver.status import (
+    SCHEME,
+    internal,
+    invalid,
+    invalid_patch,
+    invalid_strategic_patch,
+)
 from hotmap.local.apiserver.tables import metadata_encoder, partial_metadata, row_encoder, table
 from hotmap.local.field_errors import invalid_value
 from hotmap.local.meta import timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from hotmap.local.apiserver.authentication import Access
     from hotmap.local.apiserver.negotiation import Decoded
@@ -218,7 +225,9 @@ async def _sent_object(
     obj, repeated = await _decode(request, path.kind.kind)
     _check_type(registry.scheme, path.kind, obj, request.body)
     body = _json_of(request)
-    request.warn(*_field_warnings(path.kind, obj, options, body, repeated=repeated))
+    request.warn(
+        *_field_warnings(path.kind, obj, options, body, also=[repeated] if repeated else ())
+    )
     return obj
 
 
@@ -349,9 +358,7 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
         if not path.subresource and not registry.reader.exists(path):
             status = 201
     else:
-        result = await _json_patched(registry, path, patch) if kind == "json" else patch
-        body = request.body if result is patch else b""
-        _check_patched_fields(path.kind, request, result, options, body)
+        await _check_patched_fields(registry, path, request, Patch(kind, patch), options)
     patched = await registry.patch(
         *_target(registry, path),
         patch,
@@ -372,28 +379,38 @@ def _check_scale(obj: JsonObject) -> None:
         )
 
 
-async def _json_patched(registry: Registry, path: ResourcePath, patch: object) -> object:
-    """Return what a JSON patch makes of an object, or the patch if it cannot be applied."""
-    present = await registry.get(*_target(registry, path))
+async def _check_patched_fields(
+    registry: Registry, path: ResourcePath, request: Request, patch: Patch, options: WriteOptions
+) -> None:
+    """Warn of fields that a patch has twice, and of those that its result should not have."""
+    if options.field_validation == "Ignore":
+        return
+    kind, present = path.kind, await registry.get(*_target(registry, path))
     try:
-        return apply_patch("json", present, patch, of=path.kind)
+        patched = apply_patch(patch.kind, present, patch.value, of=kind)
     except ApiError:
         # It is refused where it is applied.
-        return patch
-
-
-def _check_patched_fields(
-    kind: Kind, request: Request, patch: object, options: WriteOptions, body: bytes
-) -> None:
-    """Warn of fields that a patch, or the object that it makes, should not have."""
-    if not isinstance(patch, dict):
         return
+    found = duplicate_fields(request.body)
+    if patch.kind == "json":
+        found = [f"json patch {text}" for text in [*found, *_unknown_members(patch.value)]]
     try:
-        request.warn(*_field_warnings(kind, patch, options, body))
+        request.warn(*_field_warnings(kind, patched, options, b"", also=found))
     except BadRequest as error:
         if not kind.strategy.typed:
             raise
-        raise invalid_patch(patch, error.message.partition(": ")[2]) from None
+        why = error.message.partition(": ")[2]
+        if patch.kind == "strategic" and isinstance(patch.value, dict):
+            raise invalid_strategic_patch(patch.value, why) from None
+        raise invalid_patch(patched, why) from None
+
+
+def _unknown_members(operations: object) -> Iterator[str]:
+    """Find what the operations of a JSON patch do not have (patch.go: jsonPatchOp)."""
+    for index, operation in enumerate(operations if isinstance(operations, list) else ()):
+        for name in operation if isinstance(operation, dict) else ():
+            if name not in ("op", "path", "from", "value"):
+                yield f'unknown field "[{index}].{name}"'
 
 
 def _check_replicas(scale: JsonObject) -> None:
@@ -536,16 +553,15 @@ def _json_of(request: Request) -> bytes:
 
 
 def _field_warnings(
-    kind: Kind, obj: JsonObject, options: WriteOptions, body: bytes, *, repeated: str = ""
+    kind: Kind, obj: JsonObject, options: WriteOptions, body: bytes, *, also: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """Find unknown and duplicate fields; the server's default is to warn (KEP-2885).
 
-    Duplicates are found in `body`, the JSON that `obj` was, or b""; `repeated` are those of YAML.
+    Duplicates are found in `body`, the JSON that `obj` was, or b""; `also` was found elsewhere.
     """
     if options.field_validation == "Ignore":
         return ()
-    found = [repeated] if repeated else []
-    found += strict_errors(kind, obj, body)
+    found = [*also, *strict_errors(kind, obj, body)]
     if found and options.field_validation == "Strict":
         raise BadRequest(
             f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
