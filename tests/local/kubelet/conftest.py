@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.support.requires import requires
 
-from hotmap.core.errors import SettingsError
+from hotmap.core.errors import AlreadyExists, SettingsError
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.informer import Informer
 from hotmap.local.kubelet.kubelet import Kubelet
@@ -42,7 +42,8 @@ class LocalNode:
         self, settings: SyncSettings | None = None, images: Images | None = None
     ) -> None:
         for name in ("default", "kube-system", "kube-node-lease"):
-            await self.create("namespaces", {"metadata": {"name": name}}, namespace=None)
+            with contextlib.suppress(AlreadyExists):
+                await self.create("namespaces", {"metadata": {"name": name}}, namespace=None)
         self.kubelet = Kubelet(
             self.registry,
             node_name="local",
@@ -65,6 +66,11 @@ class LocalNode:
             with contextlib.suppress(asyncio.CancelledError):
                 await task
         self._tasks = []
+
+    async def restart(self) -> None:
+        """Stop the kubelet, and start another one with the same objects."""
+        await self.stop()
+        await self.start()
 
     async def create(
         self, plural: str, obj: dict[str, Any], *, namespace: str | None = "default"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 #: Seconds; kubernetes: pkg/kubelet/kubelet.go, containerBackOffPeriod and MaxContainerBackOff.
 BACK_OFF_FIRST = 10.0
@@ -25,6 +25,7 @@ class Run(NamedTuple):
 
     `finished_at` and `exit_code` are None while it runs. `restarts` counts the runs before it.
     `started` and `ready` are what its startup and readiness probes say, True without them.
+    `is_earlier` if an earlier kubelet ran it (see `earlier_runs`).
     """
 
     id: str
@@ -36,6 +37,7 @@ class Run(NamedTuple):
     exit_code: int | None = None
     reason: str = ""
     message: str = ""
+    is_earlier: bool = False
 
     @property
     def running(self) -> bool:
@@ -76,7 +78,7 @@ def compute_pod_actions(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> Pod
     regular = [container["name"] for container in spec["containers"]]
     if _is_finished(spec, policy, runs):
         return PodActions(kill=_still_running(runs), finished=True)
-    if not any(name in runs for name in regular):
+    if not _have_begun(regular, runs):
         start, initialized = _init_actions(spec, policy, runs)
         if not initialized:
             return PodActions(start=start)
@@ -111,7 +113,7 @@ def is_sidecar(container: Mapping[str, Any]) -> bool:
 
 def is_initialized(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> bool:
     """Return whether the regular containers may run: all init containers done, sidecars started."""
-    if any(container["name"] in runs for container in spec["containers"]):
+    if _have_begun([container["name"] for container in spec["containers"]], runs):
         return True
     for container in spec.get("initContainers") or ():
         run = runs.get(container["name"])
@@ -141,6 +143,11 @@ def _init_actions(
             start.append(name)
         return tuple(start), False
     return tuple(start), True
+
+
+def _have_begun(names: Iterable[str], runs: Mapping[str, Run]) -> bool:
+    """Whether any of these ran since the init containers did."""
+    return any(name in runs and not runs[name].is_earlier for name in names)
 
 
 def _is_up(run: Run) -> bool:

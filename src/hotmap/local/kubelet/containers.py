@@ -21,6 +21,7 @@ from hotmap.core.errors import HotmapError, NotFound
 from hotmap.core.status.agent_program import agent_program
 from hotmap.local.kubelet.actions import BackOff, Run, is_backing_off, next_back_off
 from hotmap.local.kubelet.attach import ContainerStreams
+from hotmap.local.kubelet.earlier_runs import earlier_runs
 from hotmap.local.kubelet.environment import (
     SourceName,
     expand_command,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hotmap.local.client import Client
+    from hotmap.local.kubelet.earlier_runs import EarlierRun
     from hotmap.local.kubelet.mounts import PodVolumes, TokenSource
     from hotmap.local.kubelet.probes import ProbeKind
     from hotmap.local.kubelet.runtime import Process, Runtime
@@ -87,6 +89,8 @@ class Container:
     previous_log: ContainerLog | None = None
     back_off: BackOff | None = None
     waiting: Waiting | None = None
+    #: The runs that there were before this kubelet.
+    earlier: int = 0
     #: The environment of `process`, for commands executed in it; empty while nothing runs, as it
     #: may be large: there are variables for each port of each Service.
     env: dict[str, str] = field(default_factory=dict)
@@ -109,7 +113,10 @@ class PodContainers:
         changed: Callable[[], None],
     ) -> None:
         self.pod = pod
-        self.states: dict[str, Container] = {}
+        self.states = {
+            name: _earlier_state(found)
+            for name, found in earlier_runs(pod, now=time.time()).items()
+        }
         self.address = address
         self._node = node
         self._volumes = volumes
@@ -163,12 +170,12 @@ class PodContainers:
         self, container: Mapping[str, Any], state: Container, spec: ContainerSpec
     ) -> float | None:
         name, last = container["name"], state.run
-        restarts = 0 if last is None else last.restarts + 1
+        restarts = state.earlier if last is None else last.restarts + 1
         log = ContainerLog(self._log_directory / name / f"{restarts}.log")
         if state.previous_log is not None:
             # The run before the current one can be queried, as upstream keeps one dead container.
             state.previous_log.path.unlink(missing_ok=True)
-        state.previous, state.previous_log = last, state.log
+        state.previous, state.previous_log = last or state.previous, state.log
         state.log, state.waiting = log, None
         state.streams = streams = ContainerStreams(container, log)
         last_words = TerminationMessage(container, self._message_path(name, restarts))
@@ -488,6 +495,12 @@ def _hidden_by(mounts: Sequence[Mount], places: Iterable[Path]) -> list[Mount]:
 def retry_delay(period: float) -> float:
     """Draw the seconds until the next retry: the period plus up to half of it."""
     return period * (1 + random.random() / 2)
+
+
+def _earlier_state(found: EarlierRun) -> Container:
+    if found.is_final:
+        return Container(run=found.run)
+    return Container(previous=found.run, earlier=found.run.restarts + 1)
 
 
 def _is_running(state: Container) -> bool:

@@ -174,7 +174,7 @@ def _container_status(
     elif run is not None and waiting is None:
         state = {"terminated": _terminated(run)}
     else:
-        last = run
+        last = run or last
         state = {"waiting": _waiting(waiting or Waiting(idle))}
     running = run is not None and run.running
     done = init and run is not None and run.succeeded and not is_sidecar(container)
@@ -187,7 +187,8 @@ def _container_status(
         "lastState": {"terminated": _terminated(last)} if last is not None else {},
         "ready": done or bool(running and run is not None and run.ready),
         "started": bool(running and run is not None and run.started),
-        "restartCount": run.restarts if run is not None else 0,
+        # Of a container that an earlier kubelet ran, only the previous run is known.
+        "restartCount": shown.restarts if (shown := run or last) is not None else 0,
     }
 
 
