@@ -467,3 +467,18 @@ async def test_eviction_deletes_pod(api: Api, registry: Registry) -> None:
     assert (evicted.status, evicted.body["status"]) == (201, "Success")
     with pytest.raises(NotFound):
         await registry.get("pods", "default", "p")
+
+
+async def test_grpc_probe_has_a_service(api: Api) -> None:
+    """It is "" by default; kubectl describe ends with a panic where it is missing."""
+    container = {"name": "c", "image": "i", "livenessProbe": {"grpc": {"port": 1}}}
+    reply = await api.post(PODS, pod("p", containers=[container]))
+    assert reply.body["spec"]["containers"][0]["livenessProbe"]["grpc"] == {
+        "port": 1,
+        "service": "",
+    }
+    container["livenessProbe"] = {"grpc": {"port": 0}}
+    refused = await api.post(PODS, pod("q", containers=[container]))
+    assert (
+        "livenessProbe.grpc.port: Invalid value: 0: must be between 1 and 65535" in refused.message
+    )

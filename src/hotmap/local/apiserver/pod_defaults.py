@@ -116,6 +116,9 @@ def _default_probe(probe: JsonObject) -> None:
     if "httpGet" in probe:
         probe["httpGet"].setdefault("path", "/")
         probe["httpGet"].setdefault("scheme", "HTTP")
+    if "grpc" in probe:
+        # kubectl describe dereferences it (zz_generated.defaults.go).
+        probe["grpc"].setdefault("service", "")
     probe.setdefault("timeoutSeconds", 1)
     probe.setdefault("periodSeconds", 10)
     probe.setdefault("successThreshold", 1)

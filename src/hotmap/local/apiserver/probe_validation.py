@@ -70,7 +70,7 @@ def _handler_errors(handler: JsonObject, path: str) -> list[FieldError]:
         for field in used[1:]
     ]
     first = handler[used[0]]
-    if used[0] in ("httpGet", "tcpSocket"):
+    if used[0] in ("httpGet", "tcpSocket", "grpc"):
         port = first.get("port", 0)
         if isinstance(port, int) and not 1 <= port <= 65535:
             errors.insert(0, invalid_value(f"{path}.{used[0]}.port", port, _PORT_RANGE))

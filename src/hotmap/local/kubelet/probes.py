@@ -102,6 +102,9 @@ async def _ask(handler: Mapping[str, Any], target: Target) -> str:
     if "sleep" in handler:
         await asyncio.sleep(handler["sleep"]["seconds"])
         return ""
+    if "grpc" in handler:
+        # It takes HTTP/2, for which there is no library here.
+        return "gRPC probes are not supported by the local plane; use exec, httpGet or tcpSocket"
     return "only exec, httpGet, tcpSocket and sleep are supported by this node"
 
 
