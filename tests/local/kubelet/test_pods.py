@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import sys
 import urllib.request
 from pathlib import Path
@@ -103,6 +105,32 @@ async def test_missing_sub_path_becomes_directory(node: LocalNode) -> None:
     """A subPath that names nothing is made as a directory, as upstream."""
     parts = mounted({"emptyDir": {}}, "/data", subPath="not/there")
     assert await node.output("sub", "test -d /data && echo yes", **parts) == "yes\n"
+
+
+async def test_missing_sub_path_is_as_open_as_its_volume(node: LocalNode) -> None:
+    """Whatever the umask is: a container may run as any user."""
+    parts = mounted({"emptyDir": {}}, "/data", subPath="not/there")
+    before = os.umask(0o077)
+    try:
+        assert await node.output("sub", "stat -c %a /data", **parts) == "777\n"
+    finally:
+        os.umask(before)
+    made = await node.volume("sub", "v", "empty-dir") / "not"
+    assert stat.S_IMODE(made.stat().st_mode) == 0o777
+
+
+async def test_sub_path_makes_nothing_outside_of_its_volume(
+    node: LocalNode, tmp_path: Path
+) -> None:
+    """Also where a link in the volume leads there."""
+    volume, outside = tmp_path / "volume", tmp_path / "outside"
+    volume.mkdir()
+    outside.mkdir()
+    (volume / "link").symlink_to(outside)
+    parts = mounted({"hostPath": {"path": str(volume)}}, "/data", subPath="link/made")
+    await node.run_pod("sub", "true", **parts)
+    await node.waiting("sub", "CreateContainerConfigError")
+    assert list(outside.iterdir()) == []
 
 
 async def test_sub_path_expression_uses_environment(node: LocalNode) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import os
 import shutil
+import stat
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -436,12 +437,23 @@ def _sub_path(volume: Path, sub_path: str) -> Path:
     target = volume / sub_path
     if Path(sub_path).is_absolute() or ".." in Path(sub_path).parts:
         raise ConfigError(f"subPath `{sub_path}` must be relative and must not contain '..'")
-    if not target.exists():
-        target.mkdir(mode=0o750, parents=True)
     resolved = target.resolve()
     if not resolved.is_relative_to(volume.resolve()):
         raise ConfigError(f'failed to prepare subPath for volumeMount "{sub_path}": outside of it')
+    _make_like(volume, resolved)
     return resolved
+
+
+def _make_like(volume: Path, path: Path) -> None:
+    """Make missing directories with the mode of their volume (kubelet_pods.go, makeMounts).
+
+    So every user who may write to the volume may write there as well, whatever the umask.
+    """
+    mode = stat.S_IMODE(volume.stat().st_mode)
+    missing = [step for step in (path, *path.parents) if not step.exists()]
+    for directory in reversed(missing):
+        directory.mkdir()
+        directory.chmod(mode)
 
 
 def _make_volume_directory(path: Path) -> None:
