@@ -47,6 +47,7 @@ from hotmap.local.certificate_authority import CertificateAuthority
 from hotmap.local.controllers.certificates import CertificateSigning
 from hotmap.local.controllers.controller_names import CONTROLLER_NAMES
 from hotmap.local.controllers.run import Controllers
+from hotmap.local.controllers.serviceaccount import AccountSettings
 from hotmap.local.etcd import EtcdStore
 from hotmap.local.journal import open_store
 from hotmap.local.kubelet.images import Images, parse_image
@@ -211,7 +212,7 @@ class LocalCluster(Lifecycle):
             )
             controllers = Controllers(
                 self.registry,
-                root_ca=authority,
+                accounts=AccountSettings(authority, self._account_tokens.of_secret),
                 proxy=True,
                 signing=signing,
                 volumes=self._state.volumes if self._start_node else None,

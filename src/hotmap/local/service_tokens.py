@@ -31,8 +31,13 @@ _COORDINATE = 32
 _WARN_AFTER = 3607
 
 
+# Of tokens in Secrets (pkg/serviceaccount/legacy.go), and the beginning of their claims' names.
+_LEGACY_ISSUER = "kubernetes/serviceaccount"
+_LEGACY = "kubernetes.io/serviceaccount/"
+
+
 class BoundObject(NamedTuple):
-    """An object whose life a token shares."""
+    """An object whose life a token shares; its uid is "" where the token does not have it."""
 
     kind: str
     name: str
@@ -40,7 +45,7 @@ class BoundObject(NamedTuple):
 
 
 class Claims(NamedTuple):
-    """What a valid token says; times are POSIX seconds."""
+    """What a valid token says; times are POSIX seconds, 0 for never."""
 
     namespace: str
     account: str
@@ -84,6 +89,23 @@ class TokenSigner:
             "nbf": now,
             "sub": f"system:serviceaccount:{claims.namespace}:{claims.account}",
         }
+        return self._signed(payload)
+
+    def sign_legacy(self, claims: Claims) -> str:
+        """Make a token that does not expire, for the Secret that it is bound to (LegacyClaims)."""
+        assert claims.bound is not None
+        return self._signed(
+            {
+                "iss": _LEGACY_ISSUER,
+                f"{_LEGACY}namespace": claims.namespace,
+                f"{_LEGACY}secret.name": claims.bound.name,
+                f"{_LEGACY}service-account.name": claims.account,
+                f"{_LEGACY}service-account.uid": claims.account_uid,
+                "sub": f"system:serviceaccount:{claims.namespace}:{claims.account}",
+            }
+        )
+
+    def _signed(self, payload: JsonObject) -> str:
         key = self._load()
         signed = f"{_b64({'alg': 'ES256', 'kid': self._key_id})}.{_b64(payload)}"
         return f"{signed}.{_encode(_sign(key, signed.encode()))}"
@@ -95,10 +117,12 @@ class TokenSigner:
         try:
             claims: JsonObject = msgspec.json.decode(_decode(payload))
             algorithm = msgspec.json.decode(_decode(header)).get("alg")
-            if not dot or algorithm != "ES256" or claims["iss"] != ISSUER:
+            if not dot or algorithm != "ES256" or claims["iss"] not in (ISSUER, _LEGACY_ISSUER):
                 return None
             if not _is_signed(self._load(), signed.encode(), _decode(signature)):
                 return None
+            if claims["iss"] == _LEGACY_ISSUER:
+                return _legacy_claims(claims)
             if not claims["nbf"] - 60 <= self._clock() < claims["exp"]:
                 return None
             return _claims(claims)
@@ -164,6 +188,12 @@ def _claims(claims: JsonObject) -> Claims:
         bound,
         None if "node" not in private else BoundObject("Node", **private["node"]),
     )
+
+
+def _legacy_claims(claims: JsonObject) -> Claims:
+    name, uid = (claims[f"{_LEGACY}service-account.{part}"] for part in ("name", "uid"))
+    bound = BoundObject("Secret", claims[f"{_LEGACY}secret.name"], "")
+    return Claims(claims[f"{_LEGACY}namespace"], name, uid, (ISSUER,), 0, "", bound)
 
 
 def _sign(key: EllipticCurvePrivateKey, data: bytes) -> bytes:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -161,6 +163,7 @@ async def cluster(tmp_path: Path) -> AsyncIterator[LocalCluster]:
 
 _TOKEN = "/api/v1/namespaces/default/serviceaccounts/bot/token"
 _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+_SECRETS = "/api/v1/namespaces/default/secrets"
 _PODS = "/api/v1/namespaces/default/pods"
 
 
@@ -211,6 +214,49 @@ async def test_token_dies_with_its_pod(cluster: LocalCluster) -> None:
     assert extra["authentication.kubernetes.io/pod-uid"] == [pod["metadata"]["uid"]]
     await client.request("DELETE", f"{_PODS}/p")
     assert "authenticated" not in await review(client, token)
+
+
+async def test_secret_gets_a_token_of_its_account(cluster: LocalCluster) -> None:
+    """Token, CA and namespace; the token is valid as long as the Secret has it."""
+    client = KubeconfigClient(cluster.kubeconfig)
+    kind = "kubernetes.io/service-account-token"
+    annotations = {"kubernetes.io/service-account.name": "bot"}
+    body = {"metadata": {"name": "s", "annotations": annotations}, "type": kind}
+    await client.post(_SECRETS, body)
+    data = await filled_data(cluster, "s")
+    assert base64.b64decode(data["ca.crt"]) == cluster.ca_certificate.read_bytes()
+    assert base64.b64decode(data["namespace"]) == b"default"
+    token = base64.b64decode(data["token"]).decode()
+    user = (await review(client, token))["user"]
+    assert user["username"] == "system:serviceaccount:default:bot"
+    assert "extra" not in user
+    await cluster.registry.delete("secrets", "default", "s")
+    assert "authenticated" not in await review(client, token)
+    await client.post(_SECRETS, {**body, "data": {"token": "b3RoZXI="}})
+    assert "authenticated" not in await review(client, token)
+
+
+async def test_secret_is_deleted_with_its_account(cluster: LocalCluster) -> None:
+    """Also where there never was such an account."""
+    client = KubeconfigClient(cluster.kubeconfig)
+    for name, account in (("s", "bot"), ("other", "nobody")):
+        annotations = {"kubernetes.io/service-account.name": account}
+        body = {"metadata": {"name": name, "annotations": annotations}}
+        await client.post(_SECRETS, {**body, "type": "kubernetes.io/service-account-token"})
+    await filled_data(cluster, "s")
+    await cluster.registry.delete("serviceaccounts", "default", "bot")
+    async with asyncio.timeout(30):
+        while (await cluster.registry.list("secrets", "default")).items:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def filled_data(cluster: LocalCluster, name: str) -> dict[str, str]:
+    async with asyncio.timeout(30):
+        while True:
+            secret = await cluster.registry.get("secrets", "default", name)
+            if "token" in secret.get("data", {}):
+                return dict(secret["data"])
+            await asyncio.sleep(0.01)
 
 
 async def test_impersonation_needs_right_and_user(cluster: LocalCluster) -> None:

@@ -15,6 +15,7 @@ from hotmap.core.errors import NotFound
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.controllers.run import Controllers
+from hotmap.local.controllers.serviceaccount import AccountSettings
 from hotmap.local.informer import Informer
 from hotmap.local.store import MVCCStore
 
@@ -198,7 +199,7 @@ async def control_plane(
     registry = Registry(MVCCStore(), clock=clock)
     await create_system_namespaces(registry)
     node = FakeNode(registry, clock)
-    async with Controllers(registry, root_ca=root_ca, clock=clock):
+    async with Controllers(registry, accounts=AccountSettings(root_ca), clock=clock):
         running = asyncio.create_task(node.run())
         if with_node:
             await node.register()

@@ -38,6 +38,15 @@ class AccountTokens:
         self._reader = reader
         self._clock = clock
 
+    def of_secret(self, account: JsonObject, secret: JsonObject) -> str:
+        """Make the token of an account that a Secret holds."""
+        metadata = account["metadata"]
+        bound = BoundObject("Secret", secret["metadata"]["name"], "")
+        claims = Claims(
+            metadata["namespace"], metadata["name"], metadata["uid"], (ISSUER,), 0, "", bound
+        )
+        return self._signer.sign_legacy(claims)
+
     def request(self, namespace: str, name: str, obj: JsonObject) -> JsonObject:
         """Answer a TokenRequest for an account.
 

@@ -6,7 +6,9 @@ apiserver/pkg/endpoints/filters/impersonation.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import base64
+import hmac
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from hotmap.core.errors import BadRequest, NotFound, Unauthorized
@@ -98,11 +100,13 @@ class Authenticator:
         claims = None if self._signer is None else self._signer.verify(token)
         if claims is None or not set(audiences or (ISSUER,)) & set(claims.audiences):
             return None
-        return self._user_of_claims(claims) if self._is_alive(claims) else None
+        return self._user_of_claims(claims) if self._is_alive(claims, token) else None
 
     def _user_of_claims(self, claims: Claims) -> UserInfo:
         user = user_named(f"system:serviceaccount:{claims.namespace}:{claims.account}")
-        extra = [(f"{_EXTRA}credential-id", (f"JTI={claims.token_id}",))]
+        extra = []
+        if claims.token_id:
+            extra.append((f"{_EXTRA}credential-id", (f"JTI={claims.token_id}",)))
         if claims.node is not None:
             extra.append((f"{_EXTRA}node-name", (claims.node.name,)))
             extra.append((f"{_EXTRA}node-uid", (claims.node.uid,)))
@@ -111,7 +115,7 @@ class Authenticator:
             extra.append((f"{_EXTRA}pod-uid", (claims.bound.uid,)))
         return user._replace(uid=claims.account_uid, extra=tuple(extra))
 
-    def _is_alive(self, claims: Claims) -> bool:
+    def _is_alive(self, claims: Claims, token: str) -> bool:
         """Return whether the account, and what the token is bound to, are those of the token."""
         wanted = [("serviceaccounts", claims.namespace, claims.account, claims.account_uid)]
         if claims.bound is not None:
@@ -126,7 +130,15 @@ class Authenticator:
                 return False
             if uid and found["metadata"]["uid"] != uid:
                 return False
+            if resource == "secrets" and not uid and not _has_token(found, token):
+                return False
         return True
+
+
+def _has_token(secret: dict[str, Any], token: str) -> bool:
+    """Return whether a Secret still has a token, which does not tell its uid (legacy.go)."""
+    data = secret.get("data") or {}
+    return hmac.compare_digest(base64.b64decode(data.get("token", "")), token.encode())
 
 
 class ImpersonationError(BadRequest):

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["CONTROLLER_NAMES", "PROVISIONER", "SIGNING", "select_controllers"]
+__all__ = ["CONTROLLER_NAMES", "PROVISIONER", "SIGNING", "TOKENS", "select_controllers"]
 
 #: The controller that issues certificates.
 SIGNING: Final = "certificatesigningrequest-signing-controller"
+
+#: The controller that fills in Secrets with tokens.
+TOKENS: Final = "serviceaccount-token-controller"
 
 #: The one that makes directories for claims; not of kube-controller-manager, but of small clusters.
 PROVISIONER: Final = "local-path-provisioner"
@@ -19,6 +22,7 @@ PROVISIONER: Final = "local-path-provisioner"
 CONTROLLER_NAMES: Final = (
     "namespace-controller",
     "serviceaccount-controller",
+    TOKENS,
     "clusterrole-aggregation-controller",
     "garbage-collector-controller",
     "deployment-controller",

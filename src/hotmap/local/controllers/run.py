@@ -20,7 +20,12 @@ from hotmap.local.controllers.batch.ttl import TTLAfterFinishedController
 from hotmap.local.controllers.certificates import CertificateController, CertificateSigning
 from hotmap.local.controllers.clusterrole_aggregation import ClusterRoleAggregationController
 from hotmap.local.controllers.controller import Controller, ControllerContext
-from hotmap.local.controllers.controller_names import CONTROLLER_NAMES, PROVISIONER, SIGNING
+from hotmap.local.controllers.controller_names import (
+    CONTROLLER_NAMES,
+    PROVISIONER,
+    SIGNING,
+    TOKENS,
+)
 from hotmap.local.controllers.daemonset.controller import DaemonSetController
 from hotmap.local.controllers.deployment import DeploymentController
 from hotmap.local.controllers.disruption import DisruptionController
@@ -30,8 +35,9 @@ from hotmap.local.controllers.namespace import NamespaceController
 from hotmap.local.controllers.replicaset import ReplicaSetController
 from hotmap.local.controllers.resourcequota import ResourceQuotaController
 from hotmap.local.controllers.scheduler import Scheduler
-from hotmap.local.controllers.serviceaccount import ServiceAccountController
+from hotmap.local.controllers.serviceaccount import AccountSettings, ServiceAccountController
 from hotmap.local.controllers.statefulset.controller import StatefulSetController
+from hotmap.local.controllers.token_secrets import TokenSecretController
 from hotmap.local.controllers.volumes.binder import PersistentVolumeBinder
 from hotmap.local.controllers.volumes.ephemeral import EphemeralVolumeController
 from hotmap.local.controllers.volumes.protection import ClaimProtection, VolumeProtection
@@ -74,7 +80,7 @@ class Controllers(Lifecycle):
         self,
         client: Client,
         *,
-        root_ca: str | None = None,
+        accounts: AccountSettings | None = None,
         clock: Callable[[], float] = time.time,
         proxy: bool = False,
         signing: CertificateSigning | None = None,
@@ -83,20 +89,26 @@ class Controllers(Lifecycle):
     ) -> None:
         """Prepare the controllers.
 
-        *root_ca* is the PEM text that every namespace's `kube-root-ca.crt` shows; None publishes
-        none. *clock* gives POSIX seconds and is the Registry's clock. *proxy* says whether to
-        listen at the addresses of Services. *signing* issues certificates; None issues none.
-        Volumes are made below *volumes*; None makes none, as where there is no node.
-        *controllers* are the names of those that run.
+        *accounts* says what service accounts get. *clock* gives POSIX seconds and is the Registry's
+        clock. *proxy* says whether to listen at the addresses of Services. *signing* issues
+        certificates; None issues none. Volumes are made below *volumes*; None makes none, as where
+        there is no node. *controllers* are the names of those that run.
         """
         self._informers = Informers(client)
+        accounts = accounts or AccountSettings()
         context = ControllerContext(client, self._informers, clock)
         makers: dict[str, Callable[[ControllerContext], Controller[Any]]] = {
             **_MAKERS,
-            "serviceaccount-controller": partial(ServiceAccountController, root_ca=root_ca),
+            "serviceaccount-controller": partial(
+                ServiceAccountController, root_ca=accounts.root_ca
+            ),
         }
         if signing is not None:
             makers[SIGNING] = partial(CertificateController, signing=signing)
+        if accounts.make_token is not None:
+            makers[TOKENS] = partial(
+                TokenSecretController, root_ca=accounts.root_ca, make_token=accounts.make_token
+            )
         if volumes is not None:
             makers[PROVISIONER] = partial(LocalPathProvisioner, directory=volumes)
         self._controllers = tuple(

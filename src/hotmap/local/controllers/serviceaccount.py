@@ -8,6 +8,8 @@ are deleted. The ConfigMap's content is restored, the account's is left alone.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
+from typing import NamedTuple
 
 from hotmap.core.errors import AlreadyExists, Forbidden, NotFound
 from hotmap.local.controllers.controller import Controller, ControllerContext
@@ -21,7 +23,7 @@ from hotmap.local.meta import (
     with_metadata,
 )
 
-__all__ = ["ServiceAccountController"]
+__all__ = ["AccountSettings", "ServiceAccountController"]
 
 _ACCOUNT = "default"
 _ROOT_CA = "kube-root-ca.crt"
@@ -32,6 +34,15 @@ _DESCRIPTION = {
         "usage is guaranteed across distributions of Kubernetes clusters."
     )
 }
+
+
+class AccountSettings(NamedTuple):
+    """What service accounts get."""
+
+    #: The PEM text that every namespace's `kube-root-ca.crt` shows; None publishes none.
+    root_ca: str | None = None
+    #: Returns the token of an account for a Secret; None fills in no Secrets.
+    make_token: Callable[[Object, Object], str] | None = None
 
 
 class ServiceAccountController(Controller[ObjectName]):
