@@ -17,10 +17,15 @@ from hotmap.local.apiserver.security_validation import (
     container_security_errors,
     pod_security_errors,
 )
-from hotmap.local.apiserver.volume_validation import resource_field_errors, volume_errors
+from hotmap.local.apiserver.volume_validation import (
+    field_ref_errors,
+    resource_field_errors,
+    volume_errors,
+)
 from hotmap.local.field_errors import (
     FieldError,
     duplicate,
+    forbidden_field,
     invalid_value,
     not_found_value,
     required,
@@ -39,12 +44,10 @@ from hotmap.local.names import (
 JsonObject = dict[str, Any]
 
 _INT32_MAX = (1 << 31) - 1
-_FIELD_PATHS = (
-    "metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels",
-    "metadata.annotations", "spec.nodeName", "spec.serviceAccountName", "status.hostIP",
-    "status.hostIPs", "status.podIP", "status.podIPs",
+_ENV_FIELD_PATHS = (
+    "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName",
+    "spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
 )  # fmt: skip
-_ENV_FIELD_PATHS = tuple(sorted(set(_FIELD_PATHS) - {"metadata.labels", "metadata.annotations"}))
 
 
 def pod_spec_errors(spec: JsonObject, path: str) -> list[FieldError]:
@@ -57,6 +60,7 @@ def pod_spec_errors(spec: JsonObject, path: str) -> list[FieldError]:
         for index, container in enumerate(spec.get(field, ())):
             at = f"{path}.{field}[{index}]"
             errors += _container_errors(container, at, names)
+            errors += _handler_errors(container, at, spec, is_initial=field == "initContainers")
             if container.get("name") in taken:
                 errors.append(duplicate(f"{at}.name", container["name"]))
             taken.add(container.get("name", ""))
@@ -74,6 +78,9 @@ def pod_spec_errors(spec: JsonObject, path: str) -> list[FieldError]:
     for field in ("serviceAccountName", "nodeName"):
         if spec.get(field):
             errors += rule_errors(f"{path}.{field}", spec[field], subdomain_errors)
+    for field in ("hostname", "subdomain"):
+        if spec.get(field):
+            errors += rule_errors(f"{path}.{field}", spec[field], label_name_errors)
     return [*errors, *scheduling_errors(spec, path), *affinity_errors(spec, path)]
 
 
@@ -155,7 +162,6 @@ def _container_errors(container: JsonObject, path: str, volumes: set[Any]) -> li
     for index, source in enumerate(container.get("envFrom", ())):
         errors += _env_from_errors(source, f"{path}.envFrom", index)
     errors += _mount_errors(container.get("volumeMounts", ()), f"{path}.volumeMounts", volumes)
-    errors += probe_errors(container, path)
     pull = ("Always", "IfNotPresent", "Never")
     errors += _choice(container, path, "imagePullPolicy", pull)
     errors += _choice(
@@ -163,6 +169,20 @@ def _container_errors(container: JsonObject, path: str, volumes: set[Any]) -> li
     )
     errors += container_security_errors(container, path)
     return errors + resource_errors(container, path)
+
+
+def _handler_errors(
+    container: JsonObject, path: str, spec: JsonObject, *, is_initial: bool
+) -> list[FieldError]:
+    """Check probes and hooks, which only some init containers may have."""
+    if not is_initial or container.get("restartPolicy") == "Always":
+        return probe_errors(container, path, grace=spec.get("terminationGracePeriodSeconds"))
+    why = "may not be set for init containers without restartPolicy=Always"
+    return [
+        forbidden_field(f"{path}.{field}", why)
+        for field in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+        if container.get(field) is not None
+    ]
 
 
 def _ports_errors(ports: Any, path: str) -> list[FieldError]:
@@ -217,17 +237,7 @@ def _env_errors(variable: JsonObject, path: str) -> list[FieldError]:
 
 
 def _env_field_errors(ref: JsonObject, path: str) -> list[FieldError]:
-    field = ref.get("fieldPath", "")
-    if not field:
-        return [required(f"{path}.fieldPath")]
-    plain = field.partition("[")[0]
-    subscripted = plain in ("metadata.labels", "metadata.annotations") and plain != field
-    if subscripted or field in _ENV_FIELD_PATHS:
-        return []
-    if plain not in _FIELD_PATHS:
-        why = f"error converting fieldPath: field label not supported: {field}"
-        return [invalid_value(f"{path}.fieldPath", field, why)]
-    return [unsupported(f"{path}.fieldPath", field, _ENV_FIELD_PATHS)]
+    return field_ref_errors(ref, path, _ENV_FIELD_PATHS)
 
 
 def _key_ref_errors(ref: JsonObject, path: str) -> list[FieldError]:

@@ -38,13 +38,15 @@ _COUNTS = (
 )
 
 
-def probe_errors(container: JsonObject, path: str) -> list[FieldError]:
-    """Find everything wrong with probes and lifecycle handlers of a container."""
+def probe_errors(container: JsonObject, path: str, *, grace: int | None) -> list[FieldError]:
+    """Find everything wrong with probes and hooks; `grace` is the pod's grace period in seconds."""
     errors: list[FieldError] = []
     lifecycle = container.get("lifecycle") or {}
     for field in ("postStart", "preStop"):
         if field in lifecycle:
-            errors += _handler_errors(lifecycle[field], f"{path}.lifecycle.{field}")
+            at = f"{path}.lifecycle.{field}"
+            errors += _handler_errors(lifecycle[field], at)
+            errors += _sleep_errors(lifecycle[field], f"{at}.sleep", grace)
     for field in ("livenessProbe", "readinessProbe", "startupProbe"):
         probe, at = container.get(field), f"{path}.{field}"
         if probe is None:
@@ -58,7 +60,29 @@ def probe_errors(container: JsonObject, path: str) -> list[FieldError]:
         if field != "readinessProbe" and probe.get("successThreshold", 1) != 1:
             threshold = probe["successThreshold"]
             errors.append(invalid_value(f"{at}.successThreshold", threshold, "must be 1"))
+        errors += _grace_errors(field, probe, at)
     return errors
+
+
+def _sleep_errors(handler: JsonObject, path: str, grace: int | None) -> list[FieldError]:
+    """Check a sleep where it is the hook (validateSleepAction)."""
+    if [field for field in _HANDLERS if field in handler] != ["sleep"] or grace is None:
+        return []
+    seconds = handler["sleep"].get("seconds", 0)
+    if 0 <= seconds <= grace:
+        return []
+    why = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+    return [invalid_value(path, seconds, why)]
+
+
+def _grace_errors(field: str, probe: JsonObject, path: str) -> list[FieldError]:
+    """Check the grace period of a probe, which a readiness probe does not have."""
+    grace, at = probe.get("terminationGracePeriodSeconds"), f"{path}.terminationGracePeriodSeconds"
+    if grace is None:
+        return []
+    if field == "readinessProbe":
+        return [invalid_value(at, grace, "must not be set for readinessProbes")]
+    return [] if grace > 0 else [invalid_value(at, grace, "must be greater than 0")]
 
 
 def _handler_errors(handler: JsonObject, path: str) -> list[FieldError]:

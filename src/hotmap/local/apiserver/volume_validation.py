@@ -5,9 +5,11 @@ pkg/apis/core/validation/validation.go, validateVolumes. Paths and texts are ups
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
+from hotmap.local.apiserver.claim_validation import claim_spec_errors
 from hotmap.local.field_errors import (
     FieldError,
     forbidden_field,
@@ -16,8 +18,8 @@ from hotmap.local.field_errors import (
     rule_errors,
     unsupported,
 )
-from hotmap.local.names import projected_path_errors
-from hotmap.local.quantity import parse_quantity
+from hotmap.local.names import projected_path_errors, qualified_name_errors
+from hotmap.local.quantity import format_quantity, is_binary, parse_quantity
 
 JsonObject = dict[str, Any]
 
@@ -30,20 +32,71 @@ _VOLUME_FIELD_PATHS = (
     "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace",
     "metadata.uid",
 )  # fmt: skip
+# What a fieldRef may be converted from (pods/helpers.go: ConvertDownwardAPIFieldLabel).
+_FIELD_PATHS = (
+    "metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace",
+    "metadata.uid", "spec.host", "spec.nodeName", "spec.restartPolicy", "spec.schedulerName",
+    "spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.phase", "status.podIP",
+    "status.podIPs",
+)  # fmt: skip
+# fieldpath.SplitMaybeSubscriptedPath
+_SUBSCRIPTED = re.compile(r"(.+?)\['(.*)'\]", re.DOTALL)
+_HUGE_PAGES = ("limits.hugepages-", "requests.hugepages-")
+_SHOWN_RESOURCES = {"ephemeral-storage": "local ephemeral storage"}
+_BYTE_DIVISORS = (
+    "1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei",
+)  # fmt: skip
 _RESOURCES = (
     "limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu",
     "requests.ephemeral-storage", "requests.memory",
 )  # fmt: skip
 
 
-def resource_field_errors(ref: JsonObject, path: str) -> list[FieldError]:
+def field_ref_errors(ref: JsonObject, path: str, known: tuple[str, ...]) -> list[FieldError]:
+    """Check a fieldRef that may have the fields of `known` (validateObjectFieldSelector)."""
+    field = ref.get("fieldPath", "")
+    if not field:
+        return [required(f"{path}.fieldPath")]
+    subscripted = _SUBSCRIPTED.fullmatch(field)
+    if subscripted is None and field in known:
+        return []
+    if subscripted is None and field in _FIELD_PATHS:
+        return [unsupported(f"{path}.fieldPath", field, known)]
+    if subscripted is not None and subscripted[1] in ("metadata.annotations", "metadata.labels"):
+        key = subscripted[2]
+        key = key.lower() if subscripted[1] == "metadata.annotations" else key
+        return rule_errors(path, key, qualified_name_errors)
+    problem = "not supported" if subscripted is None else "does not support subscript"
+    why = f"error converting fieldPath: field label {problem}: {field}"
+    return [invalid_value(f"{path}.fieldPath", field, why)]
+
+
+def resource_field_errors(
+    ref: JsonObject, path: str, *, of_volume: bool = False
+) -> list[FieldError]:
     """Check a resourceFieldRef (validateContainerResourceFieldSelector)."""
     resource = ref.get("resource", "")
-    if not resource:
-        return [required(f"{path}.resource")]
-    if resource in _RESOURCES or ".hugepages-" in resource:
+    errors: list[FieldError] = []
+    if of_volume and not ref.get("containerName"):
+        errors.append(required(f"{path}.containerName"))
+    elif not resource:
+        errors.append(required(f"{path}.resource"))
+    elif resource not in _RESOURCES and not resource.startswith(_HUGE_PAGES):
+        errors.append(unsupported(f"{path}.resource", resource, _RESOURCES))
+    return [*errors, *_divisor_errors(resource, str(ref.get("divisor", "0")), path)]
+
+
+def _divisor_errors(resource: str, divisor: str, path: str) -> list[FieldError]:
+    amount = parse_quantity(divisor)
+    name = resource.partition(".")[2]
+    name = "hugepages" if resource.startswith(_HUGE_PAGES) else _SHOWN_RESOURCES.get(name, name)
+    known = ("1m", "1") if name == "cpu" else _BYTE_DIVISORS
+    written = format_quantity(amount, binary=is_binary(divisor))
+    if amount == 0 or (resource not in _RESOURCES and name != "hugepages") or written in known:
         return []
-    return [unsupported(f"{path}.resource", resource, _RESOURCES)]
+    shown = "1m and 1" if name == "cpu" else ", ".join(known)
+    why = f"only divisor's values {shown} are supported with the {name} resource"
+    return [invalid_value(f"{path}.divisor", resource, why)]
 
 
 def volume_errors(volume: JsonObject, path: str) -> list[FieldError]:
@@ -84,27 +137,17 @@ def _downward_errors(source: JsonObject, path: str) -> list[FieldError]:
         else:
             errors += rule_errors(f"{path}.path", item["path"], projected_path_errors)
         if "fieldRef" in item:
-            errors += _volume_field_errors(item["fieldRef"], f"{path}.fieldRef")
+            errors += field_ref_errors(item["fieldRef"], f"{path}.fieldRef", _VOLUME_FIELD_PATHS)
             if "resourceFieldRef" in item:
                 why = "fieldRef and resourceFieldRef can not be specified simultaneously"
                 errors.append(invalid_value(path, "resource", why))
         elif "resourceFieldRef" in item:
-            if not item["resourceFieldRef"].get("containerName"):
-                errors.append(required(f"{path}.resourceFieldRef.containerName"))
-            errors += resource_field_errors(item["resourceFieldRef"], f"{path}.resourceFieldRef")
+            ref, at = item["resourceFieldRef"], f"{path}.resourceFieldRef"
+            errors += resource_field_errors(ref, at, of_volume=True)
         else:
             errors.append(required(path, "one of fieldRef and resourceFieldRef is required"))
         errors += _mode_errors(item, path, "mode")
     return errors
-
-
-def _volume_field_errors(ref: JsonObject, path: str) -> list[FieldError]:
-    field = ref.get("fieldPath", "")
-    if not field:
-        return [required(f"{path}.fieldPath")]
-    if field.partition("[")[0] in _VOLUME_FIELD_PATHS:
-        return []
-    return [unsupported(f"{path}.fieldPath", field, _VOLUME_FIELD_PATHS)]
 
 
 def _projected_volume_errors(source: JsonObject, path: str) -> list[FieldError]:
@@ -187,6 +230,17 @@ def _empty_directory_errors(source: JsonObject, path: str) -> list[FieldError]:
     return [forbidden_field(f"{path}.sizeLimit", why)]
 
 
+def _claim_volume_errors(source: JsonObject, path: str) -> list[FieldError]:
+    return [] if source.get("claimName") else [required(f"{path}.claimName")]
+
+
+def _ephemeral_volume_errors(source: JsonObject, path: str) -> list[FieldError]:
+    at = f"{path}.volumeClaimTemplate"
+    if source.get("volumeClaimTemplate") is None:
+        return [required(at)]
+    return list(claim_spec_errors(source["volumeClaimTemplate"].get("spec") or {}, f"{at}.spec"))
+
+
 _VOLUME_RULES: dict[str, Callable[[JsonObject, str], list[FieldError]]] = {
     "emptyDir": _empty_directory_errors,
     "hostPath": _host_path_errors,
@@ -194,6 +248,8 @@ _VOLUME_RULES: dict[str, Callable[[JsonObject, str], list[FieldError]]] = {
     "configMap": _configmap_volume_errors,
     "downwardAPI": _downward_volume_errors,
     "projected": _projected_volume_errors,
+    "persistentVolumeClaim": _claim_volume_errors,
+    "ephemeral": _ephemeral_volume_errors,
 }
 _VOLUME_ORDER = {name: index for index, name in enumerate(_VOLUME_RULES)}
 _PROJECTION_RULES: dict[str, Callable[[JsonObject, str], list[FieldError]]] = {

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotmap.local.apiserver.kinds import stored_validation as validation
-from hotmap.local.apiserver.kinds.certificate_request import CertificateRequestStrategy
-from hotmap.local.apiserver.kinds.claim_validation import (
+from hotmap.local.apiserver.claim_validation import (
     claim_errors,
     claim_update_errors,
     volume_errors,
     volume_update_errors,
 )
+from hotmap.local.apiserver.kinds import stored_validation as validation
+from hotmap.local.apiserver.kinds.certificate_request import CertificateRequestStrategy
 from hotmap.local.apiserver.kinds.endpoint_validation import endpoint_slice_errors
 from hotmap.local.apiserver.kinds.policy_validation import (
     admission_policy_errors,

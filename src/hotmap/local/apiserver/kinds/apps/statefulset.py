@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from hotmap.local.apiserver.claim_validation import claim_spec_errors
 from hotmap.local.apiserver.columns import AGE, NAME, template_columns
-from hotmap.local.apiserver.kinds.claim_validation import claim_spec_errors
 from hotmap.local.apiserver.kinds.workload import (
     NOT_NEGATIVE,
     SelectingStrategy,

@@ -6,6 +6,10 @@ import re
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from hotmap.local.apiserver.kinds.batch.failure_policy import (
+    default_failure_policy,
+    failure_policy_errors,
+)
 from hotmap.local.apiserver.kinds.stored_columns import CRONJOB_COLUMNS
 from hotmap.local.apiserver.kinds.workload import NOT_NEGATIVE, WorkloadStrategy
 from hotmap.local.field_errors import FieldError, invalid_value, required, unsupported
@@ -130,10 +134,14 @@ class CronJobStrategy(WorkloadStrategy):
         return errors
 
     def spec_errors(self, spec: JsonObject) -> list[FieldError]:
+        job = (spec.get("jobTemplate") or {}).get("spec") or {}
         return [
-            invalid_value(f"spec.{field}", spec[field], NOT_NEGATIVE)
-            for field in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit")
-            if spec.get(field, 0) < 0
+            *failure_policy_errors(job, "spec.jobTemplate.spec"),
+            *(
+                invalid_value(f"spec.{field}", spec[field], NOT_NEGATIVE)
+                for field in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+                if spec.get(field, 0) < 0
+            ),
         ]
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
@@ -145,7 +153,9 @@ class CronJobStrategy(WorkloadStrategy):
         return errors
 
     def default_spec(self, spec: JsonObject) -> None:
-        spec.setdefault("jobTemplate", {}).setdefault("metadata", {})
+        template = spec.setdefault("jobTemplate", {})
+        template.setdefault("metadata", {})
+        default_failure_policy(template.get("spec") or {})
         spec.setdefault("concurrencyPolicy", "Allow")
         spec.setdefault("suspend", False)
         spec.setdefault("successfulJobsHistoryLimit", 3)

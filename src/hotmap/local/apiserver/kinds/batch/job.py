@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from hotmap.local.apiserver.kinds.batch.failure_policy import (
+    default_failure_policy,
+    failure_policy_errors,
+)
 from hotmap.local.apiserver.kinds.stored_columns import JOB_COLUMNS
 from hotmap.local.apiserver.kinds.workload import (
     NOT_NEGATIVE,
@@ -91,10 +95,14 @@ class JobStrategy(WorkloadStrategy):
             why = "when completion mode is Indexed"
             errors.append(required("spec.completions", why))
         policy = spec.get("podReplacementPolicy")
-        if policy not in (None, "Failed", "TerminatingOrFailed"):
-            known = ("Failed", "TerminatingOrFailed")
-            errors.append(unsupported("spec.podReplacementPolicy", policy, known))
+        has_policy = spec.get("podFailurePolicy") is not None
+        policies = ("Failed", "TerminatingOrFailed")[: 1 if has_policy else 2]
+        if policy is not None and policy not in policies:
+            errors.append(unsupported("spec.podReplacementPolicy", policy, policies))
         return errors
+
+    def spec_errors(self, spec: JsonObject) -> list[FieldError]:
+        return list(failure_policy_errors(spec, "spec"))
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
         return self._selector_errors(obj) + super().validate(obj) + self._match_errors(obj["spec"])
@@ -166,7 +174,9 @@ class JobStrategy(WorkloadStrategy):
         spec.setdefault("backoffLimit", 6)
         spec.setdefault("completionMode", "NonIndexed")
         spec.setdefault("suspend", False)
-        spec.setdefault("podReplacementPolicy", "TerminatingOrFailed")
+        has_policy = spec.get("podFailurePolicy") is not None
+        spec.setdefault("podReplacementPolicy", "Failed" if has_policy else "TerminatingOrFailed")
+        default_failure_policy(spec)
         spec.setdefault("manualSelector", False)
 
     def default(self, obj: JsonObject) -> None:

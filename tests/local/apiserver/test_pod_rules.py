@@ -1,0 +1,202 @@
+"""What upstream refuses of pods and Jobs, in its words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.local.apiserver.api import PODS, pod
+
+if TYPE_CHECKING:
+    from tests.local.apiserver.api import Api
+
+JOBS = "/apis/batch/v1/namespaces/default/jobs"
+CRON_JOBS = "/apis/batch/v1/namespaces/default/cronjobs"
+SUBSCRIPT = "error converting fieldPath: field label does not support subscript: "
+ALWAYS = "may not be set for init containers without restartPolicy=Always"
+DIVISORS = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei"
+
+
+def volume(**source: Any) -> dict[str, Any]:
+    return {"volumes": [{"name": "v", **source}]}
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    return {"containers": [{"name": "c", "image": "i", **fields}]}
+
+
+def variable(**source: Any) -> dict[str, Any]:
+    return container(env=[{"name": "A", "valueFrom": source}])
+
+
+def field_ref(path: str) -> dict[str, Any]:
+    return variable(fieldRef={"fieldPath": path})
+
+
+def divided(resource: str, divisor: str) -> dict[str, Any]:
+    return variable(resourceFieldRef={"resource": resource, "divisor": divisor})
+
+
+def initial(**fields: Any) -> dict[str, Any]:
+    return {"initContainers": [{"name": "i", "image": "i", **fields}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (
+            volume(persistentVolumeClaim={"claimName": ""}),
+            "spec.volumes[0].persistentVolumeClaim.claimName: Required value",
+        ),
+        (
+            volume(ephemeral={}),
+            "spec.volumes[0].ephemeral.volumeClaimTemplate: Required value",
+        ),
+        (
+            volume(ephemeral={"volumeClaimTemplate": {"spec": {}}}),
+            "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.accessModes: Required value: "
+            "at least 1 access mode is required",
+        ),
+        (
+            field_ref("metadata.name['a']"),
+            "valueFrom.fieldRef.fieldPath: Invalid value: \"metadata.name['a']\": "
+            f"{SUBSCRIPT}metadata.name['a']",
+        ),
+        (
+            field_ref("metadata.labels[a]"),
+            'valueFrom.fieldRef.fieldPath: Invalid value: "metadata.labels[a]": error converting '
+            "fieldPath: field label not supported: metadata.labels[a]",
+        ),
+        (
+            field_ref("metadata.labels['a b']"),
+            'valueFrom.fieldRef: Invalid value: "a b": name part must consist of',
+        ),
+        (
+            field_ref("status.phase"),
+            'valueFrom.fieldRef.fieldPath: Unsupported value: "status.phase"',
+        ),
+        (
+            volume(downwardAPI={"items": [{"path": "p", "fieldRef": {"fieldPath": "x.y"}}]}),
+            'downwardAPI.fieldRef.fieldPath: Invalid value: "x.y": error converting fieldPath: '
+            "field label not supported: x.y",
+        ),
+        (
+            divided("limits.cpu", "2"),
+            'divisor: Invalid value: "limits.cpu": only divisor\'s values 1m and 1 are supported '
+            "with the cpu resource",
+        ),
+        (
+            divided("requests.memory", "1m"),
+            'resourceFieldRef.divisor: Invalid value: "requests.memory": only divisor\'s values '
+            f"{DIVISORS} are supported with the memory resource",
+        ),
+        (
+            divided("limits.ephemeral-storage", "3"),
+            f"values {DIVISORS} are supported with the local ephemeral storage resource",
+        ),
+        (
+            container(lifecycle={"preStop": {"sleep": {"seconds": 31}}}),
+            "spec.containers[0].lifecycle.preStop.sleep: Invalid value: 31: must be non-negative "
+            "and less than terminationGracePeriodSeconds (30)",
+        ),
+        (
+            initial(readinessProbe={"tcpSocket": {"port": 1}}),
+            f"spec.initContainers[0].readinessProbe: Forbidden: {ALWAYS}",
+        ),
+        (
+            initial(lifecycle={"preStop": {"sleep": {"seconds": 1}}}),
+            f"spec.initContainers[0].lifecycle: Forbidden: {ALWAYS}",
+        ),
+        (
+            container(
+                readinessProbe={"tcpSocket": {"port": 1}, "terminationGracePeriodSeconds": 1}
+            ),
+            "readinessProbe.terminationGracePeriodSeconds: Invalid value: 1: must not be set for "
+            "readinessProbes",
+        ),
+        ({"hostname": "A.b"}, 'spec.hostname: Invalid value: "A.b": a lowercase RFC 1123 label'),
+        ({"subdomain": "-a"}, 'spec.subdomain: Invalid value: "-a": a lowercase RFC 1123 label'),
+    ],
+)
+async def test_pod_is_refused(api: Api, spec: dict[str, Any], text: str) -> None:
+    reply = await api.post(PODS, pod("p", **spec))
+    assert reply.status == 422
+    assert text in reply.message
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        volume(persistentVolumeClaim={"claimName": "c"}),
+        field_ref("metadata.annotations['example.com/A']"),
+        divided("limits.cpu", "1000m"),
+        divided("limits.memory", "1Mi"),
+        divided("limits.hugepages-2Mi", "1"),
+        container(lifecycle={"preStop": {"sleep": {"seconds": 30}}}),
+        initial(readinessProbe={"tcpSocket": {"port": 1}}, restartPolicy="Always"),
+        {"hostname": "a", "subdomain": "b"},
+    ],
+)
+async def test_pod_is_accepted(api: Api, spec: dict[str, Any]) -> None:
+    assert (await api.post(PODS, pod("p", **spec))).status == 201
+
+
+def job(*rules: dict[str, Any], restarts: str = "Never", **spec: Any) -> dict[str, Any]:
+    template = {"spec": {**container(), "restartPolicy": restarts}}
+    return {"podFailurePolicy": {"rules": list(rules)}, "template": template, **spec}
+
+
+def codes(*values: int, operator: str = "In", **more: Any) -> dict[str, Any]:
+    found = {"operator": operator, "values": list(values), **more}
+    return {"action": "FailJob", "onExitCodes": found}
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (
+            job(codes(1), restarts="OnFailure"),
+            'template.spec.restartPolicy: Invalid value: "OnFailure": only "Never" is supported '
+            "when podFailurePolicy is specified",
+        ),
+        (job({"action": "Ignore"}), "specifying one of OnExitCodes and OnPodConditions"),
+        (
+            job({**codes(1), "onPodConditions": [{"type": "A"}]}),
+            "rules[0]: Invalid value: specifying both OnExitCodes and OnPodConditions is not",
+        ),
+        (job({**codes(1), "action": "X"}), 'rules[0].action: Unsupported value: "X"'),
+        (
+            job({**codes(1), "action": ""}),
+            'action: Required value: valid values: ["Count" "FailIndex" "FailJob" "Ignore"]',
+        ),
+        (job({**codes(1), "action": "FailIndex"}), "requires the backoffLimitPerIndex to be set"),
+        (job(codes(0)), "onExitCodes.values[0]: Invalid value: 0: must not be 0 for the In"),
+        (job(codes(2, 1)), "must be ordered"),
+        (job(codes(1, 1)), "onExitCodes.values[1]: Duplicate value: 1"),
+        (job(codes(1, containerName="x")), "must be one of the container or initContainer names"),
+        (job(*[codes(1)] * 21), "rules: Too many: 21: must have at most 20 items"),
+        (
+            job(codes(1), podReplacementPolicy="TerminatingOrFailed"),
+            'podReplacementPolicy: Unsupported value: "TerminatingOrFailed"',
+        ),
+    ],
+)
+async def test_failure_policy_is_refused(api: Api, spec: dict[str, Any], text: str) -> None:
+    reply = await api.post(JOBS, {"metadata": {"name": "j"}, "spec": spec})
+    assert reply.status == 422
+    assert text in reply.message
+
+
+async def test_failure_policy_has_defaults(api: Api) -> None:
+    """Conditions that hold are meant, and failed pods are replaced only when they are gone."""
+    rule = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}
+    reply = await api.post(JOBS, {"metadata": {"name": "j"}, "spec": job(rule)})
+    spec = reply.body["spec"]
+    assert spec["podReplacementPolicy"] == "Failed"
+    assert spec["podFailurePolicy"]["rules"][0]["onPodConditions"][0]["status"] == "True"
+
+
+async def test_failure_policy_of_a_cron_job_is_checked(api: Api) -> None:
+    spec = {"schedule": "* * * * *", "jobTemplate": {"spec": job(codes(0))}}
+    reply = await api.post(CRON_JOBS, {"metadata": {"name": "j"}, "spec": spec})
+    assert "spec.jobTemplate.spec.podFailurePolicy.rules[0].onExitCodes" in reply.message
