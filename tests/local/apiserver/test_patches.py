@@ -184,6 +184,14 @@ def test_strategic_patch_retain_keys() -> None:
     assert volumes == [{"name": "v", "secret": {"secretName": "s"}}]
 
 
+@pytest.mark.parametrize("keys", [["name"], "name", None])
+def test_retained_keys_have_to_name_what_is_sent(keys: Any) -> None:
+    """What is sent and not retained would be lost (applyRetainKeysDirective)."""
+    element = {"name": "v", "$retainKeys": keys, "secret": {"secretName": "s"}}
+    with pytest.raises(BadRequest, match="invalid patch format of retainKeys"):
+        spec_patched({"volumes": [element]})
+
+
 def test_strategic_patch_merges_plain_lists_as_sets() -> None:
     """Finalizers are added and deleted one by one."""
     patch = {

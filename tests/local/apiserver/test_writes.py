@@ -318,3 +318,26 @@ async def test_create_of_existing_name_raises_in_process(registry: Registry) -> 
     with pytest.raises(AlreadyExists) as caught:
         await registry.create("configmaps", "default", configmap("a"), manager="t")
     assert (caught.value.code, caught.value.reason) == (409, "AlreadyExists")
+
+
+async def test_update_deletes_nothing(api: Api) -> None:
+    """The time of deletion is written by a deletion only; one that is there stays."""
+    body = configmap("a")
+    body["metadata"]["finalizers"] = ["example.com/f"]
+    await api.post(CONFIGMAPS, body)
+    path = f"{CONFIGMAPS}/a"
+    time = {"metadata": {"deletionTimestamp": "2026-01-02T03:04:05Z"}}
+    reply = await api.patch(path, time)
+    assert reply.status == 422
+    assert (
+        "metadata.deletionTimestamp: Invalid value: 2026-01-02 03:04:05 +0000 UTC: field is "
+        "immutable"
+    ) in reply.message
+    grace = {"metadata": {"deletionGracePeriodSeconds": 7}}
+    assert (
+        "deletionGracePeriodSeconds: Invalid value: 7: field"
+        in (await api.patch(path, grace)).message
+    )
+    deleted = (await api.request("DELETE", path)).body["metadata"]["deletionTimestamp"]
+    kept = await api.patch(path, time)
+    assert (kept.status, kept.body["metadata"]["deletionTimestamp"]) == (200, deleted)

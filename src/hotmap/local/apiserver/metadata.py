@@ -142,6 +142,20 @@ def check_name(metadata: JsonObject, name: str) -> None:
         )
 
 
+def _deletion_errors(old: JsonObject, new: JsonObject) -> list[FieldError]:
+    """Refuse what only a deletion writes; a deleted object keeps its time (BeforeUpdate)."""
+    errors: list[FieldError] = []
+    time, grace = new.get("deletionTimestamp"), new.get("deletionGracePeriodSeconds")
+    why = "field is immutable"
+    if time and "deletionTimestamp" not in old:
+        shown = f"{str(time).replace('T', ' ').removesuffix('Z')} +0000 UTC"
+        text = f"Invalid value: {shown}: {why}"
+        errors.append(FieldError("FieldValueInvalid", "metadata.deletionTimestamp", text))
+    if grace is not None and grace != old.get("deletionGracePeriodSeconds"):
+        errors.append(invalid_value("metadata.deletionGracePeriodSeconds", grace, why))
+    return errors
+
+
 def carry_metadata(old: JsonObject, new: JsonObject) -> list[FieldError]:
     """Restore the fields that only the server writes; return those that the update changed.
 
@@ -153,6 +167,7 @@ def carry_metadata(old: JsonObject, new: JsonObject) -> list[FieldError]:
         for field in _IMMUTABLE
         if new.get(field) and new[field] != old.get(field)
     ]
+    errors += _deletion_errors(old, new)
     for field in (*_SYSTEM_FIELDS, "selfLink"):
         new.pop(field, None)
         if field in old:

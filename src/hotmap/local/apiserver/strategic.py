@@ -86,7 +86,17 @@ def _merge_map(original: JsonObject, patch: JsonObject, fields: Mapping[str, Fie
 def _retained(original: JsonObject, patch: JsonObject) -> JsonObject:
     if _RETAIN_KEYS not in patch:
         return dict(original)
-    retained = _as_list(patch[_RETAIN_KEYS], _RETAIN_KEYS)
+    retained = patch[_RETAIN_KEYS]
+    sent = {
+        name
+        for name, value in patch.items()
+        if value is not None and not name.startswith((_SET_ORDER, _DELETE_FROM, _RETAIN_KEYS))
+    }
+    if not isinstance(retained, list) or not sent <= {
+        key for key in retained if isinstance(key, str)
+    }:
+        # applyRetainKeysDirective
+        raise BadRequest("invalid patch format of retainKeys")
     return {name: value for name, value in original.items() if name in retained}
 
 
