@@ -13,6 +13,7 @@ from tests.local.kubelet.conftest import LocalNode
 
 from hotmap.core.errors import BadRequest
 from hotmap.local.kubelet.logs import MAX_LINE, ContainerLog, parse_line
+from hotmap.local.kubelet.missing_logs import no_log
 from hotmap.local.kubelet_api import LogOptions
 
 LINE = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{9}Z (stdout|stderr) [FP] .*\n")
@@ -137,3 +138,50 @@ async def test_log_failure_names_its_cause(node: LocalNode) -> None:
         with pytest.raises(BadRequest) as raised:
             await node.logs("web", container, **options)
         assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    ("status", "init", "text"),
+    [
+        ({}, False, 'container "c" in pod "p" is waiting to start: ContainerCreating'),
+        ({}, True, 'container "c" in pod "p" is waiting to start: PodInitializing'),
+        (
+            {"state": {"waiting": {"reason": "ErrImageNeverPull"}}, "lastState": {}},
+            False,
+            'container "c" in pod "p" is waiting to start: ErrImageNeverPull',
+        ),
+        (
+            {"state": {"terminated": {"containerID": "hotmap://1"}}},
+            False,
+            "unable to retrieve container logs for hotmap://1",
+        ),
+        (
+            {"state": {"running": {}}, "containerID": "hotmap://2"},
+            False,
+            "unable to retrieve container logs for hotmap://2",
+        ),
+    ],
+)
+def test_missing_log_is_explained(status: dict[str, Any], init: bool, text: str) -> None:
+    """By what is known of the container (validateContainerLogStatus)."""
+    spec = {"containers": [{"name": "c"}], "initContainers": [{"name": "i"}] if init else []}
+    statuses = [{"name": "c", **status}] if status else []
+    pod = {"spec": spec, "status": {"containerStatuses": statuses}}
+    assert no_log(pod, "p", "c") == text
+
+
+async def test_log_of_an_earlier_kubelet_is_gone(node: LocalNode) -> None:
+    """Also of a pod that has finished, which no worker takes up again."""
+    assert await node.output("done", "echo hello") == "hello\n"
+    await node.restart()
+    with pytest.raises(BadRequest, match="unable to retrieve container logs for hotmap://"):
+        await node.logs("done")
+
+
+async def test_log_of_a_pod_that_initializes(node: LocalNode) -> None:
+    """Its containers wait for the init containers."""
+    init = {"name": "i", "image": "shell", "command": ["sh", "-c", "sleep 600"]}
+    await node.run_pod("p", "true", pod={"initContainers": [init]})
+    await node.until("p", lambda pod: pod.get("status", {}).get("initContainerStatuses"))
+    with pytest.raises(BadRequest, match="is waiting to start: PodInitializing"):
+        await node.logs("p")

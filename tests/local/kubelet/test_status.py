@@ -133,3 +133,11 @@ def test_succeeded_pod_status() -> None:
     assert value["phase"] == "Succeeded"
     assert conditions(value)["Ready"] == ("False", "PodCompleted")
     assert conditions(value)["Initialized"] == ("True", "PodCompleted")
+
+
+def test_status_names_the_generation_that_it_is_about() -> None:
+    """In the status and in each condition, so that readers know whether an edit was seen."""
+    facts = PodFacts({}, {}, {}, "127.1.0.1", "127.0.0.1", 0.0, generation=3)
+    status = make_status({"spec": spec()}, facts, now=1.0)
+    assert status["observedGeneration"] == 3
+    assert {condition["observedGeneration"] for condition in status["conditions"]} == {3}

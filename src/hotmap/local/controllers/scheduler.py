@@ -242,6 +242,7 @@ class Scheduler(Controller[ObjectName]):
     async def _report_unschedulable(self, pod: Object, message: str) -> None:
         condition = {
             "type": "PodScheduled",
+            "observedGeneration": pod["metadata"].get("generation", 1),
             "status": "False",
             "lastProbeTime": None,
             "lastTransitionTime": timestamp(self._clock()),

@@ -22,8 +22,10 @@ from hotmap.local.informer import Informer, Informers
 from hotmap.local.kubelet.addresses import PodAddresses
 from hotmap.local.kubelet.containers import Node
 from hotmap.local.kubelet.exec import FailedCommand
+from hotmap.local.kubelet.heartbeat import NodeHeartbeat, with_known_transitions
 from hotmap.local.kubelet.lease import NodeLease
-from hotmap.local.kubelet.node import make_node
+from hotmap.local.kubelet.missing_logs import no_log
+from hotmap.local.kubelet.node import make_node, with_labels
 from hotmap.local.kubelet.runtime import Runtime, StartFailed
 from hotmap.local.kubelet.sources import (
     CachedSources,
@@ -80,6 +82,7 @@ class Kubelet:
         self._tokens = tokens
         self._recorder = Recorder(client, MANAGER)
         self.lease = NodeLease(client, node_name, manager=MANAGER)
+        self._heartbeat = NodeHeartbeat(client, node_name, manager=MANAGER)
         self._pods = Informer(client, "pods", field_selector=f"spec.nodeName={node_name}")
         self._nodes = Informer(client, "nodes", field_selector=f"metadata.name={node_name}")
         self._shared = Informers(client)
@@ -106,6 +109,7 @@ class Kubelet:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._recorder.run())
                 tasks.create_task(self.lease.run())
+                tasks.create_task(self._heartbeat.run())
                 tasks.create_task(self._nodes.run())
                 tasks.create_task(self._shared.run())
                 await self._shared.synced()
@@ -140,11 +144,24 @@ class Kubelet:
             max_pods=self._settings.max_pods,
         )
         allocatable = node["status"]["allocatable"]
-        with contextlib.suppress(AlreadyExists):
+        try:
             await self._client.create("nodes", None, node, manager=MANAGER)
+        except AlreadyExists:
+            await self._client.modify(
+                "nodes",
+                None,
+                self.node_name,
+                lambda known: with_labels(known, node["metadata"]["labels"]),
+                manager=MANAGER,
+            )
 
         def refresh(known: dict[str, Any]) -> dict[str, Any]:
-            return {**known, "status": {**(known.get("status") or {}), **node["status"]}}
+            before = known.get("status") or {}
+            status = dict(node["status"])
+            status["conditions"] = with_known_transitions(
+                status["conditions"], before.get("conditions") or []
+            )
+            return {**known, "status": {**before, **status}}
 
         await self._client.modify(
             "nodes", None, self.node_name, refresh, manager=MANAGER, subresource="status"
@@ -251,20 +268,16 @@ class Kubelet:
         Raises:
             BadRequest: there is no such container, or no such run of it.
         """
-        worker, state = self._find(namespace, pod, container)
+        worker = self._worker(namespace, pod)
+        state = worker.containers.states.get(container) if worker is not None else None
         log = None
         if state is not None:
             log = state.previous_log if options.previous else state.log
-        if log is None and options.previous:
-            raise BadRequest(
-                f'previous terminated container "{container}" in pod "{pod}" not found'
-            )
         if log is None:
-            waiting = state.waiting if state is not None else None
-            reason = waiting.reason if waiting is not None else "ContainerCreating"
+            known = self._pods.objects.get((namespace, pod)) if worker is None else worker.pod
+            waiting = state.waiting.reason if state is not None and state.waiting else ""
             raise BadRequest(
-                f'container "{container}" in pod "{worker.pod["metadata"]["name"]}" is waiting to '
-                f"start: {reason}"
+                no_log(known or {}, pod, container, waiting=waiting, previous=options.previous)
             )
         return log.read(options)
 

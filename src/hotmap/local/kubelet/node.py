@@ -43,6 +43,8 @@ def make_node(
                 "kubernetes.io/hostname": name,
                 "kubernetes.io/os": "linux",
                 "kubernetes.io/arch": architecture,
+                "beta.kubernetes.io/os": "linux",
+                "beta.kubernetes.io/arch": architecture,
             },
             "annotations": annotations,
         },
@@ -68,6 +70,15 @@ def make_node(
                 "architecture": architecture,
             },
         },
+    }
+
+
+def with_labels(node: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
+    """Give a node the labels that it may not have from an earlier kubelet."""
+    metadata = node["metadata"]
+    return {
+        **node,
+        "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), **labels}},
     }
 
 

@@ -35,6 +35,8 @@ class PodFacts(NamedTuple):
     address: str
     host_address: str
     started_at: float
+    #: The generation of the pod that the facts are about; 0 if it has none.
+    generation: int = 0
 
 
 def rfc3339(seconds: float) -> str:
@@ -51,7 +53,11 @@ def make_status(pod: Mapping[str, Any], facts: PodFacts, *, now: float) -> dict[
     phase = compute_phase(spec, facts.runs)
     idle = "PodInitializing" if spec.get("initContainers") else "ContainerCreating"
     conditions = _conditions(spec, phase, facts)
+    observed = {"observedGeneration": facts.generation} if facts.generation else {}
+    for condition in conditions:
+        condition.update(observed)
     status: dict[str, Any] = {
+        **observed,
         "phase": phase,
         "conditions": _with_times(conditions, old.get("conditions") or [], now),
         "hostIP": facts.host_address,

@@ -250,6 +250,7 @@ class PodWorker:
             address=self.containers.address,
             host_address=self._node.address,
             started_at=self._started_at,
+            generation=self.pod["metadata"].get("generation", 0),
         )
 
         def change(pod: dict[str, Any]) -> dict[str, Any] | None:
