@@ -40,6 +40,8 @@ class _Occurrence(NamedTuple):
     message: str
     #: POSIX seconds.
     at: float
+    #: The part of the object that it is about, such as `spec.containers{web}`; "" for the whole.
+    field_path: str = ""
 
 
 class _Written(NamedTuple):
@@ -54,23 +56,37 @@ class Recorder:
     """Write Events about objects for one component."""
 
     def __init__(
-        self, client: Client, component: str, *, clock: Callable[[], float] = time.time
+        self,
+        client: Client,
+        component: str,
+        *,
+        host: str = "",
+        clock: Callable[[], float] = time.time,
     ) -> None:
+        """Record for a component; `host` is the node that it runs on, "" for none."""
         self._client = client
         self._component = component
+        self._host = host
         self._clock = clock
         self._pending: asyncio.Queue[_Occurrence] = asyncio.Queue()
-        #: (uid, type, reason, message) → the Event that counts it; least recently used first.
-        self._written: OrderedDict[tuple[str, str, str, str], _Written] = OrderedDict()
+        #: (uid, part, type, reason, message) → the Event that counts it; least recently used first.
+        self._written: OrderedDict[tuple[str, ...], _Written] = OrderedDict()
 
     def event(
-        self, obj: Object, type: Literal["Normal", "Warning"], reason: str, message: str
+        self,
+        obj: Object,
+        type: Literal["Normal", "Warning"],
+        reason: str,
+        message: str,
+        *,
+        field_path: str = "",
     ) -> None:
-        """Queue an Event about *obj*; `run` writes it.
+        """Queue an Event about *obj* or a part of it; `run` writes it.
 
         *reason* is CamelCase and stable, *message* is prose without any Secret value.
         """
-        self._pending.put_nowait(_Occurrence(obj, type, reason, message, self._clock()))
+        found = _Occurrence(obj, type, reason, message, self._clock(), field_path)
+        self._pending.put_nowait(found)
 
     async def run(self) -> None:
         """Write queued Events until cancelled; what is still queued then is lost."""
@@ -84,7 +100,8 @@ class Recorder:
 
     async def _write(self, occurrence: _Occurrence) -> None:
         metadata = occurrence.obj["metadata"]
-        key = (metadata["uid"], occurrence.type, occurrence.reason, occurrence.message)
+        _, type, reason, message, _, field_path = occurrence
+        key = (metadata["uid"], field_path, type, reason, message)
         known = self._written.pop(key, None)
         namespace = metadata.get("namespace") or "default"
         written = None
@@ -120,6 +137,11 @@ class Recorder:
         }
         if "namespace" in metadata:
             involved["namespace"] = metadata["namespace"]
+        if occurrence.field_path:
+            involved["fieldPath"] = occurrence.field_path
+        source = {"component": self._component}
+        if self._host:
+            source["host"] = self._host
         event = {
             "metadata": {
                 "name": _event_name(metadata["name"]),
@@ -129,9 +151,9 @@ class Recorder:
             "reason": occurrence.reason,
             "message": occurrence.message,
             "type": occurrence.type,
-            "source": {"component": self._component},
+            "source": source,
             "reportingComponent": self._component,
-            "reportingInstance": "",
+            "reportingInstance": self._host,
             "firstTimestamp": timestamp(at),
             "lastTimestamp": timestamp(at),
             "count": 1,

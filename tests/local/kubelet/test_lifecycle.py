@@ -136,8 +136,21 @@ async def test_node_is_registered_and_ready(node: LocalNode) -> None:
 async def test_pod_lifecycle_events(node: LocalNode) -> None:
     """Created and Started are there for each container."""
     await node.output("scenario", "true")
-    await node.event("Created", "Created container: c")
-    await node.event("Started", "Started container c")
+    await node.event("Created", "Container created")
+    await node.event("Started", "Container started")
+    found = (await node.registry.list("events", "default")).items
+    assert {event["source"]["host"] for event in found} == {"local"}
+    assert {event["involvedObject"]["fieldPath"] for event in found} == {"spec.containers{c}"}
+
+
+async def test_events_of_init_containers_name_them(node: LocalNode) -> None:
+    """Those of two containers of one pod are not counted as one."""
+    init = {"name": "i", "image": "shell", "command": ["true"]}
+    await node.output("scenario", "true", pod={"initContainers": [init]})
+    await node.event("Started", "Container started")
+    found = (await node.registry.list("events", "default")).items
+    started = [event["involvedObject"] for event in found if event["reason"] == "Started"]
+    assert "spec.initContainers{i}" in {about["fieldPath"] for about in started}
 
 
 async def test_stop_leaves_nothing(node: LocalNode) -> None:

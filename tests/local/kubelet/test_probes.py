@@ -84,7 +84,7 @@ async def test_pre_stop_runs_before_term(node: LocalNode) -> None:
     await node.registry.delete("pods", "default", "web", grace_period=60)
     assert b"".join([chunk async for chunk in log]) == b"stopping\nterm\n"
     await node.gone("web")
-    await node.event("FailedPreStopHook", "PreStopHook of c: no\n")
+    await node.event("FailedPreStopHook", "PreStopHook failed")
 
 
 async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

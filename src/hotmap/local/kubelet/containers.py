@@ -151,18 +151,18 @@ class PodContainers:
         if last is not None and last.finished_at is not None:
             if is_backing_off(state.back_off, last.finished_at, now):
                 assert state.back_off is not None
-                self._back_off(container["name"], state, state.back_off)
+                self._back_off(container, state, state.back_off)
                 return last.finished_at + state.back_off.duration - now
             state.back_off = next_back_off(state.back_off, last.finished_at)
         try:
             spec = await self._prepare(container)
         except ImageMissing as error:
             state.waiting = Waiting("ErrImageNeverPull", str(error))
-            self._event("Warning", "ErrImageNeverPull", str(error))
+            self._event(container, "Warning", "ErrImageNeverPull", str(error))
             return retry_delay(ERROR_PERIOD)
         except (HotmapError, OSError) as error:
             state.waiting = Waiting("CreateContainerConfigError", str(error))
-            self._event("Warning", "Failed", f"Error: {error}")
+            self._event(container, "Warning", "Failed", f"Error: {error}")
             return retry_delay(ERROR_PERIOD)
         return await self._launch(container, state, spec)
 
@@ -187,7 +187,7 @@ class PodContainers:
             started="startupProbe" not in container,
             ready="startupProbe" not in container and "readinessProbe" not in container,
         )
-        self._event("Normal", "Created", f"Created container: {name}")
+        self._event(container, "Normal", "Created", "Container created")
         try:
             process = await streams.start(self._node.runtime, spec)
         except StartFailed as error:
@@ -196,11 +196,11 @@ class PodContainers:
                 finished_at=time.time(), exit_code=128, reason="StartError", message=message
             )
             state.waiting = Waiting("RunContainerError", message)
-            self._event("Warning", "Failed", f"Error: {message}")
+            self._event(container, "Warning", "Failed", f"Error: {message}")
             return retry_delay(ERROR_PERIOD)
         state.run, state.process = run._replace(started_at=time.time()), process
         state.env = spec["env"]
-        self._event("Normal", "Started", f"Started container {name}")
+        self._event(container, "Normal", "Started", "Container started")
         state.watcher = asyncio.create_task(self._watch(container, state, process, last_words))
         return None
 
@@ -284,8 +284,8 @@ class PodContainers:
                 found[source] = missing
         return found
 
-    def _back_off(self, name: str, state: Container, back_off: BackOff) -> None:
-        metadata = self.pod["metadata"]
+    def _back_off(self, container: Mapping[str, Any], state: Container, back_off: BackOff) -> None:
+        name, metadata = container["name"], self.pod["metadata"]
         pod = f"{metadata['name']}_{metadata['namespace']}({self._uid})"
         state.waiting = Waiting(
             "CrashLoopBackOff",
@@ -293,16 +293,17 @@ class PodContainers:
             f"container={name} pod={pod}",
         )
         text = f"Back-off restarting failed container {name} in pod {pod}"
-        self._event("Warning", "BackOff", text)
+        self._event(container, "Warning", "BackOff", text)
 
     # Probes and exec.
 
     async def _probe(self, container: Mapping[str, Any], state: Container) -> None:
         """Run the hook after the start, then the startup probe, then the other two together."""
         hook = (container.get("lifecycle") or {}).get("postStart")
-        if hook and (failure := await ask(hook, self._target(container), timeout=None)):
-            self._event("Warning", "FailedPostStartHook", f"PostStartHook failed: {failure}")
-            await self._restart(container, "failed its PostStartHook")
+        if hook and await ask(hook, self._target(container), timeout=None):
+            # Its output stays in the container, as it may have Secrets.
+            self._event(container, "Warning", "FailedPostStartHook", "PostStartHook failed")
+            await self._restart(container, "FailedPostStartHook")
             return
         if "startupProbe" in container:
             await self._follow_probe("Startup", container, state)
@@ -318,14 +319,16 @@ class PodContainers:
         definition = container[f"{kind.lower()}Probe"]
         async for answer in answers(definition, self._target(container)):
             if not answer.good:
-                self._event("Warning", "Unhealthy", f"{kind} probe failed: {answer.message}")
+                text = f"{kind} probe failed: {answer.message}"
+                self._event(container, "Warning", "Unhealthy", text)
             if not answer.decisive:
                 continue
             assert state.run is not None
             if kind == "Readiness":
                 self._set_run(state, state.run._replace(ready=answer.good))
             elif not answer.good:
-                await self._restart(container, f"failed {kind.lower()} probe, will be restarted")
+                failed = f"Container {container['name']} failed {kind.lower()} probe"
+                await self._restart(container, f"{failed}, will be restarted")
                 return
             elif kind == "Startup":
                 ready = "readinessProbe" not in container
@@ -338,7 +341,7 @@ class PodContainers:
             self._changed()
 
     async def _restart(self, container: Mapping[str, Any], why: str) -> None:
-        self._event("Normal", "Killing", f"Container {container['name']} {why}")
+        self._event(container, "Normal", "Killing", why)
         seconds = self.pod["spec"].get("terminationGracePeriodSeconds", FALLBACK_GRACE)
         # Not awaited: the kill ends the run, and the end of the run ends its probes.
         killing = self.kill([container["name"]], lambda: float(seconds))
@@ -424,7 +427,8 @@ class PodContainers:
         failures = await asyncio.gather(*hooks.values())
         for name, failure in zip(hooks, failures, strict=True):
             if failure:
-                self._event("Warning", "FailedPreStopHook", f"PreStopHook of {name}: {failure}")
+                container = named_container(self.pod["spec"], name)
+                self._event(container, "Warning", "FailedPreStopHook", "PreStopHook failed")
 
     # Current state.
 
@@ -454,14 +458,32 @@ class PodContainers:
     def _uid(self) -> str:
         return str(self.pod["metadata"]["uid"])
 
-    def _event(self, type: Literal["Normal", "Warning"], reason: str, message: str) -> None:
-        self._node.recorder.event(self.pod, type, reason, message)
+    def event_of_stop(self, name: str) -> None:
+        """Tell that a container is stopped with its pod."""
+        container = named_container(self.pod["spec"], name)
+        self._event(container, "Normal", "Killing", f"Stopping container {name}")
+
+    def _event(
+        self,
+        container: Mapping[str, Any],
+        type: Literal["Normal", "Warning"],
+        reason: str,
+        message: str,
+    ) -> None:
+        path = container_path(self.pod["spec"], container["name"])
+        self._node.recorder.event(self.pod, type, reason, message, field_path=path)
 
 
 def named_container(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """Find the definition of a container, init container or not."""
     containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
     return next(container for container in containers if container["name"] == name)
+
+
+def container_path(spec: Mapping[str, Any], name: str) -> str:
+    """Name a container as a part of its pod (pkg/kubelet/container/ref.go)."""
+    is_regular = any(container["name"] == name for container in spec["containers"])
+    return f"spec.{'containers' if is_regular else 'initContainers'}{{{name}}}"
 
 
 class _Identity(TypedDict):

@@ -80,7 +80,7 @@ class Kubelet:
         self._root = root_dir
         self._settings = sync or SyncSettings()
         self._tokens = tokens
-        self._recorder = Recorder(client, MANAGER)
+        self._recorder = Recorder(client, MANAGER, host=node_name)
         self.lease = NodeLease(client, node_name, manager=MANAGER)
         self._heartbeat = NodeHeartbeat(client, node_name, manager=MANAGER)
         self._pods = Informer(client, "pods", field_selector=f"spec.nodeName={node_name}")

@@ -193,7 +193,7 @@ class PodWorker:
         sidecars = {c["name"] for c in spec.get("initContainers") or () if is_sidecar(c)}
         running = [name for name, run in self.containers.runs().items() if run.running]
         for name in running:
-            self._event("Normal", "Killing", f"Stopping container {name}")
+            self.containers.event_of_stop(name)
         await self.containers.kill([n for n in running if n not in sidecars], self._grace)
         await self.containers.kill([n for n in running if n in sidecars], self._grace)
         self._volumes.remove()
