@@ -192,6 +192,48 @@ def test_retained_keys_have_to_name_what_is_sent(keys: Any) -> None:
         spec_patched({"volumes": [element]})
 
 
+CONTAINERS = "$setElementOrder/containers"
+
+
+@pytest.mark.parametrize(
+    ("spec", "code", "text"),
+    [
+        ({"containers": ["x"]}, 500, "list element types are not identical: [[map["),
+        ({"imagePullSecrets": [["x"]]}, 422, "the server rejected our request due to an error"),
+        ({CONTAINERS: "a"}, 500, "expected a []interface {}, but received a string"),
+        (
+            {CONTAINERS: ["a"], "containers": [{"name": "a"}]},
+            500,
+            "expected a map[string]interface {}, but received a string",
+        ),
+        (
+            {CONTAINERS: [{"name": "a"}], "containers": [{"name": "a"}, {"name": "b"}]},
+            500,
+            "The order in patch list:\n[map[name:a] map[name:b]]\n doesn't match $setElementOrder "
+            "list:\n[map[name:a]]\n",
+        ),
+        (
+            {"containers": [{"$patch": "merge", "name": "a"}]},
+            500,
+            "merging lists cannot yet be specified in the patch",
+        ),
+        ({"$deleteFromPrimitiveList/x": 1}, 500, "expected a []interface {}, but received a int64"),
+    ],
+)
+def test_malformed_strategic_patch_is_told_as_upstream(
+    spec: dict[str, Any], code: int, text: str
+) -> None:
+    with pytest.raises(ApiError) as error:
+        spec_patched(spec)
+    assert (error.value.code, text in error.value.message) == (code, True)
+
+
+def test_order_of_deleted_elements_is_free() -> None:
+    gone = {"$patch": "delete", "name": "b"}
+    patch = {CONTAINERS: [{"name": "a"}], "containers": [gone, {"name": "a", "image": "2"}]}
+    assert [c["name"] for c in spec_patched(patch)["containers"]] == ["a"]
+
+
 def test_strategic_patch_merges_plain_lists_as_sets() -> None:
     """Finalizers are added and deleted one by one."""
     patch = {

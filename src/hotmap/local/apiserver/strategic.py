@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hotmap.core.errors import BadRequest
+from hotmap.core.errors import BadRequest, api_error
 from hotmap.local.apiserver.api_types import METADATA, Field, api_types
 from hotmap.local.apiserver.status import go_text, internal
 
@@ -31,8 +31,8 @@ def strategic_merge_patch(
     """Apply a strategic merge patch to an object of a type of `api_types`, None for no type.
 
     Raises:
-        BadRequest: a directive is unknown or malformed.
-        ApiError: 500, an element of a merged list has no merge key.
+        BadRequest: the list of retained keys is malformed.
+        ApiError: 500, another directive or a list is, or an element has no merge key.
     """
     fields = api_types().types[type_name] if type_name else _METADATA_ONLY
     return _merge_map(obj, patch, fields)
@@ -66,12 +66,15 @@ def _merge_map(original: JsonObject, patch: JsonObject, fields: Mapping[str, Fie
     orders: dict[str, list[Any]] = {}
     for name, value in patch.items():
         if name.startswith(_SET_ORDER):
-            orders[name.removeprefix(_SET_ORDER)] = _as_list(value, name)
+            field = fields.get(name.removeprefix(_SET_ORDER))
+            order = orders[name.removeprefix(_SET_ORDER)] = _as_list(value)
+            sent = patch.get(name.removeprefix(_SET_ORDER))
+            _check_order(sent, order, field.patch_merge_key if field is not None else "")
         elif name.startswith(_DELETE_FROM):
-            field = name.removeprefix(_DELETE_FROM)
-            gone = _as_list(value, name)
-            if field in merged:
-                merged[field] = [item for item in merged[field] if item not in gone]
+            listed = name.removeprefix(_DELETE_FROM)
+            gone = _as_list(value)
+            if listed in merged:
+                merged[listed] = [item for item in merged[listed] if item not in gone]
     for name, value in patch.items():
         if not name.startswith("$"):
             _merge_field(merged, name, value, fields.get(name))
@@ -121,6 +124,7 @@ def _merge_field(merged: JsonObject, name: str, value: Any, field: Field | None)
 
 
 def _merge_list(original: list[Any], patch: list[Any], field: Field) -> list[Any]:
+    _check_types(original, patch)
     if not field.patch_merge_key:
         union = original + [item for item in patch if item not in original]
         return _in_order(union, patch, original, "")
@@ -152,8 +156,6 @@ def _plain_elements(
     plain: list[JsonObject] = []
     replaces = False
     for element in patch:
-        if not isinstance(element, dict):
-            raise BadRequest("a list of maps cannot be patched with a plain value")
         match element.get(_DIRECTIVE):
             case "delete":
                 gone = _merge_value(element, merge_key)
@@ -161,7 +163,7 @@ def _plain_elements(
             case "replace":
                 replaces = True
             case "merge":
-                raise BadRequest("not supported for list: patch type merge")
+                raise internal("merging lists cannot yet be specified in the patch")
             case None:
                 plain.append(element)
             case unknown:
@@ -173,7 +175,9 @@ def _unknown_directive(part: JsonObject, directive: object) -> Exception:
     return internal(f"unknown patch type: {directive} in map: {go_text(part)}")
 
 
-def _merge_value(element: JsonObject, merge_key: str) -> Any:
+def _merge_value(element: Any, merge_key: str) -> Any:
+    if not isinstance(element, dict):
+        raise internal(f"expected a map[string]interface {{}}, but received a {_go_type(element)}")
     if merge_key not in element:
         raise internal(f"map: {go_text(element)} does not contain declared merge key: {merge_key}")
     return element[merge_key]
@@ -230,7 +234,44 @@ def _is_directive(value: Any) -> bool:
     return isinstance(value, dict) and _DIRECTIVE in value
 
 
-def _as_list(value: Any, name: str) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise BadRequest(f"{name} must be a list")
+        raise internal(f"expected a []interface {{}}, but received a {_go_type(value)}")
     return value
+
+
+def _check_types(original: list[Any], patch: list[Any]) -> None:
+    """Refuse to merge lists whose elements are of several types (sliceElementType)."""
+    elements = [*original, *patch]
+    if elements and isinstance(elements[0], list):
+        # The text of upstream's error is not sent.
+        text = "the server rejected our request due to an error in our request"
+        raise api_error(422, text, reason="Invalid")
+    if len({_go_type(element) for element in elements}) > 1:
+        raise internal(f"list element types are not identical: {go_text([original, patch])}")
+
+
+def _check_order(patch: Any, order: list[Any], merge_key: str) -> None:
+    """Refuse a list that is not in its own order (validatePatchWithSetOrderList)."""
+    if not isinstance(patch, list) or not order:
+        return
+    wanted = [_merge_value(item, merge_key) if merge_key else item for item in order]
+    left = iter(wanted)
+    for item in patch:
+        if not _is_directive(item):
+            value = _merge_value(item, merge_key) if merge_key else item
+            if not any(value == known for known in left):
+                raise internal(
+                    f"The order in patch list:\n{go_text(patch)}\n doesn't match {_SET_ORDER[:-1]} "
+                    f"list:\n{go_text(order)}\n"
+                )
+
+
+def _go_type(value: Any) -> str:
+    """Name the type that a decoded value has in Go."""
+    if value is None:
+        return "%!s(<nil>)"
+    names = {bool: "bool", int: "int64", float: "float64", str: "string"}
+    return names.get(
+        type(value), "[]interface {}" if isinstance(value, list) else "map[string]interface {}"
+    )
