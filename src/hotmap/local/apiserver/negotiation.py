@@ -211,7 +211,7 @@ def decode_body(body: bytes, content_type: str, wanted: str = "") -> Decoded:
         if media in ("", JSON):
             document = YamlDocument(_read_json(body))
         elif media in (YAML, "application/x-yaml"):
-            document = read_yaml(body)
+            document = _read_json_document(body) or read_yaml(body)
         else:
             raise api_error(
                 415,
@@ -263,9 +263,9 @@ def decode_patch(body: bytes, content_type: str) -> Patch:
 
 
 def _read_configuration(body: bytes) -> Patch:
-    """Read a configuration that shall be applied; most of them are JSON, which is quicker."""
+    """Read a configuration that shall be applied."""
     try:
-        document = _read_json_configuration(body) or read_yaml(body)
+        document = _read_json_document(body) or read_yaml(body)
     except YamlError as error:
         raise BadRequest(f"error decoding YAML: {_CONVERTING}{error}") from None
     decoded, repeated = document.value, document.strict_error
@@ -277,8 +277,8 @@ def _read_configuration(body: bytes) -> Patch:
     return Patch("apply", decoded or {}, f"{_CONVERTING}{repeated}" if repeated else "")
 
 
-def _read_json_configuration(body: bytes) -> YamlDocument | None:
-    """Read a configuration that is JSON; None where only a YAML reader can say more."""
+def _read_json_document(body: bytes) -> YamlDocument | None:
+    """Read YAML that is JSON, as most is, quickly; None where only a YAML reader can say more."""
     if not body.lstrip().startswith(b"{"):
         return None
     try:
