@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.local.kubelet.conftest import LocalNode
+from tests.local.kubelet.conftest import LIMIT, LocalNode
 from tests.support.requires import requires
 
 from hotmap.core.errors import ApiError, BadRequest
@@ -219,4 +219,6 @@ async def test_user_and_groups_of_container_and_its_commands(node: LocalNode) ->
     await node.phase("user", "Running")
     wanted = "4001\n0\n0 4002 4003\n"
     assert await node.execute("user", script) == wanted
-    assert await node.logs("user") == wanted
+    async with asyncio.timeout(LIMIT):
+        while await node.logs("user") != wanted:  # noqa: ASYNC110 - it may still be writing
+            await asyncio.sleep(0.01)
