@@ -29,9 +29,6 @@ def encode_limited(key: str, obj: dict[str, Any], kind: Kind) -> bytes:
         ApiError: 500, etcd would not take it without them, either.
     """
     value = encode(obj, kind)
-    # As protobuf, which etcd would hold, an object is no larger than as JSON.
-    if len(key) + len(value) <= _REQUEST_LIMIT:
-        return value
     if _refusal(key, value) is None:
         return value
     obj["metadata"].pop("managedFields", None)
@@ -43,6 +40,9 @@ def encode_limited(key: str, obj: dict[str, Any], kind: Kind) -> bytes:
 
 
 def _refusal(key: str, value: bytes) -> ApiError | None:
+    # As protobuf, which etcd would hold, an object is no larger than as JSON.
+    if len(key) + len(value) <= _REQUEST_LIMIT:
+        return None
     size = len(key) + len(encode_stored(value))
     if size > _MESSAGE_LIMIT:
         return internal(
