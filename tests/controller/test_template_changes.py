@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.objects import ENV, consumer, deployment
+from tests.support.objects import ENV, consumer
 
 from hotmap.controller.watch.templates import TemplateChanges
 from hotmap.core.model.consumer import Consumer
@@ -15,11 +15,11 @@ from hotmap.core.model.consumer import Consumer
 class Watched:
     """A workload whose states are recorded one after the other, a second apart."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: str = "Deployment") -> None:
         self.now = 0.0
         self.changes = TemplateChanges(lambda: self.now)
         state = {"generation": 1, "template_version": "1", "rolling": False}
-        self.consumer: Consumer = msgspec.structs.replace(deployment(ENV), **state)
+        self.consumer: Consumer = msgspec.structs.replace(consumer(kind, ENV), **state)
 
     def becomes(self, **fields: object) -> None:
         self.now += 1
@@ -57,6 +57,14 @@ def test_edits_during_a_rollout_are_dated_by_the_first() -> None:
     watched.becomes(generation=2, rolling=True)
     watched.becomes(generation=3, rolling=True)
     watched.becomes(template_version="2", rolling=True)
+    assert watched.edited_at() == 1
+
+
+def test_edit_of_a_daemon_set_is_dated_by_itself() -> None:
+    """The API server changes the version of its template with the template."""
+    watched = Watched("DaemonSet")
+    watched.becomes(generation=2, template_version="2", rolling=True)
+    watched.becomes(rolling=False)
     assert watched.edited_at() == 1
 
 

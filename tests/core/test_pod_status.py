@@ -489,6 +489,27 @@ def test_template_proves_nothing_of_pods_from_before_the_last_edit(
     assert loaded.confidence is known
 
 
+@pytest.mark.parametrize(
+    ("facts", "revision", "known"),
+    [
+        pytest.param({"rolled_at": CHANGED + 0.5}, "r.a", Confidence.INFERRED, id="of it"),
+        pytest.param({"rolled_at": CHANGED - 1}, "r.a", Confidence.UNKNOWN, id="rolled out before"),
+        pytest.param({"rolled_at": CHANGED + 0.5}, "r.b", Confidence.UNKNOWN, id="of another one"),
+        pytest.param({}, "r.a", Confidence.UNKNOWN, id="no rollout is known"),
+    ],
+)
+def test_files_of_a_pod_that_a_rollout_has_made(
+    facts: dict[str, float], revision: str, known: Confidence
+) -> None:
+    """Its kubelet has written them after the change, and its process started with them."""
+    wish = FILES_WISH._replace(
+        rolled_revision="r.a", edited=True, files_read_at_start=False, rereads=True, **facts
+    )
+    projected, loaded = only(wish, seen(CHANGED + 0.9, revision=revision), now=CHANGED + 2)
+    assert projected is not None
+    assert (projected.confidence, loaded.confidence) == (known, known)
+
+
 def test_metadata_alone_proves_nothing() -> None:
     """The last change was not observed, and a removed data key would not have moved its time."""
     every_key = "containers: [{name: web, envFrom: [{configMapRef: {name: app}}]}]"

@@ -48,6 +48,9 @@ class TemplateChanges:
                 self._moved.setdefault(new.key, change)
         elif (moved := self._moved.pop(new.key, None)) is not None:
             self._last[new.key] = moved._replace(generation=new.generation)
+        elif new.key.kind == "DaemonSet":  # its version changes with the edit itself
+            change = TemplateChange(self._clock(), new.generation, new.resource_version)
+            self._last[new.key] = change
 
     def forget(self, key: ObjectKey) -> None:
         """Drop the last change of a consumer that was deleted or replaced."""

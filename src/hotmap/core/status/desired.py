@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
-from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot
+from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot, content_of
 from hotmap.core.decide.source_rules import has_mounts, serves_another
 from hotmap.core.model.config_volumes import VolumeDigest
 from hotmap.core.model.consumer import Consumer
@@ -50,6 +50,10 @@ class DesiredContent(NamedTuple):
     target: Target
     #: When a rollout of ours wrote that into the template, POSIX seconds; 0: it is not known.
     applied_at: float
+    #: When our last rollout was, POSIX seconds, whatever it was for, and the revision it wrote; 0:
+    #: that is not known.
+    rolled_at: float
+    rolled_revision: str
     #: Last change of what is read at container start, and of what is mounted as files.
     start_changed: float | None
     files_changed: float | None
@@ -102,10 +106,14 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
     gone = _gone_sources(snapshot)
     known = [gone.get(item.source, item) for item in sources if _may_be_read(item, gone)]
     read = known if snapshot.live_needs_rollout else [item.at_start for item in known]
+    times = snapshot.record.rollouts.times if snapshot.record else ()
+    rolled_at = times[-1] if times else 0.0
     return DesiredContent(
         revision=snapshot.content,
         template=snapshot.revision,
         applied_at=snapshot.applied_at,
+        rolled_at=rolled_at,
+        rolled_revision=content_of(snapshot.record.revision) if snapshot.record else "",
         target=snapshot.target,
         start_changed=_last_change([source for source in read if source.frozen]),
         files_changed=_last_change([source for source in known if source.live]),

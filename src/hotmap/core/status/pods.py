@@ -88,6 +88,9 @@ _STARTING = ("ContainerCreating", "PodInitializing")
 _UNDATED = "a source was written after this pod was, and its metadata does not show when"
 
 
+_ROLLED_OUT = Stage(Confidence.INFERRED, "created by a rollout after the last change")
+
+
 class ObservedPod(NamedTuple):
     """The facts about one pod from which its content is concluded."""
 
@@ -371,6 +374,8 @@ class _PodAssessment:
         by_start = self._known_by_time(mounted, self._desired.files_changed)
         if by_start.reached:
             return by_start
+        if self._agent is None and self._is_rolled_out():
+            return _ROLLED_OUT
         if self._agent is None:
             return self._reread(files)
         by_agent = agent_stage(self._agent, self._announcement, synced=self._synced(by_start))
@@ -438,7 +443,7 @@ class _PodAssessment:
         by_time = self._known_by_time(mounted, self._desired.files_changed)
         if by_time.reached:
             return by_time
-        synced = self._synced(by_time)
+        synced = _ROLLED_OUT if self._is_rolled_out() else self._synced(by_time)
         if self._agent is not None:
             by_agent = projected_by_agent(self._agent, self._announcement, synced=synced)
             if by_agent is not None:
@@ -495,6 +500,13 @@ class _PodAssessment:
             why = "all pods have the template written for this content"
             return Stage(Confidence.INFERRED, why)
         return by_time
+
+    def _is_rolled_out(self) -> bool:
+        """Return whether our last rollout made the pod, after the last change of its files."""
+        desired, changed = self._desired, self._desired.files_changed
+        if changed is None or not desired.rolled_at or desired.rolled_at < changed:
+            return False
+        return was_made_for(self._pod.start, desired.rolled_revision, applied_at=desired.rolled_at)
 
     def _pinned_files(self, started: float, mounted: float) -> Stage:
         """Judge files that are bound when a container starts (subPath).
