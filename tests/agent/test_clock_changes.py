@@ -37,8 +37,9 @@ class Bend:
     def __init__(self, folder: Path) -> None:
         (folder / "sitecustomize.py").write_text(BEND)
         self._file = folder / "bend"
+        path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
         self.options: dict[str, Any] = {
-            "env": {**os.environ, "PYTHONPATH": str(folder), "BEND": str(self._file)}
+            "env": {**os.environ, "PYTHONPATH": path, "BEND": str(self._file)}
         }
         self.set(0)
 

@@ -16,11 +16,10 @@ from math import inf
 from hotmap.agent.act.actions import NotNeeded, TimedOut, perform
 from hotmap.agent.act.probes import Refused, confirm, read_before
 from hotmap.agent.decide.facts import AttemptFinished
-from hotmap.agent.process.process_table import ProcessError, find, started_at
 from hotmap.agent.runtime.clock import wall
 from hotmap.agent.runtime.errors import describe_unexpected
 
-__all__ = ["Attempt", "ContentHistory", "is_loaded_at_start"]
+__all__ = ["Attempt", "ContentHistory"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,12 +27,8 @@ if TYPE_CHECKING:
 
     from hotmap.agent.act.actions import ActionContext
     from hotmap.agent.decide.facts import StartAttempt
-    from hotmap.agent.process.application import Application
     from hotmap.agent.process.child_processes import Outcome
 
-
-#: Seconds by which the start of a process may be rounded down.
-_TICK = 0.01
 
 #: How often the time limit is doubled at most.
 _MAX_FACTOR = 8
@@ -241,41 +236,3 @@ class Attempt:
         self._done(
             AttemptFinished(self._command.rule.name, str(error), position, wall(), by_itself)
         )
-
-
-def is_loaded_at_start(command: StartAttempt, application: Application) -> bool:
-    """Whether the rule's process started after its content was there, so that it has read it.
-
-    Both times are since boot: when the agent had read the content (with a stage, had published
-    it), and when the kernel started the process. The content before the agent's first read is
-    unknown, so an older process is reloaded once.
-    """
-    if command.doubted_since is not None:
-        return _is_older(command, command.doubted_since, application)
-    actions = command.rule.actions
-    targets = {action.target for action in actions if action.kind == "signal"}
-    if len(targets) != 1 or any(action.kind not in ("signal", "none") for action in actions):
-        return False
-    (target,) = targets
-    if target == "child":
-        return False  # content of the application is adopted when it is started
-    try:
-        return started_at(find(target)) > command.desired_since
-    except ProcessError:
-        return False
-
-
-def _is_older(command: StartAttempt, doubted_since: float, application: Application) -> bool:
-    """Whether the rule's process has run since before other content was visible."""
-    actions = [action for action in command.rule.actions if action.kind != "none"]
-    targets = {
-        "child" if action.restart_mode == "supervised" else action.target for action in actions
-    }
-    if len(targets) != 1 or any(action.kind not in ("signal", "restart") for action in actions):
-        return False
-    (target,) = targets
-    try:
-        process = application.process() if target == "child" else find(target)
-    except ProcessError:
-        return False
-    return process is not None and started_at(process) + _TICK < doubted_since

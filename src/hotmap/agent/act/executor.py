@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 
 from hotmap.agent.act.actions import ActionContext
-from hotmap.agent.act.attempt import Attempt, ContentHistory, is_loaded_at_start
+from hotmap.agent.act.attempt import Attempt, ContentHistory
 from hotmap.agent.act.call_statistics import CallStatistics
 from hotmap.agent.act.checker import Checker
 from hotmap.agent.act.stage import Stage
+from hotmap.agent.act.start_evidence import find_start_evidence
 from hotmap.agent.decide.facts import (
     ERROR,
     PASSED,
@@ -27,6 +28,7 @@ from hotmap.agent.decide.facts import (
 )
 from hotmap.agent.process.application import Application
 from hotmap.agent.process.child_processes import ChildProcesses
+from hotmap.agent.process.process_table import ProcessError
 from hotmap.agent.runtime.clock import wall
 from hotmap.agent.runtime.errors import describe_unexpected
 from hotmap.core.errors import HotmapError
@@ -179,12 +181,22 @@ class Executor:
             self._next[name] = command
             return
         self._attempts.pop(name, None)
+        directories = command.rule.directories or self._context.settings.watch.directories
+        places = self._stage.places if self._stage is not None else {}
         try:
-            is_loaded = is_loaded_at_start(command, self.application)
+            evidence = find_start_evidence(
+                command,
+                self.application,
+                [places.get(directory, directory) for directory in directories],
+                published=self._stage is not None,
+            )
         except OSError:
-            is_loaded = False  # /proc cannot be listed now; the attempt says so if it needs it
-        if is_loaded:
-            self._results.append(AttemptFinished(name, "", 0, wall(), by_itself=True))
+            evidence = None  # /proc cannot be listed now; the attempt says so if it needs it
+        except ProcessError as error:
+            self._results.append(AttemptFinished(name, str(error), 0, wall()))
+            return
+        if evidence is not None:
+            self._results.append(AttemptFinished(name, "", 0, wall(), True, evidence.doubt))
             return
         history = self._histories.get(name)
         if history is None or history.desired_since != command.desired_since:

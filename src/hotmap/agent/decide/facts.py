@@ -50,6 +50,7 @@ class AttemptFinished(Value):
     position: the action to start with next time
     at: POSIX seconds
     by_itself: the process had loaded the content at its start, so nothing was done
+    doubt: why that is not certain, in a sentence; "" where it is
     """
 
     rule: str
@@ -57,6 +58,7 @@ class AttemptFinished(Value):
     position: int
     at: float
     by_itself: bool = False
+    doubt: str = ""
 
 
 class StartFailed(Value):
@@ -94,6 +96,8 @@ class StartAttempt(Value):
     desired_since: since when a process that starts reads the content, in seconds since boot
     doubted_since: the content was loaded before; only a process that started later, in seconds
         since boot, may have read other content since
+    at_start: the content is the first that this agent has read, and nothing was done for it yet, so
+        the process may have read it at its start
     """
 
     rule: Rule
@@ -101,6 +105,7 @@ class StartAttempt(Value):
     changed: tuple[str, ...]
     desired_since: float
     doubted_since: float | None = None
+    at_start: bool = False
 
 
 class StartApplication(Value):

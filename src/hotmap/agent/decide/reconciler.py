@@ -100,7 +100,8 @@ class Reconciler:
         if self._settings.checks.stage:
             return
         for state in self.rules:
-            if state.signals_only and state.progress.done:
+            is_known = state.signals_only or (state.restarts_process and not state.is_frozen)
+            if is_known and state.progress.done:
                 state.progress.expose(when)
 
     @property
@@ -121,7 +122,7 @@ class Reconciler:
                 state.progress.is_certain,
             )
             for state in self.rules
-            if state.progress.tried is not None
+            if state.progress.tried is not None and not state.doubt
         }
 
     def take_transitions(self) -> list[Transition]:
@@ -158,16 +159,7 @@ class Reconciler:
         for state in self.rules:
             if not state.progress.due(now) or not (state.is_frozen or self.started):
                 continue
-            if self._waits_for_content(state):
-                continue
-            adopts = state.restarts or state.rule.read_at_start
-            if adopts and state.progress.tried is None:
-                # A restart without a cause would be worse than to assume what the process read
-                # at its start.
-                self._log("adopted", "process loaded it at start", rule=state.rule.name)
-                state.adopt()
-                self._update_loaded(now)
-            else:
+            if not self._waits_for_content(state):
                 commands.append(self._next_attempt(state))
         return commands
 
@@ -207,9 +199,11 @@ class Reconciler:
         changed = tuple(state.changed_files())
         doubted_since = state.progress.doubted_since
         state.doubted = doubted_since is not None
+        state.doubt = ""
         position = state.progress.begin()
+        at_start = not state.is_frozen and state.progress.desired == state.at_start
         return StartAttempt(
-            state.rule, position, changed, state.progress.desired_since, doubted_since
+            state.rule, position, changed, state.progress.desired_since, doubted_since, at_start
         )
 
     def _record_snapshot(self, snapshot: Snapshot, now: float) -> None:
@@ -285,7 +279,7 @@ class Reconciler:
         elif is_first and self._settings.application.command:
             # It reads the content when it starts.
             for state in self.rules:
-                if not state.is_frozen:
+                if not state.is_frozen and not state.has_own_process:
                     state.adopt()
                     if self.gate.seen != snapshot.digest and not self._settings.checks.stage:
                         state.progress.expose(self.gate.seen_since)
@@ -304,10 +298,14 @@ class Reconciler:
             progress.succeeded(now, by_itself=attempt.by_itself)
             if not (attempt.by_itself and state.doubted):
                 state.loaded_by_itself = attempt.by_itself
+            state.doubt = attempt.doubt
+            state.at_start = ""
             state.loaded_files = state.attempted_files
             if _restarts_application(state) and not attempt.by_itself:
                 self._adopt_held()
-            if attempt.by_itself:
+            if attempt.doubt:
+                self._log("told", attempt.doubt, rule=attempt.rule, digest=progress.loaded)
+            elif attempt.by_itself:
                 self._log("adopted", "process loaded it at start", rule=attempt.rule)
             else:
                 state.loads += 1
@@ -334,6 +332,8 @@ class Reconciler:
         for state in self.rules:
             if not state.is_frozen:
                 state.files, digest = state.select(snapshot.files, self._key)
+                if state.at_start is None:
+                    state.at_start = digest
                 state.progress.set_desired(digest, now, since=since, delay=self._splay(state))
                 if self.gate.seen == snapshot.digest:
                     state.progress.restore(now, since)
@@ -434,6 +434,8 @@ def _progress(attempt: tuple[str, bool] | None) -> Progress:
 
 
 def _unconfirmed(state: RuleState) -> str:
+    if state.restarts:
+        return "restart of all containers requested; not confirmed"
     if all(action.kind == "none" for action in state.rule.actions):
         return "no action is set, so the process was told nothing"
     return "reload sent; not confirmed"

@@ -35,6 +35,12 @@ class RuleState:
         self.superseded = 0
         #: Whether the process had loaded the content at its start, so that nothing was done.
         self.loaded_by_itself = False
+        #: Why it is not certain that the process has read the content at its start, though nothing
+        #: else is to be done; "" where it is, or where the process was told.
+        self.doubt = ""
+        #: Digest of the first content that this agent has read, until an attempt has succeeded:
+        #: the process may have read it before. None before it, "" afterwards.
+        self.at_start: str | None = None
         #: Whether the current attempt is about content that had been loaded before.
         self.doubted = False
         #: POSIX seconds of the last load; 0 before the first.
@@ -76,6 +82,7 @@ class RuleState:
         if self.progress.desired is not None:
             self.progress.adopt(self.progress.desired)
             self.loaded_by_itself = True
+            self.doubt = self.at_start = ""
             self.loaded_files = self.files
 
     @property
@@ -98,16 +105,28 @@ class RuleState:
         return any(action.kind == "restart" for action in self.rule.actions)
 
     @property
+    def has_own_process(self) -> bool:
+        """Whether the rule is about a process that it names, not about the application."""
+        actions = self.rule.actions
+        is_named = any(action.target not in ("", "child") for action in actions)
+        return is_named and all(action.restart_mode != "supervised" for action in actions)
+
+    @property
     def is_confirmed(self) -> bool:
         """Whether the application itself confirmed the last load.
 
         By a probe, by the response of its endpoint, or by reading the content at its start. That a
         signal was delivered or a command succeeded says nothing of that; and where a process gets
-        a signal, the response is that of another one.
+        a signal, the response is that of another one. Of a restart of all containers, the agent
+        that has asked for it does not see the end; for announced content, the controller does.
         """
-        if self.rule.probes or self.restarts or self.loaded_by_itself:
+        if self.doubt:
+            return False
+        if self.rule.probes or self.loaded_by_itself or self.is_frozen:
             return True
         actions = self.rule.actions
+        if self.restarts:
+            return all(action.restart_mode != "all-containers" for action in actions)
         if any(action.kind == "signal" for action in actions):
             return False
         return any(action.kind == "http" or action.replies for action in actions)

@@ -21,6 +21,7 @@ __all__ = [
     "identify",
     "observe_wall_clock",
     "read_proc",
+    "seconds_after",
     "start_ticks",
     "started_at",
 ]
@@ -103,6 +104,15 @@ def _is_master(pid: int) -> bool:
 def started_at(process: Process) -> float:
     """Return when a process started, in seconds since boot, rounded down to a clock tick."""
     return process.started / _TICKS_PER_SECOND
+
+
+def seconds_after(process: Process, date: float) -> float:
+    """Return how long after a file was written a process started, by the wall clock's offset now.
+
+    Negative where it started before. Both times are rounded down, by 10 ms at most. The result is
+    wrong if the clock was set between the file and the start of the agent.
+    """
+    return started_at(process) - _wall_clock.latest_since_boot(date)
 
 
 def identify(pid: int) -> Process | None:

@@ -71,6 +71,9 @@ def _overall_state(observer: ObserverStatus, reconciler: Reconciler) -> tuple[st
     changing = reconciler.undecided or observer.changing
     if changing or any(rule.state == "pending" for rule in reconciler.rules):
         return "pending", ""
+    for rule in reconciler.rules:
+        if rule.state == "told" and rule.doubt:
+            return "told", f"{rule.rule.name}: {rule.doubt}"
     if any(rule.state == "told" for rule in reconciler.rules):
         return "told", ""
     for directory, row in reconciler.directories.rows.items():
