@@ -94,6 +94,27 @@ def test_process_that_restarted_without_the_agent_is_restarted(tmp_path: Path) -
             eventually(lambda: process.process.poll() == -15, "the restart")
 
 
+def test_terminated_process_is_not_current_before_it_starts_again(tmp_path: Path) -> None:
+    """While the kubelet waits, nothing has read the content; when that takes too long, it fails."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = (*term(volume, tmp_path), "--action-timeout", "1s", "--retry-max", "100ms")
+    with agent(tmp_path, *flags) as running:
+        running.reaches("failing")
+        with reader(volume.path / "text", tmp_path) as process:
+            running.reaches("loaded")
+            tick()
+            volume.write(text="two")
+            assert process.process.wait(20) == -15
+            assert running.status()["state"] == "pending"
+            assert running.rule()["loads"] == 0
+            running.reaches("failing")
+            assert "was terminated and has not started again within 1s" in running.log
+        (tmp_path / "loaded.pid").unlink()
+        with reader(volume.path / "text", tmp_path) as process:
+            running.reaches("loaded")
+            assert process.process.poll() is None
+
+
 def test_process_that_ran_while_the_agent_was_away_is_current(tmp_path: Path) -> None:
     """It has loaded what the state file says, and nothing has changed since."""
     volume = Volume(tmp_path / "volume", text="one")

@@ -62,7 +62,12 @@ def test_main_process_of_another_container_is_terminated(tmp_path: Path) -> None
             assert process.poll() is None
             pod.annotate("2/aa/f2")
             assert process.wait(20) == -9
-            running.reaches("told")
+            running.rests()
+            assert running.rule("frozen")["state"] == "pending", "nothing has started with it yet"
+            successor = [sys.executable, "-S", "-c", SLEEP, str(tmp_path / "mark")]
+            with subprocess.Popen(successor) as started:
+                eventually(lambda: running.rule("frozen")["state"] == "loaded")
+                started.kill()
     finally:
         process.kill()
         process.wait()
@@ -131,9 +136,8 @@ def test_first_announcement_during_agent_downtime_restarts(tmp_path: Path) -> No
             running.reaches("told")
             running.end()
         pod.annotate("2/aa/f2//aa/f1")
-        with agent(tmp_path, *flags) as running:
+        with agent(tmp_path, *flags):
             assert process.wait(20) == -15
-            running.reaches("told")
 
 
 def test_first_announcement_of_a_pod_restarts(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hotmap.agent.process.process_table import Process, ProcessError, find, star
 from hotmap.agent.process.signals import open_pidfd, send_reload, send_signal
 from hotmap.agent.runtime.loop import READ
 from hotmap.agent.runtime.program_output import mark_output
-from hotmap.agent.settings.settings import ALL_CONTAINERS_STATUS
+from hotmap.agent.settings.settings import ALL_CONTAINERS_STATUS, FROZEN
 from hotmap.core.value import Value
 
 __all__ = ["ActionContext", "NotNeeded", "TimedOut", "perform"]
@@ -38,6 +38,12 @@ if TYPE_CHECKING:
 #: Seconds by which a container has to be younger than an announcement to have the new content: its
 #: kubelet learns of changes by its own watch.
 _KUBELET_LAG = 2.0
+
+#: Seconds between two looks for a process that is to start again; a kubelet takes one at least.
+_SUCCESSOR_INTERVAL = 0.1
+
+#: Seconds by which the start of a process may be rounded down.
+_TICK = 0.01
 
 
 class TimedOut(str):
@@ -80,7 +86,7 @@ def perform(
     elif action.kind == "touch":
         done(_touch(action))
     elif action.kind == "restart":
-        return _restart(action, attempt, context, done)
+        return _restart(action, attempt, context, done, seconds)
     else:
         done("")
     return None
@@ -215,7 +221,7 @@ def _touch(action: Action) -> str:
 
 
 def _restart(
-    action: Action, attempt: StartAttempt, context: ActionContext, done: Done
+    action: Action, attempt: StartAttempt, context: ActionContext, done: Done, seconds: float
 ) -> Abandon | None:
     if action.restart_mode == "supervised":
         context.application.restart(lambda: done(""))
@@ -224,7 +230,7 @@ def _restart(
         done("")
         context.report(ExitRequested(ALL_CONTAINERS_STATUS))
     else:
-        _terminate(action, attempt, context, done)
+        _terminate(action, attempt, context, done, seconds)
     return None
 
 
@@ -232,11 +238,13 @@ def _do_nothing() -> None:
     """Return up waiting for a restart that is under way."""
 
 
-def _terminate(action: Action, attempt: StartAttempt, context: ActionContext, done: Done) -> None:
-    """Terminate the main process of another container; its kubelet restarts the container.
+def _terminate(
+    action: Action, attempt: StartAttempt, context: ActionContext, done: Done, seconds: float
+) -> None:
+    """Terminate the main process of another container, and wait until its kubelet restarts it.
 
     A process that started after the change has been restarted already, by itself or by an attempt
-    that could not be confirmed.
+    that could not be confirmed. `seconds` is the time that the next one may take to start.
     """
     loop = context.loop
     try:
@@ -245,23 +253,56 @@ def _terminate(action: Action, attempt: StartAttempt, context: ActionContext, do
     except ProcessError as error:
         done(str(error))
         return
-    if started_at(process) > attempt.desired_since + _KUBELET_LAG:
+    lag = _KUBELET_LAG if attempt.rule.name == FROZEN else 0.0
+    if started_at(process) > attempt.desired_since + lag:
         os.close(descriptor)
         done("")
         return
+    began = loop.now()
     killer = loop.after(context.settings.actions.grace, lambda: _kill(process))
 
     def finish(error: str) -> None:
         loop.forget(descriptor)
         os.close(descriptor)
         killer.cancel()
-        done(error)
+        if error:
+            done(error)
+        else:
+            _wait_for_successor(action, context, done, since=began, seconds=seconds)
 
     loop.watch(descriptor, READ, lambda: finish(""))
     try:
         send_signal(process, signal.SIGTERM)
     except ProcessError as error:
         finish(str(error))
+
+
+def _wait_for_successor(
+    action: Action, context: ActionContext, done: Done, *, since: float, seconds: float
+) -> None:
+    """Wait until a process that started after the signal has taken the place of another one.
+
+    Only that one has read the content. Children of the previous one may be left for a moment.
+    """
+    loop = context.loop
+    deadline = loop.now() + seconds
+
+    def look() -> None:
+        try:
+            is_new = started_at(_find(action, context)) + _TICK > since
+        except (ProcessError, OSError):
+            is_new = False
+        if is_new:
+            done("")
+        elif loop.now() < deadline:
+            loop.after(_SUCCESSOR_INTERVAL, look)
+        else:
+            done(
+                f"the process of {action.target} was terminated and has not started again within "
+                f"{seconds:g}s"
+            )
+
+    look()
 
 
 def _kill(process: Process) -> None:
