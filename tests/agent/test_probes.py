@@ -85,6 +85,31 @@ def test_field_probe_compares_a_value(page: Page, document: str, value: str) -> 
     assert not confirmed(f"field {page.url} a.0.b={value}")
 
 
+@pytest.mark.parametrize(
+    ("found", "wanted", "equal"),
+    [
+        ('"1.10"', "1.10", True),
+        ('"1.10"', "1.1", False),
+        ('"1e1"', "10", False),
+        ('"7"', "7", True),
+        ("1.10", "1.1", True),
+        ("1e1", "10", True),
+        ("7", "7.0", True),
+        ("9007199254740993", "9007199254740992", False),
+        ("1000", "1_000", False),
+        ("7", "seven", False),
+        ("true", "true", True),
+        ("[1, 2]", "[1, 2]", True),
+    ],
+)
+def test_field_probe_compares_numbers_by_value_and_strings_as_text(
+    page: Page, found: str, wanted: str, equal: bool
+) -> None:
+    """1.10 and 1.1 are two versions and one number; a number is as exact as it is written."""
+    page.text = f'{{"version": {found}}}'
+    assert confirmed(f"field {page.url} version={wanted}") == equal
+
+
 def test_field_probe_detects_a_change(page: Page) -> None:
     """Without a value it has to be another one than before the action."""
     probe = f"field {page.url} generation"
@@ -107,6 +132,34 @@ def test_metric_probe_compares_a_sample(page: Page) -> None:
     assert not confirmed(probe, before)
     page.text = 'up{job="c"} 5\n'
     assert confirmed(probe, before)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'up{a="x",job="c d"} 1',
+        'up{job="c d", a="x",} 1',
+        'up { job = "c d" , a="x" } 1',
+        'up{job="c d",a="x"} 1 1767225600000',
+        'up{job="c d",a="x"} 1 # {trace_id="0"} 0.5 1767225600',
+    ],
+)
+def test_metric_probe_finds_a_sample_as_pages_write_it(page: Page, line: str) -> None:
+    """Labels have no order, and a timestamp or an exemplar may follow the value."""
+    page.text = f'up 7\nup_time{{job="c d",a="x"}} 5\nup{{job="c d"}} 3\n{line}\n'
+    probe = f'metric {page.url} up{{job="c d",a="x"}}'
+    assert confirmed(f"{probe}=1")
+    assert not confirmed(f"{probe}=7")
+    assert confirmed(f"metric {page.url} up=7")
+    assert read_before(parse_probe(probe), 0) == "1"
+
+
+def test_metric_probe_unescapes_labels(page: Page) -> None:
+    """A quote, a backslash and a line break are escaped; a line that is no sample is none."""
+    page.text = 'up{a="1} 1\nup{a=1} 1\nup{a="\\"}=1\\\\"} 2\nup\n'
+    assert confirmed(f'metric {page.url} up{{a="\\"}}=1\\\\"}}=2')
+    assert not confirmed(f'metric {page.url} up{{a="1"}}=1')
+    assert not confirmed(f"metric {page.url} up=1")
 
 
 def test_file_probe_detects_a_write(tmp_path: Path) -> None:

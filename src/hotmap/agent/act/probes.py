@@ -10,6 +10,7 @@ import time
 from binascii import crc32
 
 from hotmap.agent.act.http import EndpointError, send_request
+from hotmap.agent.act.metric_samples import parse_sample
 from hotmap.agent.process.process_table import (
     ProcessError,
     children_of,
@@ -144,7 +145,7 @@ def _confirm_once(
         else:
             _confirm_workers(probe, old, new, hand_over)
     elif probe.value is not None:
-        if not _equal(now, probe.value):
+        if not _equal(probe, now, probe.value):
             raise NotConfirmed(f"{_name(probe)} is not {probe.value}")
     elif now == before:
         raise NotConfirmed(f"{_name(probe)} has not changed")
@@ -184,11 +185,33 @@ def _name(probe: Probe) -> str:
     return probe.name or probe.path or probe.target
 
 
-def _equal(now: str, wanted: str) -> bool:
+class _Number(str):
+    """A number of a JSON document, as it is written there."""
+
+    __slots__ = ()
+
+
+def _equal(probe: Probe, now: str, wanted: str) -> bool:
+    """Compare a value with the wanted one: numbers by their value, everything else as text.
+
+    A sample is a binary floating-point number for Prometheus. A number of JSON is a decimal of any
+    length; a string is never a number, since 1.10 and 1.1 are two versions.
+    """
+    if now == wanted:
+        return True
+    if probe.kind == "field" and not isinstance(now, _Number):
+        return False
+    if probe.kind == "field":
+        from decimal import Decimal, InvalidOperation  # in the child only
+
+        number: type[Decimal] | type[float] = Decimal
+        invalid: type[Exception] = InvalidOperation
+    else:
+        number, invalid = float, ValueError
     try:
-        return float(now) == float(wanted)
-    except ValueError:
-        return now == wanted
+        return "_" not in wanted and number(now) == number(wanted)
+    except invalid:
+        return False
 
 
 def _read(probe: Probe, child: int) -> str:
@@ -239,20 +262,29 @@ def _run(command: tuple[str, ...]) -> str:
 def _field(body: bytes, path: str) -> str:
     import json
 
-    try:
-        value: Any = json.loads(body)
+    def find(document: Any) -> Any:
         for part in path.split("."):
-            value = value[int(part)] if isinstance(value, list) else value[part]
+            document = document[int(part)] if isinstance(document, list) else document[part]
+        return document
+
+    try:
+        value = find(json.loads(body, parse_int=_Number, parse_float=_Number))
+        if not isinstance(value, str):
+            value = json.dumps(find(json.loads(body)))
     except (ValueError, LookupError, TypeError, RecursionError):
         raise NotConfirmed(f"the response has no field {path}") from None
-    return value if isinstance(value, str) else json.dumps(value)
+    return value
 
 
 def _metric(body: bytes, name: str) -> str:
+    wanted = parse_sample(f"{name} 0")
+    plain = name.partition("{")[0].strip()
     for line in body.decode("utf-8", "replace").splitlines():
-        found, _, value = line.strip().rpartition(" ")
-        if found == name:
-            return value
+        if not line.lstrip().startswith(plain):
+            continue
+        sample = parse_sample(line)
+        if sample is not None and wanted is not None and sample[:2] == wanted[:2]:
+            return sample[2]
     raise NotConfirmed(f"the page has no sample {name}")
 
 
