@@ -465,6 +465,7 @@ def test_reloader_signals_and_asks_runtimeinfo(tmp_path: Path) -> None:
         (("-config-file=x",), 'unexpected argument "-config-file"'),
         (("--config-file=/x", "--config-file=/y"), "--config-file must not be repeated"),
         (("--reload-method=x",), "--reload-method: expected http, signal, got 'x'"),
+        (("--reload-timeout=0",), '--reload-timeout: invalid duration "0": must be more than 0'),
         (("--log-level=x",), "--log-level: expected all, debug, info, warn, error, none, got 'x'"),
         (
             ("--config-file=/x", "--delay-interval=x"),

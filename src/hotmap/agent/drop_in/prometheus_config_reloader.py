@@ -8,7 +8,7 @@ from hotmap.agent.drop_in.go_flags import parse_kingpin_flags
 from hotmap.agent.settings.flags import Arguments
 from hotmap.agent.settings.loader import load_settings
 from hotmap.agent.settings.settings import Action, Call, Probe, RenderSettings, Rule, Settings
-from hotmap.agent.settings.values import parse_path, parse_url, parse_value
+from hotmap.agent.settings.values import parse_path, parse_positive_duration, parse_url, parse_value
 from hotmap.core.duration import parse_duration
 from hotmap.core.errors import SettingsError
 from hotmap.volume.atomic_writer import DATA_LINK
@@ -104,6 +104,7 @@ def load(words: Sequence[str]) -> Settings | None:
     file = given.path("config-file")
     output = given.text("config-envsubst-file")
     directories = [parse_path(directory) for directory in given.all("watched-dir")]
+    timeout = parse_value(given.text("reload-timeout"), parse_positive_duration, "--reload-timeout")
     interval, delay = given.seconds("watch-interval"), given.seconds("delay-interval")
     listen = given.text("listen-address") if interval else ""
     if interval == 0:
@@ -136,8 +137,8 @@ def load(words: Sequence[str]) -> Settings | None:
         ),
         rules=(_rule(given, method, file, directories),),
         actions=settings.actions._replace(
-            timeout=max(given.seconds("reload-timeout"), 0.001),
-            verify_timeout=max(given.seconds("reload-timeout"), 0.001),
+            timeout=timeout,
+            verify_timeout=timeout,
             retry_first=max(given.seconds("retry-interval"), 0.01),
             retry_max=max(given.seconds("retry-interval"), 0.01),
         ),
