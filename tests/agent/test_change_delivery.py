@@ -237,6 +237,29 @@ def test_exec_gets_the_changed_files(tmp_path: Path) -> None:
         eventually(lambda: seen.read_text().splitlines()[2:] == [f"{volume}/b"])
 
 
+def test_exec_runs_with_more_changed_files_than_a_variable_can_hold(tmp_path: Path) -> None:
+    """The list ends where the kernel would refuse to start the command, and the rest is counted."""
+    volume = Volume(tmp_path / "volume")
+    names = [f"{number:03}-{'x' * 240}" for number in range(600)]
+    volume.publish(dict.fromkeys(names, b"1"))
+    script = tmp_path / "script"
+    script.write_text(
+        f'#!/bin/sh\necho "$HOTMAP_CHANGED" > {tmp_path}/listed\n'
+        f"echo $HOTMAP_CHANGED_OMITTED > {tmp_path}/omitted\n"
+    )
+    script.chmod(0o755)
+    with agent(tmp_path, "--dir", volume, "--exec", script) as running:
+        running.reaches("told")
+        listed = (tmp_path / "listed").read_text().splitlines()
+        assert listed == [f"{volume}/{name}" for name in names[: len(listed)]]
+        assert 0 < len(listed) < len(names)
+        assert int((tmp_path / "omitted").read_text()) == len(names) - len(listed)
+        volume.publish(dict.fromkeys(names, b"1") | {names[0]: b"2"})
+        running.reaches("told")
+        eventually(lambda: (tmp_path / "listed").read_text() == f"{volume}/{names[0]}\n")
+        eventually(lambda: (tmp_path / "omitted").read_text() == "0\n")
+
+
 def test_actions_run_in_order_and_successful_ones_once(tmp_path: Path) -> None:
     """When the second action fails, the first is not repeated for the same content."""
     volume = Volume(tmp_path / "volume", text="one")

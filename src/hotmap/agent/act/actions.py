@@ -23,7 +23,7 @@ __all__ = ["ActionContext", "NotNeeded", "TimedOut", "perform"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from hotmap.agent.act.call_statistics import CallStatistics
     from hotmap.agent.decide.facts import AttemptFinished, StartAttempt
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 #: Seconds by which a container has to be younger than an announcement to have the new content: its
 #: kubelet learns of changes by its own watch.
 _KUBELET_LAG = 2.0
+
+#: Bytes of the list of changed files for a command. A variable can have 128 KiB (linux:
+#: MAX_ARG_STRLEN), and the other ones need room as well.
+_MAX_CHANGED = 64 << 10
 
 #: Seconds between two looks for a process that is to start again; a kubelet takes one at least.
 _SUCCESSOR_INTERVAL = 0.1
@@ -183,10 +187,12 @@ def _send(
 def _execute(
     action: Action, attempt: StartAttempt, context: ActionContext, done: Done, timeout: float
 ) -> None:
+    listed = _fitting(attempt.changed)
     environment = {
         **os.environ,
         "HOTMAP_RULE": attempt.rule.name,
-        "HOTMAP_CHANGED": "\n".join(attempt.changed),
+        "HOTMAP_CHANGED": "\n".join(listed),
+        "HOTMAP_CHANGED_OMITTED": str(len(attempt.changed) - len(listed)),
         "HOTMAP_DIRECTORIES": "\n".join(context.settings.watch.directories),
     }
     context.children.run_command(
@@ -195,6 +201,16 @@ def _execute(
         environment=environment,
         done=lambda outcome: done(_describe_failure(action.command[0], outcome, timeout)),
     )
+
+
+def _fitting(paths: Sequence[str]) -> Sequence[str]:
+    """Return the first paths that fit into one environment variable."""
+    size = 0
+    for number, path in enumerate(paths):
+        size += len(os.fsencode(path)) + 1
+        if size > _MAX_CHANGED:
+            return paths[:number]
+    return paths
 
 
 def _describe_failure(name: str, outcome: Outcome, timeout: float) -> str:
