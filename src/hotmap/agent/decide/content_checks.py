@@ -46,6 +46,14 @@ def _selects(pattern: str, name: str, path: str) -> bool:
     return matches(pattern, name if pattern.startswith("/") else path)
 
 
+class _NoJson(Exception):
+    """Raised for what Python's parser accepts, and no other."""
+
+
+def _refuse_constant(name: str) -> None:
+    raise _NoJson(f"{name} is not a number of JSON (RFC 8259)")
+
+
 def _syntax_error(data: bytes, language: str) -> str:
     """Describe where the error is; a parser's own message could quote the content."""
     try:
@@ -56,9 +64,11 @@ def _syntax_error(data: bytes, language: str) -> str:
         import json
 
         try:
-            json.loads(text)
+            json.loads(text, parse_constant=_refuse_constant)
         except json.JSONDecodeError as error:
             return f"line {error.lineno}, column {error.colno}"
+        except _NoJson as error:
+            return str(error)
         except RecursionError:
             return "nested too deeply"
         return ""
