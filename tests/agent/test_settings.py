@@ -62,6 +62,13 @@ def complaint(*arguments: str) -> str:
         (["--env-from", "/etc/x"], "--env-from requires an application: put it after --"),
         (["--log-format", "xml"], '--log-format: invalid log format "xml": expected text or json'),
         (["--stage", "/etc/a/b", "--dir", "/etc/a"], "--stage: /etc/a/b and /etc/a must not"),
+        (["--state", "/etc/app/state"],
+         "--state: /etc/app/state is in the watched directory /etc/app, so each write to it would "
+         "be a change: use another directory"),
+        (["--touch", "/etc/app/../app/x"], "--touch: /etc/app/x is in the watched directory"),
+        (["--socket", "/etc/app/a/b"], "--socket: /etc/app/a/b is in the watched directory"),
+        (["--work-dir", "/etc/app"], "--work-dir: /etc/app is in the watched directory"),
+        (["--not-empty", ""], '--not-empty: invalid pattern "": expected the name of a file'),
         (["--nonsense"], "unknown flag --nonsense"),
         (["--setle", "1s"], "unknown flag --setle; did you mean --settle or --settle-max?"),
         (["--dir"], "--dir requires a value"),
@@ -134,6 +141,10 @@ def test_quoted_value_has_no_credentials(text: str, shown: str) -> None:
         ('[rule]\nname = "x"', "write rules as [[rule]], with two brackets"),
         ("[[rule]]", "rule 1: actions are required"),
         ("[[rule]]\nfile = []", "rule 1: unknown field 'file'"),
+        (
+            '[[rule]]\nactions = [{touch = "/etc/app/a"}]',
+            "rule rule-1: touch: /etc/app/a is in the watched directory /etc/app",
+        ),
         (
             '[[rule]]\nactions = ["none"]\nfiles = "*"',
             "rule 1: files: '*' is not a list: put it in brackets",

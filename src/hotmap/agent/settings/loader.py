@@ -81,8 +81,9 @@ def load_settings(arguments: Arguments) -> Settings:
     env_from = flags.many("env-from", _parse_env_from)
     require(bool(directories or env_from), "no directory to watch: use --dir DIR")
     _require_combinable(flags)
+    own_rules = parse_rules(tables, rules_file, directories, supervised=bool(flags.application))
     rules = (
-        *parse_rules(tables, rules_file, directories, supervised=bool(flags.application)),
+        *own_rules,
         *_flag_rules(flags, directories, env_from, has_tables=bool(tables)),
     )
     names = [rule.name for rule in rules]
@@ -90,6 +91,7 @@ def load_settings(arguments: Arguments) -> Settings:
         require(names.count(name) == 1, f"two rules have the name {name!r}")
     watched = tuple(dict.fromkeys((*directories, *(each.directory for each in env_from))))
     _require_stageable(flags, watched)
+    _require_outside(flags, watched, own_rules, rules_file)
     return Settings(
         watch=WatchSettings(
             directories=watched,
@@ -214,6 +216,29 @@ def _require_stageable(flags: _Flags, directories: tuple[str, ...]) -> None:
         )
 
 
+def _require_outside(
+    flags: _Flags, directories: tuple[str, ...], rules: tuple[Rule, ...], rules_file: str
+) -> None:
+    """Require that the agent writes nothing into what it watches: it would reload for ever."""
+    written = [
+        *((flags.spelled(name), flags.path(name)) for name in ("state", "socket", "work-dir")),
+        *((flags.spelled("touch"), path) for path in flags.paths("touch")),
+        *(
+            (f"{rules_file}: rule {rule.name}: touch", action.path)
+            for rule in rules
+            for action in rule.actions
+            if action.kind == "touch"
+        ),
+    ]
+    for where, path in written:
+        for directory in directories:
+            require(
+                not f"{path}/".startswith(f"{directory.rstrip('/')}/"),
+                f"{where}: {path} is in the watched directory {directory}, so each write to it "
+                "would be a change: use another directory, such as an emptyDir",
+            )
+
+
 def _check_settings(flags: _Flags, tables: list[Any], rules_file: str) -> CheckSettings:
     texts = flags.many("check", str)
     commands = []
@@ -229,7 +254,7 @@ def _check_settings(flags: _Flags, tables: list[Any], rules_file: str) -> CheckS
         timeout=flags.one("check-timeout", parse_positive_duration, 30.0),
         limits=ContentLimits(
             flags.one("max-size", parse_size, 0),
-            flags.many("not-empty", str),
+            flags.many("not-empty", _parse_pattern),
             flags.many("syntax", _parse_syntax),
         ),
         stage=flags.path("stage"),
@@ -406,6 +431,12 @@ def _parse_count(text: str) -> int:
 def _parse_url_path(text: str) -> str:
     if not text.startswith("/"):
         raise InvalidValue("URL path", "expected a path such as /metrics")
+    return text
+
+
+def _parse_pattern(text: str) -> str:
+    if not text.strip():
+        raise InvalidValue("pattern", "expected the name of a file, or a pattern such as *.conf")
     return text
 
 
