@@ -87,6 +87,7 @@ def test_environment_ignores_invalid_names() -> None:
     contents = {"/a": {"x/y": b"1", "x=y": b"1", "nul": b"\0", "raw": b"\xff", "ok": b"2"}}
     found = environment.make_environment({}, contents, [EnvFrom("", "/a")], [])
     assert found == {"raw": os.fsdecode(b"\xff"), "ok": "2"}
+    assert environment.find_impossible_values(contents, [EnvFrom("P_", "/a")]) == ["P_nul"]
 
 
 @given(st.dictionaries(st.text(min_size=1), st.binary(max_size=20), max_size=5))

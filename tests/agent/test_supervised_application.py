@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -54,6 +55,23 @@ def alive(pid: int) -> bool:
         return " Z " not in Path(f"/proc/{pid}/stat").read_text()
     except FileNotFoundError:
         return False
+
+
+def test_value_that_no_variable_can_hold_is_reported(tmp_path: Path) -> None:
+    """A NUL byte: it may be in binaryData, so the rest is used; the value is not shown."""
+    volume = Volume(tmp_path / "volume", APP_A="1", APP_KEY="hunter2\0")
+    with agent(tmp_path, "--env-from", volume, *application(tmp_path)) as running:
+        (problem,) = running.reaches("loaded")["problems"]
+        assert problem.endswith("a NUL byte, which no variable can hold: APP_KEY")
+        assert problem in running.log
+        assert "hunter2" not in running.log
+        eventually(lambda: starts(tmp_path))
+        volume.write(APP_A="2", APP_KEY="text")
+        eventually(lambda: len(starts(tmp_path)) == 2)
+        running.reaches("loaded")
+        assert running.status()["problems"] == []
+    found = [json.loads(note.removeprefix("started ")) for note in starts(tmp_path)]
+    assert found == [{"APP_A": "1"}, {"APP_A": "2", "APP_KEY": "text"}]
 
 
 def test_change_restarts_application_with_new_environment(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from hotmap.agent.process.environment import make_environment
+from hotmap.agent.process.environment import find_impossible_values, make_environment
 from hotmap.agent.process.exec_limits import find_exec_error
 from hotmap.agent.process.spawn import take_orphans
 from hotmap.agent.process.supervisor import Command, Supervisor, SupervisorReports
@@ -76,6 +76,8 @@ class Application:
         )  # fmt: skip
         #: Why it cannot be started now; "" while it can.
         self.problem = ""
+        #: Which variables of its environment are not set, and why; "" while all are.
+        self.unset_variables = ""
         #: Contents of the directories that its environment is made of.
         self._contents: dict[str, Mapping[str, bytes]] = {}
 
@@ -101,6 +103,14 @@ class Application:
         self._contents = {
             source.directory: contents[source.directory] for source in self._settings.env_from
         }
+        names = ", ".join(find_impossible_values(self._contents, self._settings.env_from))
+        problem = names and (
+            f"--env-from: not set, since the value contains a NUL byte, which no variable can "
+            f"hold: {names}"
+        )
+        if problem and problem != self.unset_variables:
+            self._log.warning("application", problem)
+        self.unset_variables = problem
 
     def find_error(self, contents: Mapping[str, Mapping[str, bytes]]) -> str:
         """Return why it cannot be started with this content; "" when it can, or there is none."""

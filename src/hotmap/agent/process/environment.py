@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from hotmap.core.expansion import expand
 
-__all__ = ["make_environment"]
+__all__ = ["find_impossible_values", "make_environment"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,3 +51,18 @@ def make_environment(
         elif name in inherited:
             known[name] = inherited[name]
     return known
+
+
+def find_impossible_values(
+    contents: Mapping[str, Mapping[str, bytes]], env_from: Sequence[EnvFrom]
+) -> list[str]:
+    """Name the variables that are not set since their value has a NUL byte, which none can hold.
+
+    Not an error: they may be keys of `binaryData`, which envFrom ignores as well.
+    """
+    return [
+        f"{source.prefix}{name}"
+        for source in env_from
+        for name, data in sorted(contents[source.directory].items())
+        if "/" not in name and "=" not in name and b"\0" in data
+    ]

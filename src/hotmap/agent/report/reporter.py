@@ -74,6 +74,7 @@ class Reporter:
             self._executor.state_problem,
             self._observer.problem,
             self._executor.application.problem,
+            self._executor.application.unset_variables,
         )
         return [problem for problem in problems if problem]
 
