@@ -115,13 +115,15 @@ def test_tree_digest_differs_for_different_trees(files: dict[str, bytes]) -> Non
             b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx",
             Response(200, "OK", b"x"),
         ),
+        (b"HTTP/1.1 200 OK\nContent-Length: 4\n\na\n\nb", Response(200, "OK", b"a\n\nb")),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\n\r\nhi", Response(200, "OK", b"hi")),
         (
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
             b"2\r\nab\r\n1;e\r\nc\r\n0\r\n\r\n",
             Response(200, "OK", b"abc"),
         ),
     ],
-    ids=["length", "no content", "no reason", "continue", "chunked"],
+    ids=["length", "no content", "no reason", "continue", "bare LF", "both", "chunked"],
 )
 def test_response_is_parsed_from_any_pieces(data: bytes, answer: Response) -> None:
     """Every beginning is incomplete, the whole is the answer."""

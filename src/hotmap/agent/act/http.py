@@ -194,16 +194,16 @@ def parse_response(
     Raises:
         EndpointError: this is not an HTTP response.
     """
-    head, found, body = data.partition(b"\r\n\r\n")
-    while found and head.startswith((b"HTTP/1.1 100", b"HTTP/1.1 102", b"HTTP/1.1 103")):
-        head, found, body = body.partition(b"\r\n\r\n")
-    if not found:
+    head, body = _split_head(data)
+    while head.startswith((b"HTTP/1.1 100", b"HTTP/1.1 102", b"HTTP/1.1 103")):
+        head, body = _split_head(body)
+    if not head:
         if not data and ended:
             raise EndpointError(f"no response from {call.url}")
         if ended or len(data) > _MAX_HEAD:
             raise EndpointError(f"{call.url} does not speak HTTP")
         return None
-    lines = head.decode("latin-1").split("\r\n")
+    lines = [line.rstrip("\r") for line in head.decode("latin-1").split("\n")]
     words = lines[0].split(" ", 2)
     if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdecimal():
         raise EndpointError(f"{call.url} does not speak HTTP")
@@ -227,6 +227,18 @@ def parse_response(
         body = _join_chunks(body)
     reason = words[2].strip()[:80] if len(words) > 2 else ""
     return Response(status, reason, body, headers.get("location", ""))
+
+
+def _split_head(data: bytes) -> tuple[bytes, bytes]:
+    """Split status line and headers from the body; both empty while the headers have no end.
+
+    Lines may end in LF alone, as RFC 9112 §2.2 permits and most clients accept.
+    """
+    ends = [(place, len(mark)) for mark in (b"\n\r\n", b"\n\n") if (place := data.find(mark)) >= 0]
+    if not ends:
+        return b"", b""
+    place, length = min(ends)
+    return data[:place], data[place + length :]
 
 
 def redirect(call: Call, status: int, location: str) -> Call | None:

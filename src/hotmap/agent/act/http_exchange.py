@@ -129,8 +129,6 @@ class Exchange:
 
     def _status(self) -> Response | None:
         """Parse what has arrived as if the body were complete; None while there is no status."""
-        if b"\r\n\r\n" not in self._received:
-            return None
         try:
             return parse_response(self._received, self._call, ended=True)
         except (EndpointError, ValueError):
