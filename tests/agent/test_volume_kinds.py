@@ -136,7 +136,7 @@ def test_used_up_watches_are_replaced_by_polling_each_second(tmp_path: Path) -> 
         assert [each["detector"] for each in status["directories"]] == ["inotify", "polling"]
         assert status["detector"]["mode"] == "inotify"
         assert f"cannot add an inotify watch on {second}" in status["detector"]["reason"]
-        assert running.log.count("(fs.inotify.max_user_watches): polling") == 1
+        assert running.log.count("raise fs.inotify.max_user_watches on the node: polling") == 1
         began = time.monotonic()
         for number in range(4):
             second.write(text=f"again {number}")

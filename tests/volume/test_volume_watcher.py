@@ -222,7 +222,10 @@ def test_polling_takes_over_where_inotify_is_not_to_be_had(tmp_path: Path) -> No
     with watcher:
         statistics = watcher.statistics()
         assert (statistics.mode, statistics.watched) == ("polling", 0)
-        assert statistics.reason == "inotify is not available: [Errno 24] Too many open files"
+        assert statistics.reason == (
+            "inotify is not available: the limit of instances, or of open files, is reached; raise "
+            "fs.inotify.max_user_instances on the node"
+        )
         assert watcher.fileno() == -1
         publish(mounts[1], "1")
         assert watcher.read_events() == []

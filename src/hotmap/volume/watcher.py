@@ -184,7 +184,7 @@ class VolumeWatcher:
         try:
             self._inotify = _Inotify()
         except (ImportError, AttributeError, OSError) as error:
-            self._reason = f"inotify is not available: {error}"
+            self._reason = f"inotify is not available: {_reason_of(error)}"
         for watch in self._watches:
             # First the watch, then the link: an event of a swap in between is ignored later.
             self._arm(watch)
@@ -319,9 +319,8 @@ class VolumeWatcher:
         except NotADirectoryError:
             return  # no source is mounted here
         except OSError as error:
-            limit = " (fs.inotify.max_user_watches)" if error.errno == errno.ENOSPC else ""
             self._unwatched[watch.directory] = (
-                f"cannot add an inotify watch on {watch.directory}: {error}{limit}"
+                f"cannot add an inotify watch on {watch.directory}: {_reason_of(error)}"
             )
 
     def _disarm(self, number: int, *, ended: bool) -> None:
@@ -332,6 +331,19 @@ class VolumeWatcher:
         self._watches_lost += len(lost)
         if lost and not ended and self._inotify is not None:
             self._inotify.remove(number)
+
+
+def _reason_of(error: Exception) -> str:
+    """Describe why the kernel refused something of inotify, with the limit that is used up."""
+    number = getattr(error, "errno", None)
+    if number == errno.ENOSPC:
+        return "the limit of watches is reached; raise fs.inotify.max_user_watches on the node"
+    if number == errno.EMFILE:
+        return (
+            "the limit of instances, or of open files, is reached; raise "
+            "fs.inotify.max_user_instances on the node"
+        )
+    return (getattr(error, "strerror", None) or str(error)).lower()
 
 
 #: Value of `_Watch.number` without an inotify watch on the directory.

@@ -159,7 +159,13 @@ class Executor:
         if self._stage is not None:
             try:
                 self._stage.publish(snapshot)
-            except (OSError, HotmapError) as error:
+            except OSError as error:
+                reason = (error.strerror or str(error)).lower()
+                return ERROR, (
+                    f"cannot write {self._stage_directory}: {reason}; --stage has to be a "
+                    "directory that the agent may write, such as an emptyDir"
+                )
+            except HotmapError as error:
                 return ERROR, f"cannot write {self._stage_directory}: {error}"
             except Exception as error:
                 reason = describe_unexpected(error)

@@ -99,7 +99,8 @@ def execute_program(words: Sequence[str], environment: Mapping[str, str] | None)
         _write_error(f"{words[0]}: no such program\n")
         os._exit(127)
     except (OSError, ValueError) as error:
-        _write_error(f"{words[0]}: {error}\n")
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        _write_error(f"{words[0]} cannot be started: {reason}\n")
         os._exit(126)
 
 
