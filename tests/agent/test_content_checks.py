@@ -190,6 +190,22 @@ def test_once_checks_publishes_and_exits(tmp_path: Path, text: str, status: int)
     assert (stage / "text").exists() == (status == 0)
 
 
+def test_once_ends_where_there_is_nothing_to_check(tmp_path: Path) -> None:
+    """An init container that waits for ever shows no error."""
+    flags = ("--dir", tmp_path / "missing", "--once", "--check-timeout", "300ms")
+    with agent(tmp_path, *flags) as running:
+        assert running.process.wait(20) == 1
+        assert f"nothing to check after 0.3s: {tmp_path}/missing does not exist" in running.log
+
+
+def test_once_waits_for_a_directory_that_appears(tmp_path: Path) -> None:
+    """Another container may mount or create it."""
+    with agent(tmp_path, "--dir", tmp_path / "volume", "--once") as running:
+        running.reaches("waiting")
+        Volume(tmp_path / "volume", text="one")
+        assert running.process.wait(20) == 0
+
+
 def test_unwritable_stage_is_retried(tmp_path: Path) -> None:
     """Content that is not published triggers no action."""
     volume, place = Volume(tmp_path / "volume", text="one"), tmp_path / "place"
@@ -198,6 +214,8 @@ def test_unwritable_stage_is_retried(tmp_path: Path) -> None:
         flags = ("--dir", volume, "--stage", place / "stage", "--url", endpoint.url)
         with agent(tmp_path, *flags) as running:
             eventually(lambda: "cannot write" in running.message)
+            assert "not a directory; --stage has to be a directory that" in running.message
+            assert "Errno" not in running.log
             assert endpoint.calls == []
             place.unlink()
             running.reaches("loaded")

@@ -71,7 +71,11 @@ def complaint(*arguments: str) -> str:
         (["--not-empty", ""], '--not-empty: invalid pattern "": expected the name of a file'),
         (["--nonsense"], "unknown flag --nonsense"),
         (["--setle", "1s"], "unknown flag --setle; did you mean --settle or --settle-max?"),
+        (["--sginal", "HUP", "--", "app"], "unknown flag --sginal; did you mean --signal?"),
+        (["--statee", "x"], "unknown flag --statee; did you mean --state or --stage?"),
+        (["--verbose", "--", "app"], "unknown flag --verbose; see hotmap agent --help"),
         (["--dir"], "--dir requires a value"),
+        (["--state", "--", "app"], "--state requires a value"),
         (["--settle", "1s", "--settle", "2s"], "--settle must not be repeated"),
         (["nginx"], 'unexpected argument "nginx": put the application and its arguments after --'),
         (["--once=maybe"], '--once takes no value, got "maybe"'),
@@ -166,6 +170,30 @@ def test_invalid_rule_is_reported(tmp_path: Path, document: str, words: str) -> 
     text = complaint("--dir", "/etc/app", "--rules", str(rules))
     assert words in text
     assert str(rules) in text or "two rules" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "text"),
+    [
+        (("status", "--help"), 0, "Usage: hotmap agent status [--socket PATH] [--json]"),
+        (("status", "-h", "--json"), 0, "Exit status 0: everything is loaded or told"),
+        (("copy", "--help"), 0, "Usage: hotmap agent copy FILE"),
+        (("status", "app"), 2, 'status takes no argument, got "app"'),
+        (("status", "--dir", "/x"), 2, "status does not support --dir; use --socket"),
+    ],
+)
+def test_subcommand_has_help(words: tuple[str, ...], status: int, text: str) -> None:
+    """And an error of its own, since it takes neither an application nor the agent's flags."""
+    done = run(*words)
+    assert done.returncode == status
+    assert text in (done.stderr if status else done.stdout)
+
+
+def test_agent_that_ends_opens_no_port() -> None:
+    """Unless the port is asked for."""
+    assert load_settings(parse_arguments(["--dir", "/d", "--once"])).reports.listen is None
+    given = ["--dir", "/d", "--once", "--listen", ":9533"]
+    assert load_settings(parse_arguments(given)).reports.listen is not None
 
 
 def test_flags_override_known_programs() -> None:

@@ -151,7 +151,18 @@ class Agent:
             detector=self._observer.mode,
             port=self.reporter.port or None,
         )
+        if self._settings.once:
+            self._loop.after(self._settings.checks.timeout, self._end_without_content)
         self._loop.guard(self._observer.begin)
+
+    def _end_without_content(self) -> None:
+        """End with an error where an init container has nothing to check."""
+        reason = self._observer.status().unreadable
+        if reason and not self._stopping:
+            seconds = self._settings.checks.timeout
+            self._log.warning("done", f"nothing to check after {seconds:g}s: {reason}")
+            self._stopping = True
+            self._exit_status = 1
 
     def _on_stop_signal(self, number: int) -> None:
         name = signal_name(number)

@@ -6,6 +6,7 @@ import os
 import sys
 
 from hotmap.agent.settings.flags import Arguments, help_text, parse_arguments
+from hotmap.agent.settings.values import quote_redacted
 from hotmap.core.errors import SettingsError
 
 __all__ = ["main"]
@@ -18,11 +19,39 @@ if TYPE_CHECKING:
 _SOCKET = "/run/hotmap/agent.sock"
 
 
+_HELP = ("--help", "-help", "-h")
+
+#: Help of what is not a start of the agent.
+_SUBCOMMANDS = {
+    "status": f"""\
+Usage: hotmap agent status [--socket PATH] [--json]
+
+Show what a running agent reports. Exit status 0: everything is loaded or told; 1: it is not, or no
+agent answers; 2: invalid flags.
+
+  --socket PATH  Unix socket of the agent. Default: {_SOCKET}.
+  --url URL      Address of its status instead, such as http://127.0.0.1:9533/status.
+  --json         Print the whole document.
+""",
+    "copy": """\
+Usage: hotmap agent copy FILE
+
+Write the agent as one file that Python 3.11 or newer can run: `python3 FILE --help`.
+""",
+}
+
+
 def main(words: Sequence[str]) -> int:
     """Run `hotmap agent …`; returns the exit status, 2 for invalid flags."""
     try:
+        if words and words[0] in _SUBCOMMANDS and any(each in _HELP for each in words[1:]):
+            _print(_SUBCOMMANDS[words[0]])
+            return 0
         if words and words[0] == "status":
             others = [word for word in words[1:] if word != "--json"]
+            for word in others[:1]:
+                if not word.startswith("-"):
+                    raise SettingsError(f"status takes no argument, got {quote_redacted(word)}")
             return _show_status(parse_arguments(others), as_json="--json" in words)
         if words and words[0] == "copy":
             return _copy(words[1:])

@@ -60,7 +60,11 @@ _SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
         "Checks before loading",
         (
             Flag("check", "COMMAND", "Must succeed on a copy in {dir}; none for no check.", True),
-            Flag("check-timeout", "DURATION", "Time limit of each check. Default: 30s."),
+            Flag(
+                "check-timeout",
+                "DURATION",
+                "Time limit of each check; with --once, of a missing directory. Default: 30s.",
+            ),
             Flag("max-size", "SIZE", "Maximum size of a file."),
             Flag("not-empty", "PATTERN", "A file that must exist and not be empty.", True),
             Flag("syntax", "PATTERN=json|toml", "Files that must be well-formed.", True),
@@ -135,7 +139,7 @@ _SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
     (
         "Modes",
         (
-            Flag("once", "", "Check, publish and exit: for an init container."),
+            Flag("once", "", "Check, publish and exit: for an init container. Opens no port."),
             Flag("check-config", "", "Validate flags and rules, and exit."),
             Flag("version", "", "Print the version."),
             Flag("help", "", "Print this help."),
@@ -143,6 +147,9 @@ _SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
         ),
     ),
 )
+
+#: How similar a flag has to be to one that does not exist, to be meant by it.
+_SIMILAR = 0.65
 
 FLAGS: dict[str, Flag] = {flag.name: flag for _, flags in _SECTIONS for flag in flags}
 
@@ -185,7 +192,7 @@ def parse_arguments(words: Sequence[str]) -> Arguments:
                 raise SettingsError(f"{spelled} takes no value, got {quote_redacted(value)}")
             value = value or "true"
         elif not equals:
-            if not rest:
+            if not rest or rest[0] == "--":
                 raise SettingsError(f"{spelled} requires a value")
             value = rest.pop(0)
         if name in values and not (flag and flag.repeatable):
@@ -204,8 +211,12 @@ def _flag_name(spelled: str) -> str:
 
 
 def _suggestion(name: str) -> str:
-    similar = [known for known in FLAGS if known[:3] == name[:3]]
-    return f"; did you mean --{' or --'.join(similar)}?" if similar else ""
+    from difflib import get_close_matches  # with `re`, which nothing else here needs
+
+    similar = get_close_matches(name, FLAGS, n=2, cutoff=_SIMILAR)
+    if similar:
+        return f"; did you mean --{' or --'.join(similar)}?"
+    return "; see hotmap agent --help"
 
 
 def help_text() -> str:

@@ -121,7 +121,10 @@ def load_settings(arguments: Arguments) -> Settings:
             min_uptime=flags.one("min-uptime", parse_duration, 10.0),
         ),
         reports=ReportSettings(
-            listen=flags.one("listen", parse_address, parse_address(":9533")),
+            # What ends by itself is not worth a port that others may have.
+            listen=flags.one(
+                "listen", parse_address, None if flags.switch("once") else parse_address(":9533")
+            ),
             metrics_path=flags.one("metrics-path", _parse_url_path, "/metrics"),
             socket=flags.path("socket"),
             log_format=flags.one("log-format", _parse_format, "text"),
