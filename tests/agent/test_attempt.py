@@ -43,9 +43,9 @@ def test_attempt_that_spares_a_newer_process_had_nothing_to_do(
     touch = f'{{ touch = "{tmp_path}/touched" }}'
     hup = f'{{ signal = "HUP", process = "pidfile:{pidfile}" }}'
     rules.write_text(f"[[rule]]\nactions = [{touch}, {hup}]\n")
-    flags = ["--dir", str(tmp_path), "--signal", "HUP", "--process", f"pidfile:{pidfile}"]
+    flags = ["--dir", "/etc/app", "--signal", "HUP", "--process", f"pidfile:{pidfile}"]
     if position:
-        flags = ["--dir", str(tmp_path), "--rules", str(rules)]
+        flags = ["--dir", "/etc/app", "--rules", str(rules)]
     settings = load_settings(parse_arguments(flags))
     desired_since = since_boot() + since_start
     context: Any = SimpleNamespace(

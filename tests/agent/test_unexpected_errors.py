@@ -101,16 +101,15 @@ def test_failing_fork_of_the_application_is_retried(tmp_path: Path) -> None:
         assert running.reaches("loaded")["problems"] == []
 
 
-def test_too_long_environment_of_an_action_is_reported(tmp_path: Path) -> None:
+def test_too_long_argument_of_an_action_is_reported(tmp_path: Path) -> None:
     """E2BIG of exec is a failure of that action only."""
-    volume = Volume(tmp_path / "volume", text="one")
-    volume.publish({f"{number:03d}{'x' * 200}": b"1" for number in range(800)})
-    flags = ("--dir", volume, "--exec", "true")
-    with agent(tmp_path, *flags) as running:
+    volume, rules = Volume(tmp_path / "volume", text="one"), tmp_path / "rules.toml"
+    rules.write_text(f'[[rule]]\nactions = [{{ exec = ["true", "{"x" * 200_000}"] }}]\n')
+    with agent(tmp_path, "--dir", volume, "--rules", rules) as running:
         running.reaches("failing")
-        assert "Argument list too long" in running.message
+        assert "true cannot be started: argument list too long" in running.message
         volume.write(text="two")
-        assert running.rule()["failures"] > 0
+        assert running.rule("rule-1")["failures"] > 0
 
 
 def test_deeply_nested_state_file_is_ignored(tmp_path: Path) -> None:
