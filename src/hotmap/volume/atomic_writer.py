@@ -20,17 +20,15 @@ import os
 import time
 
 from hotmap.core.payload import clean_payload, parents
+from hotmap.volume.data_link import DATA_LINK
 
-__all__ = ["DATA_LINK", "AtomicWriter", "remove_contents"]
+__all__ = ["AtomicWriter", "remove_contents"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hotmap.core.payload import Payload
-
-#: The link that a reader resolves once to see one revision, and that a watcher watches.
-DATA_LINK = "..data"
 
 #: The name of the next `..data` until the rename.
 _NEXT_LINK = "..data_tmp"

@@ -10,7 +10,7 @@ import os
 import stat
 
 from hotmap.core.value import Value
-from hotmap.volume.atomic_writer import DATA_LINK
+from hotmap.volume.data_link import DATA_LINK
 
 __all__ = ["ContentAge", "content_age"]
 

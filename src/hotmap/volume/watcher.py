@@ -23,7 +23,7 @@ import time
 
 from hotmap.core.errors import NotProjected, TornRead
 from hotmap.core.value import Value
-from hotmap.volume.atomic_writer import DATA_LINK
+from hotmap.volume.data_link import DATA_LINK
 
 __all__ = ["Revision", "VolumeWatcher", "WatcherStatistics", "read_revision"]
 

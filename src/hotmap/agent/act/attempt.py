@@ -14,7 +14,6 @@ from __future__ import annotations
 from math import inf
 
 from hotmap.agent.act.actions import NotNeeded, TimedOut, perform
-from hotmap.agent.act.probes import Refused, confirm, read_before
 from hotmap.agent.decide.facts import AttemptFinished
 from hotmap.agent.runtime.clock import wall
 from hotmap.agent.runtime.errors import describe_unexpected
@@ -125,6 +124,9 @@ class Attempt:
     def _read_probes(self) -> None:  # 1
         import json
 
+        # Here, not in the child, which would import it each time; few rules have probes.
+        from hotmap.agent.act.probes import read_before
+
         probes, child = self._command.rule.probes, self._child_pid()
         timeout = self._context.settings.actions.verify_timeout
 
@@ -204,6 +206,8 @@ class Attempt:
         if not probes:
             self._finish("", 0)
             return
+        from hotmap.agent.act.probes import Refused, confirm
+
         timeout = self._context.settings.actions.verify_timeout
 
         def wait() -> str:

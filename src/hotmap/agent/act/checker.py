@@ -8,12 +8,6 @@ from __future__ import annotations
 
 import os
 
-from hotmap.agent.act.check_copy import (
-    fill_placeholders,
-    make_work_directory,
-    remove_left_directories,
-    write_copies,
-)
 from hotmap.agent.decide.content_checks import find_error
 from hotmap.agent.decide.facts import ERROR, PASSED, REFUSED
 from hotmap.agent.process.process_table import CHECK_MARK
@@ -48,6 +42,8 @@ class Checker:
     def remove_remains(self) -> None:
         """Remove copies that were left by an agent that was killed."""
         if self._settings.commands:
+            from hotmap.agent.act.check_copy import remove_left_directories
+
             remove_left_directories(self._settings.work_directory)
 
     def check(self, snapshot: Snapshot, done: Done) -> None:
@@ -69,6 +65,12 @@ class Checker:
             self._work = None
 
     def _check_copy(self, snapshot: Snapshot, done: Done) -> None:
+        from hotmap.agent.act.check_copy import (  # many agents have no command
+            fill_placeholders,
+            make_work_directory,
+            write_copies,
+        )
+
         self._work = self._work or make_work_directory(self._settings.work_directory)
         if self._work is None:
             done(ERROR, "no writable directory for a copy to check: set --work-dir", None)
@@ -82,13 +84,15 @@ class Checker:
             reason = (error.strerror or "").lower()
             done(ERROR, f"cannot make a copy to check: {reason}", None)
             return
-        self._run(copies, 0, done)
+        commands = [fill_placeholders(command, copies) for command in self._settings.commands]
+        self._run(commands, copies, done)
 
-    def _run(self, copies: list[str], index: int, done: Done) -> None:
-        commands, timeout = self._settings.commands, self._settings.timeout
-        if index == len(commands):
+    def _run(self, commands: list[list[str]], copies: list[str], done: Done) -> None:
+        if not commands:
             done(PASSED, "", None)
             return
+        words, *others = commands
+        timeout = self._settings.timeout
 
         def checked(outcome: Outcome) -> None:
             output = outcome.output
@@ -109,9 +113,8 @@ class Checker:
                 instead = f"check failed with exit status {outcome.status}"
                 done(REFUSED, mark_output(output, instead), outcome.status)
             else:
-                self._run(copies, index + 1, done)
+                self._run(others, copies, done)
 
-        words = fill_placeholders(commands[index], copies)
         environment = {**os.environ, CHECK_MARK: "1"}
         self._children.run_command(words, seconds=timeout, done=checked, environment=environment)
 

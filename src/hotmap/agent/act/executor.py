@@ -12,7 +12,6 @@ from hotmap.agent.act.actions import ActionContext
 from hotmap.agent.act.attempt import Attempt, ContentHistory
 from hotmap.agent.act.call_statistics import CallStatistics
 from hotmap.agent.act.checker import Checker
-from hotmap.agent.act.stage import Stage
 from hotmap.agent.act.start_evidence import find_start_evidence
 from hotmap.agent.decide.facts import (
     ERROR,
@@ -38,6 +37,7 @@ __all__ = ["Executor"]
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from hotmap.agent.act.config_output import ConfigOutput
+    from hotmap.agent.act.stage import Stage
     from hotmap.agent.act.state_file import StateFile
     from hotmap.agent.decide.facts import ExitRequested
     from hotmap.agent.decide.snapshot import Snapshot
@@ -59,13 +59,12 @@ class Executor:
         self._children = ChildProcesses(loop)
         self._checker = Checker(self._children, settings.checks, directories)
         self._stage_directory = settings.checks.stage
-        self._stage = (
-            Stage(settings.checks.stage, directories, settings.checks.stage_mode)
-            if settings.checks.stage
-            else None
-        )
         self._checker.remove_remains()
-        if self._stage is not None:
+        self._stage: Stage | None = None
+        if settings.checks.stage:
+            from hotmap.agent.act.stage import Stage  # of few agents only
+
+            self._stage = Stage(settings.checks.stage, directories, settings.checks.stage_mode)
             self._stage.remove_remains()
         self._output: ConfigOutput | None = None
         if settings.render is not None:

@@ -10,7 +10,6 @@ and an outdated file would call content loaded after a later one had been.
 
 from __future__ import annotations
 
-import fcntl
 import os
 
 from hotmap.agent.decide.digest import KEY_LENGTH
@@ -58,6 +57,8 @@ class StateFile:
         """
         if self._lock >= 0:
             return True
+        import fcntl  # of few agents only
+
         lock = -1
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW

@@ -13,7 +13,6 @@ the first time has nothing else to compare with, and would take the change for w
 
 from __future__ import annotations
 
-from hotmap.core.payload_digest import EMPTY
 from hotmap.core.target import TARGET, Target, parse_target
 from hotmap.core.value import Value
 
@@ -96,6 +95,8 @@ class Comparison:
         announced = frozenset(announcement.payloads if announcement else ())
         for directory, payload in payloads.items():
             if payload in announced:
+                from hotmap.core.payload_digest import EMPTY  # loaded where payloads are digested
+
                 states[directory] = TargetState(MATCHED, "exact")
                 if payload != EMPTY:
                     self._exact[directory] = announced

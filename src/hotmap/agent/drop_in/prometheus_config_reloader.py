@@ -11,7 +11,7 @@ from hotmap.agent.settings.settings import Action, Call, Probe, RenderSettings, 
 from hotmap.agent.settings.values import parse_path, parse_positive_duration, parse_url, parse_value
 from hotmap.core.duration import parse_duration
 from hotmap.core.errors import SettingsError
-from hotmap.volume.atomic_writer import DATA_LINK
+from hotmap.volume.data_link import DATA_LINK
 
 __all__ = ["FLAGS", "HELP", "load", "set_ordinal"]
 

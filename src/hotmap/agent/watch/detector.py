@@ -13,8 +13,7 @@ from hotmap.agent.decide.snapshot import Snapshot
 from hotmap.agent.watch.plain_files import NotReadable, describe_error, read_plain, signature
 from hotmap.agent.watch.tokens import is_service_account_token
 from hotmap.core.errors import NotProjected, TornRead
-from hotmap.core.payload_digest import file_digest, payload_digest
-from hotmap.volume.atomic_writer import DATA_LINK
+from hotmap.volume.data_link import DATA_LINK
 from hotmap.volume.watcher import VolumeWatcher, read_revision
 
 __all__ = ["Detector"]
@@ -134,6 +133,9 @@ class Detector:
                 permissions[directory] = _read_permissions(directory, found)
             files.update((f"{directory}/{path}", each) for path, each in digests.items())
             if self._payloads:
+                # Few agents follow announcements; it loads binascii, and with that libz.
+                from hotmap.core.payload_digest import file_digest, payload_digest
+
                 payloads[directory] = payload_digest({p: file_digest(d) for p, d in found.items()})
         digest = tree_digest(directories, self._key)
         return Snapshot(contents, files, directories, digest, payloads, permissions)

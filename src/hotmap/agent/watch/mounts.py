@@ -6,7 +6,7 @@ import os
 
 from hotmap.agent.watch.plain_files import describe_error
 from hotmap.core.value import Value
-from hotmap.volume.atomic_writer import DATA_LINK
+from hotmap.volume.data_link import DATA_LINK
 
 __all__ = ["Mount", "describe_mount"]
 
