@@ -499,7 +499,7 @@ def test_template_proves_nothing_of_pods_from_before_the_last_edit(
     ],
 )
 def test_files_of_a_pod_that_a_rollout_has_made(
-    facts: dict[str, float], revision: str, known: Confidence
+    facts: dict[str, Any], revision: str, known: Confidence
 ) -> None:
     """Its kubelet has written them after the change, and its process started with them."""
     wish = FILES_WISH._replace(
