@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import urllib.error
@@ -228,6 +229,27 @@ def test_starting_prometheus_is_not_killed_by_a_signal(tmp_path: Path) -> None:
 
         eventually(is_sent)
         assert process.poll() is None
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_process_that_blocks_all_signals_has_just_started(tmp_path: Path) -> None:
+    """The runtime of Go does while it starts a thread; a signal would wait, and kill it then."""
+    program = (
+        "import signal, sys, time\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())\n"
+        "print(flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        asked = identify(process.pid)
+        assert asked is not None
+        with pytest.raises(ProcessError, match="may not handle HUP yet"):
+            send_reload(asked, signal.SIGHUP)
     finally:
         process.kill()
         process.wait()

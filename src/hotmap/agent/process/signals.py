@@ -108,7 +108,8 @@ def _is_ready_for(process: Process, number: int) -> bool:
         return True
     for pause in (_ADDING_HANDLERS, 0):
         masks = _signal_masks(f"/proc/{process.pid}/status")
-        if masks["SigCgt"] & _CAUGHT_BY_GO == _CAUGHT_BY_GO:
+        # While the runtime of Go starts a thread, it blocks all signals instead.
+        if any(masks[name] & _CAUGHT_BY_GO == _CAUGHT_BY_GO for name in ("SigCgt", "SigBlk")):
             return age >= _STARTUP_OF_GO
         if not any(mask >> (number - 1) & 1 for mask in masks.values()):
             return _is_awaited(process.pid, number)
