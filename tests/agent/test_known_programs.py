@@ -242,17 +242,16 @@ def test_process_that_blocks_all_signals_has_just_started(tmp_path: Path) -> Non
         "print(flush=True)\n"
         "time.sleep(60)\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        process.stdout.readline()
-        asked = identify(process.pid)
-        assert asked is not None
-        with pytest.raises(ProcessError, match="may not handle HUP yet"):
-            send_reload(asked, signal.SIGHUP)
-    finally:
-        process.kill()
-        process.wait()
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            asked = identify(process.pid)
+            assert asked is not None
+            with pytest.raises(ProcessError, match="may not handle HUP yet"):
+                send_reload(asked, signal.SIGHUP)
+        finally:
+            process.kill()
 
 
 @pytest.mark.slow  # ten seconds of processor time, most of them for initdb
