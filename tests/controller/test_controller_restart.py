@@ -113,6 +113,29 @@ async def test_edit_and_revert_during_downtime(world: World) -> None:
     assert await world.revision() == ""
 
 
+@pytest.mark.parametrize("after", [-20.0, 20.0], ids=["before the end", "after it"])
+async def test_pods_that_started_between_two_controllers_are_replaced_for_a_write(
+    world: World, after: float
+) -> None:
+    """It may have been an edit and its revert. When a term ends all is read once more, so the time
+    that is not known begins there, and not with what the watch has shown last.
+    """
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await asyncio.sleep(30)
+    ended = time.time()
+    await world.pod("web-1", started=ended + after)
+    await asyncio.sleep(40)
+    await world.merge("ConfigMap", "app", {"metadata": {"labels": {"a": "b"}}})
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await asyncio.sleep(5)
+        await world.quiet(controller)
+    assert bool(await world.revision()) is (after > 0)
+
+
 async def test_source_recreated_during_downtime(world: World) -> None:
     """Another object with the same content is no change, with other content it is one."""
     await world.config_map(LEVEL="info")

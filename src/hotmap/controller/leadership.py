@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from itertools import count
 from typing import NamedTuple, NoReturn, Self
@@ -36,6 +36,7 @@ from hotmap.core.decide.source_changes import thin_changes
 from hotmap.core.errors import ApiError, HotmapError, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.provider_class import PROVIDER_CLASS
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import SourceChanges
 from hotmap.kube.fair_slots import most_of_one_group
@@ -73,6 +74,8 @@ class TermParts(NamedTuple):
     first_decisions: FirstDecisions
     #: Returns until when every change of a source was observed, POSIX seconds.
     watched_until: Callable[[], float]
+    #: The same for some sources, after a consistent read of them.
+    confirmed_until: Callable[[Collection[ObjectKey]], Awaitable[float]]
     #: Returns whether more watch events have arrived than were read.
     is_behind: Callable[[], bool]
     #: None: records are kept in memory alone (shadow mode).
@@ -107,6 +110,7 @@ class LeaderTerm:
         self._unreadable_objects = parts.unreadable_objects
         self._first_decisions = parts.first_decisions
         self._watched_until = parts.watched_until
+        self._confirmed_until = parts.confirmed_until
         self._is_behind = parts.is_behind
         self._settings = settings
         self._may_write = may_write
@@ -183,7 +187,7 @@ class LeaderTerm:
         _log.info("watching %d workloads", len(consumers))
 
     async def __aexit__(self, *exc_info: object) -> None:
-        watched_until = self._watched_until()  # later changes are not kept
+        watched_until = await self._read_progress()  # later changes are not kept
         self._index.set_queues(None)
         self._annotation_warnings.end()
         self._end_subscriptions()
@@ -263,6 +267,19 @@ class LeaderTerm:
         is_first = self._records.watched_until is None and were_made
         if is_last or is_first:
             self._write_progress(self._watched_until())
+
+    async def _read_progress(self) -> float:
+        """Return until when every change of the recorded sources was observed."""
+        if not self._may_write():
+            return self._watched_until()
+        return await self._confirmed_until(
+            {
+                ObjectKey(source.kind, record.namespace, source.name)
+                for record in self._records.values()
+                for source in record.sources
+                if source.kind != PROVIDER_CLASS
+            }
+        )
 
     def _write_progress(self, watched_until: float) -> None:
         """Write until when every change was observed, and what was only noted.

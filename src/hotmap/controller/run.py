@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Self
 
 from hotmap.controller.leadership import LeaderTerm, TermParts
@@ -55,7 +56,7 @@ from hotmap.controller.watch.observation import Observer, ObserverSettings
 from hotmap.controller.watch.other_uses import OtherUses
 from hotmap.controller.watch.pods import list_pods
 from hotmap.controller.watch.reflectors import Reflectors
-from hotmap.core.errors import NotLeading
+from hotmap.core.errors import HotmapError, NotLeading
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import Record
@@ -73,6 +74,9 @@ __all__ = ["LEASE", "Controller"]
 
 #: The Lease that replicas compete for, in the controller's namespace.
 LEASE = "hotmap-controller"
+
+#: How many recorded sources are read at the end of a term, and for how many seconds at most.
+_CONFIRMED, _CONFIRM = 500, 2.0
 
 #: Seconds for the first attempt to acquire the Lease; after that the stores are filled anyway.
 _FIRST_TRY = 1.0
@@ -361,6 +365,7 @@ class Controller:
             is_behind=lambda key: is_behind(observer.snapshot(key)),
         )
         pod_checker = self._make_pod_checker(observer, consumer_states, nudges)
+        consistent_reader = ConsistentReader(self._client, self.index, self._reflectors)
         parts = TermParts(
             reconciler=Reconciler(
                 observer=observer,
@@ -376,7 +381,7 @@ class Controller:
                 observer,
                 consumer_states,
                 pod_checker,
-                ConsistentReader(self._client, self.index, self._reflectors),
+                consistent_reader,
             ),
             annotation_warnings=AnnotationWarnings(
                 self.index, self._recorder, self._settings.defaults.dialect.names
@@ -384,6 +389,7 @@ class Controller:
             unreadable_objects=UnreadableObjects(self.index, self._recorder),
             first_decisions=first_decisions,
             watched_until=self._watched_until,
+            confirmed_until=partial(self._confirmed_until, consistent_reader),
             is_behind=self._reflectors.is_behind,
             record_shards=self.record_shards,
             job_recreations=None if self._shadow else self._recreations,
@@ -492,6 +498,24 @@ class Controller:
         until = [store.progress.until() for store in self.index.sources.values()]
         ages = [loop_time() - at for at in until if at is not None]
         return self._client.server_time() - max(ages, default=0.0)
+
+    async def _confirmed_until(
+        self, reader: ConsistentReader, sources: Collection[ObjectKey]
+    ) -> float:
+        """Return until when every change of some sources was observed, after a consistent read.
+
+        A watch shows its progress once a minute; what happens between that and the next start may
+        have been an edit and its revert.
+        """
+        began = self._client.server_time()
+        if len(sources) > _CONFIRMED:
+            return self._watched_until()
+        try:
+            async with asyncio.timeout(_CONFIRM):
+                await reader.read_objects(sources)
+        except (HotmapError, TimeoutError):
+            return self._watched_until()
+        return began
 
     def _latest_reason(self, consumer: ObjectKey) -> str:
         latest = self.decision_log.latest(consumer)
