@@ -496,6 +496,8 @@ def test_template_proves_nothing_of_pods_from_before_the_last_edit(
         pytest.param({"rolled_at": CHANGED - 1}, "r.a", Confidence.UNKNOWN, id="rolled out before"),
         pytest.param({"rolled_at": CHANGED + 0.5}, "r.b", Confidence.UNKNOWN, id="of another one"),
         pytest.param({}, "r.a", Confidence.UNKNOWN, id="no rollout is known"),
+        pytest.param({"proven_since": 1.0}, "", Confidence.PROVEN, id="created after all changes"),
+        pytest.param({"proven_since": 9e9}, "", Confidence.UNKNOWN, id="created before"),
     ],
 )
 def test_files_of_a_pod_that_a_rollout_has_made(
@@ -505,7 +507,9 @@ def test_files_of_a_pod_that_a_rollout_has_made(
     wish = FILES_WISH._replace(
         rolled_revision="r.a", edited=True, files_read_at_start=False, rereads=True, **facts
     )
-    projected, loaded = only(wish, seen(CHANGED + 0.9, revision=revision), now=CHANGED + 2)
+    pod_seen = seen(CHANGED + 0.9, revision=revision)
+    pod_seen = pod_seen._replace(start=pod_seen.start._replace(created=CHANGED))
+    projected, loaded = only(wish, pod_seen, now=CHANGED + 2)
     assert projected is not None
     assert (projected.confidence, loaded.confidence) == (known, known)
 

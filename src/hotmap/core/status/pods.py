@@ -88,6 +88,8 @@ _STARTING = ("ContainerCreating", "PodInitializing")
 _UNDATED = "a source was written after this pod was, and its metadata does not show when"
 
 
+#: What shows that a pod was made after the last change, where times are too close.
+_MADE_AFTER = Stage(Confidence.PROVEN, "created by a template change after the last change")
 _ROLLED_OUT = Stage(Confidence.INFERRED, "created by a rollout after the last change")
 
 
@@ -374,10 +376,8 @@ class _PodAssessment:
         by_start = self._known_by_time(mounted, self._desired.files_changed)
         if by_start.reached:
             return by_start
-        if self._agent is None and self._is_rolled_out():
-            return _ROLLED_OUT
         if self._agent is None:
-            return self._reread(files)
+            return self._made_with_files() or self._reread(files)
         by_agent = agent_stage(self._agent, self._announcement, synced=self._synced(by_start))
         stage = self._unless_kept(by_agent)
         uncovered = self._pod.coverage.uncovered if self._pod.coverage else ()
@@ -443,7 +443,7 @@ class _PodAssessment:
         by_time = self._known_by_time(mounted, self._desired.files_changed)
         if by_time.reached:
             return by_time
-        synced = _ROLLED_OUT if self._is_rolled_out() else self._synced(by_time)
+        synced = self._made_with_files() or self._synced(by_time)
         if self._agent is not None:
             by_agent = projected_by_agent(self._agent, self._announcement, synced=synced)
             if by_agent is not None:
@@ -486,9 +486,8 @@ class _PodAssessment:
         """Fall back on the pod's template where times prove nothing."""
         if by_time.reached or self._desired.pinned is not None:
             return by_time
-        since = self._desired.proven_since
-        if since and self._pod.start.created >= floor(since):
-            return Stage(Confidence.PROVEN, "created by a template change after the last change")
+        if self._is_proven():
+            return _MADE_AFTER
         is_older = any_started_before((self._pod.start,), self._desired.edited_since)
         # A return to earlier content brings its name back, and not the content into its pods.
         template, applied_at = self._desired.template, self._desired.applied_at
@@ -501,12 +500,27 @@ class _PodAssessment:
             return Stage(Confidence.INFERRED, why)
         return by_time
 
-    def _is_rolled_out(self) -> bool:
-        """Return whether our last rollout made the pod, after the last change of its files."""
+    def _is_proven(self) -> bool:
+        """Return whether the pod was made by a change of its template after all other changes."""
+        since = self._desired.proven_since
+        return bool(since) and self._pod.start.created >= floor(since)
+
+    def _made_with_files(self) -> Stage | None:
+        """Judge the files of a pod that was made after their last change; None: nothing shows it.
+
+        Its kubelet has written them then, and its process started with them.
+        """
         desired, changed = self._desired, self._desired.files_changed
-        if changed is None or not desired.rolled_at or desired.rolled_at < changed:
-            return False
-        return was_made_for(self._pod.start, desired.rolled_revision, applied_at=desired.rolled_at)
+        if changed is None or desired.pinned is not None:
+            return None
+        if self._is_proven():
+            return _MADE_AFTER
+        if not desired.rolled_at or desired.rolled_at < changed:
+            return None
+        is_ours = was_made_for(
+            self._pod.start, desired.rolled_revision, applied_at=desired.rolled_at
+        )
+        return _ROLLED_OUT if is_ours else None
 
     def _pinned_files(self, started: float, mounted: float) -> Stage:
         """Judge files that are bound when a container starts (subPath).
