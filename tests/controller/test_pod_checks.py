@@ -130,6 +130,28 @@ async def test_edit_of_files_replaces_no_pod_for_variables_of_the_same_source(
     assert await world.messages("Latent") == []
 
 
+async def test_pod_that_starts_in_the_second_of_an_edit_is_nudged_too(world: World) -> None:
+    """It was not there when the others were, and its kubelet may have written the files before."""
+    await world.config_map(MODE="a")
+    await world.workload(spec=files(), annotations={**REREADS, "hotmap.dev/rereads": "1s"})
+    await world.pod("web-1", started=time.time() + 2, spec=files())
+    async with world.controller(pod_checks=SOON) as controller:
+        await world.quiet(controller)
+        await asyncio.sleep(3)
+        await world.edit(MODE="b")
+
+        async def is_nudged(name: str = "web-1") -> str:
+            return await world.target(name)
+
+        await world.until(is_nudged, "the first pod is nudged")
+        await world.pod("web-2", started=time.time() - 1, spec=files())
+        await world.until(lambda: is_nudged("web-2"), "the second pod is nudged")
+        await wait_for_state(world, controller, "current")
+    assert (await world.target("web-2")).split(":")[1:] == (await world.target("web-1")).split(":")[
+        1:
+    ]
+
+
 async def test_reports_are_not_repeated_after_restart(world: World) -> None:
     """The record says that the pods were checked."""
     await world.config_map(LEVEL="info")

@@ -228,6 +228,10 @@ class LeaderTerm:
             "reconcile": self._reconciles.statistics(),
         }
 
+    def refresh(self, key: ObjectKey) -> None:
+        """Nudge the pods of a consumer that are due."""
+        self._refreshes.add(key)
+
     def reconcile(self, key: ObjectKey) -> None:
         """Reconcile a consumer now."""
         self._reconciles.add(key)

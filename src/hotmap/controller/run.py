@@ -60,6 +60,7 @@ from hotmap.core.errors import HotmapError, NotLeading
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import Record
+from hotmap.core.target import Target
 from hotmap.kube.client import Client
 from hotmap.kube.events import EventWriter
 from hotmap.kube.leaderelection import LeaderElector
@@ -458,8 +459,15 @@ class Controller:
                 is_pending=self._is_pending,
                 reconcile=self._reconcile,
                 confirm_nudges=nudges.confirm,
+                request_nudges=partial(self._request_nudges, nudges),
             ),
         )
+
+    def _request_nudges(
+        self, nudges: Nudges, key: ObjectKey, target: Target, uids: Sequence[str]
+    ) -> None:
+        if nudges.request(key, target, uids) and self._term is not None:
+            self._term.refresh(key)
 
     async def _reread(self, key: ObjectKey) -> None:
         """Read one object consistently into its store."""

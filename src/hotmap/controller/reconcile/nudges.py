@@ -173,6 +173,19 @@ class Nudges:
             for uid in uids:
                 self._second.get(key, {}).pop(uid, None)
 
+    def request(self, key: ObjectKey, target: Target, uids: Iterable[str]) -> bool:
+        """Have pods nudged with the content of the last nudge; return whether any is due now.
+
+        They were created after it, so close to the change that they may have the files before.
+        """
+        sent = self._sent.get(key)
+        if sent is None or not sent.target.names_same_content(target):
+            return False
+        second, now = self._second.setdefault(key, {}), loop_time()
+        missing = [uid for uid in uids if uid not in second]
+        second.update(dict.fromkeys(missing, now))
+        return bool(missing)
+
     def waiting_restarts(self, key: ObjectKey) -> str:
         """Return why pods of a consumer wait to restart in place; "" when none does."""
         return self._waves.reason(key)

@@ -124,6 +124,8 @@ class PodCheckGate(NamedTuple):
     reconcile: Callable[[ObjectKey], None]
     #: Gets the pods whose agents have proven the content that they were nudged with, by uid.
     confirm_nudges: Callable[[ObjectKey, Target, Sequence[str]], None] = lambda *_: None
+    #: The same for pods without that content that may have files from before, and no nudge.
+    request_nudges: Callable[[ObjectKey, Target, Sequence[str]], None] = lambda *_: None
 
 
 class _Schedule:
@@ -575,6 +577,8 @@ class PodChecker:
         )
         if result is not None:
             self._gate.confirm_nudges(key, result.desired.target, _confirmed(result))
+            if missed := _without_nudge(result):
+                self._gate.request_nudges(key, result.desired.target, missed)
             self._report_agents(consumer, result)
         if status.is_reached:
             self._record_result(record, _RESULTS[state])
@@ -655,6 +659,17 @@ def _take(
             if due is not None:
                 queue.add_after(key, left)
     return None
+
+
+def _without_nudge(result: PodCheckResult) -> list[str]:
+    """List the pods whose files a kubelet would update only at its next sync."""
+    target = result.desired.target
+    return [
+        proof.pod.uid
+        for proof in result.pods
+        if proof.files_pending
+        and (proof.pod.nudged is None or proof.pod.nudged.live != target.live)
+    ]
 
 
 def _confirmed(result: PodCheckResult) -> list[str]:
