@@ -47,6 +47,13 @@ from hotmap.core.reloader.annotations import Writing
 
 __all__ = ["Decision", "decide"]
 
+#: Actions that start new pods without a rollout, as a reason names them.
+_OTHER_NEW_PODS = {
+    ActionType.RUN_NOW: "starting a Job",
+    ActionType.RECREATE: "recreating the Job",
+    ActionType.EVICT: "evicting the Pod",
+}
+
 #: Seconds until the next decision on a resumed Deployment: the store is mostly up to date then.
 _RESUMED_PAUSE = 0.05
 
@@ -156,7 +163,9 @@ class Decision(NamedTuple):
             count = count_recent_rollouts(self.rollouts, now)
             why = f"{count} {'rollout' if count == 1 else 'rollouts'} in the last minute"
         cause = self.plan.cause or self.plan.reason
-        return f"{cause}: rolling out at {format_time_of_day(now + left)} UTC; {why}"
+        what = next(filter(None, (_OTHER_NEW_PODS.get(a.type) for a in self.plan.actions)), "")
+        at = format_time_of_day(now + left)
+        return f"{cause}: {what or 'rolling out'} at {at} UTC; {why}"
 
     def _settle_left(self) -> float | None:
         snapshot = self.snapshot

@@ -284,7 +284,7 @@ def _assess_windows(
     if pods := find_pods_started_within(facts.starts, windows):
         if (held := _hold_pinned(consumer, record, by_content, affected, facts)) is not None:
             return held
-        reason = f"{listed(pods)} started while other content was current"
+        reason = f"{listed(pods)} may have started while other content was current"
         findings = [
             f._replace(verdict=Verdict.FROZEN) if f in affected else f for f in by_content.findings
         ]

@@ -94,7 +94,9 @@ class Environment:
             own = {entry.name for entry in self.entries} if everywhere else ()
             places: _Places = ()
             for name, found in everywhere.items():
-                if name.startswith(prefix) and name not in own:
+                # Text such as `$(cat file)` names no variable that a data key could be.
+                is_key = _DATA_KEY.fullmatch(name, len(prefix)) is not None
+                if is_key and name.startswith(prefix) and name not in own:
                     places = _merged(places, found)
             words = self._through[prefix] = _describe_expansion(places)
         return words
@@ -216,6 +218,9 @@ class Environment:
         self._steps.add(count)
         return expansions(text)
 
+
+#: kubernetes: apimachinery/pkg/util/validation, IsConfigMapKey.
+_DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 
 #: Linux: PATH_MAX.
 _LONGEST_PATH = 4096

@@ -314,7 +314,9 @@ class _PodAssessment:
         files = self._files(pod.mounted_at)
         loaded = self._read_at_start(pod.start.at, pod.mounted_at)
         if self._in_window and (loaded or not desired.has_files):
-            loaded = [Stage(Confidence.UNKNOWN, "started while the source had other content")]
+            loaded = [
+                Stage(Confidence.UNKNOWN, "may have started while the source had other content")
+            ]
         if pod.start.is_outdated:
             why = "created before the template used these sources, and its controller keeps it"
             return PodProof(

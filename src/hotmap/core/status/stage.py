@@ -71,7 +71,7 @@ def weakest(stages: Sequence[Stage]) -> Stage:
     Of two that are reached with the same confidence, the one that nothing confirms is weaker.
     """
     if not stages:
-        return Stage(Confidence.PROVEN, "uses no source")
+        return Stage(Confidence.PROVEN, "uses no source that is followed")
     return max(
         stages,
         key=lambda stage: (
@@ -89,7 +89,7 @@ def stage_by_time(at: float, changed: float | None, *, edited: bool = False) -> 
     if changed is None:
         return Stage(Confidence.UNKNOWN, "last change time unknown")
     if changed == -inf:
-        return Stage(Confidence.PROVEN, "uses no source")
+        return Stage(Confidence.PROVEN, "uses no source that is followed")
     after = at - changed
     if after >= MARGIN:
         return Stage(Confidence.PROVEN, f"started {format_age(after)} after the last change")
