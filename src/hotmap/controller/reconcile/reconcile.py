@@ -27,6 +27,7 @@ from hotmap.core.decide.immutable_uses import (
     immutable_uses,
     keep_added_uses,
 )
+from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.record import (
     first_record,
     is_worth_writing,
@@ -47,6 +48,9 @@ FindOtherUses = Callable[
 
 #: Seconds until a decision on a stale version is repeated; the store is mostly up to date then.
 _STALE_PAUSE = 0.05
+
+#: Actions that delete the consumer, which another of its name succeeds.
+_DELETING = frozenset((ActionType.EVICT, ActionType.RECREATE))
 
 #: Conflicts in a row after which a consumer is read consistently, and the longest pause in seconds
 #: between two attempts.
@@ -144,14 +148,15 @@ class Reconciler:
                 self._keep_windows(decision)
                 return await self._on_error(decision, error)
             self._conflicts.pop(key, None)
-            if not self._observer.exists(snapshot.consumer):
-                return self._retry_or_forget(key)  # nothing is kept of one that is gone
             if waiting := self._executor.waiting_restarts(key):
                 # Not recorded, so that another leader goes on where this one ends.
                 self._reporter.report_waiting(decision, waiting)
             else:
                 self._store_record(decision, next_record(decision, outcome))
                 self._reporter.report(decision)
+                if self._is_gone(decision):
+                    self.forget(key)
+                    return None
             again = (
                 decision.plan.requeue_after,
                 decision.resume_in,
@@ -201,8 +206,17 @@ class Reconciler:
             self._reporter.report_restored(fresh, sorted(confirmed))
         return fresh._replace(confirmed=confirmed)
 
+    def _is_gone(self, decision: Decision) -> bool:
+        """Return whether a consumer was deleted during its own write, and not by that."""
+        types = {action.type for action in decision.plan.actions}
+        consumer = decision.snapshot.consumer
+        return types.isdisjoint(_DELETING) and not self._observer.exists(consumer)
+
     def _store_record(self, decision: Decision, record: Record | None) -> None:
         """Store a record; one without news is written with the next change."""
+        if record is not None and not self._observer.exists(decision.snapshot.consumer):
+            self._observer.remember(decision, record)
+            return
         if record is not None:
             before = decision.snapshot.record
             record = keep_added_uses(record, before, self._records.get(record.uid))
