@@ -46,7 +46,7 @@ def names_below(pid: int) -> set[str]:
     """Name the programs that a process and its children run."""
     found = set()
     for item in [below for child in children_of(pid) for below in (child, *children_of(child))]:
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError, ProcessLookupError):
             found.add(Path(f"/proc/{item}/comm").read_text().strip())
     return found
 
