@@ -496,6 +496,9 @@ def test_template_proves_nothing_of_pods_from_before_the_last_edit(
         pytest.param({"rolled_at": CHANGED - 1}, "r.a", Confidence.UNKNOWN, id="rolled out before"),
         pytest.param({"rolled_at": CHANGED + 0.5}, "r.b", Confidence.UNKNOWN, id="of another one"),
         pytest.param({}, "r.a", Confidence.UNKNOWN, id="no rollout is known"),
+        pytest.param(
+            {"rolled_at": CHANGED + 9}, "r.a", Confidence.UNKNOWN, id="older, of the same revision"
+        ),
         pytest.param({"proven_since": 1.0}, "", Confidence.PROVEN, id="created after all changes"),
         pytest.param({"proven_since": 9e9}, "", Confidence.UNKNOWN, id="created before"),
     ],

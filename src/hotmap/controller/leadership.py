@@ -187,7 +187,14 @@ class LeaderTerm:
         _log.info("watching %d workloads", len(consumers))
 
     async def __aexit__(self, *exc_info: object) -> None:
-        watched_until = await self._read_progress()  # later changes are not kept
+        watched_until = self._watched_until()
+        try:
+            watched_until = await self._read_progress()
+        finally:  # also where it is cancelled meanwhile
+            await self._end(watched_until)
+
+    async def _end(self, watched_until: float) -> None:
+        """Stop the workers, and write what is known until then; later changes are not kept."""
         self._index.set_queues(None)
         self._annotation_warnings.end()
         self._end_subscriptions()

@@ -24,7 +24,7 @@ from hotmap.core.status.stage import PodState
 __all__ = ["ConsumerStateStatistics", "ConsumerStates"]
 
 #: Seconds of a count that may go to snapshots of consumers whose sources have changed.
-_LONGEST = 0.01
+_LONGEST_COUNT = 0.01
 
 
 class ConsumerStateStatistics(NamedTuple):
@@ -151,7 +151,7 @@ class ConsumerStates:
 
         Each costs a snapshot. Of those for which there is no time the status counts as outdated.
         """
-        ends, found = time.perf_counter() + _LONGEST, []
+        ends, found = time.perf_counter() + _LONGEST_COUNT, []
         for key in self._pending:
             if not self._decision_log.is_decided(key):
                 continue

@@ -49,7 +49,6 @@ from math import floor
 from hotmap.core.decide.assessment import CHANGED, Assessment, Facts, Finding, Verdict
 from hotmap.core.decide.evidence import (
     MARGIN,
-    PodStart,
     all_created_since,
     all_started_after,
     find_pods_started_within,
@@ -65,6 +64,7 @@ from hotmap.core.decide.source_rules import (
     listed,
     reads_at_start,
     was_made_for,
+    was_rolled_out_after,
 )
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.state import PodCheck, Record, SourceRecord, records_by_source
@@ -176,6 +176,9 @@ def _assess_older_pods(
     if facts.starts is None:
         reason = "some pods may run with older content: checking when they started"
         return by_content._replace(verdict=Verdict.CHECK_PODS, reason=reason)
+    # The content of other sources may be another one since, such as of one that was deleted.
+    rolled_at = max(record.rollouts.times[-1:], default=0.0)
+    rolled_revision = content_of(record.revision)
     older = [
         start.name
         for start in facts.starts
@@ -183,7 +186,7 @@ def _assess_older_pods(
         and not was_made_for(start, facts.revision, applied_at=facts.applied_at)
         and not all(
             all_started_after((start,), read.changed_at, files=read.is_mounted)
-            or _was_rolled_out_with(start, read, record)
+            or was_rolled_out_after(start, read.changed_at, rolled_revision, rolled_at=rolled_at)
             for read in (_read_at_start(f.current, facts) for f in affected)
         )
     ]
@@ -196,17 +199,6 @@ def _assess_older_pods(
         f._replace(verdict=Verdict.FROZEN) if f in affected else f for f in by_content.findings
     ]
     return _new_pods(reason, findings, facts, distinct=True)._replace(heals=True)
-
-
-def _was_rolled_out_with(start: PodStart, read: SourceSnapshot, record: Record) -> bool:
-    """Return whether our last rollout made a pod, and came after the last change of a source.
-
-    The content of other sources may be another one by now, such as of one that was deleted.
-    """
-    times = record.rollouts.times[-1:]
-    if not times or read.changed_at is None or times[0] < read.changed_at:
-        return False
-    return was_made_for(start, content_of(record.revision), applied_at=times[0])
 
 
 def _read_at_start(current: SourceSnapshot, facts: Facts) -> SourceSnapshot:

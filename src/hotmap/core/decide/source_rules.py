@@ -38,6 +38,7 @@ __all__ = [
     "serves_another",
     "started_with",
     "was_made_for",
+    "was_rolled_out_after",
 ]
 
 #: Seconds to wait for a consumer's own rollout before its pods are checked (rule 6).
@@ -576,6 +577,20 @@ def was_made_for(start: PodStart, revision: str, *, applied_at: float) -> bool:
     if revision and content_of(start.revision) == revision:
         return True
     return start.is_marked and bool(applied_at) and start.created >= floor(applied_at) - _ANSWER
+
+
+def was_rolled_out_after(
+    start: PodStart, changed_at: float | None, revision: str, *, rolled_at: float
+) -> bool:
+    """Return whether our last rollout made a pod, and came after a change.
+
+    That rollout wrote `revision` at `rolled_at` (POSIX seconds of the API server; 0: unknown). A
+    return to earlier content reuses its name, so the pod has to be as young as the rollout.
+    """
+    if changed_at is None or not rolled_at or rolled_at < changed_at:
+        return False
+    is_younger = start.created >= floor(rolled_at) - _ANSWER
+    return is_younger and was_made_for(start, revision, applied_at=rolled_at)
 
 
 def listed(names: Sequence[str], most: int = 3) -> str:

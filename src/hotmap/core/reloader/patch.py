@@ -264,7 +264,7 @@ def carries(traces: Traces | None, stamp: Stamp, writing: Writing) -> bool:
 def has_marks_of(
     traces: Traces, containers: Iterable[Container], annotations: Mapping[str, str]
 ) -> bool:
-    """Return whether a pod has the marks of a template: it was made from this or a later one."""
+    """Return whether a pod has the marks of a template, which others may have had as well."""
     known = {place.name for place in traces.places}
     found = {
         (container.name, entry.name, entry.value or "")

@@ -36,7 +36,11 @@ from hotmap.core.decide.evidence import (
     find_pods_started_within,
     pod_starts,
 )
-from hotmap.core.decide.source_rules import started_with, was_made_for
+from hotmap.core.decide.source_rules import (
+    started_with,
+    was_made_for,
+    was_rolled_out_after,
+)
 from hotmap.core.duration import format_age
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ContainerState, ContainerStatus, ObjectKey, Pod
@@ -517,10 +521,8 @@ class _PodAssessment:
             return None
         if self._is_proven():
             return _MADE_AFTER
-        if not desired.rolled_at or desired.rolled_at < changed:
-            return None
-        is_ours = was_made_for(
-            self._pod.start, desired.rolled_revision, applied_at=desired.rolled_at
+        is_ours = was_rolled_out_after(
+            self._pod.start, changed, desired.rolled_revision, rolled_at=desired.rolled_at
         )
         return _ROLLED_OUT if is_ours else None
 
