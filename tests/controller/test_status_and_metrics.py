@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.controller.world import REREADS, World, env, files
+from tests.controller.world import FOLLOW, REREADS, World, env, files
 
 from hotmap.controller.addresses import DEFAULT_NAMESPACE
 from hotmap.controller.report.pod_checks import PodChecker
@@ -297,6 +297,35 @@ async def test_status_of_one_workload_has_proof(world: World, http: aiohttp.Clie
     assert pods["web-new"]["loaded"]["revision"] == consumer["desired"]
     assert pods["web-new"]["loaded"]["confidence"] == "proven"
     assert pods["web-new"]["projected"] is None
+
+
+@pytest.mark.parametrize("why", ["excluded", "ignored", "not named"])
+async def test_sources_that_are_not_followed_are_named(
+    world: World, http: aiohttp.ClientSession, why: str
+) -> None:
+    """A workload is current for the sources that are followed; the others are named with that."""
+    await world.config_map(LEVEL="info")
+    await world.config_map("extra", LEVEL="info")
+    policy = {
+        "excluded": {**FOLLOW, "hotmap.dev/exclude": "configmap/ex*"},
+        "not named": {"hotmap.dev/follow": "configmap/app"},
+    }
+    spec = env("LEVEL")
+    spec["containers"][0]["envFrom"] = [{"configMapRef": {"name": "extra"}}]
+    await world.workload(spec=spec, annotations=policy.get(why, FOLLOW))
+    if why == "ignored":
+        await world.annotate("extra", kind="ConfigMap", ignore="true")
+    await world.pod("web-1", started=time.time() + 5)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        _, body = await get_json(http, controller, "/v1/status?workload=default/web")
+        _, overview = await get_json(http, controller, "/v1/status")
+    (consumer,) = body["workloads"]
+    assert consumer["state"] == "current"
+    assert [source["name"] for source in consumer["sources"]] == ["app"]
+    assert consumer["unfollowed"] == [{"kind": "ConfigMap", "name": "extra"}]
+    for document in (consumer, overview["workloads"][0]):
+        assert document["reason"].endswith("; not followed: ConfigMap default/extra")
 
 
 async def test_pending_workload_is_not_current(world: World, http: aiohttp.ClientSession) -> None:

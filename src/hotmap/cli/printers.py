@@ -15,7 +15,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hotmap.cli.status_document import Consumer, Pod, Source, StatusDocument
+from hotmap.cli.status_document import Consumer, Pod, StatusDocument
 from hotmap.cli.terminal import print_unpadded
 from hotmap.core.duration import format_age
 from hotmap.kube.resources import BY_KIND
@@ -97,9 +97,9 @@ def print_proof(console: Console, consumer: Consumer, *, now: float) -> None:
     if consumer.desired:
         note += f"; desired content {consumer.desired}"
     print_unpadded(console, Padding(Text(note, style="dim"), (0, 0, 0, 2), expand=False))
-    if consumer.sources:
+    if consumer.sources or consumer.unfollowed:
         console.print()
-        _print_sources(console, consumer.sources, now)
+        _print_sources(console, consumer, now)
     console.print()
     if consumer.pods_error:
         console.print(Text(f"cannot list pods: {consumer.pods_error}", style="red"))
@@ -119,14 +119,17 @@ def _print_head(console: Console, consumer: Consumer) -> None:
     print_unpadded(console, Padding(Text(consumer.reason), (0, 0, 0, 2), expand=False))
 
 
-def _print_sources(console: Console, sources: Sequence[Source], now: float) -> None:
+def _print_sources(console: Console, consumer: Consumer, now: float) -> None:
     rows = []
-    for source in sources:
+    for source in consumer.sources:
         name = Text(f"{source.kind.lower()}/{source.name}")
         changed = _ago(now - source.changed_at) if source.changed_at is not None else "unknown"
         if not source.exists:
             changed = "does not exist" if source.visible else "not visible to hotmap"
         rows.append([name, _read_as(source.read), Text(changed)])
+    for left_out in consumer.unfollowed:
+        name = Text(f"{left_out.kind.lower()}/{left_out.name}")
+        rows.append([name, Text("not followed", style="yellow"), Text("-", style="dim")])
     _print_table(console, ["SOURCE", "READ", "LAST CHANGE"], rows)
 
 

@@ -33,6 +33,11 @@ class Source(_Part):
     visible: bool = True
 
 
+class SourceName(_Part):
+    kind: str
+    name: str
+
+
 class Decision(_Part):
     at: float
     verdict: str
@@ -55,6 +60,7 @@ class Consumer(_Part):
     revision: str = ""
     desired: str | None = None
     sources: list[Source] = []
+    unfollowed: list[SourceName] = []
     pod_count: int = 0
     pods: list[Pod] = []
     pods_error: str = ""

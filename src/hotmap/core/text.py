@@ -9,7 +9,9 @@ Standard library only: the agent uses this module.
 
 from __future__ import annotations
 
-__all__ = ["parse_number", "printable", "quote", "quote_short", "shorten"]
+from collections.abc import Sequence
+
+__all__ = ["join_names", "parse_number", "printable", "quote", "quote_short", "shorten"]
 
 _ESCAPES = {
     "\a": "\\a",
@@ -56,6 +58,12 @@ def quote_short(text: str, limit: int = 80) -> str:
 def shorten(text: str, limit: int) -> str:
     """Cut a text after `limit` characters; an ellipsis shows where it was cut."""
     return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def join_names(names: Sequence[str], most: int = 3) -> str:
+    """Write the first of some names, and how many more there are."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
 def _escape(character: str) -> str:

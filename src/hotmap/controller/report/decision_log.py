@@ -11,6 +11,7 @@ from hotmap.core.decide.assessment import CHANGED, Verdict
 from hotmap.core.decide.conflicts import WriterConflict
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.plan import ActionType, Plan
+from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.status.consumer import LastDecision
@@ -95,6 +96,8 @@ class DecisionLog:
         self._decided: set[ObjectKey] = set()
         #: Sources that a consumer requires and that do not exist.
         self._missing_sources: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
+        #: Sources that a consumer uses and that are not followed.
+        self._unfollowed: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
         #: Why a rollout waits that was decided on after the last entry.
         self._settling: dict[ObjectKey, str] = {}
         #: (verdict) → decisions and (kind, act, outcome) → actions, since the start.
@@ -147,6 +150,7 @@ class DecisionLog:
         self.decisions[entry.verdict] += 1
         self._decided.add(consumer.key)
         self._settling.pop(consumer.key, None)
+        self._set_unfollowed(decision.snapshot)
         kept = self._entries.setdefault(consumer.key, [])
         if kept and plan.confirms and kept[-1].is_over:
             kept[-1] = kept[-1]._replace(announced=False)
@@ -197,6 +201,16 @@ class DecisionLog:
             del self._missing_sources[key]
         return True
 
+    def _set_unfollowed(self, snapshot: Snapshot) -> None:
+        if snapshot.unfollowed:
+            self._unfollowed[snapshot.consumer.key] = snapshot.unfollowed
+        else:
+            self._unfollowed.pop(snapshot.consumer.key, None)
+
+    def unfollowed_sources(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
+        """Return the used sources of a consumer that were not followed at its last decision."""
+        return self._unfollowed.get(key, ())
+
     def last_decision(self, key: ObjectKey) -> LastDecision | None:
         """Return the parts of the last decision on a consumer that its status needs.
 
@@ -243,6 +257,7 @@ class DecisionLog:
         self._entries.pop(key, None)
         self._decided.discard(key)
         self._missing_sources.pop(key, None)
+        self._unfollowed.pop(key, None)
         self._settling.pop(key, None)
 
 

@@ -32,7 +32,7 @@ from hotmap.core.model.provider_class import PROVIDER_CLASS
 from hotmap.core.status.consumer import ConsumerStatus, State
 from hotmap.core.status.pods import PodProof
 from hotmap.core.status.stage import Stage
-from hotmap.core.text import printable, quote
+from hotmap.core.text import join_names, printable, quote
 from hotmap.kube.client import Client
 
 __all__ = ["LeaderView", "StatusPage", "is_behind"]
@@ -250,7 +250,7 @@ class StatusPage:
             "namespace": namespace,
             "name": name,
             "state": status.state.value,
-            "reason": status.reason,
+            "reason": self._reason(consumer.key, status),
             "actionRequired": status.action_required,
             "behind": status.behind,
             "strategy": policy.strategy.value,
@@ -258,6 +258,14 @@ class StatusPage:
             "revision": consumer.revision,
             "decidedAt": round(latest.at, 3) if latest else None,
         }
+
+    def _reason(self, key: ObjectKey, status: ConsumerStatus) -> str:
+        """Return why a status is what it is, with the sources that it says nothing of."""
+        unfollowed = self._decision_log.unfollowed_sources(key)
+        if not unfollowed or not status.is_reached:
+            return status.reason
+        names = join_names([str(source) for source in unfollowed])
+        return f"{status.reason}; not followed: {names}"
 
     def _unfollowed_document(self, consumer: Consumer) -> dict[str, Any]:
         """Describe why a workload is not followed."""
@@ -303,6 +311,7 @@ class StatusPage:
             **self._summary_document(consumer, status),
             "applied": snapshot.recorded_content or None,
             "sources": [_source_document(source) for source in snapshot.sources],
+            "unfollowed": [{"kind": kind, "name": name} for kind, _, name in snapshot.unfollowed],
             **_pods_document(result),
             "decision": decision_document(decide(snapshot)),
             **({"snapshot": snapshot_document(snapshot)} if with_snapshot else {}),

@@ -28,7 +28,7 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.provider_class import PROVIDER_CLASS
 from hotmap.core.model.state import Record, RolloutTimes, records_by_source
-from hotmap.core.policy.policy import Policy, followed_uses
+from hotmap.core.policy.policy import Policy, followed_uses, unfollowed_sources
 from hotmap.kube.loop_clock import loop_time
 
 __all__ = ["Observer", "ObserverSettings"]
@@ -101,11 +101,12 @@ class Observer:
             used = {use.source for use in uses}
             sources = self._first_decisions.sources_at_start(key, used, sources)
         ignored = self._index.ignored(sources)
+        uses = [use for use in uses if use.source not in ignored]
         snapshot = take_snapshot(
             consumer,
             policy,
             record,
-            uses=[use for use in uses if use.source not in ignored],
+            uses=uses,
             sources=sources,
             keys=self._settings.keys,
             now=self._clock(),
@@ -120,6 +121,7 @@ class Observer:
             else policy.flap_limit,
             detects_conflicts=self._settings.detects_conflicts,
             inherited_rollouts=self._inherited.get(key),
+            unfollowed=unfollowed_sources(consumer, uses),
         )
 
     def retry_in(self, key: ObjectKey) -> float | None:

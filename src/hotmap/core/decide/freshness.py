@@ -61,13 +61,13 @@ from hotmap.core.decide.source_rules import (
     has_current_revision,
     join_findings,
     join_reasons,
-    listed,
     reads_at_start,
     was_made_for,
     was_rolled_out_after,
 )
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.state import PodCheck, Record, SourceRecord, records_by_source
+from hotmap.core.text import join_names
 
 __all__ = ["assess"]
 
@@ -194,7 +194,7 @@ def _assess_older_pods(
         return by_content
     if (held := _hold_pinned(consumer, record, by_content, affected, facts)) is not None:
         return held
-    reason = f"{listed(older)} may run with older content"
+    reason = f"{join_names(older)} may run with older content"
     findings = [
         f._replace(verdict=Verdict.FROZEN) if f in affected else f for f in by_content.findings
     ]
@@ -276,7 +276,7 @@ def _assess_windows(
     if pods := find_pods_started_within(facts.starts, windows):
         if (held := _hold_pinned(consumer, record, by_content, affected, facts)) is not None:
             return held
-        reason = f"{listed(pods)} may have started while other content was current"
+        reason = f"{join_names(pods)} may have started while other content was current"
         findings = [
             f._replace(verdict=Verdict.FROZEN) if f in affected else f for f in by_content.findings
         ]
@@ -323,7 +323,7 @@ def _find_start_blocker(findings: Sequence[Finding], facts: Facts) -> str:
         if not current.exists and current.required and current.visible:
             return f"{current.source} does not exist and is not optional: new pods could not start"
         if current.missing:
-            missing = listed(current.missing)
+            missing = join_names(current.missing)
             return (
                 f"{current.source} lacks {missing}, which is not optional: new pods could not start"
             )

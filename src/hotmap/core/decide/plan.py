@@ -31,7 +31,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from hotmap.core.decide.assessment import Assessment, Finding, Verdict
-from hotmap.core.decide.source_rules import join_reasons, listed
+from hotmap.core.decide.source_rules import join_reasons
 from hotmap.core.duration import format_age
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -40,6 +40,7 @@ from hotmap.core.model.references import Use, UseKind
 from hotmap.core.policy.policy import ROLLABLE, OnChange, Policy, Strategy
 from hotmap.core.reloader.annotations import Writing
 from hotmap.core.reloader.patch import Stamp
+from hotmap.core.text import join_names
 
 __all__ = ["NEW_PODS", "Action", "ActionType", "Plan", "make_plan"]
 
@@ -324,7 +325,7 @@ def _words(finding: Finding, changed: Mapping[ObjectKey, frozenset[str]]) -> str
     place = f"{uses[0].path}{_more(len(uses) - 1)}"
     if current.exists and not used:
         return f"{finding.reason} ({place})"
-    what = f"{listed(used)} changed" if current.exists else "was deleted"
+    what = f"{join_names(used)} changed" if current.exists else "was deleted"
     return f"{current.source} {what} ({place})"
 
 
@@ -348,7 +349,7 @@ def _unused(assessment: Assessment, changed: Mapping[ObjectKey, frozenset[str]])
     if assessment.verdict is not Verdict.UP_TO_DATE:
         return ""
     parts = [
-        f"{finding.current.source} {listed(sorted(seen))} changed, but is not used"
+        f"{finding.current.source} {join_names(sorted(seen))} changed, but is not used"
         for finding in assessment.findings
         if (seen := changed.get(finding.current.source))
         and not any(use.keys.reads(key) for use in finding.current.uses for key in seen)

@@ -236,6 +236,8 @@ class Snapshot(NamedTuple):
     detects_conflicts: bool = True
     #: A Job or Pod: when its predecessor of the same name was replaced.
     inherited_rollouts: RolloutTimes | None = None
+    #: Sources that its template uses, and that annotations or flags exclude or ignore.
+    unfollowed: tuple[ObjectKey, ...] = ()
 
     @property
     def versions(self) -> tuple[str, ...]:

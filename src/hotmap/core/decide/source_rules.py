@@ -21,7 +21,7 @@ from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.state import Record, SourceRecord, records_by_source
 from hotmap.core.reloader.annotations import Writing
 from hotmap.core.reloader.patch import Stamp, carries
-from hotmap.core.text import parse_number
+from hotmap.core.text import join_names, parse_number
 
 __all__ = [
     "ROLLOUT_PATIENCE",
@@ -32,7 +32,6 @@ __all__ = [
     "is_already_applied",
     "join_findings",
     "join_reasons",
-    "listed",
     "may_be_pinned",
     "reads_at_start",
     "serves_another",
@@ -140,7 +139,7 @@ def _assess_known(
     if current.missing:
         return found(
             Verdict.HOLD,
-            f"lacks {listed(current.missing)}, which is not optional: new pods could not start",
+            f"lacks {join_names(current.missing)}, which is not optional: new pods could not start",
         )
     if not same_at_start:
         return found(*_assess_frozen_change(consumer, record, current, facts, _READ_AT_START))
@@ -499,14 +498,14 @@ def _assess_mounts(current: SourceSnapshot, facts: Facts, what: str) -> tuple[Ve
         if start.name in mounted and not started_with(start, mounted[start.name])
     ]
     if older:
-        return Verdict.FROZEN, f"{what}; {listed(older)} started with other versions"
+        return Verdict.FROZEN, f"{what}; {join_names(older)} started with other versions"
     if all_started_after(unreported, current.changed_at):
         return Verdict.ADOPT, f"{what}; all pods started with these versions"
     if facts.waited < ROLLOUT_PATIENCE:
         return Verdict.WAIT, f"{what}; waiting for the CSI driver to report what pods have mounted"
     if not current.mounts.by_update:
         return Verdict.ADOPT, f"{what}; no pod was updated since it started"
-    names = listed([start.name for start in unreported])
+    names = join_names([start.name for start in unreported])
     return Verdict.FROZEN, f"{what}; {names} may have started with other versions"
 
 
@@ -593,12 +592,6 @@ def was_rolled_out_after(
     return is_younger and was_made_for(start, revision, applied_at=rolled_at)
 
 
-def listed(names: Sequence[str], most: int = 3) -> str:
-    """Write the first of some names, and how many more there are."""
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
-
-
 #: Sources of which a reason tells; a consumer may have a thousand, and its reasons are kept.
 _DESCRIBED = 8
 
@@ -619,7 +612,7 @@ def join_findings(findings: Sequence[Finding]) -> str:
     for what, found in alike.items():
         if what and len(found) > 1:
             sources = [str(finding.current.source) for finding in found]
-            reasons.append(f"{listed(sources, _DESCRIBED)} are {what}")
+            reasons.append(f"{join_names(sources, _DESCRIBED)} are {what}")
         else:
             reasons += [finding.reason for finding in found]
     return join_reasons(reasons)

@@ -29,6 +29,7 @@ __all__ = [
     "Strategy",
     "followed_uses",
     "live_change_needs_rollout",
+    "unfollowed_sources",
 ]
 
 
@@ -238,6 +239,12 @@ def followed_uses(
             if policy.follows(source, referenced=False)
         )
     return tuple(kept)
+
+
+def unfollowed_sources(consumer: Consumer, followed: Iterable[Use]) -> tuple[ObjectKey, ...]:
+    """Return the sources that a consumer uses beside those of the uses that are followed."""
+    known = {use.source for use in followed}
+    return tuple(sorted({use.source for use in consumer.uses if use.source not in known}))
 
 
 def _mounted_use(use: Use, policy: Policy) -> Use:

@@ -34,6 +34,7 @@ from hotmap.core.model.state import PodCheck
 from hotmap.core.status.desired import DesiredContent
 from hotmap.core.status.pods import PodProof
 from hotmap.core.status.stage import PodState
+from hotmap.core.text import join_names
 
 __all__ = [
     "NO_PODS",
@@ -163,7 +164,7 @@ def derive_status(
 
 
 def _missing_source_status(sources: Sequence[ObjectKey]) -> ConsumerStatus:
-    names = _join_names([str(source) for source in sources])
+    names = join_names([str(source) for source in sources])
     verb = "does" if len(sources) == 1 else "do"
     return ConsumerStatus(
         State.WAITING,
@@ -265,7 +266,7 @@ def _status_of_agents(found: Sequence[PodProof], total: int) -> ConsumerStatus:
 def describe_agents(proofs: Sequence[PodProof], total: int) -> str:
     """Describe the pods with one agent state among `total` pods, and name the command for more."""
     first = proofs[0]
-    names = _join_names([proof.pod.start.name for proof in proofs])
+    names = join_names([proof.pod.start.name for proof in proofs])
     text = f"{len(proofs)} of {_count_pods(total)} ({names}): {first.loaded.reason}"
     if first.state is PodState.REFUSED:
         return f"{text}; see {first.pod.agent.output_command}"
@@ -281,7 +282,7 @@ def _status_of_older_pods(
     desired: DesiredContent,
 ) -> ConsumerStatus:
     """Return whether pods without evidence for the desired content get it by themselves."""
-    names = _join_names([proof.pod.start.name for proof in older])
+    names = join_names([proof.pod.start.name for proof in older])
     if consumer.runs:
         why = f"the run in progress may have older content ({names}: {older[0].loaded.reason})"
         return _waiting(len(older), f"{why}; the next one reads the current content")
@@ -325,7 +326,7 @@ def status_before_replacement(latent: ConsumerStatus) -> ConsumerStatus:
 def _waiting_for(proofs: Sequence[PodProof], behind: int, condition: str) -> ConsumerStatus:
     """Describe the pods that are not running or not ready."""
     reasons = sorted({proof.pod.waiting_reason for proof in proofs if proof.pod.waiting_reason})
-    names = _join_names([proof.pod.start.name for proof in proofs])
+    names = join_names([proof.pod.start.name for proof in proofs])
     verb = "is" if len(proofs) == 1 else "are"
     why = f" ({', '.join(reasons)})" if reasons else ""
     return _waiting(behind, f"{names} {verb} not {condition}{why}")
@@ -347,8 +348,3 @@ def _current_status(proofs: Sequence[PodProof]) -> ConsumerStatus:
 
 def _count_pods(count: int) -> str:
     return "1 pod" if count == 1 else f"{count} pods"
-
-
-def _join_names(names: Sequence[str], most: int = 3) -> str:
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
