@@ -72,10 +72,8 @@ class WriterConflict(NamedTuple):
 #: kubectl/pkg/polymorphichelpers/rollback.go).
 _UNDO = "kubectl"
 
-_IGNORE = (
-    "hotmap sets it again with the next change. Configure GitOps tools "
-    "to ignore that annotation: see docs/guides/gitops.md"
-)
+_AGAIN = "hotmap sets it again with the next change."
+_ADVICE = "configure GitOps tools to ignore that annotation: see docs/guides/gitops.md"
 
 
 def find_writer_conflict(
@@ -143,13 +141,16 @@ def _changed_mark(
         return None
     if not now:
         who = f" ({consumer.template_writer} last modified it)" if consumer.template_writer else ""
-        reason = f"hotmap.dev/revision was removed from its pod template{who}. {_IGNORE}"
+        reason = (
+            f"hotmap.dev/revision was removed from its pod template{who}. {_AGAIN} If that was "
+            f"not a rollback, {_ADVICE}"
+        )
         return WriterConflict(Kind.REMOVED, reason, f"{Kind.REMOVED.value} {before}")
-    if consumer.revision_owner == FIELD_MANAGER and is_ours:
-        return None  # ours: a crash between the patch and the record
+    if is_ours and consumer.revision_owner in (FIELD_MANAGER, _UNDO):
+        return None  # a crash between the patch and the record, or an earlier one of ours
     reason = (
         "hotmap.dev/revision in its pod template was overwritten by "
-        f"{consumer.revision_owner or 'another client'}. {_IGNORE}"
+        f"{consumer.revision_owner or 'another client'}. {_AGAIN} To avoid that, {_ADVICE}"
     )
     return WriterConflict(Kind.OVERWRITTEN, reason, f"{Kind.OVERWRITTEN.value} {now}")
 
