@@ -101,7 +101,7 @@ class Observer:
             used = {use.source for use in uses}
             sources = self._first_decisions.sources_at_start(key, used, sources)
         ignored = self._index.ignored(sources)
-        uses = [use for use in uses if use.source not in ignored]
+        uses = tuple(use for use in uses if use.source not in ignored)
         snapshot = take_snapshot(
             consumer,
             policy,
