@@ -16,7 +16,7 @@ from tests.support.objects import KEY, config_map, sources
 from hotmap.controller.report.webhooks import Webhooks
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import AlertSettings, Settings, WebhookSettings
-from hotmap.core.decide.snapshot import take_snapshots
+from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.model.references import EVERY_KEY, Use, UseKind
 from hotmap.core.policy.policy import Defaults
 from hotmap.kube.supervisor import Supervisor

@@ -11,7 +11,7 @@ from hotmap.core.decide.assessment import Assessment, Facts, Verdict
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import Action, ActionType, make_plan
 from hotmap.core.decide.record import record_applied
-from hotmap.core.decide.snapshot import take_snapshots
+from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.model.consumer import Consumer, rolled_by
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.patch.rollout import restart_time

@@ -6,12 +6,7 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, KEY, config_map, deployment, sources
 
-from hotmap.core.decide.snapshot import (
-    ChangeSummary,
-    SourceSnapshot,
-    TemplateChange,
-    take_snapshots,
-)
+from hotmap.core.decide.snapshot import ChangeSummary, TemplateChange
 from hotmap.core.decide.source_changes import (
     SourceHistory,
     WatchGap,
@@ -22,6 +17,7 @@ from hotmap.core.decide.source_changes import (
     replaces_immutable,
     summarize_changes,
 )
+from hotmap.core.decide.source_snapshot import SourceSnapshot, take_snapshots
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import ObservedChange, SourceRecord, StartRecord, Window
 

@@ -12,7 +12,7 @@ from tests.support.objects import ENV, KEY, config_map, consumer, deployment, sn
 from hotmap.core.decide.assessment import Finding, Verdict
 from hotmap.core.decide.evidence import PodStart
 from hotmap.core.decide.record import record_applied
-from hotmap.core.decide.snapshot import take_snapshots
+from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck

@@ -30,7 +30,8 @@ from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import ActionType, Plan, make_plan
 from hotmap.core.decide.record import distinct_revision, record_applied, record_rollout
-from hotmap.core.decide.snapshot import SourceSnapshot, revision_of, take_snapshots
+from hotmap.core.decide.revisions import revision_of
+from hotmap.core.decide.source_snapshot import SourceSnapshot, take_snapshots
 from hotmap.core.model.consumer import FIELD_MANAGER, REVISION, Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.model.references import Use, UseKind

@@ -10,7 +10,7 @@ import pytest
 from tests.support.objects import ENV_AND_FILES, KEY, config_map, cron_job, sources
 
 from hotmap.core.decide.assessment import Assessment, Finding, Verdict
-from hotmap.core.decide.snapshot import take_snapshots
+from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.patch.jobs import job_again, job_of_cron_job, run_name
 
 A = {"LEVEL": "info", "app.yaml": "a: 1"}

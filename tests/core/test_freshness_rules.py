@@ -38,8 +38,9 @@ from hotmap.core.decide.evidence import PodStart, pod_starts
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import make_plan
 from hotmap.core.decide.record import record_applied
-from hotmap.core.decide.snapshot import SourceSnapshot, revision_of, take_snapshots
+from hotmap.core.decide.revisions import revision_of
 from hotmap.core.decide.source_rules import ROLLOUT_PATIENCE
+from hotmap.core.decide.source_snapshot import SourceSnapshot, take_snapshots
 from hotmap.core.model.consumer import FIELD_MANAGER
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ConfigMap, ManagedFields, ObjectKey, Workload

@@ -15,7 +15,7 @@ from hotmap.core.decide.immutable_uses import (
     keep_added_uses,
 )
 from hotmap.core.decide.record import record_applied
-from hotmap.core.decide.snapshot import take_snapshots
+from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ConfigMap
 from hotmap.core.model.state import ImmutableUse, Record, read_shard, write_shard

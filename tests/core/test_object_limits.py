@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from tests.support.objects import KEY, config_map
 
-from hotmap.core.decide.snapshot import take_snapshots
+from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.model import limits
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.consumer_conversion import consumer_from_workload

@@ -12,7 +12,8 @@ from hotmap.core.decide.assessment import Assessment, Facts, Verdict
 from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.record import record_applied
-from hotmap.core.decide.snapshot import SourceSnapshot, take_snapshot
+from hotmap.core.decide.snapshot import take_snapshot
+from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ConfigMap
 from hotmap.core.model.state import Record

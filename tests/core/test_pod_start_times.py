@@ -17,7 +17,7 @@ from hotmap.core.decide.evidence import (
     find_pods_started_within,
     pod_starts,
 )
-from hotmap.core.decide.source_rules import was_made_for
+from hotmap.core.decide.own_rollouts import was_made_for
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import Pod
 from hotmap.core.model.state import Window

@@ -13,7 +13,8 @@ from hotmap.core.decide.evidence import PodStart, Span
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import Action, ActionType, make_plan
 from hotmap.core.decide.record import record_applied
-from hotmap.core.decide.snapshot import recorded_revision, revision_of, take_snapshots
+from hotmap.core.decide.revisions import recorded_revision, revision_of
+from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ManagedFields, ObjectKey

@@ -21,8 +21,9 @@ from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import make_plan
 from hotmap.core.decide.record import record_applied, record_rollout
-from hotmap.core.decide.snapshot import revision_of, take_snapshots
+from hotmap.core.decide.revisions import revision_of
 from hotmap.core.decide.source_rules import ROLLOUT_PATIENCE
+from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.state import Record, RetiredRevision, Window
 from hotmap.core.policy.policy import Policy

@@ -24,7 +24,8 @@ from tests.support.objects import (
 
 from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.record import record_applied
-from hotmap.core.decide.snapshot import revision_of, take_snapshots
+from hotmap.core.decide.revisions import revision_of
+from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.fingerprint import fingerprint_key
 
 

@@ -20,7 +20,7 @@ from tests.support.objects import ENV, KEY, consumer, sources
 from hotmap.core.decide.assessment import Facts, OtherUse, Verdict
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import make_plan
-from hotmap.core.decide.snapshot import take_snapshots
+from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.policy.policy import Policy
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from hotmap.core.decide.snapshot import revision_of, take_snapshots
+from hotmap.core.decide.revisions import revision_of
+from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.fingerprint import FingerprintKey, fingerprint_key
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.consumer_conversion import consumer_from_workload

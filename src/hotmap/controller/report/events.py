@@ -15,7 +15,8 @@ from hotmap.controller.report.reasons import Reason
 from hotmap.core.decide.conflicts import Kind
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.plan import ActionType
-from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot
+from hotmap.core.decide.snapshot import Snapshot
+from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.errors import HotmapError
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.limits import too_large_message

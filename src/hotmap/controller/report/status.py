@@ -24,7 +24,8 @@ from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.document import decision_document, snapshot_document
-from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot
+from hotmap.core.decide.snapshot import Snapshot
+from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.errors import ApiError, BadRequest, HotmapError, ResponseTooLarge, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey

@@ -18,7 +18,7 @@ import msgspec
 
 from hotmap.controller.report.http_post import post
 from hotmap.controller.settings import WebhookSettings
-from hotmap.core.decide.snapshot import SourceSnapshot
+from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source, changed_keys

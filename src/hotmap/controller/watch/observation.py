@@ -15,7 +15,7 @@ from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.immutable_uses import has_immutable_predecessor
-from hotmap.core.decide.snapshot import SentNudge, Snapshot, SourceSnapshot, take_snapshot
+from hotmap.core.decide.snapshot import SentNudge, Snapshot, take_snapshot
 from hotmap.core.decide.source_changes import (
     SourceHistory,
     bound_change,
@@ -23,6 +23,7 @@ from hotmap.core.decide.source_changes import (
     replaces_immutable,
     summarize_changes,
 )
+from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
 from hotmap.core.decide.evidence import PodStart
-from hotmap.core.decide.snapshot import SourceSnapshot
+from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import Window
 from hotmap.core.reloader.annotations import Writing
+from hotmap.core.text import join_names
 
-__all__ = ["CHANGED", "Assessment", "Facts", "Finding", "OtherUse", "Verdict"]
+__all__ = [
+    "CHANGED",
+    "Assessment",
+    "Facts",
+    "Finding",
+    "OtherUse",
+    "Verdict",
+    "join_findings",
+    "join_reasons",
+]
 
 
 class Verdict(enum.Enum):
@@ -132,3 +142,35 @@ class Assessment(NamedTuple):
             *(f"{f.current.source}|{f.current.frozen}|{f.current.live}" for f in self.findings),
             *(f"{f.current.source}|{f.current.changed_at}" for f in self.changed()),
         )
+
+
+#: Sources of which a reason tells; a consumer may have a thousand, and its reasons are kept.
+_DESCRIBED = 8
+
+
+def join_reasons(reasons: Sequence[str]) -> str:
+    """Join what there is to say of several sources: of the first few, and how many more."""
+    more = len(reasons) - _DESCRIBED
+    shown = "; ".join(reasons[:_DESCRIBED])
+    return f"{shown}; and {more} more" if more > 0 else shown
+
+
+def join_findings(findings: Sequence[Finding]) -> str:
+    """Join the reasons of findings; sources that are the same are named together."""
+    alike: dict[str, list[Finding]] = {}
+    for finding in findings:
+        alike.setdefault(_what_it_is(finding), []).append(finding)
+    reasons = []
+    for what, found in alike.items():
+        if what and len(found) > 1:
+            sources = [str(finding.current.source) for finding in found]
+            reasons.append(f"{join_names(sources, _DESCRIBED)} are {what}")
+        else:
+            reasons += [finding.reason for finding in found]
+    return join_reasons(reasons)
+
+
+def _what_it_is(finding: Finding) -> str:
+    """Return what a finding says that its source is; "" where it says something else."""
+    begin = f"{finding.current.source} is "
+    return finding.reason.removeprefix(begin) if finding.reason.startswith(begin) else ""

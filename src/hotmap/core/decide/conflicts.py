@@ -27,7 +27,7 @@ from typing import NamedTuple
 import msgspec
 
 from hotmap.core.decide.plan import NEW_PODS, Plan
-from hotmap.core.decide.snapshot import content_of
+from hotmap.core.decide.revisions import content_of
 from hotmap.core.model.consumer import FIELD_MANAGER, Consumer
 from hotmap.core.model.state import ForeignWrites, Record
 

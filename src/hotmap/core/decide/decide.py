@@ -35,9 +35,10 @@ from hotmap.core.decide.flap_breaker import (
     remaining_spacing,
 )
 from hotmap.core.decide.freshness import assess
+from hotmap.core.decide.own_rollouts import is_already_applied
 from hotmap.core.decide.plan import NEW_PODS, Action, ActionType, Plan, make_plan
-from hotmap.core.decide.snapshot import Snapshot, changed_before, name_content
-from hotmap.core.decide.source_rules import is_already_applied
+from hotmap.core.decide.revisions import name_content
+from hotmap.core.decide.snapshot import Snapshot, changed_before
 from hotmap.core.duration import format_age
 from hotmap.core.model.annotations import RELEASE
 from hotmap.core.model.objects import ObjectKey

@@ -46,25 +46,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import floor
 
-from hotmap.core.decide.assessment import CHANGED, Assessment, Facts, Finding, Verdict
+from hotmap.core.decide.assessment import (
+    CHANGED,
+    Assessment,
+    Facts,
+    Finding,
+    Verdict,
+    join_findings,
+    join_reasons,
+)
 from hotmap.core.decide.evidence import (
     MARGIN,
     all_created_since,
     all_started_after,
     find_pods_started_within,
 )
-from hotmap.core.decide.snapshot import SourceSnapshot, content_of
-from hotmap.core.decide.source_rules import (
-    ROLLOUT_PATIENCE,
-    assess_recreated_immutable,
-    assess_source,
-    has_current_revision,
-    join_findings,
-    join_reasons,
-    reads_at_start,
-    was_made_for,
-    was_rolled_out_after,
-)
+from hotmap.core.decide.immutable_rules import assess_recreated_immutable
+from hotmap.core.decide.own_rollouts import has_current_revision, was_made_for, was_rolled_out_after
+from hotmap.core.decide.revisions import content_of
+from hotmap.core.decide.source_rules import ROLLOUT_PATIENCE, assess_source, reads_at_start
+from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.state import PodCheck, Record, SourceRecord, records_by_source
 from hotmap.core.text import join_names

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot
+from hotmap.core.decide.snapshot import Snapshot
+from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.state import ImmutableUse, Record, SourceRecord, records_by_source
 
 __all__ = [

@@ -30,8 +30,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from hotmap.core.decide.assessment import Assessment, Finding, Verdict
-from hotmap.core.decide.source_rules import join_reasons
+from hotmap.core.decide.assessment import Assessment, Finding, Verdict, join_reasons
 from hotmap.core.duration import format_age
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey

@@ -6,7 +6,7 @@ when it sees a consumer for the first time; the other functions are their steps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from math import floor
 from typing import NamedTuple
 
@@ -19,16 +19,9 @@ from hotmap.core.decide.evidence import MARGIN
 from hotmap.core.decide.flap_breaker import add_rollout, release
 from hotmap.core.decide.immutable_uses import remaining_immutable_uses
 from hotmap.core.decide.plan import ActionType
-from hotmap.core.decide.snapshot import (
-    Snapshot,
-    SourceSnapshot,
-    changed_before,
-    content_of,
-    name_content,
-    name_recorded_content,
-)
-from hotmap.core.decide.source_rules import may_be_pinned
-from hotmap.core.fingerprint import ABSENT
+from hotmap.core.decide.revisions import content_of, name_content, name_recorded_content
+from hotmap.core.decide.snapshot import Snapshot, changed_before
+from hotmap.core.decide.source_records import build_source_record, former_immutable, stays_pinned
 from hotmap.core.model.annotations import RELEASE
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.provider_class import PROVIDER_CLASS
@@ -40,7 +33,6 @@ from hotmap.core.model.state import (
     RetiredRevision,
     RolloutTimes,
     SourceRecord,
-    StartRecord,
     Window,
     records_by_source,
 )
@@ -75,9 +67,6 @@ class Outcome(NamedTuple):
 #: How many earlier revisions a record remembers, to notice a return to one of them.
 _MAX_RETIRED = 3
 
-#: How many immutable sources that are not followed now a record keeps, the latest: a template that
-#: never rolls out may use others for ever.
-_FORMER = 64
 
 #: How many windows a record keeps; of more, the first ones become one.
 _WINDOWS = 8
@@ -385,13 +374,13 @@ def record_applied(
     if held:
         generation = record.generation if record else UNVOUCHED
     recorded = [
-        _recorded_source(
+        build_source_record(
             f,
             known.get(f.current.source.kind_and_name),
             new_pods,
             rolling=consumer.rolling or consumer.behind > 0,
             pinned=not (consumer.has_no_pods and f.verdict is Verdict.ADOPT)
-            and _stays_pinned(f, before.get(f.current.source.kind_and_name)),
+            and stays_pinned(f, before.get(f.current.source.kind_and_name)),
         )
         for f in findings
     ]
@@ -420,7 +409,7 @@ def record_applied(
         if adopts or new_pods or updates or record is None or _raises_doubt(record, findings)
         else record.pods_checked,
         namespace=consumer.key.namespace,
-        former=_former_immutable(known.values(), is_served),
+        former=former_immutable(known.values(), is_served),
         immutable_uses=remaining_immutable_uses(record, results, is_served) if record else (),
     )
 
@@ -501,119 +490,3 @@ def record_reloader_write(record: Record, *, now: float) -> Record:
     """
     reported = record.foreign_writes.reported if record.foreign_writes else ""
     return msgspec.structs.replace(record, foreign_writes=ForeignWrites(now + MARGIN, reported))
-
-
-def _former_immutable(
-    known: Iterable[SourceRecord], is_served: Callable[[tuple[str, str]], bool]
-) -> tuple[SourceRecord, ...]:
-    """Select the recorded sources that are not followed and that kubelets may go on to serve."""
-    former = [
-        source
-        for source in known
-        if (source.immutable or source.pinned) and is_served((source.kind, source.name))
-    ]
-    return tuple(former[-_FORMER:])
-
-
-def _stays_pinned(finding: Finding, recorded: SourceRecord | None) -> bool:
-    """Return whether kubelets may still serve an immutable source in place of its successor.
-
-    Other content is adopted only when no pod can have the old one; equal content says nothing.
-    """
-    if recorded is None:
-        return finding.current.replaces_immutable
-    if not may_be_pinned(recorded, finding.current):
-        return False
-    current = finding.current
-    if not current.exists:
-        return True
-    return finding.verdict is not Verdict.ADOPT or recorded.content == current.content
-
-
-def _recorded_source(
-    finding: Finding, recorded: SourceRecord | None, new_pods: bool, *, rolling: bool, pinned: bool
-) -> SourceRecord | None:
-    """Build the record of one source; None: it stays unknown.
-
-    While pods of an earlier template run (`rolling`), what was changed without new pods keeps the
-    content from before: an undo keeps those pods, and they may use other data keys. So does what
-    kubelets may serve in place of its successor (`pinned`), also to new pods.
-    """
-    current = finding.current
-    kind, _, name = current.source
-    if not current.visible:
-        return recorded
-    held = finding.verdict is Verdict.HOLD
-    if held and pinned and _is_as_recorded(current, recorded):
-        recorded = None  # equal to what was applied, and kubelets may serve another one
-    if held and recorded is not None:
-        shared_at = finding.shared_at or recorded.shared_at
-        recorded = msgspec.structs.replace(recorded, shared_at=shared_at)
-        return _with_pin(recorded) if pinned else recorded
-    if held and not pinned:
-        return None
-    if recorded is not None and recorded.uses != current.digest:
-        recorded = None
-    if recorded is not None and current.is_unknown:
-        return recorded
-    if recorded is not None and not current.exists:
-        if current.required:
-            return recorded
-        if not new_pods:
-            gone = finding.verdict is Verdict.LIVE
-            return msgspec.structs.replace(recorded, live=ABSENT) if gone else recorded
-    if held:  # what kubelets serve in its place is not known
-        frozen, live = ABSENT if current.frozen else "", ABSENT if current.live else ""
-        current = current._replace(uid="", content="", frozen=frozen, live=live)
-    content = current.content
-    same = recorded is not None and finding.verdict in (Verdict.UP_TO_DATE, Verdict.LIVE)
-    if same and recorded is not None and (rolling or pinned):
-        content = recorded.content
-    made = SourceRecord(
-        kind,
-        name,
-        current.digest,
-        current.uid,
-        current.resource_version,
-        current.frozen,
-        current.live,
-        current.immutable,
-        content,
-        current.changed_at,
-        current.edited or current.modified,
-        pinned,
-        current.estimated,
-        finding.shared_at,
-        start=current.start
-        and StartRecord(current.start.changed_at, current.start.edited, current.start.estimated),
-    )
-    return made if recorded is None or new_pods else _with_replaced(made, recorded, finding)
-
-
-def _is_as_recorded(current: SourceSnapshot, recorded: SourceRecord | None) -> bool:
-    """Return whether a source has the content that was last applied."""
-    if recorded is None or not current.exists:
-        return False
-    return (recorded.frozen, recorded.live) == (current.frozen, current.live)
-
-
-def _with_pin(recorded: SourceRecord) -> SourceRecord:
-    """Note that kubelets may serve another source, also when it is not used for a while."""
-    return recorded if recorded.pinned else msgspec.structs.replace(recorded, pinned=True)
-
-
-def _with_replaced(made: SourceRecord, recorded: SourceRecord, finding: Finding) -> SourceRecord:
-    """Keep what running containers read of a source that others of their environment replace.
-
-    An edit of a data key that is replaced stays a difference of the whole content, so that it is
-    a change as soon as the source that replaces it is deleted.
-    """
-    current = finding.current
-    if finding.verdict not in (Verdict.UP_TO_DATE, Verdict.LIVE):
-        return made
-    if current.uncovered:
-        live = recorded.live if finding.verdict is Verdict.UP_TO_DATE else made.live
-        return msgspec.structs.replace(made, frozen=recorded.frozen, live=live)
-    if current.overridden and (made.uid, made.frozen) == (recorded.uid, recorded.frozen):
-        return msgspec.structs.replace(made, content=recorded.content)
-    return made

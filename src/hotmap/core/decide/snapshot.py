@@ -1,30 +1,29 @@
 """The snapshot of one consumer: all inputs of a decision as one value, taken at one moment.
 
-Fingerprints are made per consumer and source, over the data keys in frozen and in live use, so that
-unused data keys never count as a difference. The fingerprint key itself is not part of a snapshot,
-but the combined fingerprints are, so a snapshot can be stored and replayed.
+The fingerprint key itself is not part of a snapshot, but what is computed with it is, so a snapshot
+can be stored and replayed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
 from math import inf
-from sys import intern
 from typing import NamedTuple
 
-from hotmap.core.fingerprint import FingerprintKey, combine, digest
+from hotmap.core.decide.revisions import (
+    desired_target,
+    is_all_frozen,
+    name_content,
+    recorded_revision,
+    recorded_target,
+    revision_of,
+)
+from hotmap.core.decide.source_snapshot import SourceSnapshot, mark_uncovered, take_snapshots
+from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.provider_class import PROVIDER_CLASS, ClassMounts
-from hotmap.core.model.references import EVERY_KEY, Keys, Use, UseKind, merge_keys
-from hotmap.core.model.source import (
-    Source,
-    count_data_keys,
-    fingerprint_of,
-    missing_keys,
-    text_keys,
-)
+from hotmap.core.model.references import Use
+from hotmap.core.model.source import Source
 from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, Window, records_by_source
 from hotmap.core.policy.policy import Policy, live_change_needs_rollout
 from hotmap.core.reloader.annotations import Writing
@@ -34,120 +33,10 @@ __all__ = [
     "ChangeSummary",
     "SentNudge",
     "Snapshot",
-    "SourceSnapshot",
-    "StartBound",
     "TemplateChange",
     "changed_before",
-    "content_of",
-    "desired_target",
-    "name_content",
-    "name_recorded_content",
-    "recorded_revision",
-    "recorded_target",
-    "revision_of",
     "take_snapshot",
-    "take_snapshots",
-    "uses_digest",
 ]
-
-
-#: Characters of a name that is compared with the names of a few other contents only.
-_CONTENT_NAME = 6
-
-#: Data keys of all sources that are compared to leave out some, such as those that a later envFrom
-#: of the same environment replaces; of one consumer.
-_COMPARED_AT_MOST = 10_000
-
-
-class StartBound(NamedTuple):
-    """What a SourceSnapshot says of its last change, for the data keys in frozen use alone."""
-
-    changed_at: float | None
-    changed_after: float | None
-    edited: bool
-    estimated: bool
-
-
-class SourceSnapshot(NamedTuple):
-    """The current state of one source as a consumer uses it."""
-
-    source: ObjectKey
-    #: Without data keys that sources of the same environment replace now.
-    uses: tuple[Use, ...]
-    exists: bool
-    uid: str
-    resource_version: str
-    immutable: bool
-    changed_at: float | None
-    #: Digest of the uses, whatever is replaced.
-    digest: str
-    #: Fingerprints over what is in frozen and in live use; "" without such a use.
-    frozen: str
-    live: str
-    #: Whether some use requires the source.
-    required: bool
-    #: Required data keys that do not exist.
-    missing: tuple[str, ...]
-    #: The mark of this content in templates, with Reloader's strategies.
-    stamp: str = ""
-    #: The field manager that wrote the source last; "" if unknown.
-    writer: str = ""
-    #: Fingerprint over all its data keys.
-    content: str = ""
-    #: Whether hotmap could see it if it existed: no permission is missing, no selector hides it.
-    visible: bool = True
-    #: Whether `changed_at` is from managedFields and the change was not observed: the removal of a
-    #: data key updates no time there.
-    estimated: bool = False
-    #: Whether it exists and could not be decoded; then it is not visible either.
-    unreadable: bool = False
-    #: After when its last change happened, where that is less than `changed_at`; None: that.
-    changed_after: float | None = None
-    #: Whether its last change replaced content that pods may hold, as far as is known.
-    edited: bool = False
-    #: A SecretProviderClass: what pods have mounted of it.
-    mounts: ClassMounts | None = None
-    #: Whether an immutable source of this name was deleted since the pod template last changed.
-    replaces_immutable: bool = False
-    #: Other pods that were created before that (POSIX seconds) make kubelets serve an immutable
-    #: source that it replaces, to new pods too; inf: any pod does. None: as far as is known, none.
-    pinned_before: float | None = None
-    #: Whether other sources of the same environment replace some of its data keys now.
-    overridden: bool = False
-    #: Whether it is what the record has, and more of it is used only since a source that replaced
-    #: data keys of it does not exist, or is not visible or not followed. That is no change: running
-    #: containers keep what they read of a source that was deleted.
-    uncovered: bool = False
-    #: When it was created, if it is immutable, POSIX seconds of the API server's clock.
-    created_at: float | None = None
-    #: Whether it was written after the second of its creation, if nothing else is known of its last
-    #: change.
-    modified: bool = False
-    #: The last change of what is in frozen use, where that of files is another; None: the same.
-    start: StartBound | None = None
-
-    @property
-    def at_start(self) -> SourceSnapshot:
-        """The source as far as it is read at the start of containers."""
-        if self.start is None:
-            return self
-        uses = tuple(use for use in self.uses if use.kind is UseKind.FROZEN)
-        return self._replace(uses=uses, modified=False, **self.start._asdict())
-
-    @property
-    def is_unknown(self) -> bool:
-        """Whether it is a SecretProviderClass, and nothing shows its current versions."""
-        return self.mounts is not None and not self.mounts.is_known
-
-    @property
-    def is_mounted(self) -> bool:
-        """Whether any of it is read from files of a volume, by subPath too."""
-        return any(use.reads_files for use in self.uses)
-
-    @property
-    def changed_since(self) -> float | None:
-        """After when its last change certainly happened; None: unknown."""
-        return self.changed_at if self.changed_after is None else self.changed_after
 
 
 class ChangeSummary(NamedTuple):
@@ -319,14 +208,14 @@ def take_snapshot(
         record, key = None, keys[0]
     uid, namespace = consumer.uid, consumer.key.namespace
     live_needs_rollout = live_change_needs_rollout(consumer, policy)
-    snapshots = _mark_uncovered(take_snapshots(uses, sources, key), record)
+    snapshots = mark_uncovered(take_snapshots(uses, sources, key), record)
     revision = revision_of(snapshots, key, uid=uid, live_needs_rollout=live_needs_rollout)
     recorded = recorded_content = ""
     if record is not None:
         recorded = recorded_content = recorded_revision(
             record, key, namespace=namespace, uid=uid, live_needs_rollout=live_needs_rollout
         )
-        if not live_needs_rollout and not _is_all_frozen(record.sources):
+        if not live_needs_rollout and not is_all_frozen(record.sources):
             recorded_content = recorded_revision(
                 record, key, namespace=namespace, uid=uid, live_needs_rollout=True
             )
@@ -339,7 +228,7 @@ def take_snapshot(
         changes=(ChangeSummary(),) * len(snapshots),
         revision=revision,
         content=revision
-        if live_needs_rollout or _is_all_frozen(snapshots)
+        if live_needs_rollout or is_all_frozen(snapshots)
         else revision_of(snapshots, key, uid=uid, live_needs_rollout=True),
         recorded_revision=recorded,
         recorded_content=recorded_content,
@@ -351,138 +240,6 @@ def take_snapshot(
         newest_key_id=keys[0].id,
         own_key_ids=frozenset(known),
     )
-
-
-def take_snapshots(
-    uses: Iterable[Use], sources: Mapping[ObjectKey, Source], key: FingerprintKey
-) -> tuple[SourceSnapshot, ...]:
-    """Group uses by source and fingerprint their content, sorted by source.
-
-    Credentials and foreign content are left out: no process takes them from a source. Only sources
-    that are in `uses` replace data keys of others, since a change of what they have is noticed.
-    """
-    grouped: dict[ObjectKey, list[Use]] = {}
-    for use in uses:
-        if use.kind in (UseKind.FROZEN, UseKind.LIVE):
-            grouped.setdefault(use.source, []).append(use)
-    followed = {name: source for name in grouped if (source := sources.get(name)) is not None}
-    partial = sum(_is_partial(use) for used in grouped.values() for use in used)
-    most = _COMPARED_AT_MOST // max(partial, 1)
-    return tuple(
-        _take_source_snapshot(name, tuple(grouped[name]), followed, key, most_compared=most)
-        for name in sorted(grouped)
-    )
-
-
-def _is_partial(use: Use) -> bool:
-    """Return whether a use reads all data keys but some."""
-    return use.keys.names is None and (use.keys != EVERY_KEY or bool(use.overrides))
-
-
-def _without_replaced(
-    use: Use, source: Source, followed: Mapping[ObjectKey, Source], *, most: int
-) -> Use:
-    """Leave out the data keys of a use that other sources of its environment or volume replace.
-
-    Nothing is left out if these have more than `most` data keys together with the source. One that
-    has more by itself counts as used as a whole.
-    """
-    if not _is_partial(use):
-        return use
-    if count_data_keys(source) > most:
-        return use._replace(keys=EVERY_KEY)
-    others = [
-        (override, other)
-        for override in use.overrides
-        if (other := followed.get(override.source)) is not None
-    ]
-    if not others or sum(map(count_data_keys, (source, *(o for _, o in others)))) > most:
-        return use
-    held = frozenset(text_keys(source))
-    replaced = {
-        name
-        for override, other in others
-        for name in held.intersection(map(override.replaces, text_keys(other)))
-        if use.keys.reads(name)
-    }
-    if not replaced:
-        return use
-    return use._replace(keys=use.keys._replace(hidden=use.keys.hidden | replaced))
-
-
-def _mark_uncovered(
-    snapshots: tuple[SourceSnapshot, ...], record: Record | None
-) -> tuple[SourceSnapshot, ...]:
-    """Mark the sources whose used data keys differ from the record's only by absent sources."""
-    if record is None or not any(use.overrides for item in snapshots for use in item.uses):
-        return snapshots
-    known = records_by_source(record)
-    existing = {item.source for item in snapshots if item.exists}
-
-    def is_uncovered(current: SourceSnapshot) -> bool:
-        recorded = known.get(current.source.kind_and_name)
-        return (
-            recorded is not None
-            and current.exists
-            and (recorded.uses, recorded.uid) == (current.digest, current.uid)
-            and recorded.content == current.content
-            and (recorded.frozen, recorded.live) != (current.frozen, current.live)
-            and any(each.source not in existing for use in current.uses for each in use.overrides)
-        )
-
-    return tuple(
-        item._replace(uncovered=True) if is_uncovered(item) else item for item in snapshots
-    )
-
-
-def _take_source_snapshot(
-    name: ObjectKey,
-    used: tuple[Use, ...],
-    followed: Mapping[ObjectKey, Source],
-    key: FingerprintKey,
-    *,
-    most_compared: int,
-) -> SourceSnapshot:
-    source = followed.get(name)
-    uses = used
-    if source is not None and any(map(_is_partial, used)):
-        uses = tuple(_without_replaced(use, source, followed, most=most_compared) for use in used)
-
-    def fingerprint(kind: UseKind) -> str:
-        selected = [use.keys for use in uses if use.kind is kind]
-        return fingerprint_of(source, selected, key) if selected else ""
-
-    missing: set[str] = set()
-    if source is not None:
-        for keys in merge_keys(_required_keys(uses)):
-            missing.update(missing_keys(source, keys))
-    return SourceSnapshot(
-        source=source.key if source else name,  # shares the existing one
-        uses=uses,
-        exists=source is not None,
-        uid=source.uid if source else "",
-        resource_version=source.resource_version if source else "",
-        immutable=bool(source and source.immutable),
-        changed_at=source.changed_at if source else None,
-        digest=uses_digest(used),
-        frozen=fingerprint(UseKind.FROZEN),
-        live=fingerprint(UseKind.LIVE),
-        required=any(not use.optional for use in uses),
-        missing=tuple(sorted(missing)),
-        stamp=source.stamp if source else "",
-        writer=source.writer if source else "",
-        content=fingerprint_of(source, [EVERY_KEY], key),
-        overridden=uses != used,
-        created_at=source.created_at if source else None,
-        modified=bool(source and source.modified),
-    )
-
-
-def _required_keys(uses: Iterable[Use]) -> Iterator[Keys]:
-    """List the data keys without which a container does not start, read or replaced."""
-    for use in uses:
-        if not use.optional and use.keys.names is not None:
-            yield use.keys._replace(hidden=frozenset())
 
 
 def changed_before(template: TemplateChange, snapshot: Snapshot) -> frozenset[ObjectKey]:
@@ -505,112 +262,3 @@ def _may_precede(version: str, other: str) -> bool:
     if not (version.isdecimal() and other.isdecimal()):
         return True
     return int(version) < int(other)
-
-
-def uses_digest(uses: Sequence[Use]) -> str:
-    """Digest how a source is used: kinds of use and data keys, not the places.
-
-    A container that is renamed or a mount that moves uses the same content in the same way.
-    """
-    parts = set()
-    for use in uses:
-        names = "*" if use.keys.names is None else ",".join(sorted(use.keys.names))
-        hidden = ",".join(sorted(use.keys.hidden))
-        text = f"{use.kind.value}|{names}|{hidden}|{use.keys.binary}|{use.optional}"
-        parts.add("|".join((text, *(f"{o.source}|{o.strip}|{o.add}" for o in use.overrides))))
-    return intern(digest(sorted(parts)))  # kept for every consumer and source, and mostly equal
-
-
-def revision_of(
-    snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, uid: str, live_needs_rollout: bool
-) -> str:
-    """Return the revision of a consumer's desired content: `<key id>.<fingerprint>`.
-
-    Equal content gives the same revision, so a revert returns to the earlier ReplicaSet. Content in
-    live use counts only if a live change needs a rollout (`live_needs_rollout`).
-    """
-    parts = [
-        f"{current.source}|{current.frozen}|{current.live if live_needs_rollout else ''}"
-        for current in snapshots
-        if current.frozen or live_needs_rollout
-    ]
-    return f"{key.id}.{combine(key, parts, uid=uid)}"
-
-
-def _is_all_frozen(sources: Iterable[SourceSnapshot | SourceRecord]) -> bool:
-    """Return whether nothing is in live use, so that live changes make no difference."""
-    return all(source.frozen and not source.live for source in sources)
-
-
-def recorded_revision(
-    record: Record, key: FingerprintKey, *, namespace: str, uid: str, live_needs_rollout: bool
-) -> str:
-    """Return the revision of the last applied content, as `revision_of` does of the current one."""
-    parts = [
-        f"{ObjectKey(source.kind, namespace, source.name)}|{source.frozen}|"
-        f"{source.live if live_needs_rollout else ''}"
-        for source in record.sources
-        if source.frozen or live_needs_rollout
-    ]
-    return f"{key.id}.{combine(key, parts, uid=uid)}"
-
-
-def name_content(snapshots: Sequence[SourceSnapshot], *, live_needs_rollout: bool) -> str:
-    """Name the content that new pods would have.
-
-    Independent of the consumer's uid, since a recreated Job has a new one.
-    """
-    return digest(
-        f"{current.source.kind}/{current.source.name}|{current.frozen}|"
-        f"{current.live if live_needs_rollout else ''}"
-        for current in snapshots
-    )[:_CONTENT_NAME]
-
-
-def name_recorded_content(record: Record, *, live_needs_rollout: bool) -> str:
-    """Name the last applied content, as `name_content` names the current one."""
-    sources = sorted(record.sources, key=lambda source: (source.kind, source.name))
-    return digest(
-        f"{source.kind}/{source.name}|{source.frozen}|{source.live if live_needs_rollout else ''}"
-        for source in sources
-    )[:_CONTENT_NAME]
-
-
-def content_of(revision: str) -> str:
-    """Remove the number from `<key id>.<fingerprint>[.<n>]`: equal texts mean equal content."""
-    return ".".join(revision.split(".")[:2])
-
-
-def desired_target(snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, uid: str) -> Target:
-    """Build the target of the current content of one consumer; sequence 0."""
-    announced = [p for p in snapshots if _is_announced(p)]
-    live = [(str(p.source), p.live) for p in announced if p.live]
-    frozen = [(str(p.source), p.frozen) for p in announced if p.frozen]
-    return Target(0, _combined(live, key, uid), _combined(frozen, key, uid))
-
-
-def _is_announced(current: SourceSnapshot) -> bool:
-    """Return whether agents act on a source: their kubelet does not write what a driver mounts."""
-    return current.source.kind != PROVIDER_CLASS
-
-
-def recorded_target(
-    record: Record | None, snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, uid: str
-) -> Target | None:
-    """Build the target of the last applied content of the used sources; None: unknown."""
-    known = records_by_source(record)
-    live: list[tuple[str, str]] = []
-    frozen: list[tuple[str, str]] = []
-    for current in filter(_is_announced, snapshots):
-        recorded = known.get(current.source.kind_and_name)
-        if recorded is None or recorded.uses != current.digest:
-            return None
-        if recorded.live:
-            live.append((str(current.source), recorded.live))
-        if recorded.frozen:
-            frozen.append((str(current.source), recorded.frozen))
-    return Target(0, _combined(live, key, uid), _combined(frozen, key, uid))
-
-
-def _combined(parts: Sequence[tuple[str, str]], key: FingerprintKey, uid: str) -> str:
-    return combine(key, chain.from_iterable(parts), uid=uid) if parts else "-"

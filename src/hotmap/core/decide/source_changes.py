@@ -23,12 +23,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from hotmap.core.decide.snapshot import (
-    ChangeSummary,
-    SourceSnapshot,
-    StartBound,
-    TemplateChange,
-)
+from hotmap.core.decide.snapshot import ChangeSummary, TemplateChange
+from hotmap.core.decide.source_snapshot import SourceSnapshot, StartBound
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import ObservedChange, SourceRecord, StartRecord, Window

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import floor
 
 from hotmap.core.decide.assessment import Facts, Finding, Verdict
 from hotmap.core.decide.evidence import (
@@ -13,43 +12,34 @@ from hotmap.core.decide.evidence import (
     all_started_after,
     any_started_before,
 )
-from hotmap.core.decide.immutable_uses import has_unrecorded_predecessor
-from hotmap.core.decide.snapshot import SourceSnapshot, content_of
+from hotmap.core.decide.immutable_rules import (
+    assess_recreated_immutable,
+    assess_unrecorded_pin,
+    may_be_pinned,
+)
+from hotmap.core.decide.own_rollouts import (
+    has_current_revision,
+    has_unrecorded_rollout,
+    is_already_applied,
+)
+from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.provider_class import MountedPod
 from hotmap.core.model.references import Use, UseKind
-from hotmap.core.model.state import Record, SourceRecord, records_by_source
+from hotmap.core.model.state import Record, SourceRecord
 from hotmap.core.reloader.annotations import Writing
-from hotmap.core.reloader.patch import Stamp, carries
 from hotmap.core.text import join_names, parse_number
 
 __all__ = [
     "ROLLOUT_PATIENCE",
-    "assess_recreated_immutable",
     "assess_source",
-    "has_current_revision",
     "has_mounts",
-    "is_already_applied",
-    "join_findings",
-    "join_reasons",
-    "may_be_pinned",
     "reads_at_start",
-    "serves_another",
     "started_with",
-    "was_made_for",
-    "was_rolled_out_after",
 ]
 
 #: Seconds to wait for a consumer's own rollout before its pods are checked (rule 6).
 ROLLOUT_PATIENCE = 60.0
-
-#: Seconds by which the answer to a write may be later than the pods that it creates.
-_ANSWER = 1.0
-
-#: Seconds until a hold is checked again that ends with new pods, or with those of others; and with
-#: its own last pods: nothing announces either. A user who has scaled to zero may scale up as soon
-#: as these have ended.
-_WAIT_FOR_OTHERS, _WAIT_FOR_LAST_PODS = 10.0, 1.0
 
 
 def assess_source(
@@ -71,7 +61,7 @@ def assess_source(
         known = recorded is not None and recorded.uses == current.digest
         verdict = Verdict.UP_TO_DATE if known else Verdict.ADOPT
         return found(verdict, "is mounted in different versions, or by no pod: waiting for updates")
-    if (pinned := _assess_unrecorded_pin(consumer, record, recorded, current, facts)) is not None:
+    if (pinned := assess_unrecorded_pin(consumer, record, recorded, current, facts)) is not None:
         return pinned
     if record is not None and recorded is None:
         return found(*_assess_new_use(consumer, record, current, facts))
@@ -85,28 +75,6 @@ def assess_source(
         if (created := _assess_creation(current, facts)) is not None:
             return found(*created)
     return _assess_known(consumer, record, recorded, current, facts)
-
-
-def _assess_unrecorded_pin(
-    consumer: Consumer,
-    record: Record | None,
-    recorded: SourceRecord | None,
-    current: SourceSnapshot,
-    facts: Facts,
-) -> Finding | None:
-    """Rule 7, where the record of the source does not show that it was immutable before."""
-    if not current.exists:
-        return None
-    if recorded is None or not recorded.uid:
-        if current.replaces_immutable:
-            return assess_recreated_immutable(consumer, record, current, facts)
-        if (pinned := _assess_pinned_by_others(current, facts)) is not None:
-            return pinned
-    if record is None or recorded is None:
-        return None
-    if has_unrecorded_predecessor(record, current):
-        return assess_recreated_immutable(consumer, record, current, facts)
-    return None
 
 
 def _assess_known(
@@ -160,7 +128,7 @@ def _assess_same_content(
         unused = assess_recreated_immutable(consumer, record, current, facts)
         if unused.verdict is not Verdict.HOLD:  # what others keep has no effect until an edit
             return unused
-    if _has_unrecorded_rollout(consumer, record, current, facts):
+    if has_unrecorded_rollout(consumer, record, current, facts):
         verdict, why = _assess_frozen_change(consumer, record, current, facts, _READ_AT_START)
     elif current.live and not facts.live_needs_rollout and current.source in facts.returned:
         verdict, why = Verdict.LIVE, "may have been changed in mounted files and changed back"
@@ -251,114 +219,6 @@ def _assess_creation(current: SourceSnapshot, facts: Facts) -> tuple[Verdict, st
     ):
         return Verdict.ADOPT, "was created; the containers that use it started with it"
     return None
-
-
-def may_be_pinned(recorded: SourceRecord, current: SourceSnapshot) -> bool:
-    """Return whether a kubelet may serve the content of an immutable source that was replaced.
-
-    Also when the content of both was the same at first.
-    """
-    was_immutable = recorded.immutable or current.replaces_immutable
-    return recorded.pinned or (was_immutable and recorded.uid != current.uid)
-
-
-def serves_another(recorded: SourceRecord, current: SourceSnapshot) -> bool:
-    """Return whether kubelets may serve an immutable source with other content than is current."""
-    return may_be_pinned(recorded, current) and recorded.content != current.content
-
-
-def _pods_never_overlap(consumer: Consumer, record: Record | None) -> bool:
-    """Return whether no node has had two pods of a consumer at once, as far as its spec says.
-
-    Those of a StatefulSet may share a node; with a single one, the recorded generation says that
-    there were not more in between.
-    """
-    if consumer.key.kind == "DaemonSet":
-        return not consumer.surges
-    is_same_spec = record is not None and record.generation == consumer.generation
-    return consumer.key.kind == "StatefulSet" and consumer.wanted == 1 and is_same_spec
-
-
-def assess_recreated_immutable(
-    consumer: Consumer, record: Record | None, current: SourceSnapshot, facts: Facts
-) -> Finding:
-    """Rule 7: a kubelet serves the old content while any pod on its node uses the source.
-
-    Also to pods of other workloads. So it ends when no pod of the namespace uses the source; or
-    when a consumer has new pods that never overlap with its old ones, and has been the only user.
-    """
-    what = f"{current.source} was immutable and has been recreated"
-    # A CronJob has pods now and then; they are found as those of others are.
-    without_pods = consumer.has_no_pods or consumer.key.kind == "CronJob"
-    if not without_pods:
-        if not _pods_never_overlap(consumer, record):
-            return _held(current, what)
-        if facts.starts is None:
-            return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking when its pods started")
-        if not _have_pods_read_it(facts.starts, record, current):
-            return _held(current, what, remedy="delete its pods", recheck_in=_WAIT_FOR_OTHERS)
-    if current.source not in facts.others:
-        return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking which pods use it")
-    if (other := facts.others[current.source]) is not None:
-        again = _WAIT_FOR_LAST_PODS if other.own else _WAIT_FOR_OTHERS
-        # Only what later pods are compared with is kept: it would be written at each check.
-        shared_at = 0.0 if other.own or without_pods else facts.now
-        return _held(current, what, other.pod, shared_at=shared_at, recheck_in=again)
-    why = "no pods use it" if without_pods else "all pods started after that"
-    return Finding(current, Verdict.ADOPT, f"{what}; {why}")
-
-
-def _have_pods_read_it(
-    starts: Sequence[PodStart], record: Record | None, current: SourceSnapshot
-) -> bool:
-    """Return whether all pods are younger than a source, and than its last use by other pods."""
-    recorded = records_by_source(record).get(current.source.kind_and_name)
-    shared_at = 0.0 if recorded is None else recorded.shared_at
-    return _are_pods_younger(starts, current) and all_created_since(starts, shared_at + MARGIN)
-
-
-def _assess_pinned_by_others(current: SourceSnapshot, facts: Facts) -> Finding | None:
-    """Rule 7 for pods that are the first of their consumer: others may keep what was there."""
-    if current.pinned_before is None:
-        return None
-    what = f"{current.source} was immutable and has been recreated"
-    if current.source not in facts.others:
-        return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking which pods use it")
-    other = facts.others[current.source]
-    if other is None or other.created >= current.pinned_before:
-        return None
-    held = current._replace(replaces_immutable=True)
-    return _held(held, what, other.pod, shared_at=facts.now)
-
-
-def _held(
-    current: SourceSnapshot,
-    what: str,
-    pod: str = "",
-    *,
-    remedy: str = "scale to zero first",
-    shared_at: float = 0.0,
-    recheck_in: float = 0.0,
-) -> Finding:
-    """Hold a source that kubelets may serve another one for; `pod` is another's that uses it."""
-    why = f"{what}; kubelets serve the old content to new pods while any pod on the node uses it"
-    if pod:
-        why += f", as {pod} does"
-        remedy = "scale all workloads that use it to zero first"
-    why += f". Use a new name, or {remedy}"
-    return Finding(current, Verdict.HOLD, why, shared_at=shared_at, recheck_in=recheck_in)
-
-
-def _are_pods_younger(starts: Sequence[PodStart], current: SourceSnapshot) -> bool:
-    """Return whether all pods began to use a source after its last change.
-
-    A container that is restarted gets what its kubelet serves to the pod since it was created.
-    """
-    at = current.changed_at
-    if not all_started_after(starts, at, files=current.is_mounted):
-        return False
-    restarted = [start for start in starts if start.restarted]
-    return not restarted or (at is not None and all_created_since(restarted, at + MARGIN))
 
 
 def reads_at_start(current: SourceSnapshot, facts: Facts) -> bool:
@@ -516,109 +376,3 @@ def started_with(start: PodStart, mounted: MountedPod) -> bool:
     if not mounted.updated or start.at is None:
         return True
     return mounted.updated_at is not None and start.at >= mounted.updated_at + MARGIN
-
-
-def is_already_applied(consumer: Consumer, current: SourceSnapshot, facts: Facts) -> bool:
-    """Rule 0: a crash between the patch and the record.
-
-    An undo can restore an old revision, so the revision alone proves nothing: our field manager
-    must have written at or after the change. Both times are the API server's. If an Argo Rollout's
-    restartAt is after the change, all its pods were replaced.
-    """
-    if current.changed_at is None:
-        return False
-    restart_at = consumer.argo.restart_at if consumer.argo else None
-    if restart_at is not None and current.changed_at < restart_at <= facts.now + MARGIN:
-        return True
-    return (
-        has_current_revision(consumer, current, facts)
-        and consumer.written_at is not None
-        and consumer.written_at >= floor(current.changed_at)
-    )
-
-
-def _has_unrecorded_rollout(
-    consumer: Consumer, record: Record, current: SourceSnapshot, facts: Facts
-) -> bool:
-    """Rule 3: return whether we applied other content than the current one since the record.
-
-    This happens after a crash between the patch and the record, followed by a return to the
-    recorded content. Then the template has a revision that is not in the record, with the same key
-    and written by us (an undo would take the annotation over).
-    """
-    before, _, _ = consumer.revision.partition(".")
-    key_id, _, _ = facts.revision.partition(".")
-    return (
-        bool(current.frozen or facts.live_needs_rollout)
-        and before == key_id
-        and consumer.revision != record.revision
-        and content_of(consumer.revision) != facts.revision
-        and consumer.written_at is not None
-        and consumer.generation != record.generation
-    )
-
-
-def has_current_revision(consumer: Consumer, current: SourceSnapshot, facts: Facts) -> bool:
-    """Return whether the template has the revision of the current content."""
-    if facts.writing is Writing.REVISION:
-        return content_of(consumer.revision) == facts.revision
-    return carries(consumer.traces, Stamp(current.source, current.stamp), facts.writing)
-
-
-def was_made_for(start: PodStart, revision: str, *, applied_at: float) -> bool:
-    """Return whether a pod's template was written by us for some content.
-
-    `revision` names that content ("" where no template does), and `applied_at` is when a rollout
-    wrote it (POSIX seconds of the API server; 0: unknown). With Reloader's strategies no template
-    names its content, so a pod counts that was created since then, with what the template is
-    marked with now.
-    """
-    if revision and content_of(start.revision) == revision:
-        return True
-    return start.is_marked and bool(applied_at) and start.created >= floor(applied_at) - _ANSWER
-
-
-def was_rolled_out_after(
-    start: PodStart, changed_at: float | None, revision: str, *, rolled_at: float
-) -> bool:
-    """Return whether our last rollout made a pod, and came after a change.
-
-    That rollout wrote `revision` at `rolled_at` (POSIX seconds of the API server; 0: unknown). A
-    return to earlier content reuses its name, so the pod has to be as young as the rollout.
-    """
-    if changed_at is None or not rolled_at or rolled_at < changed_at:
-        return False
-    is_younger = start.created >= floor(rolled_at) - _ANSWER
-    return is_younger and was_made_for(start, revision, applied_at=rolled_at)
-
-
-#: Sources of which a reason tells; a consumer may have a thousand, and its reasons are kept.
-_DESCRIBED = 8
-
-
-def join_reasons(reasons: Sequence[str]) -> str:
-    """Join what there is to say of several sources: of the first few, and how many more."""
-    more = len(reasons) - _DESCRIBED
-    shown = "; ".join(reasons[:_DESCRIBED])
-    return f"{shown}; and {more} more" if more > 0 else shown
-
-
-def join_findings(findings: Sequence[Finding]) -> str:
-    """Join the reasons of findings; sources that are the same are named together."""
-    alike: dict[str, list[Finding]] = {}
-    for finding in findings:
-        alike.setdefault(_what_it_is(finding), []).append(finding)
-    reasons = []
-    for what, found in alike.items():
-        if what and len(found) > 1:
-            sources = [str(finding.current.source) for finding in found]
-            reasons.append(f"{join_names(sources, _DESCRIBED)} are {what}")
-        else:
-            reasons += [finding.reason for finding in found]
-    return join_reasons(reasons)
-
-
-def _what_it_is(finding: Finding) -> str:
-    """Return what a finding says that its source is; "" where it says something else."""
-    begin = f"{finding.current.source} is "
-    return finding.reason.removeprefix(begin) if finding.reason.startswith(begin) else ""

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
-from hotmap.core.decide.snapshot import Snapshot, SourceSnapshot, content_of
-from hotmap.core.decide.source_rules import has_mounts, serves_another
+from hotmap.core.decide.immutable_rules import serves_another
+from hotmap.core.decide.revisions import content_of
+from hotmap.core.decide.snapshot import Snapshot
+from hotmap.core.decide.source_rules import has_mounts
+from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.config_volumes import VolumeDigest
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey

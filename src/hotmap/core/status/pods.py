@@ -36,11 +36,8 @@ from hotmap.core.decide.evidence import (
     find_pods_started_within,
     pod_starts,
 )
-from hotmap.core.decide.source_rules import (
-    started_with,
-    was_made_for,
-    was_rolled_out_after,
-)
+from hotmap.core.decide.own_rollouts import was_made_for, was_rolled_out_after
+from hotmap.core.decide.source_rules import started_with
 from hotmap.core.duration import format_age
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ContainerState, ContainerStatus, ObjectKey, Pod

@@ -1,0 +1,158 @@
+"""The freshness rule for immutable sources that were recreated (rule 7).
+
+A kubelet serves an immutable source for as long as a pod on its node uses it, whatever replaces it
+in the cluster; also to new pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hotmap.core.decide.assessment import Facts, Finding, Verdict
+from hotmap.core.decide.evidence import MARGIN, PodStart, all_created_since, all_started_after
+from hotmap.core.decide.immutable_uses import has_unrecorded_predecessor
+from hotmap.core.decide.source_snapshot import SourceSnapshot
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.state import Record, SourceRecord, records_by_source
+
+__all__ = [
+    "assess_recreated_immutable",
+    "assess_unrecorded_pin",
+    "may_be_pinned",
+    "serves_another",
+]
+
+#: Seconds until a hold is checked again that ends with new pods, or with those of others; and with
+#: its own last pods: nothing announces either. A user who has scaled to zero may scale up as soon
+#: as these have ended.
+_WAIT_FOR_OTHERS, _WAIT_FOR_LAST_PODS = 10.0, 1.0
+
+
+def assess_unrecorded_pin(
+    consumer: Consumer,
+    record: Record | None,
+    recorded: SourceRecord | None,
+    current: SourceSnapshot,
+    facts: Facts,
+) -> Finding | None:
+    """Rule 7, where the record of the source does not show that it was immutable before."""
+    if not current.exists:
+        return None
+    if recorded is None or not recorded.uid:
+        if current.replaces_immutable:
+            return assess_recreated_immutable(consumer, record, current, facts)
+        if (pinned := _assess_pinned_by_others(current, facts)) is not None:
+            return pinned
+    if record is None or recorded is None:
+        return None
+    if has_unrecorded_predecessor(record, current):
+        return assess_recreated_immutable(consumer, record, current, facts)
+    return None
+
+
+def may_be_pinned(recorded: SourceRecord, current: SourceSnapshot) -> bool:
+    """Return whether a kubelet may serve the content of an immutable source that was replaced.
+
+    Also when the content of both was the same at first.
+    """
+    was_immutable = recorded.immutable or current.replaces_immutable
+    return recorded.pinned or (was_immutable and recorded.uid != current.uid)
+
+
+def serves_another(recorded: SourceRecord, current: SourceSnapshot) -> bool:
+    """Return whether kubelets may serve an immutable source with other content than is current."""
+    return may_be_pinned(recorded, current) and recorded.content != current.content
+
+
+def _pods_never_overlap(consumer: Consumer, record: Record | None) -> bool:
+    """Return whether no node has had two pods of a consumer at once, as far as its spec says.
+
+    Those of a StatefulSet may share a node; with a single one, the recorded generation says that
+    there were not more in between.
+    """
+    if consumer.key.kind == "DaemonSet":
+        return not consumer.surges
+    is_same_spec = record is not None and record.generation == consumer.generation
+    return consumer.key.kind == "StatefulSet" and consumer.wanted == 1 and is_same_spec
+
+
+def assess_recreated_immutable(
+    consumer: Consumer, record: Record | None, current: SourceSnapshot, facts: Facts
+) -> Finding:
+    """Rule 7: a kubelet serves the old content while any pod on its node uses the source.
+
+    Also to pods of other workloads. So it ends when no pod of the namespace uses the source; or
+    when a consumer has new pods that never overlap with its old ones, and has been the only user.
+    """
+    what = f"{current.source} was immutable and has been recreated"
+    # A CronJob has pods now and then; they are found as those of others are.
+    without_pods = consumer.has_no_pods or consumer.key.kind == "CronJob"
+    if not without_pods:
+        if not _pods_never_overlap(consumer, record):
+            return _held(current, what)
+        if facts.starts is None:
+            return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking when its pods started")
+        if not _have_pods_read_it(facts.starts, record, current):
+            return _held(current, what, remedy="delete its pods", recheck_in=_WAIT_FOR_OTHERS)
+    if current.source not in facts.others:
+        return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking which pods use it")
+    if (other := facts.others[current.source]) is not None:
+        again = _WAIT_FOR_LAST_PODS if other.own else _WAIT_FOR_OTHERS
+        # Only what later pods are compared with is kept: it would be written at each check.
+        shared_at = 0.0 if other.own or without_pods else facts.now
+        return _held(current, what, other.pod, shared_at=shared_at, recheck_in=again)
+    why = "no pods use it" if without_pods else "all pods started after that"
+    return Finding(current, Verdict.ADOPT, f"{what}; {why}")
+
+
+def _have_pods_read_it(
+    starts: Sequence[PodStart], record: Record | None, current: SourceSnapshot
+) -> bool:
+    """Return whether all pods are younger than a source, and than its last use by other pods."""
+    recorded = records_by_source(record).get(current.source.kind_and_name)
+    shared_at = 0.0 if recorded is None else recorded.shared_at
+    return _are_pods_younger(starts, current) and all_created_since(starts, shared_at + MARGIN)
+
+
+def _assess_pinned_by_others(current: SourceSnapshot, facts: Facts) -> Finding | None:
+    """Rule 7 for pods that are the first of their consumer: others may keep what was there."""
+    if current.pinned_before is None:
+        return None
+    what = f"{current.source} was immutable and has been recreated"
+    if current.source not in facts.others:
+        return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking which pods use it")
+    other = facts.others[current.source]
+    if other is None or other.created >= current.pinned_before:
+        return None
+    held = current._replace(replaces_immutable=True)
+    return _held(held, what, other.pod, shared_at=facts.now)
+
+
+def _held(
+    current: SourceSnapshot,
+    what: str,
+    pod: str = "",
+    *,
+    remedy: str = "scale to zero first",
+    shared_at: float = 0.0,
+    recheck_in: float = 0.0,
+) -> Finding:
+    """Hold a source that kubelets may serve another one for; `pod` is another's that uses it."""
+    why = f"{what}; kubelets serve the old content to new pods while any pod on the node uses it"
+    if pod:
+        why += f", as {pod} does"
+        remedy = "scale all workloads that use it to zero first"
+    why += f". Use a new name, or {remedy}"
+    return Finding(current, Verdict.HOLD, why, shared_at=shared_at, recheck_in=recheck_in)
+
+
+def _are_pods_younger(starts: Sequence[PodStart], current: SourceSnapshot) -> bool:
+    """Return whether all pods began to use a source after its last change.
+
+    A container that is restarted gets what its kubelet serves to the pod since it was created.
+    """
+    at = current.changed_at
+    if not all_started_after(starts, at, files=current.is_mounted):
+        return False
+    restarted = [start for start in starts if start.restarted]
+    return not restarted or (at is not None and all_created_since(restarted, at + MARGIN))

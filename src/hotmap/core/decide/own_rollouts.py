@@ -1,0 +1,99 @@
+"""What the rollouts that we wrote prove: of a pod template, and of pods."""
+
+from __future__ import annotations
+
+from math import floor
+
+from hotmap.core.decide.assessment import Facts
+from hotmap.core.decide.evidence import MARGIN, PodStart
+from hotmap.core.decide.revisions import content_of
+from hotmap.core.decide.source_snapshot import SourceSnapshot
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.state import Record
+from hotmap.core.reloader.annotations import Writing
+from hotmap.core.reloader.patch import Stamp, carries
+
+__all__ = [
+    "has_current_revision",
+    "has_unrecorded_rollout",
+    "is_already_applied",
+    "was_made_for",
+    "was_rolled_out_after",
+]
+
+#: Seconds by which the answer to a write may be later than the pods that it creates.
+_ANSWER = 1.0
+
+
+def is_already_applied(consumer: Consumer, current: SourceSnapshot, facts: Facts) -> bool:
+    """Rule 0: a crash between the patch and the record.
+
+    An undo can restore an old revision, so the revision alone proves nothing: our field manager
+    must have written at or after the change. Both times are the API server's. If an Argo Rollout's
+    restartAt is after the change, all its pods were replaced.
+    """
+    if current.changed_at is None:
+        return False
+    restart_at = consumer.argo.restart_at if consumer.argo else None
+    if restart_at is not None and current.changed_at < restart_at <= facts.now + MARGIN:
+        return True
+    return (
+        has_current_revision(consumer, current, facts)
+        and consumer.written_at is not None
+        and consumer.written_at >= floor(current.changed_at)
+    )
+
+
+def has_unrecorded_rollout(
+    consumer: Consumer, record: Record, current: SourceSnapshot, facts: Facts
+) -> bool:
+    """Rule 3: return whether we applied other content than the current one since the record.
+
+    This happens after a crash between the patch and the record, followed by a return to the
+    recorded content. Then the template has a revision that is not in the record, with the same key
+    and written by us (an undo would take the annotation over).
+    """
+    before, _, _ = consumer.revision.partition(".")
+    key_id, _, _ = facts.revision.partition(".")
+    return (
+        bool(current.frozen or facts.live_needs_rollout)
+        and before == key_id
+        and consumer.revision != record.revision
+        and content_of(consumer.revision) != facts.revision
+        and consumer.written_at is not None
+        and consumer.generation != record.generation
+    )
+
+
+def has_current_revision(consumer: Consumer, current: SourceSnapshot, facts: Facts) -> bool:
+    """Return whether the template has the revision of the current content."""
+    if facts.writing is Writing.REVISION:
+        return content_of(consumer.revision) == facts.revision
+    return carries(consumer.traces, Stamp(current.source, current.stamp), facts.writing)
+
+
+def was_made_for(start: PodStart, revision: str, *, applied_at: float) -> bool:
+    """Return whether a pod's template was written by us for some content.
+
+    `revision` names that content ("" where no template does), and `applied_at` is when a rollout
+    wrote it (POSIX seconds of the API server; 0: unknown). With Reloader's strategies no template
+    names its content, so a pod counts that was created since then, with what the template is
+    marked with now.
+    """
+    if revision and content_of(start.revision) == revision:
+        return True
+    return start.is_marked and bool(applied_at) and start.created >= floor(applied_at) - _ANSWER
+
+
+def was_rolled_out_after(
+    start: PodStart, changed_at: float | None, revision: str, *, rolled_at: float
+) -> bool:
+    """Return whether our last rollout made a pod, and came after a change.
+
+    That rollout wrote `revision` at `rolled_at` (POSIX seconds of the API server; 0: unknown). A
+    return to earlier content reuses its name, so the pod has to be as young as the rollout.
+    """
+    if changed_at is None or not rolled_at or rolled_at < changed_at:
+        return False
+    is_younger = start.created >= floor(rolled_at) - _ANSWER
+    return is_younger and was_made_for(start, revision, applied_at=rolled_at)
