@@ -19,6 +19,7 @@ from hotmap.controller.report.events import missing_sources
 from hotmap.controller.report.pod_checks import PodChecker
 from hotmap.controller.report.pod_reader import PodCheckResult
 from hotmap.controller.report.status_access import StatusAccess
+from hotmap.controller.report.status_query import StatusQuery, parse_query, split_name
 from hotmap.controller.watch.consistent_reads import ConsistentReader
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
@@ -26,40 +27,27 @@ from hotmap.core.decide.decide import decide
 from hotmap.core.decide.document import decision_document, snapshot_document
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.decide.source_snapshot import SourceSnapshot
-from hotmap.core.errors import ApiError, BadRequest, HotmapError, ResponseTooLarge, Unreachable
+from hotmap.core.errors import ApiError, HotmapError, ResponseTooLarge, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.provider_class import PROVIDER_CLASS
 from hotmap.core.status.consumer import ConsumerStatus, State
 from hotmap.core.status.pods import PodProof
 from hotmap.core.status.stage import Stage
-from hotmap.core.text import join_names, printable, quote
+from hotmap.core.text import join_names, printable
 from hotmap.kube.client import Client
 
-__all__ = ["LeaderView", "StatusPage", "is_behind"]
+__all__ = [
+    "LeaderView",
+    "StatusPage",
+    "is_behind",
+]
 
-#: Consumers on a page, by default and at most.
-_DEFAULT_LIMIT, _MAX_LIMIT = 500, 5000
 
 #: Pods in one document; more are counted and not shown.
 _MAX_PODS = 1000
 
 #: Lists of pods at once for queries, so that they do not crowd an API server.
 _MAX_LISTS = 2
-
-_PARAMETERS = (
-    "workload",
-    "source",
-    "namespace",
-    "state",
-    "limit",
-    "continue",
-    "snapshot",
-    "consistent",
-)
-
-#: Kinds of the parameter `source`.
-_SOURCE_KINDS = {kind.lower(): kind for kind in ("ConfigMap", "Secret", PROVIDER_CLASS)}
 
 
 class LeaderView(NamedTuple):
@@ -70,20 +58,6 @@ class LeaderView(NamedTuple):
     pod_checker: PodChecker
     #: Brings the stores up to date for a query that must not lag behind an edit.
     consistent_reader: ConsistentReader
-
-
-class _Query(NamedTuple):
-    workload: str
-    #: Only workloads that follow it; then `namespace` is its own.
-    source: ObjectKey | None
-    namespace: str
-    states: frozenset[str]
-    limit: int
-    token: str
-    #: Whether the snapshot of a named consumer is included, to replay its decision.
-    snapshot: bool
-    #: Whether the sources and workloads are compared with the API server's first.
-    consistent: bool
 
 
 class StatusPage:
@@ -106,13 +80,13 @@ class StatusPage:
             Forbidden: the token is not valid, or the permission to read this is missing.
             ApiError, Unreachable: the API server cannot review the token.
         """
-        parsed = _parse_query(query)
+        parsed = parse_query(query)
         user = await self._access.authenticate(header)
         if leader is None:
             return await self.answer(query, leader)  # names no workloads, and needs no policies
         named = parsed.namespace
         if parsed.workload:
-            named = _split_name(parsed.workload)[1]
+            named = split_name(parsed.workload)[1]
         namespaces = {
             consumer.key.namespace
             for consumer in self._index.all_consumers()
@@ -135,7 +109,7 @@ class StatusPage:
         Raises:
             BadRequest: a parameter is unknown or cannot be read; the text names it.
         """
-        parsed = _parse_query(query)
+        parsed = parse_query(query)
         head = {
             "apiVersion": "hotmap.dev/v1",
             "kind": "ControllerStatus",
@@ -168,7 +142,7 @@ class StatusPage:
         return {**head, **self._overview(parsed, leader, readable, unconfirmed)}
 
     async def _read_consistently(
-        self, query: _Query, leader: LeaderView, readable: frozenset[str] | None
+        self, query: StatusQuery, leader: LeaderView, readable: frozenset[str] | None
     ) -> str:
         """Bring what a query is about up to date; return why that is not possible, or ""."""
         reader = leader.consistent_reader
@@ -179,7 +153,7 @@ class StatusPage:
                     for namespace in only:
                         await reader.read_namespace(namespace)
                     return ""
-                kind, namespace, name = _split_name(query.workload)
+                kind, namespace, name = split_name(query.workload)
                 if readable is not None and namespace not in readable:
                     return ""
                 kinds = [
@@ -206,7 +180,7 @@ class StatusPage:
 
     def _overview(
         self,
-        query: _Query,
+        query: StatusQuery,
         leader: LeaderView,
         readable: frozenset[str] | None,
         unconfirmed: str,
@@ -235,7 +209,7 @@ class StatusPage:
         more = {"continue": _continue_token(page[-1])} if len(selected) > len(page) else {}
         return {**totals, "workloads": documents, **more}
 
-    def _consumers_of(self, query: _Query) -> Iterable[Consumer]:
+    def _consumers_of(self, query: StatusQuery) -> Iterable[Consumer]:
         """List the consumers that may be shown: of a source, those that follow it."""
         if query.source is None:
             return self._index.all_consumers()
@@ -279,7 +253,7 @@ class StatusPage:
 
     def _find_consumers(self, text: str) -> list[Consumer]:
         """Find the workloads that `[KIND/]NAMESPACE/NAME` names, followed or not."""
-        kind, namespace, name = _split_name(text)
+        kind, namespace, name = split_name(text)
         found = (
             self._index.consumer(ObjectKey(known, namespace, name))
             for known in self._index.consumers
@@ -405,67 +379,6 @@ def _totals(statuses: Iterable[tuple[str, int]]) -> dict[str, Any]:
         states[state] += 1
         behind += pods
     return {"counts": {state.value: states[state.value] for state in State}, "behind": behind}
-
-
-# -- queries -----------------------------------------------------------------------------------
-
-
-def _split_name(text: str) -> tuple[str, str, str]:
-    """Return kind, namespace and name of `[KIND/]NAMESPACE/NAME`, "" for what is missing."""
-    kind, namespace, name = ["", "", *text.split("/")][-3:]
-    return kind, namespace, name
-
-
-def _parse_query(query: Mapping[str, str]) -> _Query:
-    unknown = [name for name in query if name not in _PARAMETERS]
-    if unknown:
-        raise BadRequest(
-            f"unknown parameter {quote(unknown[0][:40])}: expected one of {', '.join(_PARAMETERS)}"
-        )
-    text = query.get("limit", "")
-    if text and not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= _MAX_LIMIT):
-        raise BadRequest(
-            f"invalid limit {quote(text[:40])}: expected a number from 1 to {_MAX_LIMIT}"
-        )
-    source = _parse_source(query.get("source", ""))
-    return _Query(
-        query.get("workload", ""),
-        source,
-        source.namespace if source else query.get("namespace", ""),
-        _parse_states(query.get("state", "")),
-        int(text) if text else _DEFAULT_LIMIT,
-        query.get("continue", ""),
-        _parse_flag(query, "snapshot"),
-        _parse_flag(query, "consistent"),
-    )
-
-
-def _parse_source(text: str) -> ObjectKey | None:
-    if not text:
-        return None
-    kind, *place = text.split("/")
-    known = _SOURCE_KINDS.get(kind.lower(), "")
-    if not known or len(place) != 2 or not all(place):
-        raise BadRequest(f"invalid source {quote(text[:40])}: expected KIND/NAMESPACE/NAME")
-    return ObjectKey(known, *place)
-
-
-def _parse_flag(query: Mapping[str, str], name: str) -> bool:
-    text = query.get(name, "")
-    if text not in ("", "true", "false"):
-        raise BadRequest(f"invalid {name} {quote(text[:40])}: expected true or false")
-    return text == "true"
-
-
-def _parse_states(text: str) -> frozenset[str]:
-    states = [part for part in text.split(",") if part]
-    known = [value.value for value in State]
-    for state in states:
-        if state not in known:
-            raise BadRequest(
-                f"invalid state {quote(state[:40])}: expected one of {', '.join(known)}"
-            )
-    return frozenset(states)
 
 
 def _continue_token(key: ObjectKey) -> str:

@@ -1,0 +1,114 @@
+"""The parameters of /v1/status."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from hotmap.core.errors import BadRequest
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.provider_class import PROVIDER_CLASS
+from hotmap.core.status.consumer import State
+from hotmap.core.text import quote
+
+__all__ = [
+    "StatusQuery",
+    "parse_query",
+    "split_name",
+]
+
+#: Consumers on a page, by default and at most.
+_DEFAULT_LIMIT, _MAX_LIMIT = 500, 5000
+
+_PARAMETERS = (
+    "workload",
+    "source",
+    "namespace",
+    "state",
+    "limit",
+    "continue",
+    "snapshot",
+    "consistent",
+)
+
+#: Kinds of the parameter `source`.
+_SOURCE_KINDS = {kind.lower(): kind for kind in ("ConfigMap", "Secret", PROVIDER_CLASS)}
+
+
+class StatusQuery(NamedTuple):
+    """A query for the status."""
+
+    workload: str
+    #: Only workloads that follow it; then `namespace` is its own.
+    source: ObjectKey | None
+    namespace: str
+    states: frozenset[str]
+    limit: int
+    token: str
+    #: Whether the snapshot of a named consumer is included, to replay its decision.
+    snapshot: bool
+    #: Whether the sources and workloads are compared with the API server's first.
+    consistent: bool
+
+
+def split_name(text: str) -> tuple[str, str, str]:
+    """Return kind, namespace and name of `[KIND/]NAMESPACE/NAME`, "" for what is missing."""
+    kind, namespace, name = ["", "", *text.split("/")][-3:]
+    return kind, namespace, name
+
+
+def parse_query(query: Mapping[str, str]) -> StatusQuery:
+    """Read the parameters of a request.
+
+    Raises:
+        BadRequest: a parameter is unknown or cannot be read; the text names it.
+    """
+    unknown = [name for name in query if name not in _PARAMETERS]
+    if unknown:
+        raise BadRequest(
+            f"unknown parameter {quote(unknown[0][:40])}: expected one of {', '.join(_PARAMETERS)}"
+        )
+    text = query.get("limit", "")
+    if text and not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= _MAX_LIMIT):
+        raise BadRequest(
+            f"invalid limit {quote(text[:40])}: expected a number from 1 to {_MAX_LIMIT}"
+        )
+    source = _parse_source(query.get("source", ""))
+    return StatusQuery(
+        query.get("workload", ""),
+        source,
+        source.namespace if source else query.get("namespace", ""),
+        _parse_states(query.get("state", "")),
+        int(text) if text else _DEFAULT_LIMIT,
+        query.get("continue", ""),
+        _parse_flag(query, "snapshot"),
+        _parse_flag(query, "consistent"),
+    )
+
+
+def _parse_source(text: str) -> ObjectKey | None:
+    if not text:
+        return None
+    kind, *place = text.split("/")
+    known = _SOURCE_KINDS.get(kind.lower(), "")
+    if not known or len(place) != 2 or not all(place):
+        raise BadRequest(f"invalid source {quote(text[:40])}: expected KIND/NAMESPACE/NAME")
+    return ObjectKey(known, *place)
+
+
+def _parse_flag(query: Mapping[str, str], name: str) -> bool:
+    text = query.get(name, "")
+    if text not in ("", "true", "false"):
+        raise BadRequest(f"invalid {name} {quote(text[:40])}: expected true or false")
+    return text == "true"
+
+
+def _parse_states(text: str) -> frozenset[str]:
+    states = [part for part in text.split(",") if part]
+    known = [value.value for value in State]
+    for state in states:
+        if state not in known:
+            raise BadRequest(
+                f"invalid state {quote(state[:40])}: expected one of {', '.join(known)}"
+            )
+    return frozenset(states)
