@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from hotmap import __version__
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionEntry, DecisionLog
+from hotmap.controller.report.edit_previews import EditPreviews
 from hotmap.controller.report.events import missing_sources
 from hotmap.controller.report.pod_checks import PodChecker
 from hotmap.controller.report.pod_reader import PodCheckResult
@@ -25,6 +26,7 @@ from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.document import decision_document, snapshot_document
+from hotmap.core.decide.preview import Edit
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.errors import ApiError, HotmapError, ResponseTooLarge, Unreachable
@@ -139,6 +141,8 @@ class StatusPage:
             ]
             totals = _totals((document["state"], document["behind"]) for document in documents)
             return {**head, **totals, "workloads": documents}
+        if parsed.edit is not None:
+            return {**head, **await self._previews(parsed, parsed.edit, leader, readable)}
         return {**head, **self._overview(parsed, leader, readable, unconfirmed)}
 
     async def _read_consistently(
@@ -208,6 +212,21 @@ class StatusPage:
         ]
         more = {"continue": _continue_token(page[-1])} if len(selected) > len(page) else {}
         return {**totals, "workloads": documents, **more}
+
+    async def _previews(
+        self, query: StatusQuery, edit: Edit, leader: LeaderView, readable: frozenset[str] | None
+    ) -> dict[str, Any]:
+        """Make a page of the workloads that use a source, with what an edit of it would do."""
+        previews = EditPreviews(index=self._index, observer=leader.observer)
+        users = [
+            key
+            for key in previews.users_of(edit.source)
+            if (readable is None or key.namespace in readable)
+            and _continue_token(key) > query.token
+        ]
+        page = users[: query.limit]
+        more = {"continue": _continue_token(page[-1])} if len(users) > len(page) else {}
+        return {**_totals(()), "workloads": await previews.documents(edit, page), **more}
 
     def _consumers_of(self, query: StatusQuery) -> Iterable[Consumer]:
         """List the consumers that may be shown: of a source, those that follow it."""

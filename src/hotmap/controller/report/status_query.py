@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from hotmap.core.decide.preview import Edit
 from hotmap.core.errors import BadRequest
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.provider_class import PROVIDER_CLASS
@@ -29,7 +31,12 @@ _PARAMETERS = (
     "continue",
     "snapshot",
     "consistent",
+    "changed",
+    "removed",
 )
+
+#: Data keys in a parameter (kubernetes: validation.IsConfigMapKey).
+_DATA_KEYS = re.compile(r"[-._a-zA-Z0-9]+(,[-._a-zA-Z0-9]+)*")
 
 #: Kinds of the parameter `source`.
 _SOURCE_KINDS = {kind.lower(): kind for kind in ("ConfigMap", "Secret", PROVIDER_CLASS)}
@@ -49,6 +56,8 @@ class StatusQuery(NamedTuple):
     snapshot: bool
     #: Whether the sources and workloads are compared with the API server's first.
     consistent: bool
+    #: An edit of `source`, whose effect is shown instead of the status.
+    edit: Edit | None = None
 
 
 def split_name(text: str) -> tuple[str, str, str]:
@@ -83,6 +92,7 @@ def parse_query(query: Mapping[str, str]) -> StatusQuery:
         query.get("continue", ""),
         _parse_flag(query, "snapshot"),
         _parse_flag(query, "consistent"),
+        _parse_edit(query, source),
     )
 
 
@@ -94,6 +104,24 @@ def _parse_source(text: str) -> ObjectKey | None:
     if not known or len(place) != 2 or not all(place):
         raise BadRequest(f"invalid source {quote(text[:40])}: expected KIND/NAMESPACE/NAME")
     return ObjectKey(known, *place)
+
+
+def _parse_edit(query: Mapping[str, str], source: ObjectKey | None) -> Edit | None:
+    changed, removed = query.get("changed", ""), query.get("removed", "")
+    if not changed and not removed:
+        return None
+    if source is None or source.kind == PROVIDER_CLASS:
+        raise BadRequest("changed and removed need source: expected a ConfigMap or Secret")
+    every = changed == "*"
+    return Edit(source, None if every else _split_keys(changed), _split_keys(removed))
+
+
+def _split_keys(text: str) -> frozenset[str]:
+    if not text:
+        return frozenset()
+    if not _DATA_KEYS.fullmatch(text):
+        raise BadRequest(f"invalid data keys {quote(text[:40])}: expected KEY,KEY,…")
+    return frozenset(text.split(","))
 
 
 def _parse_flag(query: Mapping[str, str], name: str) -> bool:

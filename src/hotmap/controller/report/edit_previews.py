@@ -1,0 +1,61 @@
+"""What an edit of a source would do to each workload that uses it, for /v1/status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from hotmap.controller.watch.index import Index
+from hotmap.controller.watch.observation import Observer
+from hotmap.core.decide.preview import Edit, preview_edit
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.text import printable
+from hotmap.kube.loop_slices import share_loop
+
+__all__ = ["EditPreviews"]
+
+_UNMATCHED = "its name patterns are not matched yet"
+
+
+class EditPreviews:
+    """Previews of edits, from what the controller knows now; no request is sent."""
+
+    def __init__(self, *, index: Index, observer: Observer) -> None:
+        self._index = index
+        self._observer = observer
+
+    def users_of(self, source: ObjectKey) -> list[ObjectKey]:
+        """List the workloads that use or follow a source, in the order of their names."""
+        found = (*self._index.users_of(source), *self._index.followers_of(source))
+        return sorted({consumer.key for consumer in found if not consumer.owned})
+
+    async def documents(self, edit: Edit, keys: Iterable[ObjectKey]) -> list[dict[str, Any]]:
+        """Describe what an edit would do to workloads, in slices of the event loop."""
+        documents = []
+        for key in keys:
+            await share_loop()
+            if (consumer := self._index.consumer(key)) is not None:
+                documents.append(self._document(edit, consumer))
+        return documents
+
+    def _document(self, edit: Edit, consumer: Consumer) -> dict[str, Any]:
+        kind, namespace, name = consumer.key
+        head = {"kind": kind, "namespace": namespace, "name": name}
+        policy = self._index.policies.of(consumer)
+        snapshot = self._observer.snapshot(consumer.key) if policy.opted_in else None
+        if snapshot is None or edit.source not in {item.source for item in snapshot.sources}:
+            why = _UNMATCHED if snapshot is None else f"{edit.source} is ignored or excluded"
+            if not policy.opted_in:
+                why = policy.origin
+            reason = f"not followed ({printable(why)}): takes effect when its pods start anew"
+            return {**head, "followed": False, "actions": [], "held": False, "reason": reason}
+        plan = preview_edit(snapshot, edit).plan
+        return {
+            **head,
+            "followed": True,
+            "actions": [action.type.value for action in plan.actions],
+            "verdict": plan.verdict.value,
+            "held": plan.warning,
+            "reason": printable(plan.reason),
+        }

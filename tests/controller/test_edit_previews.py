@@ -1,0 +1,89 @@
+"""What an edit would do to each workload that uses a source, asked before it is made."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+from tests.controller.test_status_and_metrics import get_json
+from tests.controller.world import FOLLOW, REREADS, World, env, files
+
+APP = "/v1/status?source=configmap/default/app"
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as session:
+        yield session
+
+
+def by_name(body: dict[str, Any]) -> dict[str, tuple[bool, list[str]]]:
+    return {item["name"]: (item["followed"], item["actions"]) for item in body["workloads"]}
+
+
+async def test_edit_of_a_data_key_is_foreseen(world: World, http: aiohttp.ClientSession) -> None:
+    """Every user of the source is listed; nothing is written, and the edit does what was said."""
+    await world.config_map(LEVEL="info", OTHER="x")
+    await world.workload("a-variable", env("LEVEL"))
+    await world.workload("b-other", env("OTHER"))
+    await world.workload("c-files", files(), annotations=REREADS)
+    await world.workload("d-unfollowed", env("LEVEL"), annotations={})
+    excluded = {**FOLLOW, "hotmap.dev/exclude": "configmap/app"}
+    await world.workload("e-excluded", env("LEVEL"), annotations=excluded)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        _, body = await get_json(http, controller, f"{APP}&changed=LEVEL")
+        assert await world.revision("a-variable") == ""
+        await world.edit(LEVEL="debug")
+        await world.rollout("a-variable")
+        message = await world.event("RolledOut")
+    assert by_name(body) == {
+        "a-variable": (True, ["rollout"]),
+        "b-other": (True, []),
+        "c-files": (True, ["nudge"]),
+        "d-unfollowed": (False, []),
+        "e-excluded": (False, []),
+    }
+    reasons = {item["name"]: item["reason"] for item in body["workloads"]}
+    assert reasons["a-variable"] == message
+    assert reasons["d-unfollowed"].startswith("not followed (no annotation opts it in)")
+    assert "is ignored or excluded" in reasons["e-excluded"]
+
+
+async def test_pages_of_previews(world: World, http: aiohttp.ClientSession) -> None:
+    """As those of the status: each workload is on one page."""
+    await world.config_map(LEVEL="info")
+    for name in "abc":
+        await world.workload(name)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        names, token = [], ""
+        while True:
+            _, body = await get_json(http, controller, f"{APP}&changed=*&limit=2&continue={token}")
+            names += [item["name"] for item in body["workloads"]]
+            if not (token := body.get("continue", "")):
+                break
+    assert names == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("changed=LEVEL", "changed and removed need source"),
+        ("source=secretproviderclass/default/app&changed=x", "changed and removed need source"),
+        ("source=configmap/default/app&changed=a%20b", "invalid data keys"),
+        ("source=configmap/default/app&removed=*", "invalid data keys"),
+        ("source=configmap/default/app&changed=a,,b", "invalid data keys"),
+    ],
+)
+async def test_invalid_edit_is_refused(
+    world: World, http: aiohttp.ClientSession, query: str, words: str
+) -> None:
+    """One sentence says what is wrong."""
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        status, body = await get_json(http, controller, f"/v1/status?{query}")
+    assert status == 400
+    assert words in body["error"]
