@@ -12,7 +12,14 @@ from docs.cli_reference import commands
 from hotmap.cli.main import hotmap
 
 #: Commands that a newcomer runs first; the agent prints its help itself.
-_MAIN = {"hotmap status", "hotmap why", "hotmap inject", "hotmap controller", "hotmap local up"}
+_MAIN = {
+    "hotmap status",
+    "hotmap why",
+    "hotmap inject",
+    "hotmap stamp",
+    "hotmap controller",
+    "hotmap local up",
+}
 
 EXAMPLES = [
     (name, line)
@@ -29,8 +36,9 @@ def test_main_commands_have_examples() -> None:
 
 @pytest.mark.parametrize(("name", "line"), EXAMPLES)
 def test_example_is_parsed(name: str, line: str) -> None:
-    """By its own command: each flag exists, and takes that value."""
-    words = shlex.split(line.split(" | ")[0], comments=True)
+    """By its own command, which may be a part of a pipe: each flag exists, and takes that value."""
+    part = next(part for part in line.split(" | ") if part.startswith(name))
+    words = shlex.split(part, comments=True)
     path = name.split()
     assert words[: len(path)] == path
     command: click.Command = hotmap

@@ -16,9 +16,7 @@ from tests.docs.test_reference_pages import exposed_metrics
 from hotmap.agent.drop_in.prometheus_config_reloader import FLAGS as RELOADER_FLAGS
 from hotmap.agent.settings.flags import ALIASES
 from hotmap.agent.settings.flags import FLAGS as AGENT_FLAGS
-from hotmap.core.model.annotations import ANNOTATIONS, WATCH_LABEL
-from hotmap.core.model.consumer import REVISION
-from hotmap.core.target import TARGET
+from hotmap.core.model.annotations import ANNOTATIONS, OURS, WATCH_LABEL
 
 _BACKTICKED = re.compile(r"`([^`\s]+)`")
 _PYTHON_FILE = re.compile(r"[\w./-]+\.py")
@@ -152,7 +150,7 @@ def dead_references(text: str) -> list[str]:
     ]
     dead += [flag for flag in _FLAG.findall(text) if flag not in known_flags()]
     dead += [name for name in _METRIC.findall(text) if name not in known_metrics()]
-    annotations = {*ANNOTATIONS, REVISION, TARGET, WATCH_LABEL, *_SECRET_TYPES}
+    annotations = {*ANNOTATIONS, *OURS, WATCH_LABEL, *_SECRET_TYPES}
     dead += [name for name in _ANNOTATION.findall(text) if name not in annotations]
     return dead
 

@@ -14,10 +14,8 @@ from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.metrics import Metrics, MetricSources
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.storage.records import Records
-from hotmap.core.model.annotations import ANNOTATIONS, WATCH_LABEL
-from hotmap.core.model.consumer import REVISION
+from hotmap.core.model.annotations import ANNOTATIONS, OURS, WATCH_LABEL
 from hotmap.core.reloader.annotations import EXCLUDES, LAST_RELOADED_FROM, ROLLOUT_STRATEGY, Names
-from hotmap.core.target import TARGET
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
 
@@ -32,8 +30,7 @@ def page(name: str) -> str:
     "annotation",
     [
         *ANNOTATIONS,
-        REVISION,
-        TARGET,
+        *OURS,
         *Names(),
         *EXCLUDES.values(),
         ROLLOUT_STRATEGY,
@@ -49,7 +46,7 @@ def test_each_annotation_is_explained(annotation: str) -> None:
 def test_documented_annotations_exist() -> None:
     """annotations.md names nothing of ours that nothing reads or writes."""
     named = set(re.findall(r"`(hotmap\.dev/[a-z-]+)`", page("annotations.md")))
-    assert named == {*ANNOTATIONS, REVISION, TARGET, WATCH_LABEL}
+    assert named == {*ANNOTATIONS, *OURS, WATCH_LABEL}
 
 
 def test_each_event_reason_is_explained() -> None:

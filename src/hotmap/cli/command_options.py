@@ -1,4 +1,4 @@
-"""The options of single commands: `hotmap status`, `hotmap inject`, `hotmap local up`."""
+"""The options of single commands: `hotmap status`, `inject`, `stamp` and `local up`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ import click
 from hotmap import __version__
 from hotmap.cli.options import Flag, QuotedChoice
 
-__all__ = ["DEFAULT_IMAGE", "InjectOptions", "LocalOptions", "StatusOptions"]
+__all__ = [
+    "DEFAULT_IMAGE",
+    "InjectOptions",
+    "LocalDirectory",
+    "LocalOptions",
+    "StampOptions",
+    "StatusOptions",
+]
 
 #: The image of this version, for the agent's container.
 DEFAULT_IMAGE = f"hotmap-agent:{__version__}"
@@ -122,6 +129,37 @@ class InjectOptions(NamedTuple):
         str | None, Flag("Image for the agent's container.", "IMAGE", default=DEFAULT_IMAGE)
     ] = None
     remove: Annotated[bool, Flag("Remove the agent instead of adding it.")] = False
+    output: Annotated[
+        str | None, Flag("Output file.", "FILE", short="-o", default="standard output")
+    ] = None
+    in_place: Annotated[
+        bool, Flag("Write each manifest back to the file it was read from.", short="-i")
+    ] = False
+
+
+class StampOptions(NamedTuple):
+    """What `hotmap stamp` reads and writes."""
+
+    filename: Annotated[
+        tuple[str, ...],
+        Flag(
+            "Manifest, or directory of manifests; - reads standard input. May be repeated.",
+            "FILE",
+            short="-f",
+            default="required",
+        ),
+    ] = ()
+    annotation: Annotated[str, Flag("Annotation of the pod template that is set.", "NAME")] = (
+        "hotmap.dev/content"
+    )
+    key_file: Annotated[
+        str | None,
+        Flag(
+            "Secret key of 16 bytes or more, with which Secrets are included, too.",
+            "FILE",
+            default="Secrets are not included",
+        ),
+    ] = None
     output: Annotated[
         str | None, Flag("Output file.", "FILE", short="-o", default="standard output")
     ] = None

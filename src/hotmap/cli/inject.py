@@ -11,32 +11,19 @@ import gc
 import json
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from hotmap.cli.command_options import DEFAULT_IMAGE, InjectOptions
 from hotmap.cli.injection.agent_addition import Injection, add_agent
 from hotmap.cli.injection.agent_removal import find_records, remove_agent
 from hotmap.cli.injection.application import NothingToFollow
 from hotmap.cli.injection.checkers import is_agent_image
-from hotmap.cli.injection.pod_templates import Template, find_templates
+from hotmap.cli.injection.manifest import FoundTemplate, Manifest, Planned
 from hotmap.cli.injection.record import MERGED, AgentNames, Record
 from hotmap.cli.injection.validation import validate_pod_template
-from hotmap.cli.injection.yaml_editor import (
-    MergedValue,
-    SourceText,
-    apply_changes,
-    is_equivalent,
-    value_text,
-)
-from hotmap.cli.injection.yaml_nodes import InvalidYaml, Node, Part, read_parts
-from hotmap.cli.injection.yaml_writer import Style, find_style
-from hotmap.cli.manifest_files import (
-    describe_file,
-    find_manifests,
-    join_manifests,
-    read_manifest,
-    write_manifest,
-)
+from hotmap.cli.injection.yaml_editor import MergedValue, SourceText, value_text
+from hotmap.cli.injection.yaml_nodes import Node
+from hotmap.cli.manifest_files import describe_file, read_manifests, write_manifests
 from hotmap.core.errors import ManifestError, SettingsError
 
 __all__ = ["Injection", "default_image", "inject", "run_inject"]
@@ -54,21 +41,9 @@ def run_inject(options: InjectOptions, flags: Sequence[str]) -> int:
     """
     gc.disable()  # a manifest's nodes live until the end: looking for garbage takes a third of it
     injection = _injection(options, flags)
-    if options.in_place and (options.output or "-" in options.filename):
-        raise SettingsError("--in-place excludes --output and standard input (-f -)")
-    filenames = [name for given in options.filename for name in find_manifests(given)]
-    if filenames.count("-") > 1:
-        raise SettingsError("standard input can be read only once; use one -f -")
-    texts = {filename: read_manifest(filename) for filename in dict.fromkeys(filenames)}
+    texts = read_manifests(options.filename, options.output, in_place=options.in_place)
     results, notes = _inject_all(texts, injection)
-    if options.in_place:
-        for filename, text in results.items():
-            if text != texts[filename]:
-                write_manifest(filename, text)
-    elif options.output and options.output != "-":
-        write_manifest(options.output, join_manifests(results.values()))
-    else:
-        sys.stdout.write(join_manifests(results.values()))
+    write_manifests(texts, results, options.output, in_place=options.in_place)
     for note in notes:
         sys.stderr.write(f"hotmap: note: {note}\n")
     return 0
@@ -127,7 +102,7 @@ def _inject_all(
     skipped: list[str] = []
     found = added = 0
     for place, text in texts.items():
-        manifest = _Manifest(text, place)
+        manifest = Manifest(text, describe_file(place))
         templates = manifest.templates()
         found += len(templates)
         if injection is None:
@@ -146,111 +121,15 @@ def _inject_all(
     return results, notes
 
 
-class _Found(NamedTuple):
-    """A pod template of a manifest: its part, the document in that part, and its number."""
-
-    part: int
-    document: int
-    #: Of the document in the manifest, counted from 1.
-    number: int
-    template: Template
-
-    @property
-    def key(self) -> tuple[int, tuple[Any, ...]]:
-        """What names the template while the text around it is edited."""
-        return self.number, self.template.path
-
-
-#: A pod template with its new value.
-_Planned = tuple[_Found, dict[str, Any]]
-
-
-class _Manifest:
-    """A manifest in parts, of which edits replace those that they change."""
-
-    def __init__(self, text: str, place: str) -> None:
-        self._file = describe_file(place)
-        try:
-            self.parts = read_parts(text)
-        except InvalidYaml as error:
-            raise ManifestError(
-                f"{self._file}: invalid YAML at line {error.line}: {error}"
-            ) from None
-        self._has_several = sum(len(part.documents) for part in self.parts) > 1
-
-    @property
-    def text(self) -> str:
-        return "".join(part.text for part in self.parts)
-
-    def templates(self) -> list[_Found]:
-        """Find all pod templates, in the order of the text."""
-        found = []
-        number = 0
-        for index, part in enumerate(self.parts):
-            for position, document in enumerate(part.documents):
-                number += 1
-                found += [
-                    _Found(index, position, number, template)
-                    for template in find_templates(document)
-                ]
-        return found
-
-    def edit(self, planned: Sequence[_Planned]) -> bool:
-        """Give templates their new values; False if the text would not be what was intended."""
-        documents = [(part.text, document) for part in self.parts for document in part.documents]
-        style = find_style(self.text, documents)
-        changes: dict[int, list[_Planned]] = {}
-        for found, new in planned:
-            changes.setdefault(found.part, []).append((found, new))
-        edited: dict[int, Part] = {}
-        for index, own in changes.items():
-            part = _edited_part(self.parts[index], own, style)
-            if part is None:
-                return False
-            edited[index] = part
-        self.parts = [edited.get(index, part) for index, part in enumerate(self.parts)]
-        return True
-
-    def describe(self, found: _Found) -> str:
-        """Name the object of a pod template."""
-        name = f"/{found.template.name}" if found.template.name else ""
-        return f"{self.locate(found)}: {found.template.kind}{name}"
-
-    def locate(self, found: _Found) -> str:
-        """Name the document of a pod template."""
-        return f"{self._file}, document {found.number}" if self._has_several else self._file
-
-
-def _edited_part(part: Part, planned: Sequence[_Planned], style: Style) -> Part | None:
-    """Edit the text and parse it again; None if the result is not what was intended."""
-    changes = [(found.template.node, new) for found, new in planned]
-    text = apply_changes(part.text, style, changes)
-    expected: dict[int, Any] = {}
-    for found, new in planned:
-        number, template = found.document, found.template
-        if number not in expected:
-            expected[number] = part.documents[number].data
-        expected[number] = _with_value(expected[number], template.path, new)
-    try:
-        parts = read_parts(text)
-    except InvalidYaml:
-        return None
-    if len(parts) != 1 or len(parts[0].documents) != len(part.documents):
-        return None
-    after = parts[0].documents
-    same = all(is_equivalent(value, after[number].data) for number, value in expected.items())
-    return parts[0] if same else None
-
-
-def _remove(manifest: _Manifest) -> None:
+def _remove(manifest: Manifest) -> None:
     """Remove all agents."""
     while _remove_last(manifest, lambda _, records: bool(records)):
         pass
 
 
-def _remove_last(manifest: _Manifest, is_due: Callable[[_Found, list[Record]], bool]) -> bool:
+def _remove_last(manifest: Manifest, is_due: Callable[[FoundTemplate, list[Record]], bool]) -> bool:
     """Remove the last agent of each pod template where that is due; returns whether any was."""
-    planned: list[_Planned] = []
+    planned: list[Planned] = []
     for found in manifest.templates():
         data = found.template.node.data
         records = find_records(data)
@@ -296,7 +175,7 @@ def _plan_additions(template: Any, injection: Injection, name: str) -> _Addition
     return _Additions(kept, [injection, *again])
 
 
-def _add(manifest: _Manifest, injection: Injection) -> tuple[list[str], list[str]]:
+def _add(manifest: Manifest, injection: Injection) -> tuple[list[str], list[str]]:
     """Add the agent to every pod template; returns notes, and why some are unchanged.
 
     In rounds, since a further agent of a pod is added to the text with the one before it.
@@ -313,7 +192,7 @@ def _add(manifest: _Manifest, injection: Injection) -> tuple[list[str], list[str
             skipped.append(str(error))
             additions[found.key] = _Additions(0, [])
 
-    def is_due(found: _Found, records: list[Record]) -> bool:
+    def is_due(found: FoundTemplate, records: list[Record]) -> bool:
         plan = additions[found.key]
         return bool(plan.injections) and len(records) > plan.kept
 
@@ -329,10 +208,10 @@ def _add(manifest: _Manifest, injection: Injection) -> tuple[list[str], list[str
 
 
 def _add_next(
-    manifest: _Manifest, additions: dict[tuple[int, tuple[Any, ...]], _Additions], number: int
+    manifest: Manifest, additions: dict[tuple[int, tuple[Any, ...]], _Additions], number: int
 ) -> tuple[list[str], list[str]]:
     """Add the next agent to each pod template that gets one."""
-    planned: list[_Planned] = []
+    planned: list[Planned] = []
     notes: list[str] = []
     skipped: list[str] = []
     for found in manifest.templates():
@@ -390,13 +269,6 @@ def _child(node: Node, key: str) -> Node | None:
         named = (item for item in node.items if item.kind == "mapping")
         return next((item for item in named if item.data.get("name") == key), None)
     return node.get(key)
-
-
-def _with_value(data: Any, path: Sequence[str | int], new: Any) -> Any:
-    if not path:
-        return new
-    data[path[0]] = _with_value(data[path[0]], path[1:], new)
-    return data
 
 
 def _plain_value(value: Any) -> Any:

@@ -16,7 +16,13 @@ import click
 
 from hotmap import __version__
 from hotmap.cli.alert_flags import AlertFlags
-from hotmap.cli.command_options import InjectOptions, LocalDirectory, LocalOptions, StatusOptions
+from hotmap.cli.command_options import (
+    InjectOptions,
+    LocalDirectory,
+    LocalOptions,
+    StampOptions,
+    StatusOptions,
+)
 from hotmap.cli.controller_flags import ControllerFlags
 from hotmap.cli.extras import require_extra
 from hotmap.cli.options import HotmapGroup, SectionedCommand, add_options
@@ -251,6 +257,26 @@ def inject(options: InjectOptions, flags: tuple[str, ...]) -> int:
     from hotmap.cli.inject import run_inject
 
     return run_inject(options, flags)
+
+
+_STAMP_EXAMPLES = """
+kubectl kustomize overlays/prod | hotmap stamp -f - | kubectl apply -f -
+helm template web ./chart | hotmap stamp -f - | kubectl apply -f -
+hotmap stamp -f manifests/ --in-place
+"""
+
+
+@hotmap.command(epilog=_STAMP_EXAMPLES)
+@add_options(StampOptions, "options")
+def stamp(options: StampOptions) -> int:
+    """Annotate pod templates with the content that they use.
+
+    For deployments without the controller: applying the manifests rolls out a workload exactly when
+    a data key that it uses has changed. Prints the manifests; only the annotation changes.
+    """
+    from hotmap.cli.stamp import run_stamp
+
+    return run_stamp(options)
 
 
 @hotmap.command()

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from hotmap.core.errors import ManifestError
+from hotmap.core.errors import ManifestError, SettingsError
 
-__all__ = ["describe_file", "find_manifests", "join_manifests", "read_manifest", "write_manifest"]
+__all__ = [
+    "describe_file",
+    "find_manifests",
+    "join_manifests",
+    "read_manifest",
+    "read_manifests",
+    "write_manifest",
+    "write_manifests",
+]
 
 #: The files of a directory that are read, as kubectl does.
 _SUFFIXES = (".yaml", ".yml", ".json")
@@ -18,6 +26,39 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 def describe_file(filename: str) -> str:
     """Name a file for a message."""
     return "standard input" if filename == "-" else filename
+
+
+def read_manifests(given: Sequence[str], output: str | None, *, in_place: bool) -> dict[str, str]:
+    """Read the files, and the manifests of the directories, that `--filename` names.
+
+    Raises:
+        SettingsError: the options exclude each other.
+        ManifestError: one cannot be read.
+    """
+    if in_place and (output or "-" in given):
+        raise SettingsError("--in-place excludes --output and standard input (-f -)")
+    filenames = [name for each in given for name in find_manifests(each)]
+    if filenames.count("-") > 1:
+        raise SettingsError("standard input can be read only once; use one -f -")
+    return {filename: read_manifest(filename) for filename in dict.fromkeys(filenames)}
+
+
+def write_manifests(
+    texts: Mapping[str, str], results: Mapping[str, str], output: str | None, *, in_place: bool
+) -> None:
+    """Write what became of the manifests: each in its place, or all as one stream.
+
+    Raises:
+        ManifestError: one cannot be written.
+    """
+    if in_place:
+        for filename, text in results.items():
+            if text != texts[filename]:
+                write_manifest(filename, text)
+    elif output and output != "-":
+        write_manifest(output, join_manifests(results.values()))
+    else:
+        sys.stdout.write(join_manifests(results.values()))
 
 
 def find_manifests(filename: str) -> Iterator[str]:

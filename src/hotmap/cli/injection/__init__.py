@@ -1,6 +1,7 @@
 """The injection of the agent into manifests: from text to text.
 
-1. `yaml_nodes` parses a manifest into nodes that know their position in the text.
+1. `yaml_nodes` parses a manifest into nodes that know their position in the text; `manifest` is
+   a manifest whose pod templates are edited.
 2. `pod_templates` finds the pod templates in it; `validation` rejects malformed ones.
 3. `agent_removal` removes what an earlier injection added.
 4. `agent_addition` adds the agent, with `agent_flags`, `agent_paths`, `stage_mounts`,

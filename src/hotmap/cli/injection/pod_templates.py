@@ -33,6 +33,22 @@ class Template(NamedTuple):
     node: Node
     #: Its path in the document.
     path: tuple[str | int, ...]
+    #: The object whose template it is.
+    owner: Node
+
+    @property
+    def namespace(self) -> str:
+        """The namespace that the manifest gives its object; "" for none."""
+        found = self.owner.get("metadata", "namespace")
+        return str(found.scalar or "") if found else ""
+
+    def annotation(self, name: str) -> str:
+        """The value of an annotation of the object or, if missing there, of the template."""
+        for holder in (self.owner, self.node):
+            found = holder.get("metadata", "annotations", name)
+            if found is not None:
+                return str(found.scalar)
+        return ""
 
 
 def find_templates(document: Node, path: tuple[str | int, ...] = ()) -> Iterator[Template]:
@@ -54,4 +70,4 @@ def find_templates(document: Node, path: tuple[str | int, ...] = ()) -> Iterator
         name = document.get("metadata", "name")
         given = name or document.get("metadata", "generateName")
         called = str(given.scalar) if given else ""
-        yield Template(word, called, node, (*path, *_TEMPLATES[word]))
+        yield Template(word, called, node, (*path, *_TEMPLATES[word]), document)

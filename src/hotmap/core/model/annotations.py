@@ -22,6 +22,7 @@ __all__ = [
     "AGENT",
     "ANNOTATIONS",
     "CATCH_UP",
+    "CONTENT",
     "EXCLUDE",
     "FLAP_LIMIT",
     "FOLLOW",
@@ -69,8 +70,11 @@ ANNOTATIONS = (
     AGENT,
 )
 
+#: Written by `hotmap stamp` into manifests; the controller does not read it.
+CONTENT = "hotmap.dev/content"
+
 #: Written by hotmap itself; see docs/reference/annotations.md.
-OURS = ("hotmap.dev/revision", "hotmap.dev/target")
+OURS = ("hotmap.dev/revision", "hotmap.dev/target", CONTENT)
 
 #: The label that makes hotmap watch a bare ReplicaSet or Pod. Nearly all ReplicaSets and Pods have
 #: a workload, and there may be a hundred thousand of them, so the API server selects by this label.

@@ -57,6 +57,7 @@ __all__ = [
     "names_sources",
     "namespace_problems",
     "parse_follow",
+    "parse_rereads",
     "read_policy",
     "source_ignored",
     "source_offered",
@@ -111,7 +112,7 @@ def read_policy(
     # A change that pauses the Deployment waits there, and is written at once.
     waits = None if pause is not None and pause.own else dialect.pause
     settle, settle_max = _read_settle(reader, waits, defaults)
-    rereads = reader.read(REREADS, _parse_rereads, "false", None)
+    rereads = reader.read(REREADS, parse_rereads, "false", None)
     excluded = merge_patterns(
         reader.read(EXCLUDE, glob_patterns, "every source", _EVERY_SOURCE) or NO_SOURCES,
         dialect.excluded,
@@ -389,8 +390,12 @@ def _parse_bool(text: str) -> bool:
     raise ValueError(f"invalid boolean {quote_short(text)}: expected true or false")
 
 
-def _parse_rereads(text: str) -> float | None:
-    """Return the seconds within which files are re-read; 0: not said; None: they are not."""
+def parse_rereads(text: str) -> float | None:
+    """Return the seconds within which files are re-read; 0: not said; None: they are not.
+
+    Raises:
+        ValueError: the value is invalid.
+    """
     if text in ("true", "false"):
         return 0.0 if text == "true" else None
     try:

@@ -1,0 +1,234 @@
+"""`hotmap stamp`: writes into pod templates which content of ConfigMaps and Secrets they use.
+
+An apply of such a manifest rolls out a workload exactly when content that it uses has changed, as
+a checksum annotation does, but by data key. It needs no cluster: the content is that of the
+manifests.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+import sys
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hotmap.cli.command_options import StampOptions
+from hotmap.cli.injection.manifest import FoundTemplate, Manifest, Planned
+from hotmap.cli.injection.pod_templates import Template
+from hotmap.cli.manifest_files import describe_file, read_manifests, write_manifests
+from hotmap.core.errors import ManifestError, SettingsError
+from hotmap.core.fingerprint import FingerprintKey, fingerprint_key
+from hotmap.core.model.annotations import AGENT, ANNOTATIONS, CONTENT, OURS, REREADS
+from hotmap.core.model.limits import LimitExceeded
+from hotmap.core.model.objects import ConfigMap, ObjectKey, PodSpec, PodTemplate, Secret
+from hotmap.core.model.references import Keys
+from hotmap.core.model.source import Source, source_from_config_map, source_from_secret
+from hotmap.core.model.template_uses import find_uses
+from hotmap.core.model.used_content import content_name, used_data_keys
+from hotmap.core.policy.annotations import parse_rereads
+from hotmap.core.text import join_names, quote_short
+
+__all__ = ["run_stamp", "stamp"]
+
+#: The kinds that replace their pods when the pod template changes. A Job's cannot be changed, and
+#: the next run of a CronJob reads the content anyway.
+_STAMPED = ("Deployment", "StatefulSet", "DaemonSet", "Rollout")
+
+#: Known to everybody: without a key of the user's, a name is a digest, of ConfigMaps alone.
+_PUBLIC_KEY = b"hotmap stamp: not a secret"
+
+#: A shorter key could be guessed together with the content.
+_SHORTEST_KEY = 16
+
+#: kubernetes: apimachinery IsQualifiedName, with a domain.
+_ANNOTATION = re.compile(
+    r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?"
+)
+
+
+def run_stamp(options: StampOptions) -> int:
+    """Write manifests with the annotation in the pod templates of their workloads.
+
+    Nothing is written unless all manifests are valid.
+
+    Raises:
+        SettingsError: the options exclude each other, or the key cannot be read.
+        ManifestError: a manifest cannot be read, edited or written.
+    """
+    _check_annotation(options.annotation)
+    key = fingerprint_key(_read_key(options.key_file) if options.key_file else _PUBLIC_KEY)
+    texts = read_manifests(options.filename, options.output, in_place=options.in_place)
+    results, notes = stamp(
+        texts, options.annotation, key, with_secrets=options.key_file is not None
+    )
+    write_manifests(texts, results, options.output, in_place=options.in_place)
+    for note in notes:
+        sys.stderr.write(f"hotmap: note: {note}\n")
+    return 0
+
+
+def stamp(
+    texts: Mapping[str, str], annotation: str, key: FingerprintKey, *, with_secrets: bool
+) -> tuple[dict[str, str], list[str]]:
+    """Set an annotation in every workload's pod template; returns the texts, and notes.
+
+    Raises:
+        ManifestError: a text is not valid YAML, an object is malformed, or there is no workload.
+    """
+    manifests = {place: Manifest(text, describe_file(place)) for place, text in texts.items()}
+    sources = _Sources(manifests.values(), key)
+    notes: list[str] = []
+    workloads = 0
+    for manifest in manifests.values():
+        planned: list[Planned] = []
+        for found in manifest.templates():
+            if found.template.kind not in _STAMPED:
+                continue
+            workloads += 1
+            used = _read_used(found, manifest.describe(found), sources, with_secrets=with_secrets)
+            if used.left_out:
+                notes.append(
+                    f"{manifest.describe(found)}: not included: {'; '.join(used.left_out)}"
+                )
+            if used.read:
+                value = content_name(used.read, used.sources, key)
+                planned.append((found, _annotated(found.template.node.data, annotation, value)))
+        if planned and not manifest.edit(planned):
+            raise ManifestError(
+                f"{manifest.locate(planned[0][0])}: cannot edit the annotations of a pod template "
+                "that shares them by an anchor (&); write them out where they are used"
+            )
+    if not workloads:
+        where = ", ".join(map(describe_file, texts))
+        raise ManifestError(f"{where}: no {', '.join(_STAMPED[:-1])} or {_STAMPED[-1]} found")
+    return {place: manifest.text for place, manifest in manifests.items()}, notes
+
+
+class _Sources:
+    """The ConfigMaps and Secrets of all manifests; of equal names the last one counts."""
+
+    def __init__(self, manifests: Iterable[Manifest], key: FingerprintKey) -> None:
+        #: By kind and name, then by the namespace that the manifest gives, "" for none.
+        self._found: dict[ObjectKey, dict[str, Source]] = {}
+        for manifest in manifests:
+            for data, place in manifest.objects():
+                if data.get("apiVersion") == "v1" and data.get("kind") in ("ConfigMap", "Secret"):
+                    namespace, source = _read_source(data, place, key)
+                    self._found.setdefault(source.key, {})[namespace] = source
+
+    def find(self, source: ObjectKey, namespace: str) -> Source | None:
+        """Find what a workload of a namespace uses.
+
+        What has no namespace is applied to that of the command line, which may be the other's.
+        """
+        found = self._found.get(source, {})
+        if namespace in found:
+            return found[namespace]
+        return found.get("") if namespace else next(iter(found.values()), None)
+
+
+def _read_source(data: dict[str, Any], place: str, key: FingerprintKey) -> tuple[str, Source]:
+    """Reduce a ConfigMap or Secret to its marks; returns its namespace apart from them.
+
+    So a name is the same in every namespace, and whether or not the manifest gives one.
+    """
+    kind = data["kind"]
+    metadata = data["metadata"] if isinstance(data.get("metadata"), dict) else {}
+    name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
+    fields = {field: data.get(field) for field in ("data", "binaryData")}
+    try:
+        if kind == "Secret":
+            texts = msgspec.convert(data.get("stringData") or {}, dict[str, str])
+            given = {field: b64encode(text.encode()).decode() for field, text in texts.items()}
+            fields = {"data": {**(fields["data"] or {}), **given}}
+        named = {**fields, "metadata": {"name": name}}
+        if kind == "Secret":
+            return namespace, source_from_secret(msgspec.convert(named, Secret), [key])
+        return namespace, source_from_config_map(msgspec.convert(named, ConfigMap), [key])
+    except (msgspec.ValidationError, TypeError, LimitExceeded) as error:
+        raise ManifestError(f"{place}: {kind}/{name}: {_describe(error)}") from None
+    except binascii.Error:
+        raise ManifestError(f"{place}: {kind}/{name}: a value is not valid base64") from None
+
+
+class _UsedContent(NamedTuple):
+    """What the containers of a pod template read, and what of it is not included, with reasons."""
+
+    read: dict[ObjectKey, list[Keys]]
+    sources: dict[ObjectKey, Source]
+    left_out: list[str]
+
+
+def _read_used(
+    found: FoundTemplate, name: str, sources: _Sources, *, with_secrets: bool
+) -> _UsedContent:
+    spec = found.template.node.data.get("spec")
+    try:
+        template = PodTemplate(spec=msgspec.convert(spec, PodSpec))
+        read = used_data_keys(find_uses(template, ""), live=not _reloads_files(found.template))
+    except (msgspec.ValidationError, LimitExceeded) as error:
+        raise ManifestError(f"{name}: the pod template is invalid: {_describe(error)}") from None
+    used = _UsedContent({}, {}, [])
+    missing = []
+    for source, keys in read.items():
+        if source.kind == "Secret" and not with_secrets:
+            continue
+        content = sources.find(source, found.template.namespace)
+        if content is None:
+            missing.append(f"{source.kind} {source.name}")
+        else:
+            used.read[source], used.sources[source] = keys, content
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        used.left_out.append(f"{join_names(missing)}, which {verb} not in the manifests")
+    secrets = [source.name for source in read if source.kind == "Secret"]
+    if secrets and not with_secrets:
+        used.left_out.append(f"Secret {join_names(secrets)} (use --key-file to include Secrets)")
+    return used
+
+
+def _reloads_files(template: Template) -> bool:
+    """Return whether mounted files reach the processes without new pods."""
+    try:
+        rereads = parse_rereads(template.annotation(REREADS) or "false")
+    except ValueError:
+        rereads = None
+    return rereads is not None or template.annotation(AGENT) != ""
+
+
+def _annotated(template: dict[str, Any], annotation: str, value: str) -> dict[str, Any]:
+    metadata = template.get("metadata") or {}
+    annotations = {**(metadata.get("annotations") or {}), annotation: value}
+    return {**template, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _check_annotation(name: str) -> None:
+    if not _ANNOTATION.fullmatch(name):
+        raise SettingsError(
+            f"--annotation: invalid name {quote_short(name)}: "
+            f"expected DOMAIN/NAME, such as {CONTENT}"
+        )
+    if name != CONTENT and name in (*ANNOTATIONS, *OURS):
+        raise SettingsError(f"--annotation: {name} has another meaning; choose a name of your own")
+
+
+def _read_key(filename: str) -> bytes:
+    try:
+        secret = Path(filename).read_bytes().strip()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise SettingsError(f"--key-file: cannot read {filename}: {reason}") from None
+    if len(secret) < _SHORTEST_KEY:
+        raise SettingsError(
+            f"--key-file: {filename} has {len(secret)} bytes; {_SHORTEST_KEY} or more are needed"
+        )
+    return secret
+
+
+def _describe(error: Exception) -> str:
+    return str(error).replace("`", "").replace("$.", "").replace("$", "the spec")

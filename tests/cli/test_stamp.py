@@ -1,0 +1,196 @@
+"""`hotmap stamp`: the annotation changes exactly when content that a workload uses does."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from tests.support.warm_process import run_warm
+
+APP = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: app}   # shared
+data:
+  LEVEL: info
+  COLOUR: red
+  app.toml: |
+    size = 1
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: web
+spec:
+  template:
+    metadata:
+      labels: {app: web}
+    spec:
+      containers:
+      - name: main   # the only one
+        image: app
+        env:
+        - {name: LEVEL, valueFrom: {configMapKeyRef: {name: app, key: LEVEL}}}
+        volumeMounts: [{name: files, mountPath: /etc/app}]
+      volumes:
+      - name: files
+        configMap: {name: app, items: [{key: app.toml, path: app.toml}]}
+"""
+
+SECRET = """\
+apiVersion: v1
+kind: Secret
+metadata: {name: login}
+stringData: {PASSWORD: hunter2}
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  template:
+    spec:
+      containers:
+      - {name: main, image: db, envFrom: [{secretRef: {name: login}}]}
+"""
+
+
+def stamp(*arguments: str | Path, stdin: str = "") -> tuple[int, str, str]:
+    status, out, problems = run_warm(
+        "stamp", *map(str, arguments), env=os.environ, stdin=stdin.encode()
+    )
+    return status, out.decode(), problems.decode()
+
+
+def name_of(text: str, annotation: str = "hotmap.dev/content", *arguments: str | Path) -> str:
+    """Stamp a manifest; returns the annotation of its workload, or ""."""
+    status, out, _ = stamp("-f", "-", *arguments, stdin=text)
+    assert status == 0
+    (template,) = [
+        item["spec"]["template"]
+        for item in yaml.safe_load_all(out)
+        if "template" in item.get("spec", {})
+    ]
+    return str((template.get("metadata") or {}).get("annotations", {}).get(annotation, ""))
+
+
+def test_stamp_adds_only_the_annotation() -> None:
+    """Comments and quotes stay; stamping again changes nothing."""
+    status, out, problems = stamp("-f", "-", stdin=APP)
+    assert (status, problems) == (0, "")
+    added = [line for line in out.splitlines() if line not in APP.splitlines()]
+    assert [line.split(":")[0].strip() for line in added] == ["annotations", "hotmap.dev/content"]
+    assert [line for line in out.splitlines() if line not in added] == APP.splitlines()
+    assert stamp("-f", "-", stdin=out)[1] == out
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("LEVEL: info", "LEVEL: debug"), ("size = 1", "size = 2"), ("  LEVEL: info\n", "")],
+)
+def test_name_changes_with_used_content(old: str, new: str) -> None:
+    assert name_of(APP) != name_of(APP.replace(old, new))
+
+
+def test_name_stays_while_used_content_does() -> None:
+    """Other data keys, their order, labels, and the namespace are not content."""
+    before = name_of(APP)
+    assert name_of(APP.replace("red", "blue")) == before
+    assert name_of(APP.replace("{name: app}", "{name: app, labels: {a: b}}", 1)) == before
+    assert name_of(APP.replace("{name: app}", "{name: app, namespace: shop}", 1)) == before
+    first = "  LEVEL: info\n"
+    moved = APP.replace(first, "").replace("    size = 1\n", f"    size = 1\n{first}")
+    assert name_of(moved) == before
+
+
+def test_files_that_are_reread_are_not_included() -> None:
+    """An edit of them reaches the processes without new pods; one of a variable does not."""
+    rereads = APP.replace(
+        "  name: web\n", "  name: web\n  annotations: {hotmap.dev/rereads: 30s}\n"
+    )
+    before = name_of(rereads)
+    assert before
+    assert name_of(rereads.replace("size = 1", "size = 2")) == before
+    assert name_of(rereads.replace("LEVEL: info", "LEVEL: debug")) != before
+
+
+def test_source_of_another_namespace_is_not_used() -> None:
+    both = APP.replace("{name: app}   #", "{name: app, namespace: other}   #")
+    status, _, problems = stamp(
+        "-f", "-", stdin=both.replace("  name: web\n", "  name: web\n  namespace: shop\n")
+    )
+    assert status == 0
+    assert "ConfigMap app, which is not in the manifests" in problems
+
+
+def test_source_outside_of_the_manifests_is_noted() -> None:
+    alone = APP[APP.index("---") :]
+    status, out, problems = stamp("-f", "-", stdin=alone)
+    assert (status, out) == (0, alone)
+    assert problems == (
+        "hotmap: note: standard input: Deployment/web: not included: ConfigMap app, which is not "
+        "in the manifests\n"
+    )
+
+
+def test_secrets_need_a_key(tmp_path: Path) -> None:
+    """A digest of a Secret without one could be guessed from the manifest."""
+    key = tmp_path / "key"
+    key.write_text("0123456789abcdef\n")
+    status, out, problems = stamp("-f", "-", stdin=SECRET)
+    assert (status, out) == (0, SECRET)
+    assert problems.endswith("not included: Secret login (use --key-file to include Secrets)\n")
+    before = name_of(SECRET, "hotmap.dev/content", "--key-file", key)
+    assert before
+    assert "hunter2" not in stamp("-f", "-", "--key-file", key, stdin=SECRET)[2]
+    encoded = SECRET.replace("stringData: {PASSWORD: hunter2}", "data: {PASSWORD: aHVudGVyMg==}")
+    assert name_of(encoded, "hotmap.dev/content", "--key-file", key) == before
+    key.write_text("fedcba9876543210")
+    assert name_of(SECRET, "hotmap.dev/content", "--key-file", key) != before
+
+
+def test_annotation_of_ones_own() -> None:
+    assert name_of(APP, "example.com/config-hash", "--annotation", "example.com/config-hash")
+
+
+def test_lists_and_several_files_are_one_set_of_sources(tmp_path: Path) -> None:
+    """A List as `kubectl get -o json` prints it, and a ConfigMap in a file of its own."""
+    source, workload = yaml.safe_load_all(APP)
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump(source))
+    (tmp_path / "b.json").write_text(json.dumps({"kind": "List", "items": [workload]}))
+    status, _, problems = stamp("-f", tmp_path, "--in-place")
+    assert (status, problems) == (0, "")
+    (item,) = json.loads((tmp_path / "b.json").read_text())["items"]
+    annotations = item["spec"]["template"]["metadata"]["annotations"]
+    assert annotations == {"hotmap.dev/content": name_of(APP)}
+
+
+@pytest.mark.parametrize("kind", ["Job", "CronJob", "Pod"])
+def test_kinds_without_rollouts_are_unchanged(kind: str) -> None:
+    """The template of a Job cannot be changed, so applying it would fail."""
+    other = APP[APP.index("---") :].replace("kind: Deployment", f"kind: {kind}")
+    status, out, _ = stamp("-f", "-", stdin=f"{APP}{other}")
+    assert status == 0
+    assert out.endswith(other)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "message"),
+    [
+        ((), "kind: Service\n", "standard input: no Deployment, StatefulSet, DaemonSet or Rollout"),
+        ((), APP.replace("LEVEL: info", "LEVEL: 5"), "document 1: ConfigMap/app: Expected str"),
+        ((), APP.replace("info\n", "info\n  : [\n"), "standard input: invalid YAML at line"),
+        (("--annotation", "hash"), APP, '--annotation: invalid name "hash": expected DOMAIN/NAME'),
+        (("--annotation", "hotmap.dev/revision"), APP, "has another meaning"),
+        (("--key-file", "/dev/null"), APP, "--key-file: /dev/null has 0 bytes; 16 or more"),
+        (("--key-file", "/nowhere"), APP, "--key-file: cannot read /nowhere: no such file"),
+        (("--in-place",), APP, "--in-place excludes --output and standard input"),
+    ],
+)
+def test_invalid_input_is_one_sentence(arguments: tuple[str, ...], text: str, message: str) -> None:
+    status, out, problems = stamp("-f", "-", *arguments, stdin=text)
+    assert (status, out) == (2, "")
+    assert message in problems
+    assert problems.count("\n") == 1
