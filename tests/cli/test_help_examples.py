@@ -38,7 +38,7 @@ def test_main_commands_have_examples() -> None:
 def test_example_is_parsed(name: str, line: str) -> None:
     """By its own command, which may be a part of a pipe: each flag exists, and takes that value."""
     part = next(part for part in line.split(" | ") if part.startswith(name))
-    words = shlex.split(part, comments=True)
+    words = shlex.split(part.split(" > ")[0], comments=True)
     path = name.split()
     assert words[: len(path)] == path
     command: click.Command = hotmap
@@ -47,6 +47,12 @@ def test_example_is_parsed(name: str, line: str) -> None:
         command = command.commands[part]
     context = command.make_context(name, words[len(path) :])
     assert context.params
+
+
+@pytest.mark.parametrize(("name", "line"), EXAMPLES)
+def test_example_fits_into_a_terminal(name: str, line: str) -> None:
+    """The help indents it by two characters."""
+    assert len(line.strip()) + 2 <= 80, name
 
 
 def test_help_does_not_wrap_examples() -> None:

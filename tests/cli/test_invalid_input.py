@@ -70,6 +70,15 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     ("typed", "sentence"),
     [
         ("--nope", "No such option '--nope'; see 'hotmap --help'"),
+        (
+            "status --namespce=x",
+            "No such option '--namespce'; did you mean '--all-namespaces', "
+            "'--controller-namespace', '--namespace'; see 'hotmap status --help'",
+        ),
+        (
+            "controler",
+            "No such command 'controler'; did you mean 'controller'; see 'hotmap --help'",
+        ),
         ("frobnicate", "No such command 'frobnicate'; see 'hotmap --help'"),
         ("local down", "No such command 'down'; see 'hotmap local --help'"),
         ("demo twice", "Got unexpected extra argument (twice); see 'hotmap demo --help'"),

@@ -8,6 +8,7 @@ error says what to do.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -43,6 +44,9 @@ _NO_ARGUMENTS: type[click.UsageError] | tuple[()] = getattr(
     click.exceptions, "NoArgsIsHelpError", ()
 )
 
+#: How click ends the message about a name that resembles others.
+_SUGGESTION = re.compile(r"\. \(?Did you mean (?:one of: )?(.*?)\?\)?\.?$")
+
 #: What a shell shows for a program that SIGPIPE ended: the reader of the output has closed it.
 _CLOSED_PIPE = 141
 
@@ -72,8 +76,8 @@ def _run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else _program_name()
-        message = error.format_message().rstrip(".").replace(". Did you mean", "; did you mean")
-        click.echo(f"{_program_name()}: {message.rstrip('?')}; see '{command} --help'", err=True)
+        message = _SUGGESTION.sub(r"; did you mean \1", error.format_message()).rstrip(".")
+        click.echo(f"{_program_name()}: {message}; see '{command} --help'", err=True)
         return error.exit_code
     except click.ClickException as error:
         error.show()
@@ -138,9 +142,9 @@ def hotmap() -> None:
 
 
 _CONTROLLER_EXAMPLES = """
-hotmap controller                                            # the whole cluster
-hotmap controller --watch-namespace shop --namespace shop    # one namespace
-hotmap controller --shadow --auto-reload-all=true            # compare with a Reloader
+hotmap controller                                          # the whole cluster
+hotmap controller --watch-namespace shop --namespace shop  # one namespace
+hotmap controller --shadow --auto-reload-all=true          # beside Reloader
 """
 
 
@@ -159,9 +163,9 @@ def controller(
 
 
 _STATUS_EXAMPLES = """
-hotmap status                             # the followed workloads of the namespace
-hotmap status deployment/web --wait 2m    # after an edit, in a pipeline
-hotmap status configmap/app               # the workloads that use a source
+hotmap status                           # followed workloads of the namespace
+hotmap status deployment/web --wait 2m  # after an edit, in a pipeline
+hotmap status configmap/app             # workloads that use a source
 """
 
 
@@ -238,8 +242,8 @@ def agent(context: click.Context) -> int:
 
 
 _INJECT_EXAMPLES = """
-hotmap inject -f web.yaml --for nginx --image hotmap-nginx:0.1.0 | kubectl apply -f -
-hotmap inject -f web.yaml --mode supervisor --in-place
+hotmap inject -f web.yaml --for nginx --image hotmap-nginx:0.1.0 > new.yaml
+hotmap inject -f web.yaml --mode supervisor | kubectl apply -f -
 hotmap inject -f web.yaml -- --url http://127.0.0.1:8080/reload
 hotmap inject -f web.yaml --remove --in-place
 """

@@ -102,7 +102,9 @@ class EtcdStore:
         try:
             self._fill()
         except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
-            raise SettingsError(f"etcd at {self._gateway.url} does not answer: {error}") from None
+            raise SettingsError(
+                f"etcd at {self._gateway.url} does not answer: {_describe(error)}"
+            ) from None
         self._follower.start()
 
     def close(self) -> None:
@@ -219,7 +221,9 @@ class EtcdStore:
         try:
             return self._gateway.call(path, message)
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise _unavailable(f"etcd at {self._gateway.url} does not answer: {error}") from None
+            raise _unavailable(
+                f"etcd at {self._gateway.url} does not answer: {_describe(error)}"
+            ) from None
 
     def _read_until(self, revision: int) -> None:
         """Apply what the watch sends until the copy is at a revision."""
@@ -398,3 +402,8 @@ def _end_of(prefix: str) -> str:
 
 def _unavailable(text: str) -> Exception:
     return api_error(500, f"Internal error occurred: {text}", reason="InternalError")
+
+
+def _describe(error: Exception) -> str:
+    """Describe why a request failed, without the number that an OSError begins with."""
+    return getattr(error, "strerror", None) or str(error)
