@@ -211,6 +211,12 @@ OF_CONSUMERS = [
         "hotmap.dev/folow",
         "Deployment",
         "auto",
+        f" is unknown; did you mean {FOLLOW}?",
+    ),
+    (
+        "hotmap.dev/enabled",
+        "Deployment",
+        "auto",
         " is unknown; known on the workload: hotmap.dev/follow, ",
     ),
     (
@@ -250,7 +256,8 @@ OF_SOURCES = [
     (IGNORE, "yes", ': invalid boolean "yes": expected true or false; treating as false'),
     (NAMES.ignore, "True", ': invalid boolean "True": expected true or false; treating as false'),
     (NAMES.match, "1", ': invalid boolean "1": expected true or false; treating as false'),
-    ("hotmap.dev/ignored", "true", f" is unknown; known on a ConfigMap or Secret: {IGNORE}"),
+    ("hotmap.dev/ignored", "true", f" is unknown; did you mean {IGNORE}?"),
+    ("hotmap.dev/enabled", "true", f" is unknown; known on a ConfigMap or Secret: {IGNORE}"),
     *(
         (name, "true", " has no effect on a Secret; it belongs on the workload")
         for name in (FOLLOW, NAMES.auto)
@@ -273,6 +280,11 @@ OF_NAMESPACES = [
     ("hotmap.dev/release", "now", " has no effect on a Namespace; it belongs on the workload"),
     (
         "hotmap.dev/folow",
+        "auto",
+        f" is unknown; did you mean {FOLLOW}?",
+    ),
+    (
+        "hotmap.dev/enabled",
         "auto",
         f" is unknown; known on a Namespace: {FOLLOW}, hotmap.dev/flap-limit",
     ),

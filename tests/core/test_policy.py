@@ -322,7 +322,15 @@ def test_misspelled_annotation_is_seen() -> None:
     (problem,) = policy({"folow": "auto", "revision": "k.abc", "target": "1/a/b"}).problems
     assert problem.annotation == "hotmap.dev/folow"
     assert problem.message == (
-        "annotation hotmap.dev/folow is unknown; known on the workload: "
+        "annotation hotmap.dev/folow is unknown; did you mean hotmap.dev/follow?"
+    )
+
+
+def test_annotation_like_no_other_is_answered_with_all() -> None:
+    """The annotation of `hotmap stamp` is none of them."""
+    (problem,) = policy({"enabled": "true", "content": "k.abc"}).problems
+    assert problem.message == (
+        "annotation hotmap.dev/enabled is unknown; known on the workload: "
         + ", ".join(name for name in ANNOTATIONS if name != IGNORE)
     )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -22,6 +23,13 @@ from hotmap.core.reloader.annotations import (
 from hotmap.core.text import printable, quote_short
 
 __all__ = ["Problem", "misplaced_annotations", "source_problems"]
+
+
+#: A longer name resembles none, and comparing it would take long.
+_LONGEST_TYPO = 64
+
+#: Of all characters; the names have `hotmap.dev/` in common, so it is more than difflib's 0.6.
+_SIMILAR = 0.9
 
 
 class Problem(NamedTuple):
@@ -110,5 +118,7 @@ def _why_not(name: str, kind: str, place: _Place, known: Mapping[_Place, frozens
             return f"has no effect on a {kind}; it belongs on {other.value}"
     if "reloader.stakater.com/" in name:
         return "has no effect: Reloader has no such annotation"
-    own = ", ".join(item for item in ANNOTATIONS if item in known[place])
-    return f"is unknown; known on {place.value}: {own}"
+    own = [item for item in ANNOTATIONS if item in known[place]]
+    if similar := get_close_matches(name[:_LONGEST_TYPO], own, n=1, cutoff=_SIMILAR):
+        return f"is unknown; did you mean {similar[0]}?"
+    return f"is unknown; known on {place.value}: {', '.join(own)}"
