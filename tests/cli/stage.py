@@ -30,13 +30,13 @@ class Stage(NamedTuple):
     plane: Plane
     url: str
 
-    def hotmap(self, *arguments: str, named: bool = True) -> Result:
-        """Run a command on a terminal of 80 columns; `named` names the controller's address."""
+    def hotmap(self, *arguments: str, named: bool = True, columns: str = "80") -> Result:
+        """Run a command with COLUMNS, or without; `named` names the controller's address."""
         where = ["--url", self.url] if named else []
         env = {
             "PATH": os.environ["PATH"],
             "KUBECONFIG": str(self.plane.kubeconfig),
-            "COLUMNS": "80",
+            **({"COLUMNS": columns} if columns else {}),
         }
         status, out, problems = run_warm(*arguments, *where, env=env)
         assert b"Traceback" not in problems

@@ -88,6 +88,16 @@ def test_selector_shows_the_workloads_whose_labels_match(stage: Stage) -> None:
     assert stage.hotmap("status", "-l", "tier!=front", "-o", "name").out == "deployment.apps/db\n"
 
 
+@pytest.mark.parametrize("command", [("status", "web"), ("why", "web")])
+def test_output_that_is_piped_is_not_wrapped(stage: Stage, command: tuple[str, ...]) -> None:
+    """Nor is a wide one: a line that grep finds is whole. On a terminal lines are wrapped."""
+    narrow = stage.hotmap(*command, columns="40").out
+    piped = stage.hotmap(*command, columns="").out
+    assert max(map(len, piped.splitlines())) > 80 > max(map(len, narrow.splitlines()))
+    wide = stage.hotmap(*command, "-o", "wide", columns="40").out
+    assert wide.count("\n") == piped.count("\n") < narrow.count("\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

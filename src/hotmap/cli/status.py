@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import Collection, Sequence
@@ -124,7 +125,7 @@ def run_why(
     if workload.output in ("json", "yaml"):
         _print_document(document, workload.output)
         return _CURRENT
-    console = _console()
+    console = _console(workload.output)
     status = _convert(document)
     if workload.output == "name":
         print_names(console, status)
@@ -398,7 +399,7 @@ def _print_status(
     if not status.workloads and not changes:
         sys.stderr.write(f"{scope.describe_nothing()}\n")
         return
-    console = _console(wide=output == "wide")
+    console = _console(output)
     if output == "name":
         print_names(console, status)
         return
@@ -445,9 +446,13 @@ def _print_document(document: dict[str, Any], output: str, *, separate: bool = F
     yaml.safe_dump(document, sys.stdout, sort_keys=False, allow_unicode=True)
 
 
-def _console(*, wide: bool = False) -> Console:
-    """Create a console; a wide one does not wrap lines to the terminal's width, as in kubectl."""
-    width = _WIDEST if wide else None
+def _console(output: str) -> Console:
+    """Create a console; only on a terminal, and not with `--output wide`, are lines wrapped.
+
+    So that grep finds whole lines, as of kubectl. COLUMNS in the environment is a terminal's width.
+    """
+    wrapped = output != "wide" and (sys.stdout.isatty() or "COLUMNS" in os.environ)
+    width = None if wrapped else _WIDEST
     return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
