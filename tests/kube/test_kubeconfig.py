@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -310,6 +313,46 @@ def test_missing_kubeconfig_error_names_the_options(empty_home: Path) -> None:
         f" {empty_home}/.kube/config does not exist, and this is not a pod;"
         " `hotmap local up` starts a cluster and prints its kubeconfig"
     )
+
+
+#: As root, with the rights of another user: only after the imports, which that one may not read.
+AS_OTHER_USER = """
+import os, yaml
+from hotmap.kube.kubeconfig import load_config
+os.geteuid() or os.seteuid(65534)
+load_config()
+"""
+
+
+def load_with_closed_home(home: Path, **environ: str) -> str:
+    """Load the settings where the home may not be entered; returns how that failed."""
+    home.mkdir(mode=0o000)
+    done = subprocess.run(
+        [sys.executable, "-c", AS_OTHER_USER],
+        env={"HOME": str(home), "PYTHONPATH": os.environ.get("PYTHONPATH", ""), **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    home.rmdir()
+    return done.stderr.splitlines()[-1]
+
+
+def test_home_of_another_user_in_a_pod_is_no_kubeconfig(tmp_path: Path) -> None:
+    """As in an image of root's that runs as another user: the service account is used."""
+    pod = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    problem = load_with_closed_home(tmp_path / "closed", **pod)
+    assert "/var/run/secrets/kubernetes.io/serviceaccount" in problem
+
+
+def test_closed_home_is_named(tmp_path: Path) -> None:
+    """Elsewhere, and for KUBECONFIG in a pod too."""
+    closed = tmp_path / "closed"
+    problem = load_with_closed_home(closed)
+    assert problem.endswith(f"kubeconfig {closed}/.kube/config cannot be read: Permission denied")
+    named = f"{closed}/k"
+    problem = load_with_closed_home(closed, KUBERNETES_SERVICE_HOST="10.0.0.1", KUBECONFIG=named)
+    assert problem.endswith(f"kubeconfig {named} cannot be read: Permission denied")
 
 
 def in_pod(directory: Path, host: str = "10.0.0.1") -> ClusterConfig:

@@ -157,9 +157,10 @@ def load_config(kubeconfig: str | None = None, context: str | None = None) -> Cl
         SettingsError: no settings were found, or they cannot be used.
     """
     named = kubeconfig or context or os.environ.get("KUBECONFIG")
-    if named or _default_path().exists():
+    in_pod = os.environ.get("KUBERNETES_SERVICE_HOST")
+    if named or _may_exist(_default_path(), unless_closed=bool(in_pod)):
         return load_kubeconfig(kubeconfig, context=context)
-    if os.environ.get("KUBERNETES_SERVICE_HOST"):
+    if in_pod:
         return in_cluster_config()
     raise SettingsError(
         f"no cluster is configured: --kubeconfig and KUBECONFIG are not set, {_default_path()} does"
@@ -212,13 +213,25 @@ def _default_path() -> Path:
     return Path("~/.kube/config").expanduser()
 
 
+def _may_exist(path: Path, *, unless_closed: bool = False) -> bool:
+    """Return whether a file exists, or is below a directory that may not be entered.
+
+    Reading it gives the error then. `unless_closed`: such a file counts as missing, since the image
+    of a pod may have the home of another user than it runs as.
+    """
+    try:
+        return path.exists()
+    except PermissionError:
+        return not unless_closed
+
+
 def _kubeconfig_paths(path: str | None) -> list[Path]:
     if path:
         return [Path(path).expanduser()]
     listed = [part for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
     if not listed:
         return [_default_path()]
-    existing = [Path(part) for part in listed if Path(part).exists()]
+    existing = [Path(part) for part in listed if _may_exist(Path(part))]
     if not existing:
         raise SettingsError(f"KUBECONFIG names no file that exists: {os.pathsep.join(listed)}")
     return existing

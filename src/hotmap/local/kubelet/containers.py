@@ -7,6 +7,7 @@ kubernetes: pkg/kubelet/kuberuntime (startContainer, killContainer) and pkg/kube
 from __future__ import annotations
 
 import asyncio
+import pwd
 import random
 import shutil
 import signal
@@ -236,6 +237,7 @@ class PodContainers:
         """Compute command, environment and mounts from the current content of the sources."""
         pod = {**self.pod, "status": {**self.pod.get("status", {}), **self._addresses()}}
         hostname = pod["spec"].get("hostname") or pod["metadata"]["name"]
+        identity = _identity(pod["spec"], container)
         env = with_runtime_defaults(
             make_environment(
                 pod,
@@ -245,6 +247,7 @@ class PodContainers:
                 allocatable=self._node.allocatable,
             ),
             hostname=hostname,
+            home=_home(identity["user"]),
         )
         mounts = self._volumes.mounts_of(pod, container, env)
         image = self._node.runtime.images.find(container.get("image", ""))
@@ -267,7 +270,7 @@ class PodContainers:
             "hostname": hostname[:63],
             "mounts": mounts,
             "root": image.root,
-            **_identity(pod["spec"], container),
+            **identity,
             "processes": self._uid if pod["spec"].get("shareProcessNamespace") else "",
         }
 
@@ -502,6 +505,14 @@ def _identity(spec: Mapping[str, Any], container: Mapping[str, Any]) -> _Identit
         "group": context.get("runAsGroup"),
         "groups": [*own, *(of_pod.get("supplementalGroups") or ())],
     }
+
+
+def _home(user: int | None) -> str:
+    """Return the home of a user of this machine, as runc does; / for one that it does not know."""
+    try:
+        return pwd.getpwuid(user or 0).pw_dir
+    except KeyError:
+        return "/"
 
 
 def _hidden_by(mounts: Sequence[Mount], places: Iterable[Path]) -> list[Mount]:

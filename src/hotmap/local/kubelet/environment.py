@@ -100,9 +100,9 @@ def make_environment(
     return {**service_env, **env}
 
 
-def with_runtime_defaults(env: Mapping[str, str], *, hostname: str) -> dict[str, str]:
+def with_runtime_defaults(env: Mapping[str, str], *, hostname: str, home: str) -> dict[str, str]:
     """Add what a container runtime sets unless the pod does: PATH, HOSTNAME and HOME."""
-    return {"PATH": DEFAULT_PATH, "HOSTNAME": hostname, "HOME": "/root", **env}
+    return {"PATH": DEFAULT_PATH, "HOSTNAME": hostname, "HOME": home, **env}
 
 
 def expand_command(container: Mapping[str, Any], env: Mapping[str, str]) -> list[str]:
