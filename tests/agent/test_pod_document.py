@@ -10,8 +10,8 @@ from tests.agent.agents import Agent, PodFile, Volume, agent, eventually, reader
 from tests.agent.test_announcements import announced
 
 from hotmap.agent.report import pod_document
-from hotmap.core.status import agents
-from hotmap.core.status.agents import AgentAnswer, AgentState, Evidence, read_answer
+from hotmap.core.status import agent_answers
+from hotmap.core.status.agent_answers import AgentAnswer, AgentState, Evidence, read_answer
 
 UID = "4b3c9f6e-1d8e-4a57-9c2a-6a0f5f1f7a11"
 
@@ -44,7 +44,7 @@ def reaches(running: Agent, state: AgentState) -> AgentAnswer:
 
 
 def test_controller_and_agent_speak_the_same_protocol() -> None:
-    assert pod_document.PROTOCOL == agents.PROTOCOL
+    assert pod_document.PROTOCOL == agent_answers.PROTOCOL
 
 
 def test_document_follows_an_edit(tmp_path: Path) -> None:

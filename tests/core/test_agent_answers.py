@@ -14,21 +14,19 @@ from hotmap.core.decide.evidence import PodStart
 from hotmap.core.decide.restart_wave import RestartProgress
 from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.policy.policy import Agent, Policy
-from hotmap.core.status.agents import (
+from hotmap.core.status.agent_answers import AgentReport, merge_reports, read_answer
+from hotmap.core.status.agent_locations import (
     AgentAddress,
     AgentContainer,
-    AgentReport,
     agent_addresses,
     agent_container,
-    is_final,
-    merge_reports,
-    read_answer,
-    restart_progress,
 )
-from hotmap.core.status.agents import AgentAnnouncement as Announcement
+from hotmap.core.status.agent_stages import AgentAnnouncement as Announcement
+from hotmap.core.status.agent_stages import is_final, restart_progress
 from hotmap.core.status.consumer import State, status_from_pods
 from hotmap.core.status.desired import DesiredContent, desired_content
-from hotmap.core.status.pods import ObservedPod, PodProof, pod_proofs
+from hotmap.core.status.observed_pods import ObservedPod
+from hotmap.core.status.pods import PodProof, pod_proofs
 from hotmap.core.status.stage import Confidence, PodState
 from hotmap.core.target import Target
 

@@ -27,7 +27,8 @@ from hotmap.core.status.consumer import (
     status_from_pods,
 )
 from hotmap.core.status.desired import desired_content
-from hotmap.core.status.pods import ObservedPod, PodProof
+from hotmap.core.status.observed_pods import ObservedPod
+from hotmap.core.status.pods import PodProof
 from hotmap.core.status.stage import Confidence, Stage
 from hotmap.core.target import Target
 

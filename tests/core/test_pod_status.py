@@ -34,7 +34,8 @@ from hotmap.core.status.desired import (
     desired_content,
     has_current_template,
 )
-from hotmap.core.status.pods import ObservedPod, observe_pods, pod_proofs
+from hotmap.core.status.observed_pods import ObservedPod, observe_pods
+from hotmap.core.status.pods import pod_proofs
 from hotmap.core.status.stage import Confidence, PodState, Stage
 from hotmap.core.target import Target
 

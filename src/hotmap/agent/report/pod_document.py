@@ -1,7 +1,7 @@
 """The document that the controller reads (GET /v1/pod): the state of the pod's content.
 
-`hotmap.core.status.agents` describes it. It has no output of checks, since that may quote content
-and the port is served without authentication.
+`hotmap.core.status.agent_answers` describes it. It has no output of checks, since that
+may quote content and the port is served without authentication.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 One GET for each agent of a pod, without credentials, many at a time. Whatever listens at a pod's
 address may answer, so a request is bounded in every way: one connection to an address that
-`core.status.agents` allows, no redirects, no names to resolve, one deadline for all of it, and a
-limit for its size. What comes back is read by `read_answer` and shown nowhere as it is.
+`core.status.agent_locations` allows, no redirects, no names to resolve, one deadline for all of it,
+and a limit for its size. What comes back is read by `read_answer` and shown nowhere as it is.
 """
 
 from __future__ import annotations
@@ -18,15 +18,9 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from hotmap.core.model.objects import Pod
-from hotmap.core.status.agents import (
-    AgentAddress,
-    AgentAnnouncement,
-    AgentReport,
-    agent_addresses,
-    is_final,
-    merge_reports,
-    read_answer,
-)
+from hotmap.core.status.agent_answers import AgentReport, merge_reports, read_answer
+from hotmap.core.status.agent_locations import AgentAddress, agent_addresses
+from hotmap.core.status.agent_stages import AgentAnnouncement, is_final
 from hotmap.core.status.desired import DesiredContent
 from hotmap.kube.fair_slots import FairSlots
 

@@ -14,7 +14,8 @@ from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.config_volumes import VolumeDigest
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
-from hotmap.core.status.agents import AgentReport, restart_progress
+from hotmap.core.status.agent_answers import AgentReport
+from hotmap.core.status.agent_stages import restart_progress
 from hotmap.core.status.consumer import ConsumerStatus, status_from_pods
 from hotmap.core.status.desired import (
     DesiredContent,
@@ -22,13 +23,8 @@ from hotmap.core.status.desired import (
     has_current_template,
     with_volume_digests,
 )
-from hotmap.core.status.pods import (
-    ObservedPod,
-    PodProof,
-    agent_announcement,
-    observe_pods,
-    pod_proofs,
-)
+from hotmap.core.status.observed_pods import ObservedPod, observe_pods
+from hotmap.core.status.pods import PodProof, agent_announcement, pod_proofs
 from hotmap.kube.client import Client
 
 __all__ = ["PodCheckResult", "PodReader", "conclude_from_pods"]

@@ -25,46 +25,30 @@ init containers or is not ready proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import floor, inf
 from typing import NamedTuple
 
-from hotmap.core.decide.evidence import (
-    PodStart,
-    any_started_before,
-    earliest_mount,
-    find_pods_started_within,
-    pod_starts,
-)
+from hotmap.core.decide.evidence import PodStart, any_started_before, find_pods_started_within
 from hotmap.core.decide.own_rollouts import was_made_for, was_rolled_out_after
 from hotmap.core.decide.source_rules import started_with
 from hotmap.core.duration import format_age
-from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.objects import ContainerState, ContainerStatus, ObjectKey, Pod
+from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import Window
-from hotmap.core.patch.nudge import is_before, nudge_time, read_target
-from hotmap.core.status.agent_coverage import AgentCoverage, Uncovered, agent_coverage
-from hotmap.core.status.agents import (
+from hotmap.core.patch.nudge import is_before
+from hotmap.core.status.agent_answers import AgentReport
+from hotmap.core.status.agent_coverage import Uncovered
+from hotmap.core.status.agent_stages import (
     AgentAnnouncement,
-    AgentContainer,
-    AgentReport,
-    agent_container,
     agent_stage,
     projected_by_agent,
     restart_stage,
 )
 from hotmap.core.status.desired import DesiredClass, DesiredContent, latest_time, without_times
+from hotmap.core.status.observed_pods import ObservedPod
 from hotmap.core.status.stage import Confidence, PodState, Stage, stage_by_time, weakest
-from hotmap.core.target import Target
-from hotmap.core.text import printable
 
-__all__ = [
-    "ObservedPod",
-    "PodProof",
-    "agent_announcement",
-    "observe_pods",
-    "pod_proofs",
-]
+__all__ = ["PodProof", "agent_announcement", "pod_proofs"]
 
 #: Seconds after which every kubelet has synced its pods by itself: 60 to 90, one of its ticker's,
 #: and two tenths of its loops (kubernetes: pkg/kubelet, syncFrequency and its jitter).
@@ -77,49 +61,13 @@ _NUDGE_SYNC = 3.0
 #: Seconds in which a pod that ever gets Ready mostly does.
 _READY_WITHIN = 120.0
 
-#: The label by which workload controllers name the template that a pod was made from.
-_TEMPLATE_LABEL = "controller-revision-hash"
-
-#: Waiting reasons that are ordinary steps of a container's start.
-_STARTING = ("ContainerCreating", "PodInitializing")
-
-
 #: The removal of a data key is written like that. resourceVersions are revisions of one etcd: ours,
 #: since Kubernetes orders those of one kind only (KEP-5504), so this is doubt and never proof.
 _UNDATED = "a source was written after this pod was, and its metadata does not show when"
 
-
 #: What shows that a pod was made after the last change, where times are too close.
 _MADE_AFTER = Stage(Confidence.PROVEN, "created by a template change after the last change")
 _ROLLED_OUT = Stage(Confidence.INFERRED, "created by a rollout after the last change")
-
-
-class ObservedPod(NamedTuple):
-    """The facts about one pod from which its content is concluded."""
-
-    start: PodStart
-    #: The earliest moment at which its volumes were written, POSIX seconds of the API server;
-    #: None while its kubelet has not acknowledged it.
-    mounted_at: float | None
-    ready: bool
-    #: Why a container of it is not running, as Kubernetes' reason; "" when all run or start.
-    waiting_reason: str
-    #: Names the template that it was made from; "" where its kind has no such name.
-    template: str
-    #: The target of its last nudge.
-    nudged: Target | None
-    uid: str = ""
-    #: Where its agent runs.
-    agent: AgentContainer = AgentContainer("", "")
-    #: When it was last nudged, POSIX seconds of the API server; None: unknown.
-    nudged_at: float | None = None
-    #: What its agents are about; None: it has no agent, or mounts no followed files.
-    coverage: AgentCoverage | None = None
-
-    @property
-    def is_down(self) -> bool:
-        """Whether a container that reads a source is not running, or any container cannot."""
-        return self.start.at is None or bool(self.waiting_reason)
 
 
 class PodProof(NamedTuple):
@@ -181,70 +129,6 @@ def _changed_since_mounted(
     if mounted is not None and stage_by_time(mounted, changed, edited=desired.edited).reached:
         return -inf
     return changed
-
-
-def observe_pods(
-    consumer: Consumer, pods: Iterable[Pod], *, read_by_agents: frozenset[ObjectKey] = frozenset()
-) -> tuple[ObservedPod, ...]:
-    """Reduce a consumer's pods to facts; terminating and finished ones do not count.
-
-    `read_by_agents` are the followed sources in live use, if agents may reload them.
-    """
-    by_name = {pod.metadata.name: pod for pod in pods}
-    return tuple(
-        _observe_pod(start, by_name[start.name], read_by_agents)
-        for start in pod_starts(consumer, by_name.values())
-    )
-
-
-def _observe_pod(start: PodStart, pod: Pod, read_by_agents: frozenset[ObjectKey]) -> ObservedPod:
-    return ObservedPod(
-        start,
-        mounted_at=earliest_mount(pod),
-        ready=_is_ready(pod),
-        waiting_reason=printable(_waiting_reason(pod)),
-        template=(pod.metadata.labels or {}).get(_TEMPLATE_LABEL, ""),
-        nudged=read_target(pod),
-        nudged_at=nudge_time(pod),
-        uid=pod.metadata.uid,
-        agent=agent_container(pod),
-        coverage=agent_coverage(pod, read_by_agents) if read_by_agents else None,
-    )
-
-
-def _is_ready(pod: Pod) -> bool:
-    """Return whether all containers are ready, and the pod's readiness gates too."""
-    statuses = pod.status.container_statuses or ()
-    conditions = [
-        condition.status for condition in pod.status.conditions or () if condition.type == "Ready"
-    ]
-    return (
-        bool(statuses)
-        and all(status.ready for status in statuses)
-        and all(status == "True" for status in conditions)
-    )
-
-
-def _waiting_reason(pod: Pod) -> str:
-    """Find the first reason for which a container is not running, init containers first.
-
-    Between two starts a crashing container is shown as waiting, or as terminated until the
-    kubelet's next sync. An init container that has completed needs no reason.
-    """
-    for status in pod.status.init_container_statuses or []:
-        if (reason := _not_running_reason(status)) not in ("", "Completed"):
-            return reason
-    for status in pod.status.container_statuses or []:
-        if reason := _not_running_reason(status):
-            return reason
-    return ""
-
-
-def _not_running_reason(status: ContainerStatus) -> str:
-    state = status.state or ContainerState()
-    if state.waiting and state.waiting.reason not in _STARTING:
-        return state.waiting.reason
-    return state.terminated.reason if state.terminated else ""
 
 
 def pod_proofs(
