@@ -19,6 +19,7 @@ from tests.support.objects import ENV, KEY, NAMESPACE, config_map, deployment, s
 from hotmap.controller.report.agents import AgentClient
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionLog
+from hotmap.controller.report.pod_check_results import FollowUps, PodCheckResults
 from hotmap.controller.report.pod_checks import PodChecker, PodCheckGate, PodCheckStores
 from hotmap.controller.report.pod_reader import PodReader
 from hotmap.controller.settings import PodCheckSettings
@@ -113,13 +114,15 @@ class Bench:
             stores=PodCheckStores(
                 self.index, self.records, self.decision_log, self.consumer_states
             ),
-            recorder=Recorder(EventWriter(world.client), component="hotmap"),
-            settings=SETTINGS,
-            gate=PodCheckGate(
-                is_busy=self._is_busy,
-                is_pending=lambda key: self.pending,
-                reconcile=self.reconciles.append,
+            results=PodCheckResults(
+                observer=self.observer,
+                records=self.records,
+                consumer_states=self.consumer_states,
+                recorder=Recorder(EventWriter(world.client), component="hotmap"),
+                follow_ups=FollowUps(reconcile=self.reconciles.append),
             ),
+            settings=SETTINGS,
+            gate=PodCheckGate(is_busy=self._is_busy, is_pending=lambda key: self.pending),
             clock=lambda: self.now,
         )
         for key, source in sources(config_map(data={"LEVEL": "info"})).items():
@@ -324,7 +327,7 @@ async def test_older_pods_that_will_be_replaced_are_not_latent(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither a query before the check that replaces them calls them so, nor that check."""
-    monkeypatch.setattr("hotmap.controller.report.pod_checks.decide", _decide_to_replace)
+    monkeypatch.setattr("hotmap.controller.report.pod_check_results.decide", _decide_to_replace)
     await bench.latent()
     bench.decided(Verdict.ADOPT)
     item = bench.observer.snapshot(WEB.key)

@@ -34,6 +34,7 @@ from hotmap.controller.report.events import EventReporter
 from hotmap.controller.report.health import check_health, check_readiness
 from hotmap.controller.report.loop_lag import measure_loop_lag
 from hotmap.controller.report.metrics import CONTENT_TYPE, Metrics, MetricSources
+from hotmap.controller.report.pod_check_results import FollowUps, PodCheckResults
 from hotmap.controller.report.pod_checks import PodChecker, PodCheckGate, PodCheckStores
 from hotmap.controller.report.pod_reader import PodReader
 from hotmap.controller.report.reasons import Reason
@@ -448,19 +449,24 @@ class Controller:
     def _make_pod_checker(
         self, observer: Observer, consumer_states: ConsumerStates, nudges: Nudges
     ) -> PodChecker:
-        return PodChecker(
-            self._pod_reader,
+        results = PodCheckResults(
             observer=observer,
-            stores=PodCheckStores(self.index, self.records, self.decision_log, consumer_states),
+            records=self.records,
+            consumer_states=consumer_states,
             recorder=self._recorder,
-            settings=self._settings.pod_checks,
-            gate=PodCheckGate(
-                is_busy=self._has_due_reconciles,
-                is_pending=self._is_pending,
+            follow_ups=FollowUps(
                 reconcile=self._reconcile,
                 confirm_nudges=nudges.confirm,
                 request_nudges=partial(self._request_nudges, nudges),
             ),
+        )
+        return PodChecker(
+            self._pod_reader,
+            observer=observer,
+            stores=PodCheckStores(self.index, self.records, self.decision_log, consumer_states),
+            results=results,
+            settings=self._settings.pod_checks,
+            gate=PodCheckGate(is_busy=self._has_due_reconciles, is_pending=self._is_pending),
         )
 
     def _request_nudges(
