@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import pytest
 from tests.controller.world import DEADLINE, FOLLOW, World, env
 
-from hotmap.controller import run
+from hotmap.controller import term_factory
 from hotmap.controller.reconcile.executor import ClusterExecutor
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
@@ -331,7 +331,7 @@ async def test_pods_that_may_not_be_listed_are_reported(
     async def refuse(*_: object, **__: object) -> NoReturn:
         raise Forbidden('pods is forbidden: User "hotmap" cannot list resource "pods"')
 
-    monkeypatch.setattr(run, "list_pods", refuse)
+    monkeypatch.setattr(term_factory, "list_pods", refuse)
     async with world.controller():
         message = await world.event("Failed")
     assert "checking when its pods started; failed; retrying: pods is forbidden" in message
@@ -724,7 +724,7 @@ async def test_revert_while_down_is_remembered_until_pods_could_be_listed(
         return attempts > 0
 
     with monkeypatch.context() as patches:
-        patches.setattr(run, "list_pods", refused)
+        patches.setattr(term_factory, "list_pods", refused)
         async with world.controller():
             await world.until(is_refused, "pods cannot be listed")
             await asyncio.sleep(1)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.controller.world import FOLLOW, NAMESPACE, World
 
-from hotmap.controller import run
+from hotmap.controller import term_factory
 from hotmap.controller.reconcile import nudges as nudging
 from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.core.decide import restart_wave
@@ -45,7 +45,7 @@ def agents(monkeypatch: pytest.MonkeyPatch) -> Agents:
     def make(**options: Any) -> RestartWaves:
         return RestartWaves(**{**options, "read_agents": found.read})
 
-    monkeypatch.setattr(run, "RestartWaves", make)
+    monkeypatch.setattr(term_factory, "RestartWaves", make)
     monkeypatch.setattr(restart_wave, "_CONFIRMED_READY_TIME", 0.0)
     monkeypatch.setattr(nudging, "_WAVE_INTERVAL", 0.05)
     return found

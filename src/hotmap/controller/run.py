@@ -12,60 +12,42 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any, Self
 
-from hotmap.controller.leadership import LeaderTerm, TermParts
+from hotmap.controller.leadership import LeaderTerm
 from hotmap.controller.other_leader import OtherLeaderWarning
-from hotmap.controller.reconcile.executor import ClusterExecutor
 from hotmap.controller.reconcile.job_recreation import JobRecreations
-from hotmap.controller.reconcile.nudges import Nudges
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
-from hotmap.controller.reconcile.reconcile import Reconciler
-from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.controller.report.agents import AgentClient
 from hotmap.controller.report.alerts import Alerts
-from hotmap.controller.report.annotation_warnings import AnnotationWarnings
-from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionLog
-from hotmap.controller.report.events import EventReporter
 from hotmap.controller.report.health import check_health, check_readiness
 from hotmap.controller.report.loop_lag import measure_loop_lag
 from hotmap.controller.report.metrics import CONTENT_TYPE, Metrics, MetricSources
-from hotmap.controller.report.pod_check_results import FollowUps, PodCheckResults
-from hotmap.controller.report.pod_checks import PodChecker, PodCheckGate, PodCheckStores
 from hotmap.controller.report.pod_reader import PodReader
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.report.server import Endpoints, StatusServer
-from hotmap.controller.report.status import LeaderView, StatusPage, is_behind
-from hotmap.controller.report.unreadable_objects import UnreadableObjects
+from hotmap.controller.report.status import LeaderView, StatusPage
 from hotmap.controller.report.webhooks import Webhooks
 from hotmap.controller.settings import Settings
-from hotmap.controller.shadow import Shadow, ShadowExecutor
+from hotmap.controller.shadow import Shadow
 from hotmap.controller.startup import StartupRetry, wait_for_apiserver
 from hotmap.controller.storage.keyring import KeyringFollower, load_keyring, passing_keyring
 from hotmap.controller.storage.meta_info import write_meta_info
 from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
-from hotmap.controller.watch.consistent_reads import ConsistentReader
-from hotmap.controller.watch.disruption_budgets import DisruptionBudgets
-from hotmap.controller.watch.first_decisions import FirstDecisions
+from hotmap.controller.term_factory import SharedParts, TermFactory
 from hotmap.controller.watch.index import Index
-from hotmap.controller.watch.observation import Observer, ObserverSettings
-from hotmap.controller.watch.other_uses import OtherUses
-from hotmap.controller.watch.pods import list_pods
 from hotmap.controller.watch.reflectors import Reflectors
-from hotmap.core.errors import HotmapError, NotLeading
+from hotmap.core.errors import NotLeading
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import Record
-from hotmap.core.target import Target
 from hotmap.kube.client import Client
 from hotmap.kube.events import EventWriter
 from hotmap.kube.leaderelection import LeaderElector
-from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.reflector import ReflectorStatistics
 from hotmap.kube.resources import BY_KIND, LEASES
@@ -76,9 +58,6 @@ __all__ = ["LEASE", "Controller"]
 
 #: The Lease that replicas compete for, in the controller's namespace.
 LEASE = "hotmap-controller"
-
-#: How many recorded sources are read at the end of a term, and for how many seconds at most.
-_CONFIRMED, _CONFIRM = 500, 2.0
 
 #: Seconds for the first attempt to acquire the Lease; after that the stores are filled anyway.
 _FIRST_TRY = 1.0
@@ -290,8 +269,10 @@ class Controller:
         self._elected.set()
         await watching.started.wait()
         await (watching.renew() if was_warm else watching.complete())
+        factory = self._make_term_factory(watching)
         while True:
-            term = self._make_term()
+            self.decision_log.begin_term()
+            term = factory.make(self._keys)
             self._webhooks.begin_term()
             self._keys_changed.clear()
             try:
@@ -349,144 +330,29 @@ class Controller:
             self._settings.reloader,
         )
 
-    def _make_term(self) -> LeaderTerm:
-        assert self._reflectors is not None, "a term begins after the watches"
-        self.decision_log.begin_term()
-        reporter = self._make_reporter()
-
-        def on_agents_notified(key: ObjectKey) -> None:
-            pod_checker.schedule_agent_check(key)  # it needs an observer, which needs the nudges
-
-        nudges = self._make_nudges(reporter, on_agents_notified=on_agents_notified)
-        first_decisions = FirstDecisions(self.index.sources.values())
-        observer = self._make_observer(nudges, first_decisions)
-        consumer_states = ConsumerStates(
-            index=self.index,
-            decision_log=self.decision_log,
+    def _make_term_factory(self, reflectors: Reflectors) -> TermFactory:
+        shared = SharedParts(
+            client=self._client,
+            watch_index=self.index,
             records=self.records,
-            is_behind=lambda key: is_behind(observer.snapshot(key)),
-        )
-        pod_checker = self._make_pod_checker(observer, consumer_states, nudges)
-        consistent_reader = ConsistentReader(self._client, self.index, self._reflectors)
-        parts = TermParts(
-            reconciler=Reconciler(
-                observer=observer,
-                list_pods=lambda consumer: list_pods(self._client, consumer),
-                find_other_uses=OtherUses(self._client).find,
-                executor=ShadowExecutor() if self._shadow else self._make_executor(nudges),
-                records=self.records,
-                reporter=reporter,
-                reread=self._reread,
-            ),
-            pod_checker=pod_checker,
-            leader_view=LeaderView(
-                observer,
-                consumer_states,
-                pod_checker,
-                consistent_reader,
-            ),
-            annotation_warnings=AnnotationWarnings(
-                self.index, self._recorder, self._settings.defaults.dialect.names
-            ),
-            unreadable_objects=UnreadableObjects(self.index, self._recorder),
-            first_decisions=first_decisions,
-            watched_until=self._watched_until,
-            confirmed_until=partial(self._confirmed_until, consistent_reader),
-            is_behind=self._reflectors.is_behind,
             record_shards=self.record_shards,
-            job_recreations=None if self._shadow else self._recreations,
-        )
-        return LeaderTerm(
-            index=self.index,
-            records=self.records,
-            parts=parts,
-            settings=self._settings,
-            may_write=self._may_write,
+            decision_log=self.decision_log,
+            recorder=self._recorder,
+            job_recreations=self._recreations,
+            payloads=self._payloads,
+            pod_reader=self._pod_reader,
+            metrics=self._metrics,
+            alerts=self._alerts,
+            webhooks=self._webhooks,
+            shadow=self._shadow,
+            reflectors=reflectors,
             startup_retry=self._startup_retry,
             supervisor=self.supervisor,
-        )
-
-    def _make_reporter(self) -> EventReporter:
-        return EventReporter(
-            self._recorder,
-            decision_log=self.decision_log,
-            alert=self._shadow.record_own_rollout if self._shadow else self._alerts.rolled_out,
-            found_changed=self._webhooks.source_found_changed,
-            record_rollout=self._metrics.record_rollout,
-        )
-
-    def _make_nudges(
-        self, reporter: EventReporter, *, on_agents_notified: Callable[[ObjectKey], None]
-    ) -> Nudges:
-        return Nudges(
-            self._client,
-            self._payloads,
+            may_write=self._may_write,
             check_leading=self._check_leading,
-            report_refusal=reporter.nudge_refused,
-            on_agents_notified=on_agents_notified,
-            waves=RestartWaves(
-                clock=loop_time,
-                report_stop=reporter.restart_stopped,
-                read_agents=self._pod_reader.read_restarts,
-                list_budgets=DisruptionBudgets(self._client).list,
-            ),
+            current_term=lambda: self._term,
         )
-
-    def _make_observer(self, nudges: Nudges, first_decisions: FirstDecisions) -> Observer:
-        return Observer(
-            index=self.index,
-            records=self.records,
-            settings=ObserverSettings(
-                self._keys,
-                flap_limit=self._settings.flap_limit,
-                detects_conflicts=self._shadow is None,
-            ),
-            clock=self._client.server_time,
-            sent_nudge=nudges.sent,
-            first_decisions=first_decisions,
-        )
-
-    def _make_pod_checker(
-        self, observer: Observer, consumer_states: ConsumerStates, nudges: Nudges
-    ) -> PodChecker:
-        results = PodCheckResults(
-            observer=observer,
-            records=self.records,
-            consumer_states=consumer_states,
-            recorder=self._recorder,
-            follow_ups=FollowUps(
-                reconcile=self._reconcile,
-                confirm_nudges=nudges.confirm,
-                request_nudges=partial(self._request_nudges, nudges),
-            ),
-        )
-        return PodChecker(
-            self._pod_reader,
-            observer=observer,
-            stores=PodCheckStores(self.index, self.records, self.decision_log, consumer_states),
-            results=results,
-            settings=self._settings.pod_checks,
-            gate=PodCheckGate(is_busy=self._has_due_reconciles, is_pending=self._is_pending),
-        )
-
-    def _request_nudges(
-        self, nudges: Nudges, key: ObjectKey, target: Target, uids: Sequence[str]
-    ) -> None:
-        if nudges.request(key, target, uids) and self._term is not None:
-            self._term.refresh(key)
-
-    async def _reread(self, key: ObjectKey) -> None:
-        """Read one object consistently into its store."""
-        assert self._reflectors is not None, "a term begins after the watches"
-        await self._reflectors.reread(key)
-
-    def _make_executor(self, nudges: Nudges) -> ClusterExecutor:
-        return ClusterExecutor(
-            self._client,
-            nudges=nudges,
-            job_recreations=self._recreations,
-            check_leading=self._check_leading,
-        )
+        return TermFactory(shared, self._settings)
 
     def _check_leading(self) -> None:
         """Refuse to write once another replica may lead; called right before each write.
@@ -496,40 +362,6 @@ class Controller:
         """
         if not self._may_write():
             raise NotLeading("another replica is the leader")
-
-    def _has_due_reconciles(self) -> bool:
-        return self._term is None or self._term.has_ready()
-
-    def _is_pending(self, consumer: ObjectKey) -> bool:
-        return self._term is None or self._term.is_pending(consumer)
-
-    def _reconcile(self, consumer: ObjectKey) -> None:
-        if self._term is not None:
-            self._term.reconcile(consumer)
-
-    def _watched_until(self) -> float:
-        """Return until when every change of a source was observed: POSIX seconds."""
-        until = [store.progress.until() for store in self.index.sources.values()]
-        ages = [loop_time() - at for at in until if at is not None]
-        return self._client.server_time() - max(ages, default=0.0)
-
-    async def _confirmed_until(
-        self, reader: ConsistentReader, sources: Collection[ObjectKey]
-    ) -> float:
-        """Return until when every change of some sources was observed, after a consistent read.
-
-        A watch shows its progress once a minute; what happens between that and the next start may
-        have been an edit and its revert.
-        """
-        began = self._client.server_time()
-        if len(sources) > _CONFIRMED:
-            return self._watched_until()
-        try:
-            async with asyncio.timeout(_CONFIRM):
-                await reader.read_objects(sources)
-        except (HotmapError, TimeoutError):
-            return self._watched_until()
-        return began
 
     def _latest_reason(self, consumer: ObjectKey) -> str:
         latest = self.decision_log.latest(consumer)

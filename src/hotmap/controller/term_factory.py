@@ -1,0 +1,249 @@
+"""Makes the parts of each term of leadership, and connects them with what outlasts a term.
+
+A term has its own queues, observer and pod checks, since keys and records may be others than in the
+term before. Stores, connections, the decision log and the recorder are shared by all terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from hotmap.controller.leadership import LeaderTerm, TermParts
+from hotmap.controller.reconcile.executor import ClusterExecutor
+from hotmap.controller.reconcile.job_recreation import JobRecreations
+from hotmap.controller.reconcile.nudges import Nudges
+from hotmap.controller.reconcile.payload_digests import PayloadDigests
+from hotmap.controller.reconcile.reconcile import Reconciler
+from hotmap.controller.reconcile.restart_waves import RestartWaves
+from hotmap.controller.report.alerts import Alerts
+from hotmap.controller.report.annotation_warnings import AnnotationWarnings
+from hotmap.controller.report.consumer_states import ConsumerStates
+from hotmap.controller.report.decision_log import DecisionLog
+from hotmap.controller.report.events import EventReporter
+from hotmap.controller.report.metrics import Metrics
+from hotmap.controller.report.pod_check_results import FollowUps, PodCheckResults
+from hotmap.controller.report.pod_checks import PodChecker, PodCheckGate, PodCheckStores
+from hotmap.controller.report.pod_reader import PodReader
+from hotmap.controller.report.status import LeaderView, is_behind
+from hotmap.controller.report.unreadable_objects import UnreadableObjects
+from hotmap.controller.report.webhooks import Webhooks
+from hotmap.controller.settings import Settings
+from hotmap.controller.shadow import Shadow, ShadowExecutor
+from hotmap.controller.startup import StartupRetry
+from hotmap.controller.storage.record_shards import RecordShards
+from hotmap.controller.storage.records import Records
+from hotmap.controller.watch.consistent_reads import ConsistentReader
+from hotmap.controller.watch.disruption_budgets import DisruptionBudgets
+from hotmap.controller.watch.first_decisions import FirstDecisions
+from hotmap.controller.watch.index import Index
+from hotmap.controller.watch.observation import Observer, ObserverSettings
+from hotmap.controller.watch.other_uses import OtherUses
+from hotmap.controller.watch.pods import list_pods
+from hotmap.controller.watch.reflectors import Reflectors
+from hotmap.controller.watch.watched_until import WatchedUntil
+from hotmap.core.fingerprint import FingerprintKey
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.target import Target
+from hotmap.kube.client import Client
+from hotmap.kube.loop_clock import loop_time
+from hotmap.kube.recorder import Recorder
+from hotmap.kube.supervisor import Supervisor
+
+__all__ = ["SharedParts", "TermFactory"]
+
+
+class SharedParts(NamedTuple):
+    """What outlasts a term."""
+
+    client: Client
+    watch_index: Index
+    records: Records
+    #: None: records are kept in memory alone (shadow mode).
+    record_shards: RecordShards | None
+    decision_log: DecisionLog
+    recorder: Recorder
+    job_recreations: JobRecreations
+    payloads: PayloadDigests
+    pod_reader: PodReader
+    metrics: Metrics
+    alerts: Alerts
+    webhooks: Webhooks
+    #: None: hotmap acts.
+    shadow: Shadow | None
+    reflectors: Reflectors
+    startup_retry: StartupRetry
+    supervisor: Supervisor
+    #: Whether no other replica may lead at this moment.
+    may_write: Callable[[], bool]
+    #: Raises NotLeading where another replica may lead.
+    check_leading: Callable[[], None]
+    #: Returns the term that has begun and not ended.
+    current_term: Callable[[], LeaderTerm | None]
+
+
+class TermFactory:
+    """Makes terms, one after the other."""
+
+    def __init__(self, shared: SharedParts, settings: Settings) -> None:
+        self._shared = shared
+        self._settings = settings
+
+    def make(self, keys: tuple[FingerprintKey, ...]) -> LeaderTerm:
+        """Make a term that fingerprints with these keys."""
+        shared = self._shared
+        reporter = self._make_reporter()
+
+        def on_agents_notified(key: ObjectKey) -> None:
+            pod_checker.schedule_agent_check(key)  # it needs an observer, which needs the nudges
+
+        nudges = self._make_nudges(reporter, on_agents_notified=on_agents_notified)
+        first_decisions = FirstDecisions(shared.watch_index.sources.values())
+        observer = self._make_observer(keys, nudges, first_decisions)
+        consumer_states = ConsumerStates(
+            index=shared.watch_index,
+            decision_log=shared.decision_log,
+            records=shared.records,
+            is_behind=lambda key: is_behind(observer.snapshot(key)),
+        )
+        pod_checker = self._make_pod_checker(observer, consumer_states, nudges)
+        reader = ConsistentReader(shared.client, shared.watch_index, shared.reflectors)
+        watched = WatchedUntil(shared.watch_index, reader, clock=shared.client.server_time)
+        parts = TermParts(
+            reconciler=self._make_reconciler(observer, nudges, reporter),
+            pod_checker=pod_checker,
+            leader_view=LeaderView(observer, consumer_states, pod_checker, reader),
+            annotation_warnings=AnnotationWarnings(
+                shared.watch_index, shared.recorder, self._settings.defaults.dialect.names
+            ),
+            unreadable_objects=UnreadableObjects(shared.watch_index, shared.recorder),
+            first_decisions=first_decisions,
+            watched_until=watched.by_watches,
+            confirmed_until=watched.by_reading,
+            is_behind=shared.reflectors.is_behind,
+            record_shards=shared.record_shards,
+            job_recreations=None if shared.shadow else shared.job_recreations,
+        )
+        return LeaderTerm(
+            index=shared.watch_index,
+            records=shared.records,
+            parts=parts,
+            settings=self._settings,
+            may_write=shared.may_write,
+            startup_retry=shared.startup_retry,
+            supervisor=shared.supervisor,
+        )
+
+    def _make_reporter(self) -> EventReporter:
+        shared = self._shared
+        shadow = shared.shadow
+        return EventReporter(
+            shared.recorder,
+            decision_log=shared.decision_log,
+            alert=shadow.record_own_rollout if shadow else shared.alerts.rolled_out,
+            found_changed=shared.webhooks.source_found_changed,
+            record_rollout=shared.metrics.record_rollout,
+        )
+
+    def _make_nudges(
+        self, reporter: EventReporter, *, on_agents_notified: Callable[[ObjectKey], None]
+    ) -> Nudges:
+        shared = self._shared
+        return Nudges(
+            shared.client,
+            shared.payloads,
+            check_leading=shared.check_leading,
+            report_refusal=reporter.nudge_refused,
+            on_agents_notified=on_agents_notified,
+            waves=RestartWaves(
+                clock=loop_time,
+                report_stop=reporter.restart_stopped,
+                read_agents=shared.pod_reader.read_restarts,
+                list_budgets=DisruptionBudgets(shared.client).list,
+            ),
+        )
+
+    def _make_observer(
+        self, keys: tuple[FingerprintKey, ...], nudges: Nudges, first_decisions: FirstDecisions
+    ) -> Observer:
+        shared = self._shared
+        return Observer(
+            index=shared.watch_index,
+            records=shared.records,
+            settings=ObserverSettings(
+                keys,
+                flap_limit=self._settings.flap_limit,
+                detects_conflicts=shared.shadow is None,
+            ),
+            clock=shared.client.server_time,
+            sent_nudge=nudges.sent,
+            first_decisions=first_decisions,
+        )
+
+    def _make_reconciler(
+        self, observer: Observer, nudges: Nudges, reporter: EventReporter
+    ) -> Reconciler:
+        shared = self._shared
+        executor = ClusterExecutor(
+            shared.client,
+            nudges=nudges,
+            job_recreations=shared.job_recreations,
+            check_leading=shared.check_leading,
+        )
+        return Reconciler(
+            observer=observer,
+            list_pods=lambda consumer: list_pods(shared.client, consumer),
+            find_other_uses=OtherUses(shared.client).find,
+            executor=ShadowExecutor() if shared.shadow else executor,
+            records=shared.records,
+            reporter=reporter,
+            reread=shared.reflectors.reread,
+        )
+
+    def _make_pod_checker(
+        self, observer: Observer, consumer_states: ConsumerStates, nudges: Nudges
+    ) -> PodChecker:
+        shared = self._shared
+        results = PodCheckResults(
+            observer=observer,
+            records=shared.records,
+            consumer_states=consumer_states,
+            recorder=shared.recorder,
+            follow_ups=FollowUps(
+                reconcile=self._reconcile,
+                confirm_nudges=nudges.confirm,
+                request_nudges=partial(self._request_nudges, nudges),
+            ),
+        )
+        return PodChecker(
+            shared.pod_reader,
+            observer=observer,
+            stores=PodCheckStores(
+                shared.watch_index, shared.records, shared.decision_log, consumer_states
+            ),
+            results=results,
+            settings=self._settings.pod_checks,
+            gate=PodCheckGate(is_busy=self._has_due_reconciles, is_pending=self._is_pending),
+        )
+
+    # -- what pod checks ask of the term, which is made after them -------------------------------
+
+    def _has_due_reconciles(self) -> bool:
+        term = self._shared.current_term()
+        return term is None or term.has_ready()
+
+    def _is_pending(self, consumer: ObjectKey) -> bool:
+        term = self._shared.current_term()
+        return term is None or term.is_pending(consumer)
+
+    def _reconcile(self, consumer: ObjectKey) -> None:
+        if (term := self._shared.current_term()) is not None:
+            term.reconcile(consumer)
+
+    def _request_nudges(
+        self, nudges: Nudges, key: ObjectKey, target: Target, uids: Sequence[str]
+    ) -> None:
+        term = self._shared.current_term()
+        if nudges.request(key, target, uids) and term is not None:
+            term.refresh(key)
