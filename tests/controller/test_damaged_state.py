@@ -8,8 +8,9 @@ from collections.abc import Callable
 import msgspec
 import pytest
 from tests.controller.world import Object, World
+from tests.support.shards import write_shard
 
-from hotmap.core.model.state import read_changes, read_shard, read_watched_until, write_shard
+from hotmap.core.model.state import read_changes, read_shard, read_watched_until
 
 #: Changes the texts of the state Secrets, by name.
 Damage = Callable[[dict[str, str]], dict[str, str]]

@@ -17,8 +17,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from tests.support.objects import KEY
+from tests.support.shards import write_shard
 
-from hotmap.controller.report.pod_reader import conclude_from_pods
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch import observation
 from hotmap.controller.watch.index import Index
@@ -40,8 +40,11 @@ from hotmap.core.model.objects import (
     Workload,
 )
 from hotmap.core.model.source import source_from_config_map, source_from_secret
-from hotmap.core.model.state import read_shard, write_shard
+from hotmap.core.model.state import read_shard
 from hotmap.core.policy.policy import Defaults
+from hotmap.core.status.desired import desired_content
+from hotmap.core.status.observed_pods import observe_pods
+from hotmap.core.status.pod_check import conclude_from_pods
 from hotmap.kube.decoding import ObjectTooLarge, check_size, decode
 
 NOW = 1_789_000_000.0
@@ -360,7 +363,8 @@ class Cluster:
         decision = decide(snapshot, pod_starts(snapshot.consumer, own))
         json.dumps(snapshot_document(snapshot))
         json.dumps(decision_document(decision))
-        conclude_from_pods(snapshot, own, now=NOW)
+        observed = observe_pods(snapshot.consumer, own)
+        conclude_from_pods(snapshot, desired_content(snapshot), observed, now=NOW)
         record = next_record(decision, Outcome(snapshot.consumer.generation, "", NOW))
         if record is not None:
             text = write_shard([record])

@@ -9,14 +9,9 @@ from base64 import b64decode, b64encode
 
 import msgspec
 from tests.controller.world import World
+from tests.support.shards import write_shard
 
-from hotmap.core.model.state import (
-    Record,
-    read_changes,
-    read_shard,
-    read_watched_until,
-    write_shard,
-)
+from hotmap.core.model.state import Record, read_changes, read_shard, read_watched_until
 
 #: A resourceVersion that the API server has not reached.
 _LATER = "999999"

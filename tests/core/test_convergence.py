@@ -17,6 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from tests.support.objects import KEY, config_map, deployment, pod
+from tests.support.shards import write_shard
 
 from hotmap.core.decide.assessment import Assessment, Facts, Verdict
 from hotmap.core.decide.conflicts import (
@@ -36,7 +37,7 @@ from hotmap.core.model.consumer import FIELD_MANAGER, REVISION, Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import Source, changed_keys, source_from_config_map
-from hotmap.core.model.state import UNVOUCHED, Record, Window, read_shard, write_shard
+from hotmap.core.model.state import UNVOUCHED, Record, Window, read_shard
 from hotmap.core.policy.policy import Policy, live_change_needs_rollout
 
 SETTLE = 0.5

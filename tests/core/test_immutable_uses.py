@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.core.freshness import B_FROZEN, A, app, applied_record, assess_change, deployment
 from tests.support.objects import ENV, FILES, KEY, config_map, consumer, sources
+from tests.support.shards import write_shard
 
 from hotmap.core.decide.assessment import Facts, Finding, Verdict
 from hotmap.core.decide.evidence import PodStart, Span
@@ -18,7 +19,7 @@ from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ConfigMap
-from hotmap.core.model.state import ImmutableUse, Record, read_shard, write_shard
+from hotmap.core.model.state import ImmutableUse, Record, read_shard
 
 APP = ("ConfigMap", "app")
 

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.shards import write_shard
 
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import (
@@ -27,7 +28,6 @@ from hotmap.core.model.state import (
     read_watched_until,
     shard_of,
     shards_for,
-    write_shard,
 )
 
 texts = st.text(max_size=6)

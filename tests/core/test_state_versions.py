@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.support.shards import write_shard
 
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import (
@@ -28,7 +29,6 @@ from hotmap.core.model.state import (
     read_changes,
     read_shard,
     read_watched_until,
-    write_shard,
 )
 
 DATA = Path(__file__).with_name("data") / "state"

@@ -47,7 +47,8 @@ def test_complete_list_deletes_what_it_does_not_have(
     store.put(B, "y")
     record_changes.clear()
     assert not store.synced.is_set()
-    store.replace_all({B: "y", C: "z"}, resource_version="7")
+    store.put(C, "z")
+    store.retain({B, C}, resource_version="7")
     assert sorted(record_changes) == [(A, "x", None), (C, None, "z")]
     assert store.synced.is_set()
     assert store.statistics() == (2, True, 4, "7")

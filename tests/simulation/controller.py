@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 from tests.simulation.cluster import NAMESPACE, SOURCES, Cluster, Event
 from tests.support.objects import KEY
+from tests.support.shards import write_shard
 
 from hotmap.controller.reconcile.executor import rollout_patch
 from hotmap.controller.reconcile.immutable_uses import ImmutableUses
 from hotmap.controller.report.decision_log import DecisionLog
-from hotmap.controller.report.pod_reader import conclude_from_pods
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import CONSUMER_KINDS, SOURCE_KINDS, Index, Queues
 from hotmap.controller.watch.observation import Observer, ObserverSettings
@@ -48,11 +48,13 @@ from hotmap.core.model.state import (
     read_changes,
     read_shard,
     read_watched_until,
-    write_shard,
 )
 from hotmap.core.policy.policy import Defaults
 from hotmap.core.reloader.annotations import DialectSettings, Writing
 from hotmap.core.status.consumer import NO_PODS, ConsumerStatus, State, derive_status
+from hotmap.core.status.desired import desired_content
+from hotmap.core.status.observed_pods import observe_pods
+from hotmap.core.status.pod_check import PodCheckResult, conclude_from_pods
 from hotmap.core.status.stage import Confidence
 from hotmap.kube.store import Store
 
@@ -449,8 +451,7 @@ class Controller:
         if not consumer.wanted:
             result = NO_PODS if not consumer.pods else None
         else:
-            pods = [pod.observed() for pod in self.cluster.pods]
-            result = conclude_from_pods(snapshot, pods, now=self.cluster.now).status
+            result = self._check(snapshot).status
         if result is None:
             return
         self._pod_check = None if result.state is State.CURRENT else result
@@ -460,15 +461,17 @@ class Controller:
         if checked is PodCheck.LATENT and record.pods_checked is not PodCheck.LATENT:
             self._due["reconcile"] = self.cluster.now
 
+    def _check(self, snapshot: Snapshot) -> PodCheckResult:
+        pods = observe_pods(snapshot.consumer, [pod.observed() for pod in self.cluster.pods])
+        return conclude_from_pods(snapshot, desired_content(snapshot), pods, now=self.cluster.now)
+
     def is_proven(self) -> bool:
         """Return whether times or agents prove that all pods have the present content."""
         snapshot = self._observer.snapshot(self._key)
         assert snapshot is not None
-        pods = [pod.observed() for pod in self.cluster.pods]
-        result = conclude_from_pods(snapshot, pods, now=self.cluster.now)
         return all(
             stage is None or stage.confidence is Confidence.PROVEN
-            for proof in result.pods
+            for proof in self._check(snapshot).pods
             for stage in (proof.projected, proof.loaded)
         )
 

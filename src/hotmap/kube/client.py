@@ -71,8 +71,6 @@ class ClientStatistics(NamedTuple):
     answers: Mapping[tuple[str, str], int]
     #: attempts that repeated an earlier one
     retries: int
-    #: watch streams open now
-    open_watches: int
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -107,7 +105,6 @@ class Client:
         #: once.
         self.log_throttle = LogThrottle()
         self._retries = 0
-        self._open_watches = 0
 
     async def __aenter__(self) -> Self:
         await self._transport.open()
@@ -148,7 +145,7 @@ class Client:
     def statistics(self) -> ClientStatistics:
         """Return counts of responses by kind, of repeated attempts, and of open watches."""
         answers = dict(self._transport.answers)
-        return ClientStatistics(answers, self._retries, self._open_watches)
+        return ClientStatistics(answers, self._retries)
 
     # -- typed calls ---------------------------------------------------------------------------
 
@@ -445,11 +442,7 @@ class Client:
         """
         request = Request("GET", resource.path(namespace), {"watch": "true", **(params or {})})
         async with self._transport.stream(request) as stream:
-            self._open_watches += 1
-            try:
-                yield stream
-            finally:
-                self._open_watches -= 1
+            yield stream
 
     async def _decode_list(self, body: bytes, type: type[T], path: str) -> T:
         """Decode a list; where one object nests too deeply, the others do not wait for it."""

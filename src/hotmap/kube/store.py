@@ -196,12 +196,6 @@ class Store(Generic[S]):
         for listener in self._list_listeners:
             listener(namespace)
 
-    def replace_all(self, objects: Mapping[ObjectKey, S], *, resource_version: str) -> None:
-        """Make the content equal to a complete list; listeners get each difference."""
-        for key, value in objects.items():
-            self.put(key, value)
-        self.retain(objects.keys(), resource_version=resource_version)
-
     def _reindex(self, key: ObjectKey, old: S | None, new: S | None) -> None:
         # Compute all new values before any is added, so that an exception leaves the indexes
         # consistent.

@@ -46,10 +46,6 @@ class WorkQueueStatistics(NamedTuple):
     delivered: int
     #: retries since the start
     retries: int
-    #: seconds for which the key that has been due longest has waited for a worker
-    longest_ready: float
-    #: seconds for which the slowest worker has had its key
-    longest_processing: float
 
 
 class _Entry:
@@ -101,8 +97,8 @@ class WorkQueue(Generic[K]):
         #: Keys that are due, in that order, by group; the group whose turn is next is the first.
         #: All of them have an entry, and each group has a key.
         self._ready: dict[Hashable, dict[K, None]] = {}
-        #: Key → when a worker took it.
-        self._processing: dict[K, float] = {}
+        #: The keys that workers have.
+        self._processing: set[K] = set()
         #: How many keys workers have, by group.
         self._busy: Counter[Hashable] = Counter()
         self._backoffs: dict[K, Backoff] = {}
@@ -179,8 +175,7 @@ class WorkQueue(Generic[K]):
         """
         if self._shut_down:
             raise QueueShutDown
-        now = self._clock()
-        self._promote(now)
+        self._promote(self._clock())
         key = next(self._free_keys(), None)
         if key is None:
             raise asyncio.QueueEmpty
@@ -190,14 +185,14 @@ class WorkQueue(Generic[K]):
         if others:
             self._ready[group] = others
         del self._entries[key]
-        self._processing[key] = now
+        self._processing.add(key)
         self._busy[group] += 1
         self._delivered += 1
         return key
 
     def done(self, key: K) -> None:
         """Mark a key as processed: if it was added meanwhile, it can now be taken again."""
-        del self._processing[key]
+        self._processing.remove(key)
         group = self._group(key)
         self._busy[group] -= 1
         if not self._busy[group]:
@@ -234,12 +229,9 @@ class WorkQueue(Generic[K]):
         return bool(self._ready)
 
     def statistics(self) -> WorkQueueStatistics:
-        """Return counts of keys by state, and the longest waits."""
-        now = self._clock()
-        self._promote(now)
+        """Return counts of keys by state."""
+        self._promote(self._clock())
         ready = sum(map(len, self._ready.values()))
-        # The keys of a group are in the order in which they became due.
-        oldest = [self._entries[next(iter(keys))].due for keys in self._ready.values()]
         return WorkQueueStatistics(
             ready=ready,
             waiting=len(self._entries) - ready,
@@ -248,8 +240,6 @@ class WorkQueue(Generic[K]):
             adds=self._adds,
             delivered=self._delivered,
             retries=self._retries,
-            longest_ready=now - min(oldest, default=now),
-            longest_processing=max((now - at for at in self._processing.values()), default=0.0),
         )
 
     # -- async ---------------------------------------------------------------------------------

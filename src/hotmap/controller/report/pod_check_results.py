@@ -16,7 +16,6 @@ import msgspec
 
 from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.event_writer import EventType, write_consumer_event
-from hotmap.controller.report.pod_reader import PodCheckResult
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.observation import Observer
@@ -31,6 +30,7 @@ from hotmap.core.status.consumer import (
     describe_agents,
     status_before_replacement,
 )
+from hotmap.core.status.pod_check import PodCheckResult
 from hotmap.core.status.stage import Confidence, PodState
 from hotmap.core.target import Target
 from hotmap.core.text import printable

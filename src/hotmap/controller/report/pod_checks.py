@@ -30,7 +30,7 @@ from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.decision_log import DecisionEntry, DecisionLog
 from hotmap.controller.report.pod_check_results import REACHED, PodCheckResults
 from hotmap.controller.report.pod_check_schedule import AgentCheckSchedule, PodCheckSchedule
-from hotmap.controller.report.pod_reader import PodCheckResult, PodReader
+from hotmap.controller.report.pod_reader import PodReader
 from hotmap.controller.settings import PodCheckSettings
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
@@ -46,6 +46,7 @@ from hotmap.core.status.consumer import (
     ConsumerStatus,
     State,
 )
+from hotmap.core.status.pod_check import PodCheckResult
 from hotmap.kube.loop_clock import loop_time
 
 __all__ = ["PodCheckGate", "PodCheckStores", "PodChecker"]

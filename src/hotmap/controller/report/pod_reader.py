@@ -16,43 +16,20 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.status.agent_answers import AgentReport
 from hotmap.core.status.agent_stages import restart_progress
-from hotmap.core.status.consumer import ConsumerStatus, status_from_pods
 from hotmap.core.status.desired import (
     DesiredContent,
     desired_content,
-    has_current_template,
     with_volume_digests,
 )
 from hotmap.core.status.observed_pods import ObservedPod, observe_pods
-from hotmap.core.status.pods import PodProof, agent_announcement, pod_proofs
+from hotmap.core.status.pod_check import PodCheckResult, conclude_from_pods
+from hotmap.core.status.pods import agent_announcement, pod_proofs
 from hotmap.kube.client import Client
 
-__all__ = ["PodCheckResult", "PodReader", "conclude_from_pods"]
-
+__all__ = ["PodReader"]
 
 #: Lists of pods at once: each may take megabytes.
 _LISTS_AT_ONCE = 4
-
-
-class PodCheckResult(NamedTuple):
-    """The result of one check of a consumer's pods."""
-
-    desired: DesiredContent
-    pods: tuple[PodProof, ...]
-    status: ConsumerStatus
-
-
-def conclude_from_pods(
-    snapshot: Snapshot,
-    pods: Sequence[Pod],
-    *,
-    now: float,
-    stalled: bool = False,
-    retried: bool = False,
-) -> PodCheckResult:
-    """Determine which content the pods of a consumer without agents have."""
-    reports = _Reports(desired_content(snapshot), observe_pods(snapshot.consumer, pods))
-    return _conclude(snapshot, reports, now=now, stalled=stalled, retried=retried)
 
 
 class _Reports(NamedTuple):
@@ -62,29 +39,6 @@ class _Reports(NamedTuple):
     pods: tuple[ObservedPod, ...]
     #: By uid; None: they have no agents.
     agents: Mapping[str, AgentReport] | None = None
-
-
-def _conclude(
-    snapshot: Snapshot, reports: _Reports, *, now: float, stalled: bool, retried: bool
-) -> PodCheckResult:
-    consumer, record = snapshot.consumer, snapshot.record
-    desired, pods, agents = reports
-    proofs = pod_proofs(
-        desired,
-        pods,
-        now=now,
-        template_current=has_current_template(snapshot),
-        windows=record.windows if record else (),
-        agents=agents,
-    )
-    status = status_from_pods(
-        consumer,
-        proofs,
-        desired,
-        stalled=stalled,
-        retried=retried,
-    )
-    return PodCheckResult(desired, proofs, status)
 
 
 def _observe(snapshot: Snapshot, pods: Sequence[Pod]) -> tuple[ObservedPod, ...]:
@@ -151,9 +105,16 @@ class PodReader:
             consumer = await with_all_runs(self._client, snapshot.consumer)
             snapshot = snapshot._replace(consumer=consumer)
             pods = await list_pods(self._client, consumer, runs=True)
-        reports = await self._ask_agents(snapshot, pods)
-        now = self._client.server_time()
-        return _conclude(snapshot, reports, now=now, stalled=stalled, retried=retried)
+        desired, observed, agents = await self._ask_agents(snapshot, pods)
+        return conclude_from_pods(
+            snapshot,
+            desired,
+            observed,
+            now=self._client.server_time(),
+            agents=agents,
+            stalled=stalled,
+            retried=retried,
+        )
 
     async def _ask_agents(self, snapshot: Snapshot, pods: list[Pod]) -> _Reports:
         """Reduce pods to facts, and query their agents, if there are any.

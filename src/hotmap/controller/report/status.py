@@ -18,7 +18,6 @@ from hotmap.controller.report.decision_log import DecisionEntry, DecisionLog
 from hotmap.controller.report.edit_previews import EditPreviews
 from hotmap.controller.report.events import missing_sources
 from hotmap.controller.report.pod_checks import PodChecker
-from hotmap.controller.report.pod_reader import PodCheckResult
 from hotmap.controller.report.status_access import StatusAccess
 from hotmap.controller.report.status_query import StatusQuery, parse_query, split_name
 from hotmap.controller.watch.consistent_reads import ConsistentReader
@@ -33,6 +32,7 @@ from hotmap.core.errors import ApiError, HotmapError, ResponseTooLarge, Unreacha
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.status.consumer import ConsumerStatus, State
+from hotmap.core.status.pod_check import PodCheckResult
 from hotmap.core.status.pods import PodProof
 from hotmap.core.status.stage import Stage
 from hotmap.core.text import join_names, printable

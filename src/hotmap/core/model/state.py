@@ -58,7 +58,6 @@ __all__ = [
     "records_by_source",
     "shard_of",
     "shards_for",
-    "write_shard",
 ]
 
 HEADER = "hotmap-state/1"
@@ -287,21 +286,6 @@ _changes_decoder = msgspec.json.Decoder(SourceChanges)
 _watched_decoder = msgspec.json.Decoder(_Watched)
 
 
-def write_shard(
-    records: Iterable[Record],
-    changes: Iterable[SourceChanges] = (),
-    *,
-    watched_until: float | None = None,
-) -> str:
-    """Write records as the text of one shard, sorted by uid so that equal states are equal.
-
-    The changes of sources in `changes` follow, sorted by name, and `watched_until`.
-    """
-    lines = [record_line(record) for record in sorted(records, key=_uid)]
-    lines += [changes_line(change) for change in sorted(changes, key=_source)]
-    return join_lines(lines, watched_until=watched_until).decode()
-
-
 def join_lines(lines: Iterable[bytes], *, watched_until: float | None = None) -> bytes:
     """Write a shard of the lines of its records and of observed changes, in this order."""
     last = [] if watched_until is None else [_encoder.encode(_Watched(watched_until))]
@@ -316,14 +300,6 @@ def record_line(record: Record) -> bytes:
 def changes_line(changes: SourceChanges) -> bytes:
     """Encode the observed changes of a source as their line in a shard, without the line feed."""
     return _encoder.encode(changes)
-
-
-def _uid(record: Record) -> str:
-    return record.uid
-
-
-def _source(changes: SourceChanges) -> ObjectKey:
-    return changes.source
 
 
 def read_changes(text: str) -> dict[ObjectKey, SourceChanges]:
