@@ -417,6 +417,7 @@ async def test_notify_only_workload_is_latent(world: World) -> None:
     await world.pod("web-1", started=time.time() + 2)
     async with world.controller(pod_checks=SOON) as controller:
         await wait_for_state(world, controller, "current")
+        await asyncio.sleep(3)  # times are whole seconds: the pod has started before this one
         await world.edit(LEVEL="debug")
         reason = await world.event("Notified")
         await wait_for_state(world, controller, "latent")
