@@ -20,6 +20,7 @@ from hotmap.core.decide.restart_wave import (
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod, PodDisruptionBudget
+from hotmap.core.model.pod_conditions import is_ready
 from hotmap.core.patch.nudge import read_target
 from hotmap.core.target import Target
 
@@ -142,7 +143,7 @@ class RestartWaves:
             known.append(
                 RestartPod(
                     pod.metadata.name,
-                    _is_ready(pod),
+                    is_ready(pod),
                     None if uid in restarting else now - times.get(uid, self._began),
                     progress.loaded if progress else None,
                     progress.failure if progress else "",
@@ -204,13 +205,3 @@ def restarts_in_place(snapshot: Snapshot, pod: Pod, target: Target) -> bool:
 
 def _budget_key(consumer: ObjectKey, budget: DisruptionBudget) -> ObjectKey:
     return ObjectKey("PodDisruptionBudget", consumer.namespace, budget.name)
-
-
-def _is_ready(pod: Pod) -> bool:
-    statuses = pod.status.container_statuses or ()
-    conditions = [each.status for each in pod.status.conditions or () if each.type == "Ready"]
-    return (
-        bool(statuses)
-        and all(status.ready for status in statuses)
-        and all(status == "True" for status in conditions)
-    )

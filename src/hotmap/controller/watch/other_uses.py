@@ -8,6 +8,7 @@ from typing import NamedTuple
 from hotmap.core.decide.assessment import OtherUse
 from hotmap.core.errors import NotFound
 from hotmap.core.model.objects import ObjectKey, Pod
+from hotmap.core.model.pod_conditions import FINISHED
 from hotmap.core.model.source import parse_time
 from hotmap.core.model.template_uses import referenced_sources
 from hotmap.kube.client import Client
@@ -16,8 +17,6 @@ from hotmap.kube.paging import list_items
 from hotmap.kube.resources import PODS
 
 __all__ = ["OtherUses"]
-
-_FINISHED = ("Succeeded", "Failed")
 
 #: Sources for which a pod is remembered at most.
 _AT_MOST = 1024
@@ -73,7 +72,7 @@ class OtherUses:
             pod = await self._client.get(PODS, source.namespace, found.use.pod, type=Pod)
         except NotFound:
             return None
-        if pod.metadata.uid != found.uid or pod.status.phase in _FINISHED:
+        if pod.metadata.uid != found.uid or pod.status.phase in FINISHED:
             return None
         self._remember(source, found._replace(at=began))
         return found.use
@@ -86,7 +85,7 @@ class OtherUses:
         oldest: dict[ObjectKey, _Found] = {}
         async for pod in list_items(self._client, PODS, namespace, type=Pod, cached=False):
             metadata = pod.metadata
-            if pod.status.phase in _FINISHED:
+            if pod.status.phase in FINISHED:
                 continue
             created = parse_time(metadata.creation_timestamp) or 0.0
             use = OtherUse(metadata.name, created)

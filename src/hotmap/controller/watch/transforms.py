@@ -17,11 +17,10 @@ from hotmap.core.model.consumer_conversion import (
     consumer_from_workload,
 )
 from hotmap.core.model.objects import CronJob, Job, Pod, Rollout, Workload
+from hotmap.core.model.pod_conditions import FINISHED
 from hotmap.core.policy.policy import Defaults, OnChange
 
 __all__ = ["Transforms"]
-
-_FINISHED = ("Succeeded", "Failed")
 
 
 class Transforms:
@@ -67,7 +66,7 @@ class Transforms:
 
     def pod(self, item: Pod, known: Consumer | None = None) -> Consumer | None:
         """Keep the Pods that no workload owns and that may still run."""
-        ends = item.metadata.deletion_timestamp or item.status.phase in _FINISHED
+        ends = item.metadata.deletion_timestamp or item.status.phase in FINISHED
         if ends or has_workload(item.metadata):
             return None
         return consumer_from_pod(item, self._dialect, known=known)

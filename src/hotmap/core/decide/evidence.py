@@ -31,6 +31,7 @@ from typing import NamedTuple
 
 from hotmap.core.model.consumer import REVISION, Consumer
 from hotmap.core.model.objects import ContainerState, ObjectKey, Pod, PodTemplate
+from hotmap.core.model.pod_conditions import FINISHED
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import parse_time
 from hotmap.core.model.state import Window
@@ -54,8 +55,6 @@ __all__ = [
 #: Seconds: one for each truncated clock. Observed: pods that started in the second of an edit had
 #: the old value.
 MARGIN = 2.0
-
-_FINISHED = ("Succeeded", "Failed")
 
 
 class Span(NamedTuple):
@@ -110,7 +109,7 @@ def pod_starts(consumer: Consumer, pods: Iterable[Pod]) -> tuple[PodStart, ...]:
     found = (
         (pod, _with_marks(_pod_start(pod, users, sources, init=init), consumer, pod))
         for pod in pods
-        if not pod.metadata.deletion_timestamp and pod.status.phase not in _FINISHED
+        if not pod.metadata.deletion_timestamp and pod.status.phase not in FINISHED
     )
     if consumer.key.kind not in _KEEP_PODS:
         return tuple(start for _, start in found)

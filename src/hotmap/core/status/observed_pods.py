@@ -12,6 +12,7 @@ from typing import NamedTuple
 from hotmap.core.decide.evidence import PodStart, earliest_mount, pod_starts
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ContainerState, ContainerStatus, ObjectKey, Pod
+from hotmap.core.model.pod_conditions import is_ready
 from hotmap.core.patch.nudge import nudge_time, read_target
 from hotmap.core.status.agent_coverage import AgentCoverage, agent_coverage
 from hotmap.core.status.agent_locations import AgentContainer, agent_container
@@ -73,7 +74,7 @@ def _observe_pod(start: PodStart, pod: Pod, read_by_agents: frozenset[ObjectKey]
     return ObservedPod(
         start,
         mounted_at=earliest_mount(pod),
-        ready=_is_ready(pod),
+        ready=is_ready(pod),
         waiting_reason=printable(_waiting_reason(pod)),
         template=(pod.metadata.labels or {}).get(_TEMPLATE_LABEL, ""),
         nudged=read_target(pod),
@@ -81,19 +82,6 @@ def _observe_pod(start: PodStart, pod: Pod, read_by_agents: frozenset[ObjectKey]
         uid=pod.metadata.uid,
         agent=agent_container(pod),
         coverage=agent_coverage(pod, read_by_agents) if read_by_agents else None,
-    )
-
-
-def _is_ready(pod: Pod) -> bool:
-    """Return whether all containers are ready, and the pod's readiness gates too."""
-    statuses = pod.status.container_statuses or ()
-    conditions = [
-        condition.status for condition in pod.status.conditions or () if condition.type == "Ready"
-    ]
-    return (
-        bool(statuses)
-        and all(status.ready for status in statuses)
-        and all(status == "True" for status in conditions)
     )
 
 
