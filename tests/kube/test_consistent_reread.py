@@ -121,3 +121,25 @@ async def test_reread_of_an_unreadable_object_leaves_it_out() -> None:
     await reflector.reread(KEY)
     assert KEY not in store
     assert KEY in store.unreadable
+
+
+@pytest.mark.parametrize(
+    ("namespace", "key", "selected"),
+    [
+        (None, KEY, True),
+        ("default", KEY, True),
+        ("other", KEY, False),
+        (None, KEY._replace(kind="Secret"), False),
+        ("default", KEY._replace(kind="Secret"), False),
+    ],
+)
+def test_objects_are_reread_by_the_reflector_that_watches_them(
+    namespace: str | None, key: ObjectKey, selected: bool
+) -> None:
+    reflector = Reflector(
+        cast(Client, ReadingClient(5, lambda: None)),
+        Selection(BY_KIND["ConfigMap"], namespace),
+        type=ConfigMap,
+        writer=StoreWriter(Store[Stored](), keep),
+    )
+    assert reflector.selects(key) is selected

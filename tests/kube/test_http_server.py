@@ -26,12 +26,13 @@ class Served:
         self.go_on = asyncio.Event()
         self.go_on.set()
         self.port = 0
+        self.text = b"text"
 
     async def answer(self, question: Question) -> Answer:
         self.questions.append(question)
         self.was_asked.set()
         await self.go_on.wait()
-        return Answer(200, b"text")
+        return Answer(200, self.text)
 
     async def fail(self, question: Question) -> Answer:
         raise RuntimeError("planted")
@@ -195,6 +196,22 @@ async def test_slow_client_loses_its_connection(monkeypatch: pytest.MonkeyPatch)
         writer.write(b"GET /page HTTP/1.1\r\nHost:")
         with suppress(ConnectionError):
             assert await asyncio.wait_for(reader.read(), 2) == b""
+        writer.close()
+
+
+async def test_client_that_reads_nothing_gets_one_answer_at_a_time() -> None:
+    """Its requests wait, so that answers which nobody takes do not fill the memory."""
+    size, count = 16 << 20, 3  # more than sockets buffer
+    async with serving() as served:
+        served.text = b"x" * size
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        writer.write(b"GET /page HTTP/1.1\r\nHost: h\r\n\r\n" * count)
+        await served.was_asked.wait()
+        await asyncio.sleep(0.2)
+        assert len(served.questions) == 1
+        async with asyncio.timeout(60):
+            await reader.readexactly(size * count)
+        assert len(served.questions) == count
         writer.close()
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotmap.core.model.objects import ObjectKey
-from hotmap.kube.store import Store
+from hotmap.kube.store import Store, UnreadableObject
 
 A = ObjectKey("ConfigMap", "default", "a")
 B = ObjectKey("ConfigMap", "default", "b")
@@ -52,6 +52,26 @@ def test_complete_list_deletes_what_it_does_not_have(
     assert sorted(record_changes) == [(A, "x", None), (C, None, "z")]
     assert store.synced.is_set()
     assert store.statistics() == (2, True, 4, "7")
+
+
+def test_unreadable_object_is_left_out_until_it_can_be_read(
+    store: Store[str], record_changes: list[Change]
+) -> None:
+    """Nothing says that it was deleted, and nothing that it is unreadable once it is not."""
+    store.put(A, "x")
+    store.put_unreadable(A, UnreadableObject("uid", "too large"))
+    assert (store.get(A), list(store.unreadable)) == (None, [A])
+    store.put(A, "y")
+    assert (store.get(A), list(store.unreadable)) == ("y", [])
+    store.put_unreadable(A, UnreadableObject("uid", "too large"))
+    store.remove(A)
+    assert (store.get(A), list(store.unreadable)) == (None, [])
+    assert record_changes == [
+        (A, None, "x"),
+        (A, "x", None),
+        (A, None, "y"),
+        (A, "y", None),
+    ]
 
 
 def test_listeners_see_the_store_after_the_change(store: Store[str]) -> None:
