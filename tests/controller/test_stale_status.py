@@ -258,6 +258,29 @@ async def test_change_that_waits_for_the_next_rollout_is_not_latent(
         await world.rollout(after=revision)
 
 
+async def test_nudge_while_pods_are_still_to_be_checked_is_over_after_that(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """The final decision reads as the one that had to wait, and nothing else follows."""
+    world.registry.ahead = -120
+    await world.config_map(LEVEL="info")
+    await world.config_map("files", size="1")
+    world.registry.ahead = 0.0
+    spec = files("files")
+    spec["containers"][0]["env"] = env("LEVEL")["containers"][0]["env"]
+    annotations = {"hotmap.dev/follow": "auto", "hotmap.dev/rereads": "1s"}
+    await world.workload(spec=spec, annotations=annotations)
+    await world.pod("web-1", started=time.time() - 60, spec=spec)
+    async with world.controller(settle=0.5, settle_max=5, pod_checks=SOON) as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await asyncio.sleep(0.1)
+        await world.edit(LEVEL="info")  # a pod may have started in between
+        await world.edit("files", size="2")
+        await until_state(world, http, controller, "waiting")
+        await until_state(world, http, controller, "current")
+
+
 async def test_change_of_an_unused_data_key_leaves_it_current(
     world: World, http: aiohttp.ClientSession, settling: Controller
 ) -> None:

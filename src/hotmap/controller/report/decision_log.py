@@ -156,6 +156,8 @@ class DecisionLog:
             kept[-1] = kept[-1]._replace(announced=False)
             return False
         if kept and entry.repeats(kept[-1]):
+            # It may not have been final, such as a nudge while pods were still to be checked.
+            kept[-1] = kept[-1]._replace(waits=entry.waits, continues=entry.continues)
             return False
         is_same_hold = entry.held and any(map(entry.folds_into, kept))
         for act in entry.actions if not continues else ():
