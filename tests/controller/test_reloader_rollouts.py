@@ -11,6 +11,7 @@ from tests.controller.world import SETTLE, World, env, files, rfc3339
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
+from hotmap.core.model.objects import ObjectKey
 from hotmap.core.policy.policy import Defaults
 from hotmap.core.reloader.annotations import DialectSettings, Writing
 from hotmap.core.reloader.patch import digest_of
@@ -362,6 +363,39 @@ async def test_found_source_is_deleted_and_created_again(world: World) -> None:
         body = {"metadata": {"name": "app", **match["metadata"]}, "data": {"LEVEL": "debug"}}
         await world.registry.create("configmaps", "default", body, manager="kubectl")
         await until_variable(world, VARIABLE, DEBUG)
+
+
+@pytest.mark.parametrize("how", ["recreated without match", "match removed"])
+async def test_source_that_is_no_longer_found_holds_nothing(world: World, how: str) -> None:
+    """What was said of it while it was followed, or did not exist, is not said any more."""
+    match = {"reloader.stakater.com/match": "true"}
+    await world.config_map(LEVEL="info")
+    await world.merge("ConfigMap", "app", {"metadata": {"annotations": match}})
+    await world.workload(annotations={"reloader.stakater.com/search": "true"})
+    await world.pod("web-1", started=time.time() + 5)
+    async with controller(world) as running:
+
+        def waits() -> bool:
+            last = running.decision_log.last_decision(ObjectKey("Deployment", "default", "web"))
+            return last is not None and (last.held or bool(last.missing_sources))
+
+        async def is_waiting() -> bool:
+            return waits()
+
+        async def is_over() -> bool:
+            return not waits()
+
+        await world.quiet(running)
+        if how == "match removed":
+            await world.edit(LEVEL=None)
+            await world.until(is_waiting, "the missing data key is reported")
+            annotations = dict.fromkeys(match)
+            await world.merge("ConfigMap", "app", {"metadata": {"annotations": annotations}})
+        else:
+            await world.delete("ConfigMap", "app")
+            await world.until(is_waiting, "the missing source is reported")
+            await world.config_map(LEVEL="info")
+        await world.until(is_over, "nothing is reported")
 
 
 async def test_named_but_not_referenced(world: World) -> None:

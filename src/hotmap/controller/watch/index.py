@@ -183,7 +183,9 @@ class Index:
         One that does not exist counts as offered, so that its recreation is not adopted as new.
         """
         store = self.sources.get(key.kind)
-        source = store.get(key) if store else None
+        return self._offers(store.get(key) if store else None)
+
+    def _offers(self, source: Source | None) -> bool:
         return source is None or source_offered(source.annotations, self._defaults)
 
     def sources_in(self, namespace: str) -> list[ObjectKey]:
@@ -224,19 +226,25 @@ class Index:
             if among(consumer) and source in consumer.uses.sources()
         ]
 
-    def followers_of(self, source: ObjectKey) -> list[Consumer]:
-        """List the consumers that follow a source."""
+    def followers_of(self, source: ObjectKey, *, offered: bool | None = None) -> list[Consumer]:
+        """List the consumers that follow a source.
+
+        `offered` says whether those that search find it; None: as it is now.
+        """
+        is_offered = self.is_offered(source) if offered is None else offered
         found = {}
         for store in self.consumers.values():
             for consumer in store.by_index("sources", hash(source)):
                 # The policy first: most have not opted in, and uses have to be unpacked.
-                if self._may_follow(consumer, source, referenced=True) and (
+                if self._may_follow(consumer, source, referenced=True, offered=is_offered) and (
                     source in consumer.uses.sources()
                 ):
                     found[consumer.key] = consumer
             for naming in self._naming(store, source.namespace):
                 named = self._with_template_of(naming)
-                if named is not None and self._may_follow(named, source, referenced=False):
+                if named is not None and self._may_follow(
+                    named, source, referenced=False, offered=is_offered
+                ):
                     found[named.key] = named
         return list(found.values())
 
@@ -246,11 +254,12 @@ class Index:
             return self.consumers[key.kind].get(key)
         return consumer
 
-    def _may_follow(self, consumer: Consumer, source: ObjectKey, *, referenced: bool) -> bool:
+    def _may_follow(
+        self, consumer: Consumer, source: ObjectKey, *, referenced: bool, offered: bool
+    ) -> bool:
         """Return whether a consumer follows a source, as far as there is time to match patterns."""
         policy = self.policies.of(consumer)
         if not policy.named.expressions and not policy.excluded.expressions:
-            offered = policy.searches and self.is_offered(source)
             return policy.follows(source, referenced=referenced, offered=offered)
         if not policy.opted_in:
             return False
@@ -276,7 +285,9 @@ class Index:
         since, listed = self._missed(key)
         noted = not first and self.history.record_change(key, old, new, since=since, listed=listed)
         if self._queues and (first or noted or _annotations_differ(old, new)):
-            for consumer in self.followers_of(key):
+            # Those that no longer find it have to be told as well: what was said of it is over.
+            offered = self._offers(old) or self._offers(new)
+            for consumer in self.followers_of(key, offered=offered):
                 self._enqueue_for_source(self._queues, consumer, key)
 
     def _sources_listed(self, kind: str, namespace: str | None) -> None:
