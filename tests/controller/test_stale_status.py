@@ -281,6 +281,25 @@ async def test_nudge_while_pods_are_still_to_be_checked_is_over_after_that(
         await until_state(world, http, controller, "current")
 
 
+async def test_long_settle_time_delays_no_check_of_pods(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """It is for edits; what its own controller reports of a rollout is none."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations={"hotmap.dev/follow": "auto", "hotmap.dev/settle": "10m"})
+    await world.pod("web-1", started=time.time() + 5)
+    async with world.controller(pod_checks=SOON) as controller:
+        await until_state(world, http, controller, "current")
+        await world.edit(LEVEL="debug")
+        await world.delete("Pod", "web-1")
+        edited = asyncio.get_running_loop().time()
+        await world.until(world.revision, "it is rolled out", within=700)
+        assert asyncio.get_running_loop().time() - edited >= 600
+        await world.pod("web-2", started=time.time() + 5)
+        await world.rolled_out()
+        await until_state(world, http, controller, "current")
+
+
 async def test_change_of_an_unused_data_key_leaves_it_current(
     world: World, http: aiohttp.ClientSession, settling: Controller
 ) -> None:

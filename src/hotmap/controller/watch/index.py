@@ -45,13 +45,16 @@ CONSUMER_KINDS = (
     "Rollout",
 )
 
+#: Seconds of quiet after a change of a consumer, and their bound, if its settle time is longer.
+_CONSUMER_SETTLE, _CONSUMER_SETTLE_MAX = 0.5, 5.0
+
 
 class Queues(NamedTuple):
     """How the index adds keys to the queues; both take a consumer's object key."""
 
     #: Nudges, at once.
     refresh: Callable[[ObjectKey], None]
-    #: Everything else, after the consumer's settle time: (key, settle, settle_max) in seconds.
+    #: Everything else, after a settle time: (key, settle, settle_max) in seconds.
     reconcile: Callable[[ObjectKey, float, float], None]
 
 
@@ -357,7 +360,11 @@ class Index:
             # The initial content has to be recorded before an edit.
             self._queues.refresh(consumer.key)
         if is_relevant(policy) or (before is not None and is_relevant(before)):
-            self._queues.reconcile(consumer.key, policy.settle, policy.settle_max)
+            # A rollout waits longer for further edits, as the decision says; a check of its pods,
+            # which follows one, does not.
+            settle = min(policy.settle, _CONSUMER_SETTLE)
+            settle_max = min(policy.settle_max, _CONSUMER_SETTLE_MAX)
+            self._queues.reconcile(consumer.key, settle, settle_max)
 
 
 def _is_nudgeable(consumer: Consumer, policy: Policy, source: ObjectKey) -> bool:
