@@ -11,6 +11,7 @@ from tests.controller.world import SETTLE, World, rfc3339
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
+from hotmap.core.model.objects import ObjectKey
 from hotmap.core.policy.policy import Defaults
 from hotmap.core.reloader.annotations import DialectSettings, Names, Writing
 from hotmap.core.reloader.patch import digest_of
@@ -150,6 +151,28 @@ async def test_change_during_downtime_keeps_the_pause(world: World) -> None:
     async with controller(world):
         assert await until(world, is_paused=True, level="trace") == at
         await until(world, is_paused=False, level="trace")
+
+
+async def test_change_that_the_end_of_the_pause_applies_is_not_rolled_out_again(
+    world: World,
+) -> None:
+    """Period and edit are over before the next controller starts: new pods have read the edit."""
+    await set_up(world)
+    async with controller(world) as running:
+        await world.quiet(running)
+        await world.edit(LEVEL="debug")
+        await until(world, is_paused=True, level="debug")
+    await world.edit(LEVEL="trace")
+    await asyncio.sleep(40)
+    async with controller(world) as running:
+        await until(world, is_paused=False)
+        await world.pod("web-1", started=time.time() + 1)
+        await world.rolled_out()
+        await world.quiet(running)
+        assert await paused(world) == (False, None, digest("debug"))
+        last = running.decision_log.latest(ObjectKey("Deployment", "default", "web"))
+        assert last is not None
+        assert last.verdict == "adopt"
 
 
 async def test_pause_of_a_person_is_theirs(world: World) -> None:

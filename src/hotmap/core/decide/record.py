@@ -170,10 +170,17 @@ def _with_release(decision: Decision) -> Record | None:
 
 
 def _with_resumed_generation(decision: Decision, outcome: Outcome) -> Record | None:
-    """Vouch for the generation after a Deployment was resumed, which changes no template."""
-    record, consumer = decision.snapshot.record, decision.snapshot.consumer
+    """Vouch for the generation after a Deployment was resumed, which changes no template.
+
+    With a change that is not written yet its pods decide: those that the end of the pause starts
+    have read it.
+    """
+    snapshot = decision.snapshot
+    record, consumer = snapshot.record, snapshot.consumer
     resumed = any(action.type is ActionType.RESUME for action in decision.plan.actions)
     if record is None or not resumed or record.generation != consumer.generation:
+        return None
+    if snapshot.content != snapshot.recorded_content:
         return None
     return msgspec.structs.replace(record, generation=outcome.generation)
 
