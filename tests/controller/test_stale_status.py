@@ -344,6 +344,36 @@ async def test_leader_that_may_not_write_any_more_shows_no_workloads(
     assert (document["ready"], document["role"]) == (False, "standby")
 
 
+async def test_leader_that_is_ending_shows_no_workloads(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """It waits for its last writes, and follows no edits any more."""
+    controller = world.controller(pod_checks=SOON)
+    await one_current_workload(world, controller)
+    await world.config_map("extra", LEVEL="info")
+    await world.workload("other", env("LEVEL", source="extra"))
+    await world.quiet(controller)
+    is_writing, may_write = asyncio.Event(), asyncio.Event()
+
+    async def hold(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+        if plural == "deployments":
+            is_writing.set()
+            await may_write.wait()
+
+    world.registry.guards.append(hold)
+    await world.edit("extra", LEVEL="debug")
+    await is_writing.wait()
+    ending = asyncio.create_task(controller.__aexit__())
+    await asyncio.sleep(0.1)
+    await world.edit(LEVEL="debug")
+    await asyncio.sleep(0.1)
+    async with http.get(f"http://127.0.0.1:{controller.port}/v1/status") as response:
+        document = await response.json()
+    may_write.set()
+    await ending
+    assert (document["ready"], document["workloads"]) == (False, [])
+
+
 # -- sources that were deleted, or cannot be seen ----------------------------------------------
 
 OPTIONAL = {

@@ -123,6 +123,8 @@ class LeaderTerm:
         self._workers = supervisor.tasks()
         self._background = supervisor.tasks()
         self._unsubscribe: list[Callable[[], None]] = []
+        #: Whether changes are no longer followed, so that nothing it shows is up to date.
+        self.is_ending = False
 
     async def __aenter__(self) -> Self:
         """Start; returns when every consumer is queued for its first reconcile.
@@ -187,6 +189,7 @@ class LeaderTerm:
         _log.info("watching %d workloads", len(consumers))
 
     async def __aexit__(self, *exc_info: object) -> None:
+        self.is_ending = True
         watched_until = self._watched_until()
         try:
             watched_until = await self._read_progress()

@@ -450,4 +450,7 @@ class Controller:
 
     def _leader_view(self) -> LeaderView | None:
         """Return what the leader knows; None where another replica may lead already."""
-        return self._term.leader_view if self._term and self._may_write() else None
+        term = self._term
+        if term is None or term.is_ending or not self._may_write():
+            return None
+        return term.leader_view
