@@ -318,6 +318,23 @@ def test_plain_file_over_the_limit_is_refused(
         running.reaches("told")
 
 
+def test_volume_over_the_limit_is_refused(tmp_path: Path) -> None:
+    """A file of gigabytes, which no kubelet writes, takes neither the memory nor the time."""
+    volume = Volume(tmp_path / "volume", file="one")
+    touched = tmp_path / "touched"
+    with agent(tmp_path, "--dir", volume, "--touch", touched) as running:
+        running.reaches("told")
+        volume.write(file="two", other="")
+        eventually(lambda: running.rule()["loads"] == 2)
+        os.truncate(volume.path / "..data" / "other", 3 << 30)
+        volume.swap()
+        message = running.reaches("waiting")["message"]
+        assert f"{volume} has more than {64 << 20} bytes" in message
+        assert "--max-directory-size" in message
+        volume.write(file="three")
+        running.reaches("told")
+
+
 def test_too_many_plain_files_are_refused(tmp_path: Path) -> None:
     """Empty files take memory too; what was loaded stays, and fewer of them are loaded again."""
     folder = tmp_path / "plain"

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.support.volumes import files, published
 
-from hotmap.core.errors import NotProjected, TornRead
+from hotmap.core.errors import NotProjected, TooLarge, TornRead
 from hotmap.core.payload import Payload, PayloadFile
 from hotmap.volume import watcher
 from hotmap.volume.atomic_writer import AtomicWriter
@@ -55,6 +55,14 @@ def test_directory_without_data_link_is_not_projected(tmp_path: Path, layout: st
         (tmp_path / "..data").mkdir()
     with pytest.raises(NotProjected, match="mounted with subPath, which never changes"):
         read_revision(str(tmp_path))
+
+
+def test_limit_counts_the_bytes_of_all_files(tmp_path: Path) -> None:
+    """Files in subdirectories count too; exactly the limit is allowed."""
+    AtomicWriter(str(tmp_path)).write(files(a="12", n__x="345", n__deep__y="6"))
+    assert len(read_revision(str(tmp_path), max_size=6).files) == 3
+    with pytest.raises(TooLarge):
+        read_revision(str(tmp_path), max_size=5)
 
 
 def test_missing_mount_is_an_os_error(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@
     └── VolumeError          a mounted directory is not what was expected
         ├── InvalidPayload   a path that may not be projected
         ├── NotProjected     no `..data` here, and there never will be one
+        ├── TooLarge         it holds more than the reader allows
         └── TornRead         the content changed during every attempt to read it
 
 Texts name kind, namespace/name and field, what was found and what to do; they never contain a value
@@ -45,6 +46,7 @@ __all__ = [
     "ResponseTooLarge",
     "SettingsError",
     "Throttled",
+    "TooLarge",
     "TornRead",
     "Unauthorized",
     "Unavailable",
@@ -182,6 +184,10 @@ class InvalidPayload(VolumeError):
 
 class NotProjected(VolumeError):
     """Raised when a directory has no `..data`: a subPath mount, or no projected volume at all."""
+
+
+class TooLarge(VolumeError):
+    """Raised when a directory holds more bytes than may be read."""
 
 
 class TornRead(VolumeError):

@@ -20,8 +20,9 @@ import os
 import select
 import struct
 import time
+from math import inf
 
-from hotmap.core.errors import NotProjected, TornRead
+from hotmap.core.errors import NotProjected, TooLarge, TornRead
 from hotmap.core.value import Value
 from hotmap.volume.data_link import DATA_LINK
 
@@ -75,7 +76,7 @@ _POLL_BESIDE_INOTIFY = 10.0
 _POLL_ALONE = 1.0
 
 
-def read_revision(mount: str) -> Revision:
+def read_revision(mount: str, *, max_size: float = inf) -> Revision:
     """Read every file of the current revision of a mounted source, as one consistent set.
 
     The kubelet publishes by renaming the `..data` link and then deletes the directory it
@@ -89,9 +90,12 @@ def read_revision(mount: str) -> Revision:
     regular files are read: no writer of such volumes makes links, pipes or devices.
     `Revision.name` is opaque: compare it for equality, never for order. Blocks on file I/O only.
 
+    `max_size`: bytes of all files together that are read at most.
+
     Raises:
         NotProjected: no `..data` here (a subPath or foreign mount). It will never change in
             place, so do not wait for it.
+        TooLarge: there are more than `max_size` bytes.
         TornRead: still moving after three attempts. Transient: try again on the next change.
         OSError: the mount or a file in it cannot be opened: absent, or permission denied.
     """
@@ -105,7 +109,7 @@ def read_revision(mount: str) -> Revision:
                     "mounted with subPath, which never changes while the container runs"
                 )
             try:
-                files = _read_directory(name, root)
+                files = _read_directory(name, root, max_size)
             except OSError as error:
                 # The directory was removed while it was read; network mounts return ESTALE.
                 if error.errno not in (errno.ENOENT, errno.ESTALE):
@@ -130,31 +134,39 @@ def _data_link(root: int | str) -> str | None:
         return None  # no such directory, no such link, or something else of that name
 
 
-def _read_directory(name: str, parent: int) -> dict[str, bytes]:
-    """Read the regular files below a directory, by relative path, never leaving descriptors."""
+def _read_directory(name: str, parent: int, left: float) -> dict[str, bytes]:
+    """Read the regular files below a directory, by relative path, never leaving descriptors.
+
+    `left`: bytes that they may have.
+    """
     files: dict[str, bytes] = {}
     root = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=parent)
     try:
         with os.scandir(root) as entries:
             for entry in entries:
                 if entry.is_dir(follow_symlinks=False):
-                    below = _read_directory(entry.name, root)
+                    below = _read_directory(entry.name, root, left)
                     files.update((f"{entry.name}/{path}", data) for path, data in below.items())
+                    left -= sum(map(len, below.values()))
                 elif entry.is_file(follow_symlinks=False):
-                    files[entry.name] = _read_file(entry.name, root)
+                    files[entry.name] = data = _read_file(entry.name, root, left)
+                    left -= len(data)
     finally:
         os.close(root)
     return files
 
 
-def _read_file(name: str, parent: int) -> bytes:
+def _read_file(name: str, parent: int, left: float) -> bytes:
     """Read a file without a file object, which would take longer than all else."""
     descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
-        data = os.read(descriptor, _PIECE)
-        while data and (piece := os.read(descriptor, _PIECE)):
-            data += piece
-        return data
+        pieces, size = [], 0
+        while piece := os.read(descriptor, _PIECE):
+            pieces.append(piece)
+            size += len(piece)
+            if size > left:
+                raise TooLarge(f"{name} has more bytes than may be read")
+        return b"".join(pieces)
     finally:
         os.close(descriptor)
 

@@ -53,7 +53,7 @@ _SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
             Flag("settle", "DURATION", "Treat changes this close together as one. Default: 100ms."),
             Flag("settle-max", "DURATION", "Maximum time to wait for more changes. Default: 2s."),
             Flag("poll-interval", "DURATION", "Poll interval. Default: 10s; 1s without inotify."),
-            Flag("max-directory-size", "SIZE", "Limit for plain directories. Default: 64Mi."),
+            Flag("max-directory-size", "SIZE", "Maximum size of a directory. Default: 64Mi."),
         ),
     ),
     (

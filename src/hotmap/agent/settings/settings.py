@@ -144,7 +144,7 @@ class WatchSettings(Value):
 
     poll_interval: 0 for the watcher's own
     target_file: the pod's annotations, "" for none
-    max_directory_size: bytes of a directory that no kubelet writes
+    max_directory_size: bytes of a directory
     permissions: whether the modes and groups of files are needed
     """
 

@@ -10,9 +10,15 @@ import os
 
 from hotmap.agent.decide.digest import digest_of, tree_digest
 from hotmap.agent.decide.snapshot import Snapshot
-from hotmap.agent.watch.plain_files import NotReadable, describe_error, read_plain, signature
+from hotmap.agent.watch.plain_files import (
+    NotReadable,
+    describe_error,
+    read_plain,
+    signature,
+    too_large,
+)
 from hotmap.agent.watch.tokens import is_service_account_token
-from hotmap.core.errors import NotProjected, TornRead
+from hotmap.core.errors import NotProjected, TooLarge, TornRead
 from hotmap.volume.data_link import DATA_LINK
 from hotmap.volume.watcher import VolumeWatcher, read_revision
 
@@ -45,7 +51,7 @@ class Detector:
 
         key: of digests; payloads: whether to compute payload digests as well
         permissions: whether to read modes and groups as well
-        max_size: bytes that a directory may hold that no kubelet writes
+        max_size: bytes that a directory may hold
         """
         self._max_size = max_size
         self._payloads = payloads
@@ -149,12 +155,14 @@ class Detector:
 
     def _read_any(self, directory: str) -> dict[str, bytes]:
         try:
-            found = read_revision(directory)
+            found = read_revision(directory, max_size=self._max_size)
             self.revisions[directory] = found.name
             return found.files
         except (NotProjected, NotADirectoryError):
             self.revisions.pop(directory, None)
             return self._read_plain(directory)
+        except TooLarge:
+            raise too_large(directory, self._max_size) from None
         except TornRead as error:
             raise NotReadable(str(error)) from None
         except FileNotFoundError:

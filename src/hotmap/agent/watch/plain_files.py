@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 
-__all__ = ["NotReadable", "describe_error", "read_plain", "signature"]
+__all__ = ["NotReadable", "describe_error", "read_plain", "signature", "too_large"]
 
 
 #: Bytes that a file counts for at least, since an empty one takes memory too: its path, its digest
@@ -38,11 +38,16 @@ def read_plain(directory: str, max_size: int) -> dict[str, bytes]:
         found[os.path.relpath(path, folder)] = data = _read_file(path, left + 1)
         left -= len(data)
         if left < 0:
-            raise NotReadable(
-                f"{directory} has more than {max_size} bytes: watch a part of it, or raise "
-                "--max-directory-size"
-            )
+            raise too_large(directory, max_size)
     return found
+
+
+def too_large(directory: str, max_size: int) -> NotReadable:
+    """Return the error of a directory that has more than `max_size` bytes."""
+    return NotReadable(
+        f"{directory} has more than {max_size} bytes: watch a part of it, or raise "
+        "--max-directory-size"
+    )
 
 
 def _list_files(directory: str, max_size: int) -> list[str]:
