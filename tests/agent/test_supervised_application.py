@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import signal
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import Volume, agent, eventually
+from tests.agent.agents import PATIENCE, Volume, agent, eventually
 from tests.support.processes import members_of
 
 #: Writes its environment and its number at each start, then does as it is told.
@@ -194,6 +196,46 @@ def test_signal_at_start_reaches_the_application(tmp_path: Path) -> None:
         running.reaches("loaded")
         assert running.status()["application"]["starts"] > 2
         running.end()
+
+
+def test_application_reads_the_terminal(tmp_path: Path) -> None:
+    """Also after a restart; what is typed to interrupt it goes to it, and its status out."""
+    volume = Volume(tmp_path / "volume", APP_VALUE="one")
+    program = (
+        "import os, sys\n"
+        "print('started', os.environ['APP_VALUE'], flush=True)\n"
+        "for line in sys.stdin: print('read', line.strip(), flush=True)\n"
+    )
+    words = ("--listen", "none", "--min-uptime", "0", "--env-from", str(volume), "--")
+    pid, terminal = pty.fork()
+    if pid == 0:
+        command = ["-m", "hotmap", "agent", *words, sys.executable, "-c", program]
+        os.execv(sys.executable, [sys.executable, *command])
+    shown = b""
+
+    def shows(text: bytes) -> None:
+        nonlocal shown
+        while text not in shown:
+            assert select.select([terminal], [], [], PATIENCE)[0], shown
+            shown += os.read(terminal, 4096)
+
+    try:
+        shows(b"started one")
+        os.write(terminal, b"first\n")
+        shows(b"read first")
+        volume.write(APP_VALUE="two")
+        shows(b"started two")
+        os.write(terminal, b"second\n")
+        shows(b"read second")
+        os.write(terminal, b"\x03")  # what a terminal sends for Ctrl-C
+        shows(b"KeyboardInterrupt")
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+        pid = 0
+    finally:
+        os.close(terminal)
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
 
 
 def test_second_sigterm_kills_at_once(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ __all__ = [
     "kill_group",
     "lead_group",
     "open_standard_streams",
+    "pass_terminal",
     "reset_signals",
     "take_orphans",
 ]
@@ -87,6 +88,23 @@ def kill_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         return
+
+
+def pass_terminal(old: int, new: int) -> None:
+    """Make a process group the one that reads the terminal, if another one was that until now.
+
+    The kernel stops a process of any other group that reads it. Without a terminal on standard
+    input nothing happens, and neither where the terminal belongs to another job of a shell.
+    """
+    # The kernel would stop the caller as well, since it is in another group at one of the calls.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTTOU,))
+    try:
+        if 0 < old == os.tcgetpgrp(0):  # 0: a group of another process namespace
+            os.tcsetpgrp(0, new)
+    except OSError:
+        return
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def execute_program(words: Sequence[str], environment: Mapping[str, str] | None) -> NoReturn:

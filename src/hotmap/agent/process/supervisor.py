@@ -4,9 +4,9 @@
                       → running                     a restart that failed: with the previous words
                       → stopping → exited           SIGTERM, or the application exited by itself
 
-The child has its own process group. Signals go to the child only (workers of nginx, postgres and
-gunicorn handle the same signals differently); what is left of its group and of its descendants
-after it exited is killed before another instance starts.
+The child has its own process group, which has the terminal while it runs. Signals go to the child
+only (workers of nginx, postgres and gunicorn handle the same signals differently); what is left of
+its group and of its descendants after it exited is killed before another instance starts.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from hotmap.agent.process.spawn import (
     fork,
     kill_group,
     lead_group,
+    pass_terminal,
     reset_signals,
 )
 from hotmap.core.value import Value
@@ -155,6 +156,7 @@ class Supervisor:
             self._start_timer.cancel()
         if self._last:
             return
+        group = os.getpgrp()
         try:
             pid = fork()
         except OSError as error:
@@ -164,6 +166,7 @@ class Supervisor:
         if pid == 0:
             try:
                 lead_group(0)
+                pass_terminal(group, os.getpid())
                 die_with_parent()
                 reset_signals()
                 execute_program(command.words, command.environment)
@@ -193,6 +196,7 @@ class Supervisor:
             kill_group(self.pid)
 
     def _exited(self, status: int) -> None:
+        pass_terminal(self.pid, os.getpgrp())
         self.pid = 0
         was_stopped = self._timer is not None
         for timer in (self._timer, self._uptime_timer):
