@@ -198,6 +198,26 @@ def test_once_ends_where_there_is_nothing_to_check(tmp_path: Path) -> None:
         assert f"nothing to check after 0.3s: {tmp_path}/missing does not exist" in running.log
 
 
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        (("--check", "no-such-program {dir}"), "no-such-program ended with exit status 127"),
+        (("--check", "sleep 600"), "check timed out after 0.3s"),
+        (("--stage", "/proc/stage"), "cannot write /proc/stage"),
+    ],
+)
+def test_once_ends_where_nothing_can_be_checked(
+    tmp_path: Path, flags: tuple[str, ...], reason: str
+) -> None:
+    """What may be temporary is repeated until then; each reason is logged once."""
+    volume = Volume(tmp_path / "volume", text="good")
+    with agent(tmp_path, "--dir", volume, "--once", "--check-timeout", "300ms", *flags) as running:
+        assert running.process.wait(20) == 1
+        first, last = (line for line in running.log.splitlines() if reason in line)
+        assert "WARNING check: " in first
+        assert "WARNING done: not checked after 0.3s: " in last
+
+
 def test_once_waits_for_a_directory_that_appears(tmp_path: Path) -> None:
     """Another container may mount or create it."""
     with agent(tmp_path, "--dir", tmp_path / "volume", "--once") as running:

@@ -7,7 +7,13 @@ import signal
 
 from hotmap.agent.act.executor import Executor
 from hotmap.agent.act.state_file import StateFile
-from hotmap.agent.decide.facts import ApplicationExited, Exit, ExitRequested, ReadDirectories
+from hotmap.agent.decide.facts import (
+    ApplicationExited,
+    Exit,
+    ExitRequested,
+    ReadDirectories,
+    Transition,
+)
 from hotmap.agent.decide.reconciler import Reconciler
 from hotmap.agent.decide.snapshot import Snapshot
 from hotmap.agent.process.process_table import observe_wall_clock
@@ -30,6 +36,9 @@ if TYPE_CHECKING:
 
 #: Seconds to the next reading after an unexpected error.
 _RECOVERY_DELAY = 1.0
+
+#: Seconds to another look at the result of a check that is still running.
+_UNDECIDED_INTERVAL = 0.2
 
 
 #: Signals that would end a process which does not expect them; the application may.
@@ -152,17 +161,22 @@ class Agent:
             port=self.reporter.port or None,
         )
         if self._settings.once:
-            self._loop.after(self._settings.checks.timeout, self._end_without_content)
+            self._loop.after(self._settings.checks.timeout, self._end_undecided)
         self._loop.guard(self._observer.begin)
 
-    def _end_without_content(self) -> None:
-        """End with an error where an init container has nothing to check."""
-        reason = self._observer.status().unreadable
-        if reason and not self._stopping:
-            seconds = self._settings.checks.timeout
-            self._log.warning("done", f"nothing to check after {seconds:g}s: {reason}")
-            self._stopping = True
-            self._exit_status = 1
+    def _end_undecided(self) -> None:
+        """End with an error where an init container has nothing to check, or cannot check it."""
+        reason, what = self._observer.status().unreadable, "nothing to check"
+        gate = self._reconciler.gate
+        if not reason and gate.state == "error":
+            reason, what = gate.error, "not checked"
+        if not reason or self._stopping:
+            self._loop.after(_UNDECIDED_INTERVAL, self._end_undecided)  # a check is running
+            return
+        text = f"{what} after {self._settings.checks.timeout:g}s: {reason}"
+        self.reporter.log([Transition("done", text, {}, is_warning=True)])
+        self._stopping = True
+        self._exit_status = 1
 
     def _on_stop_signal(self, number: int) -> None:
         name = signal_name(number)

@@ -73,7 +73,13 @@ class Checker:
 
         self._work = self._work or make_work_directory(self._settings.work_directory)
         if self._work is None:
-            done(ERROR, "no writable directory for a copy to check: set --work-dir", None)
+            place = self._settings.work_directory or "/dev/shm and /tmp"
+            done(
+                ERROR,
+                f"cannot write a copy to check in {place}: set --work-dir to a directory that "
+                "the agent may write, such as an emptyDir",
+                None,
+            )
             return
         try:
             self._work.clear()
@@ -103,7 +109,7 @@ class Checker:
             elif not outcome.started:
                 done(ERROR, f"check could not run: {output}", outcome.status)
             elif outcome.status in (126, 127) or outcome.status >= 128:
-                instead = f"check could not run: exit status {outcome.status}"
+                instead = f"check could not run: {words[0]} ended with exit status {outcome.status}"
                 text = mark_output(output and f"check could not run: {output}", instead)
                 done(ERROR, text, outcome.status)
             elif outcome.status and _may_not_bind(output):

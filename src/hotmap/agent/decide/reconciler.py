@@ -256,8 +256,9 @@ class Reconciler:
     def _record_check(self, check: CheckFinished, now: float) -> None:
         self.checks[check.result] += 1
         if check.result == ERROR:
+            if not self.gate.failures or check.error != self.gate.error:
+                self._warn("check", check.error)
             self.gate.fail(check.error, check.exit_status, now=now, delay=self._delay)
-            self._warn("check", check.error)
         elif check.result == REFUSED:
             self.gate.refuse(check.error, check.exit_status)
             self._snapshot = None

@@ -63,7 +63,7 @@ _SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
             Flag(
                 "check-timeout",
                 "DURATION",
-                "Time limit of each check; with --once, of a missing directory. Default: 30s.",
+                "Time limit of each check; with --once, of all attempts. Default: 30s.",
             ),
             Flag("max-size", "SIZE", "Maximum size of a file."),
             Flag("not-empty", "PATTERN", "A file that must exist and not be empty.", True),
