@@ -95,7 +95,8 @@ def test_removed_directory_is_watched_again(tmp_path: Path, way: str) -> None:
         else:
             volume.path.rename(tmp_path / "elsewhere")
         running.process.send_signal(signal.SIGHUP)  # instead of waiting ten seconds for a look
-        assert running.reaches("waiting")["message"].endswith("does not exist yet: waiting for it")
+        message = running.reaches("waiting")["message"]
+        assert message == f"{volume} does not exist any more: waiting for it"
         assert running.get("/readyz")[0] == 200, "the process still has good content"
         fresh = Volume(tmp_path / "volume", text="two")
         eventually(lambda: len(endpoint.calls) == 2)
@@ -105,6 +106,36 @@ def test_removed_directory_is_watched_again(tmp_path: Path, way: str) -> None:
         fresh.write(text="three")
         eventually(lambda: len(endpoint.calls) == 3)
         assert running.status()["detector"]["updates_by_poll"] == before["updates_by_poll"]
+
+
+def test_volume_that_disappears_is_no_content(tmp_path: Path) -> None:
+    """A poll sees that it is gone; its empty mount point is not loaded, a plain directory is."""
+    volume, plain, empty = tmp_path / "volume", tmp_path / "plain", tmp_path / "empty"
+    Volume(volume, text="one")
+    plain.mkdir()
+    empty.mkdir()
+    (plain / "text").write_text("two")
+    place, draft = tmp_path / "place", tmp_path / "draft"
+
+    def show(folder: Path) -> None:
+        """Put it in the place of another one, so that no poll finds nothing."""
+        draft.symlink_to(folder)
+        draft.rename(place)
+
+    show(volume)
+    flags = ("--dir", place, "--poll-interval", "50ms", "--touch", tmp_path / "touched")
+    with agent(tmp_path, *flags) as running:
+        running.reaches("told")
+        place.unlink()
+        eventually(lambda: running.message == f"{place} does not exist any more: waiting for it")
+        show(empty)
+        eventually(lambda: running.message == f"{place} is not mounted any more: waiting for it")
+        show(volume)
+        running.reaches("told")
+        assert running.rule()["loads"] == 1, "it is the same content"
+        show(plain)
+        eventually(lambda: running.rule()["loads"] == 2)
+        running.reaches("told")
 
 
 def test_directory_replaced_by_a_file_is_watched_again(tmp_path: Path) -> None:

@@ -159,14 +159,19 @@ class Detector:
             self.revisions[directory] = found.name
             return found.files
         except (NotProjected, NotADirectoryError):
+            files = self._read_plain(directory)
+            if not files and directory in self.revisions:
+                # The place of a volume that is not mounted, which is no content.
+                raise NotReadable(f"{directory} is not mounted any more: waiting for it") from None
             self.revisions.pop(directory, None)
-            return self._read_plain(directory)
+            return files
         except TooLarge:
             raise too_large(directory, self._max_size) from None
         except TornRead as error:
             raise NotReadable(str(error)) from None
         except FileNotFoundError:
-            raise NotReadable(f"{directory} does not exist yet: waiting for it") from None
+            word = "any more" if directory in self.revisions else "yet"
+            raise NotReadable(f"{directory} does not exist {word}: waiting for it") from None
         except OSError as error:
             raise NotReadable(describe_error(error, directory)) from None
         except RecursionError:
@@ -189,6 +194,8 @@ class Detector:
     def _plain_changed(self, directory: str) -> bool:
         if os.path.lexists(os.path.join(directory, DATA_LINK)):
             return self._plain.pop(directory, None) is not None
+        if directory in self.revisions and directory not in self._plain:
+            return True  # it was a volume until now
         now = self._signature(directory)
         changed = now != self._plain.get(directory, now)
         self._plain[directory] = now
