@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
+
+import pytest
+from tests.support.requires import requires
 
 from hotmap.core.payload import PayloadFile
 from hotmap.volume.atomic_writer import AtomicWriter
-from hotmap.volume.content_age import content_age
+from hotmap.volume.content_age import _birth, content_age
 
 
 def write(path: Path, **files: str) -> None:
@@ -40,6 +44,22 @@ def test_updated_volume_does_not_have_its_first_content(tmp_path: Path) -> None:
     assert age is not None
     assert not age.is_first
     assert age.written > 1000
+
+
+def test_volume_of_which_all_files_were_renamed_does_not_have_its_first_content(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of its links are new, but the directory is older."""
+    monkeypatch.setattr("hotmap.volume.content_age._FIRST_WRITE", 0.02)
+    volume = tmp_path / "volume"
+    write(volume, text="one")
+    is_kept = _birth(str(volume)) > 0
+    requires("birth times", available=is_kept, reason="this file system does not keep them")
+    time.sleep(0.05)
+    write(volume, other="one")
+    age = content_age(str(volume))
+    assert age is not None
+    assert not age.is_first
 
 
 def test_change_of_the_group_is_no_update(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 Both follow from what a kubelet leaves (kubernetes: pkg/volume/util/atomic_writer.go): each update
 makes another `..data` link, while the link of a file in the directory itself is made only once.
+Where all files have other names than before, all links are new, and only the directory is older.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import struct
 
 from hotmap.core.value import Value
 from hotmap.volume.data_link import DATA_LINK
@@ -17,14 +19,24 @@ __all__ = ["ContentAge", "content_age"]
 #: Entries of a plain directory that are looked at; a larger one has no known age.
 _MAX_ENTRIES = 16_384
 
+#: Seconds that a kubelet may take from making the directory to its first content.
+_FIRST_WRITE = 2.0
+
+# linux: include/uapi/linux/stat.h, include/uapi/linux/fcntl.h
+_CURRENT_DIRECTORY = -100
+_BIRTH = 0x800
+_STATX_SIZE = 256
+_STATX_MASK = struct.Struct("I")
+_STATX_BIRTH = struct.Struct("80x qI")
+
 
 class ContentAge(Value):
     """The age of what a directory shows now.
 
     written: POSIX seconds of the last update, by the clock of then; rounded down by the kernel, by
         10 ms at most
-    is_first: nothing else was ever there, as far as the links show: they do not tell a volume that
-        was empty, or whose files all have other names now. False where there is no such volume
+    is_first: nothing else was ever there, as far as the links show, and where the file system
+        keeps it, the time at which the directory was made. False where there is no such volume
     """
 
     written: float
@@ -47,11 +59,30 @@ def content_age(directory: str) -> ContentAge | None:
             if not name.startswith("..")
         ]
         is_first = bool(others) and min(others) >= link.st_mtime_ns
+        if is_first and (made := _birth(directory)):
+            is_first = link.st_mtime <= made + _FIRST_WRITE
         return ContentAge(link.st_mtime, is_first)
     except (FileNotFoundError, NotADirectoryError):
         return _plain_age(directory)
     except OSError:
         return None
+
+
+def _birth(directory: str) -> float:
+    """Return the POSIX time at which a directory was made; 0 where that is unknown (statx(2))."""
+    import ctypes  # the watcher of the same directory has loaded it
+
+    found = ctypes.create_string_buffer(_STATX_SIZE)
+    try:
+        statx = ctypes.CDLL(None).statx
+    except (AttributeError, OSError):
+        return 0.0
+    if statx(_CURRENT_DIRECTORY, os.fsencode(directory), 0, _BIRTH, found) != 0:
+        return 0.0
+    if not _STATX_MASK.unpack_from(found)[0] & _BIRTH:
+        return 0.0
+    seconds, nanoseconds = _STATX_BIRTH.unpack_from(found)
+    return float(seconds + nanoseconds / 1e9)
 
 
 def _plain_age(path: str) -> ContentAge | None:
