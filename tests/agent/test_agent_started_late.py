@@ -135,7 +135,19 @@ def test_containers_of_unknown_age_are_not_called_current(tmp_path: Path, edited
         volume.write(text="two")
     with agent(tmp_path, "--dir", volume, "--restart", "all-containers") as running:
         status = running.reaches("told" if edited else "loaded")
-        assert ("it is not known whether the application" in status["message"]) == edited
+        assert ("it is not known whether all containers" in status["message"]) == edited
+        assert running.process.poll() is None
+
+
+def test_other_containers_are_not_as_young_as_a_supervised_application(tmp_path: Path) -> None:
+    """The agent starts its application after the edit; the other containers may be older."""
+    volume = Volume(tmp_path / "volume", text="one")
+    tick()
+    volume.write(text="two")
+    flags = ("--dir", volume, "--restart", "all-containers", "--", "sleep", "600")
+    with agent(tmp_path, *flags) as running:
+        message = running.reaches("told")["message"]
+        assert "it is not known whether all containers have started since" in message
         assert running.process.poll() is None
 
 

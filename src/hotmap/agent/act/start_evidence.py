@@ -116,9 +116,12 @@ def _compare_with_files(
         if not processes:
             # Which processes read the files is not known, so the files alone have to tell.
             if published or age is None or not age.is_first:
+                who = "the application has"
+                if any(action.restart_mode == "all-containers" for action in rule.actions):
+                    who = "all containers have"
                 doubt = doubt or (
                     f"{place} was written before the agent started, and it is not known whether "
-                    "the application has started since"
+                    f"{who} started since"
                 )
             continue
         if age is None:

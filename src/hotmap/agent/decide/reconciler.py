@@ -280,7 +280,7 @@ class Reconciler:
         elif is_first and self._settings.application.command:
             # It reads the content when it starts.
             for state in self.rules:
-                if not state.is_frozen and not state.has_own_process:
+                if state.is_about_application:
                     state.adopt()
                     if self.gate.seen != snapshot.digest and not self._settings.checks.stage:
                         state.progress.expose(self.gate.seen_since)

@@ -105,11 +105,16 @@ class RuleState:
         return any(action.kind == "restart" for action in self.rule.actions)
 
     @property
-    def has_own_process(self) -> bool:
-        """Whether the rule is about a process that it names, not about the application."""
+    def is_about_application(self) -> bool:
+        """Whether a start of the supervised application loads what the rule is about.
+
+        Not where the rule names another process, or where other containers have to start too.
+        """
         actions = self.rule.actions
+        if self.is_frozen or any(action.restart_mode == "all-containers" for action in actions):
+            return False
         is_named = any(action.target not in ("", "child") for action in actions)
-        return is_named and all(action.restart_mode != "supervised" for action in actions)
+        return not is_named or any(action.restart_mode == "supervised" for action in actions)
 
     @property
     def is_confirmed(self) -> bool:
