@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.agent.agents import Volume, agent, eventually, reader, tick, webhook
+from tests.support.processes import with_modules
 from tests.support.requires import requires
 
 from hotmap.agent.process import process_table
@@ -37,10 +38,7 @@ class Bend:
     def __init__(self, folder: Path) -> None:
         (folder / "sitecustomize.py").write_text(BEND)
         self._file = folder / "bend"
-        path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
-        self.options: dict[str, Any] = {
-            "env": {**os.environ, "PYTHONPATH": path, "BEND": str(self._file)}
-        }
+        self.options: dict[str, Any] = {"env": with_modules(folder, BEND=str(self._file))}
         self.set(0)
 
     def set(self, seconds: float) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from tests.agent.agents import Agent, Volume, agent, eventually, webhook
+from tests.support.processes import with_modules
 
 #: What no agent needs that signals, runs commands and calls plain HTTP.
 TOO_LARGE = (
@@ -33,7 +33,7 @@ def test_agent_imports_nothing_large(imports: Path) -> None:
     volume, note = Volume(imports / "volume", text="one"), imports / "note"
     with webhook() as endpoint:
         flags = ("--dir", volume, "--url", endpoint.url, "--exec", "true", "--check", "true")
-        environment = {"PYTHONPATH": str(imports), "NOTE": str(note), "PATH": "/usr/bin:/bin"}
+        environment = with_modules(imports, NOTE=str(note))
         with agent(imports, *flags, env=environment) as running:
             running.reaches("loaded")
             running.end()
@@ -53,8 +53,7 @@ OF_FEW_AGENTS = (
 def test_agent_imports_only_what_its_flags_need(imports: Path) -> None:
     """One that only sends a signal has 0.3 MB less than one that uses everything."""
     volume, note = Volume(imports / "volume", text="one"), imports / "note"
-    path = os.pathsep.join(filter(None, [str(imports), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": path, "NOTE": str(note)}
+    environment = with_modules(imports, NOTE=str(note))
     flags = ("--dir", volume, "--signal", "HUP", "--process", "name:hotmap-test-none")
     with agent(imports, *flags, env=environment) as running:
         eventually(lambda: "no process with name" in running.log)

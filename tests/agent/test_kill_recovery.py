@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.agent.agents import Agent, Volume, agent, eventually, reader, tick, webhook
 from tests.agent.states import STATES, Scene, standing
-from tests.support.processes import children_of
+from tests.support.processes import children_of, with_modules
 
 #: Minutes of waiting or of processor time, too much after each edit.
 pytestmark = pytest.mark.slow
@@ -108,8 +108,8 @@ def _killed_at(number: int, folder: Path, path: Path) -> str:
         running.reaches("told")
         running.end()
     volume.write(a="2", b="2")
-    environment = {**os.environ, "PYTHONPATH": str(path), "KILL_AT": str(number)}
-    environment["KILLED_AT"] = str(folder / "killed-at")
+    variables = {"KILL_AT": str(number), "KILLED_AT": str(folder / "killed-at")}
+    environment = with_modules(path, **variables)
     with agent(folder, *flags, env=environment) as running:
         killed = _is_killed(running) or running.end() == -signal.SIGKILL
     assert killed == (folder / "killed-at").exists()

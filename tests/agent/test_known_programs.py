@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 from tests.agent.agents import PATIENCE, Agent, Volume, agent, eventually, free_port
-from tests.support.processes import children_of
+from tests.support.processes import children_of, with_modules
 from tests.support.requires import requires
 
 from hotmap.agent.process.process_table import ProcessError, find, identify
@@ -550,7 +550,7 @@ def test_gunicorn(tmp_path: Path) -> None:
         return f"wsgi_app = 'application:app'\nraw_env = ['VERSION={version}']\nworkers = 1\n"
 
     volume = Volume(tmp_path / "volume", gunicorn__conf__py=conf("one"))
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = with_modules(tmp_path, PYTHONDONTWRITEBYTECODE="1")
     command = ("gunicorn", "-c", volume.path / "gunicorn.conf.py", "-b", f"127.0.0.1:{port}")
     with program("gunicorn", tmp_path, *command, env=environment) as pid:
         eventually(lambda: served(port) == "one")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.agent.agents import Volume, agent, eventually
 from tests.agent.test_supervised_application import application, starts
+from tests.support.processes import with_modules
 
 #: Makes the first forks of the agent fail as on a machine without memory or processes.
 FAILING_FORKS = """
@@ -29,7 +30,7 @@ os.fork = failing_fork
 def failing_forks(folder: Path, name: str, count: int) -> dict[str, str]:
     """Return an environment in which the first `count` forks of a Python process fail."""
     (folder / "sitecustomize.py").write_text(FAILING_FORKS.format(count=count, name=name))
-    return {**os.environ, "PYTHONPATH": str(folder)}
+    return with_modules(folder)
 
 
 @pytest.mark.parametrize("kind", ["output", "exec"])
@@ -146,7 +147,7 @@ def test_unexpected_error_is_counted_and_retried(tmp_path: Path) -> None:
         "    return read(self)\n"
         "Detector.read = failing_read\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment = with_modules(tmp_path)
     flags = ("--dir", volume, "--touch", tmp_path / "touched")
     with agent(tmp_path, *flags, env=environment) as running:
         running.reaches("told")
@@ -194,7 +195,7 @@ def test_unexpected_error_loses_no_result(tmp_path: Path, place: str) -> None:
         "    return original(self, what, *rest)\n"
         f"{owner}.{method} = failing\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    environment = with_modules(tmp_path)
     first, second = tmp_path / "first", tmp_path / "second"
     (tmp_path / "rules.toml").write_text(
         "".join(

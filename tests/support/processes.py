@@ -6,7 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
-__all__ = ["child_environment", "children_of", "members_of"]
+__all__ = ["child_environment", "children_of", "members_of", "with_modules"]
 
 #: Fields of /proc/PID/stat after the name in parentheses, which may hold anything (proc(5)).
 _PARENT, _GROUP = 1, 2
@@ -15,6 +15,12 @@ _PARENT, _GROUP = 1, 2
 def child_environment(**variables: str) -> dict[str, str]:
     """Return an environment for a controller: PATH and `variables`, nothing of the user's."""
     return {"PATH": os.environ["PATH"], **variables}
+
+
+def with_modules(folder: Path, **variables: str) -> dict[str, str]:
+    """Return this process's environment, and a folder with modules before all others."""
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    return {**os.environ, "PYTHONPATH": path, **variables}
 
 
 def children_of(pid: int) -> list[int]:
