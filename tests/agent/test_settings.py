@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -305,6 +306,16 @@ def test_help_lists_every_flag() -> None:
     """--help, -h and -help print all flags."""
     assert all(f"--{name}" in help_text() for name in FLAGS)
     assert run("-h").stdout == run("--help").stdout == help_text()
+
+
+def test_examples_of_the_help_are_valid() -> None:
+    """Each of them starts an agent when it is copied."""
+    examples = help_text().rstrip().partition("Examples:\n")[2].splitlines()
+    assert examples
+    for line in examples:
+        words = shlex.split(line)
+        assert words[:2] == ["hotmap", "agent"]
+        load_settings(parse_arguments(words[2:]))
 
 
 def test_help_fits_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:

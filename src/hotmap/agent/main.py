@@ -26,17 +26,28 @@ _SUBCOMMANDS = {
     "status": f"""\
 Usage: hotmap agent status [--socket PATH] [--json]
 
-Show what a running agent reports. Exit status 0: everything is loaded or told; 1: it is not, or no
-agent answers; 2: invalid flags.
+Show what a running agent reports.
+
+Exit status 0: everything is loaded or told; 1: it is not, or no agent answers;
+2: invalid flags.
 
   --socket PATH  Unix socket of the agent. Default: {_SOCKET}.
-  --url URL      Address of its status instead, such as http://127.0.0.1:9533/status.
+  --url URL      Address of its status instead.
   --json         Print the whole document.
+
+Examples:
+  hotmap agent status
+  hotmap agent status --socket /hotmap/run/agent.sock
+  hotmap agent status --url http://127.0.0.1:9533/status --json
 """,
     "copy": """\
 Usage: hotmap agent copy FILE
 
-Write the agent as one file that Python 3.11 or newer can run: `python3 FILE --help`.
+Write the agent as one file that Python 3.11 or newer can run:
+`python3 FILE --help`.
+
+Examples:
+  hotmap agent copy /agent/agent.pyz
 """,
 }
 

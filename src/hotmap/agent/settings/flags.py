@@ -148,6 +148,16 @@ _SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
     ),
 )
 
+#: Shown as they are: a command line that is wrapped cannot be copied.
+_EXAMPLES = """\
+Examples:
+  hotmap agent --dir /etc/nginx --for nginx
+  hotmap agent --dir /etc/app --url http://127.0.0.1:9090/-/reload
+  hotmap agent --dir /etc/app --signal HUP --process name:app
+  hotmap agent --env-from /etc/app -- python -m app
+  hotmap agent --dir /etc/app --check 'app --test {dir}' --stage /stage --once
+"""
+
 #: How similar a flag has to be to one that does not exist, to be meant by it.
 _SIMILAR = 0.65
 
@@ -245,4 +255,5 @@ def help_text() -> str:
                 subsequent_indent=" " * len(name),
                 break_on_hyphens=False,
             )
-    return "\n".join([*lines, "", "The flags of configmap-reload are accepted as well.", ""])
+    lines += ["", "The flags of configmap-reload are accepted as well.", "", _EXAMPLES]
+    return "\n".join(lines)
