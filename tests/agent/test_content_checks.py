@@ -63,6 +63,14 @@ def test_check_output_is_printed_once_by_status(tmp_path: Path) -> None:
         assert told[4].startswith("    loaded    -")
 
 
+def test_output_of_an_action_is_shown_with_its_rule(tmp_path: Path) -> None:
+    """The directories that the rule is about do not repeat it."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, "--exec", "sh -c 'echo first; exit 1'") as running:
+        _, *told = format_status(running.reaches("failing")).splitlines()
+        assert sum("first" in line for line in told) == 1
+
+
 def test_check_output_is_limited_to_its_end(tmp_path: Path) -> None:
     """A checker that writes a book fills neither memory nor status; its last words count."""
     volume = Volume(tmp_path / "volume", text="evil")

@@ -13,6 +13,7 @@ import pytest
 from tests.agent.agents import PodFile, Volume, agent, eventually, free_port, webhook
 from tests.agent.test_settings import complaint
 from tests.support.certificates import Authority
+from tests.support.requires import requires
 
 from hotmap.agent.report.status_text import format_status
 
@@ -72,7 +73,7 @@ def test_credentials_are_read_for_each_call(tmp_path: Path) -> None:
     ("flag", "words"),
     [
         ("--state", "cannot write {place}: is a directory"),
-        ("--socket", "cannot listen on the socket: address already in use"),
+        ("--socket", "cannot listen on socket {place}: address already in use"),
         (
             "--target-file",
             "cannot read {place}: is a directory; it must be a file of a",
@@ -111,7 +112,7 @@ def test_file_at_the_socket_path_is_kept(tmp_path: Path) -> None:
     flags = ("--dir", volume, "--socket", precious, "--touch", tmp_path / "touched")
     with agent(tmp_path, *flags) as running:
         eventually((tmp_path / "touched").exists)
-        assert "cannot listen on the socket: address already in use" in running.log
+        assert f"cannot listen on socket {precious}: address already in use" in running.log
         running.end()
     assert precious.read_text() == "precious"
 
@@ -143,6 +144,29 @@ def test_directory_as_action_target_is_reported(
         assert str(place) in message
         assert "\n" not in message
         eventually(lambda: running.rule()["consecutive_failures"] > 1)
+
+
+def test_pipe_as_pid_file_is_reported(tmp_path: Path) -> None:
+    """Nobody writes to it, and nothing waits for that: the agent goes on and ends when told to."""
+    volume, place = Volume(tmp_path / "volume", text="one"), tmp_path / "place"
+    os.mkfifo(place)
+    flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{place}")
+    with agent(tmp_path, *flags) as running:
+        message = running.reaches("failing")["message"]
+        assert message == f"default: pid file {place} contains no process number"
+        assert running.end() == 0
+
+
+def test_processes_that_are_not_shown_are_explained(tmp_path: Path) -> None:
+    """Of a /proc without the processes of others the reason is not that there are none."""
+    requires("root", available=os.geteuid() == 0, reason="mounts need root")
+    volume = Volume(tmp_path / "volume", text="one")
+    script = 'mount -t tmpfs none /proc && exec "$@"'
+    alone = ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh")
+    flags = ("--dir", volume, "--signal", "HUP", "--process", "name:app")
+    with agent(tmp_path, *flags, before=alone) as running:
+        message = running.reaches("failing")["message"]
+        assert message.endswith("found: /proc does not show all processes to user 0")
 
 
 def test_file_as_stage_or_work_directory_is_reported(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ def children_of(pid: int) -> list[Process]:
 
 def _from_file(path: str) -> Process:
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
+        with open(path, encoding="ascii", errors="replace", opener=_open_at_once) as file:
             # Of the same file, and before it is read: another may take its place at any time.
             found = os.fstat(file.fileno())
             text = file.read(64).split()
@@ -168,6 +168,11 @@ def _from_file(path: str) -> Process:
         raise ProcessError(f"the process of pid file {path} has exited and its number was reused")
     _trusted[path] = (written, process)
     return process
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open a file that another program has made, which may be a pipe that nobody writes to."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def observe_wall_clock() -> None:
@@ -239,4 +244,6 @@ def _why_invisible() -> str:
     """Explain the usual reason: a process namespace of our own, in which we are PID 1."""
     if os.getpid() == 1:
         return ": set shareProcessNamespace: true in the pod"
+    if not os.path.exists("/proc/1"):
+        return f": /proc does not show all processes to user {os.geteuid()}"
     return ""

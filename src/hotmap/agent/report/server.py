@@ -63,7 +63,7 @@ class Server:
         self._loop = loop
         self._respond = respond
         self._wanted: dict[str, Callable[[], socket.socket]] = {}
-        self._names = {"socket": "the socket"}
+        self._names = {"socket": f"socket {path}"}
         if address is not None:
             host = address.host or os.environ.get(_LISTEN_HOST, "")
             self._wanted["port"] = lambda: _tcp(address._replace(host=host))

@@ -8,7 +8,7 @@ __all__ = ["format_status"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
     from typing import Any
 
 
@@ -23,8 +23,9 @@ def _lines(status: Mapping[str, Any]) -> list[str]:
     if check["error"]:
         lines += _indented("  ", f"check {check['state']}: {check['error']}")
     lines += [f"  problem: {problem}" for problem in status["problems"]]
+    shown = {check["error"], *(rule["error"] for rule in status["rules"])}
     for directory in status["directories"]:
-        lines += _directory_lines(directory, shown=check["error"])
+        lines += _directory_lines(directory, shown)
     for rule in status["rules"]:
         waiting = f" for {rule['pending_seconds']:.0f}s" if rule["pending_seconds"] else ""
         error = f": {rule['error']}" if rule["error"] else ""
@@ -38,8 +39,8 @@ def _lines(status: Mapping[str, Any]) -> list[str]:
     return [line for text in lines for line in text.split("\n")]
 
 
-def _directory_lines(directory: Mapping[str, Any], *, shown: str) -> list[str]:
-    """Format one directory; `shown` is an error that is shown already."""
+def _directory_lines(directory: Mapping[str, Any], shown: Container[str]) -> list[str]:
+    """Format one directory; `shown` are errors that other lines have."""
     seconds = directory["pending_seconds"]
     pending = f", pending for {seconds:.0f}s" if seconds else ""
     lines = [
@@ -50,7 +51,7 @@ def _directory_lines(directory: Mapping[str, Any], *, shown: str) -> list[str]:
     if directory["evidence"]:
         lines.append(f"    target    {directory['target']} ({directory['evidence']})")
     for text in (directory["note"], directory["error"]):
-        if text and text != shown:
+        if text and text not in shown:
             lines += _indented("    ", text)
     return lines
 
