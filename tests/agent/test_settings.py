@@ -143,6 +143,15 @@ def test_quoted_value_has_no_credentials(text: str, shown: str) -> None:
         ("settle = 5", "settle: 5 is not a string: put it in quotes, with its unit"),
         ('settle = "5"', 'settle: invalid duration "5": expected a number with a unit'),
         ('setle = "5s"', "unknown setting 'setle'"),
+        ("rule = [1]", "write rules as [[rule]], with two brackets"),
+        (
+            '[[rule]]\nactions = [{ http = "http://a/", status = 200 }]',
+            "rule 1: action 1: status: 200 is not a string: put it in quotes",
+        ),
+        (
+            '[[rule]]\nactions = [{ http = { url = "http://a:b@c/" } }]',
+            "rule 1: action 1: http: expected a string, not a table",
+        ),
         ('[rule]\nname = "x"', "write rules as [[rule]], with two brackets"),
         ("[[rule]]", "rule 1: actions are required"),
         ("[[rule]]\nfile = []", "rule 1: unknown field 'file'"),

@@ -64,7 +64,7 @@ def add_document(arguments: Arguments, document: Mapping[str, Any], path: str) -
         found = value if isinstance(value, list) else [value]
         if len(found) > 1 and not flag.repeatable:
             raise SettingsError(f"{path}: {key} takes one value")
-        values[key] = [_text(each, f"{path}: {key}") for each in found]
+        values[key] = [_text(each, f"{path}: {key}", ", with its unit") for each in found]
         spelling[key] = f"{path}: {key}"
     return Arguments(values, spelling, arguments.application)
 
@@ -94,7 +94,7 @@ def parse_rules(
     Raises:
         SettingsError: names the file, the rule and the field.
     """
-    if not isinstance(tables, list):
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise SettingsError(f"{path}: write rules as [[rule]], with two brackets")
     return tuple(
         _parse_rule(table, number, f"{path}: rule {number}", directories, supervised=supervised)
@@ -175,17 +175,24 @@ def _parse_call(url: str, fields: Mapping[str, Any], where: str) -> Call:
     return Call(
         parse_value(url, parse_url, f"{where}: http", is_secret=True),
         method=parse_value(
-            _text(fields.get("method", "POST"), where), parse_method, f"{where}: method"
+            _text(fields.get("method", "POST"), f"{where}: method"),
+            parse_method,
+            f"{where}: method",
         ),
         headers=tuple(
             parse_value(
-                f"{name}: {_text(text, where)}", parse_header, f"{where}: headers", is_secret=True
+                f"{name}: {_text(text, f'{where}: headers')}",
+                parse_header,
+                f"{where}: headers",
+                is_secret=True,
             )
             for name, text in headers.items()
         ),
         body=_text(fields.get("body", ""), f"{where}: body"),
         statuses=parse_value(
-            _text(fields.get("status", "200"), where), parse_statuses, f"{where}: status"
+            _text(fields.get("status", "200"), f"{where}: status"),
+            parse_statuses,
+            f"{where}: status",
         ),
         ca=path("ca"),
         certificate=path("client-cert"),
@@ -216,12 +223,15 @@ def require(condition: bool, message: str) -> None:
         raise SettingsError(message)
 
 
-def _text(value: object, where: str) -> str:
+def _text(value: object, where: str, hint: str = "") -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
         return value
-    raise SettingsError(f"{where}: {value!r} is not a string: put it in quotes, with its unit")
+    if isinstance(value, dict | list):  # it may contain a credential
+        kind = "table" if isinstance(value, dict) else "list"
+        raise SettingsError(f"{where}: expected a string, not a {kind}")
+    raise SettingsError(f"{where}: {value!r} is not a string: put it in quotes{hint}")
 
 
 def _texts(value: object, where: str) -> list[str]:
