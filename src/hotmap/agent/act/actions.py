@@ -12,7 +12,13 @@ import signal
 from hotmap.agent.act.http import Response, redirect, send_request
 from hotmap.agent.act.http_exchange import Exchange, is_plain
 from hotmap.agent.decide.facts import ExitRequested
-from hotmap.agent.process.process_table import Process, ProcessError, find, started_at
+from hotmap.agent.process.process_table import (
+    START_PRECISION,
+    Process,
+    ProcessError,
+    find,
+    started_at,
+)
 from hotmap.agent.process.signals import open_pidfd, send_reload, send_signal
 from hotmap.agent.runtime.loop import READ
 from hotmap.agent.runtime.program_output import mark_output
@@ -45,9 +51,6 @@ _MAX_CHANGED = 64 << 10
 
 #: Seconds between two looks for a process that is to start again; a kubelet takes one at least.
 _SUCCESSOR_INTERVAL = 0.1
-
-#: Seconds by which the start of a process may be rounded down.
-_TICK = 0.01
 
 
 class TimedOut(str):
@@ -305,7 +308,7 @@ def _wait_for_successor(
 
     def look() -> None:
         try:
-            is_new = started_at(_find(action, context)) + _TICK > since
+            is_new = started_at(_find(action, context)) + START_PRECISION > since
         except (ProcessError, OSError):
             is_new = False
         if is_new:

@@ -12,7 +12,13 @@ would be restarted each time that the agent is, so the second is reported and no
 
 from __future__ import annotations
 
-from hotmap.agent.process.process_table import ProcessError, find, seconds_after, started_at
+from hotmap.agent.process.process_table import (
+    START_PRECISION,
+    ProcessError,
+    find,
+    seconds_after,
+    started_at,
+)
 from hotmap.agent.settings.settings import FROZEN
 from hotmap.core.value import Value
 from hotmap.volume.content_age import content_age
@@ -26,9 +32,6 @@ if TYPE_CHECKING:
     from hotmap.agent.decide.facts import StartAttempt
     from hotmap.agent.process.application import Application
     from hotmap.agent.settings.settings import Rule
-
-#: Seconds by which the start of a process may be rounded down, and the time of a file.
-_TICK = 0.01
 
 
 class StartEvidence(Value):
@@ -93,7 +96,7 @@ def _is_older(command: StartAttempt, doubted_since: float, application: Applicat
         process = application.process() if target == "child" else find(target)
     except ProcessError:
         return False
-    return process is not None and started_at(process) + _TICK < doubted_since
+    return process is not None and started_at(process) + START_PRECISION < doubted_since
 
 
 def _needs_start(rule: Rule) -> bool:
@@ -128,7 +131,8 @@ def _compare_with_files(
             return None
         is_first = age.is_first and not published
         # Where the kubelet's order is known, a process just has to be not older.
-        least = -_TICK if is_first else _TICK
+        # The time of the file is rounded down as well, by no more than that.
+        least = -START_PRECISION if is_first else START_PRECISION
         if any(seconds_after(process, age.written) <= least for process in processes):
             return None
         if not age.is_first:

@@ -12,6 +12,7 @@ from hotmap.core.value import Value
 
 __all__ = [
     "CHECK_MARK",
+    "START_PRECISION",
     "Process",
     "ProcessError",
     "children_of",
@@ -37,6 +38,9 @@ _TITLE_LENGTH = 30
 CHECK_MARK = "HOTMAP_CHECK"
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+#: Seconds by which the start of a process may be rounded down.
+START_PRECISION = 1 / _TICKS_PER_SECOND
 
 
 class Process(Value):
@@ -222,6 +226,7 @@ def _parent(pid: int) -> int:
 
 
 def start_ticks(pid: int) -> int | None:
+    """Return when a process started, in clock ticks since boot; None where it is not running."""
     fields = _stat(pid)
     return int(fields[19]) if fields and fields[0] not in ("Z", "X") else None
 
