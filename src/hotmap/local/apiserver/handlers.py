@@ -6,7 +6,6 @@ A request comes in as values and an Answer goes out as values. What needs an ope
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -17,9 +16,10 @@ from hotmap.kube.loop_slices import SHORT_SLICE, share_loop
 from hotmap.local.access import ANONYMOUS, Reviewer, UserInfo
 from hotmap.local.apiserver import admission, managed_fields
 from hotmap.local.apiserver.decode_errors import summarize
-from hotmap.local.apiserver.encoding import arrange_fields
+from hotmap.local.apiserver.encoding import arrange_fields, decode
 from hotmap.local.apiserver.eviction import evict
 from hotmap.local.apiserver.field_validation import duplicate_fields, strict_errors
+from hotmap.local.apiserver.large_objects import beside_loop
 from hotmap.local.apiserver.lists import EncodedList, parse_resource_version
 from hotmap.local.apiserver.negotiation import (
     JSON,
@@ -67,12 +67,11 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.routes import ResourcePath, Verb
     from hotmap.local.scheme import Kind, Scheme
+    from hotmap.local.store import Entry
 
 JsonObject = dict[str, Any]
 
 _INT32 = 1 << 31
-#: Bytes of a body that is read in a thread; the smaller ones take less than the thread does.
-_LARGE = 1 << 16
 _T = TypeVar("_T")
 
 
@@ -224,10 +223,15 @@ async def _sent_object(
     """Read the object of a create or update, and warn of what it should not have."""
     obj, repeated = await _decode(request, path.kind.kind)
     _check_type(registry.scheme, path.kind, obj, request.body)
-    body = _json_of(request)
-    request.warn(
-        *_field_warnings(path.kind, obj, options, body, also=[repeated] if repeated else ())
+    check = partial(
+        _field_warnings,
+        path.kind,
+        obj,
+        options,
+        _json_of(request),
+        also=[repeated] if repeated else (),
     )
+    request.warn(*await beside_loop(len(request.body), check))
     return obj
 
 
@@ -237,9 +241,7 @@ async def _decode(request: Request, wanted: str = "") -> Decoded:
 
 async def _read(decode: Callable[[bytes, str], _T], request: Request) -> _T:
     """Decode a body without keeping other requests from being answered."""
-    if len(request.body) > _LARGE:
-        return await asyncio.to_thread(decode, request.body, request.content_type)
-    return decode(request.body, request.content_type)
+    return await beside_loop(len(request.body), partial(decode, request.body, request.content_type))
 
 
 def _write_options(request: Request, name: str) -> WriteOptions:
@@ -385,17 +387,25 @@ async def _check_patched_fields(
     """Warn of fields that a patch has twice, and of those that its result should not have."""
     if options.field_validation == "Ignore":
         return
-    kind, present = path.kind, await registry.get(*_target(registry, path))
+    entry = registry.reader.entry(path.kind, path.namespace, path.name)
+    check = partial(_patched_field_warnings, path.kind, entry, patch, request.body, options)
+    size = len(entry.value or b"") + len(request.body)
+    request.warn(*await beside_loop(size, check))
+
+
+def _patched_field_warnings(
+    kind: Kind, entry: Entry, patch: Patch, body: bytes, options: WriteOptions
+) -> tuple[str, ...]:
     try:
-        patched = apply_patch(patch.kind, present, patch.value, of=kind)
+        patched = apply_patch(patch.kind, decode(entry, kind), patch.value, of=kind)
     except ApiError:
         # It is refused where it is applied.
-        return
-    found = duplicate_fields(request.body)
+        return ()
+    found = duplicate_fields(body)
     if patch.kind == "json":
         found = [f"json patch {text}" for text in [*found, *_unknown_members(patch.value)]]
     try:
-        request.warn(*_field_warnings(kind, patched, options, b"", also=found))
+        return _field_warnings(kind, patched, options, b"", also=found)
     except BadRequest as error:
         if not kind.strategy.typed:
             raise

@@ -4,8 +4,8 @@ Controllers and the kubelet use it as their `Client`, as upstream's components u
 client, and the HTTP side adds transport. The methods are implemented by `reader`, `writer` and
 `deleter`.
 
-The methods are coroutines because an HTTP client may take this one's place. They never wait, so
-nothing can come between reading an object and writing it.
+The methods are coroutines because an HTTP client may take this one's place. They do not wait, so
+nothing comes between reading an object and writing it, but for work on large ones (`writer`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _STALE_ATTEMPTS = 10
 
 
 def _decide_again(method: _Method) -> _Method:
-    """Repeat a write whose decision rested on what another server of the store had changed."""
+    """Repeat a write whose decision rested on what somebody else has changed meanwhile."""
 
     @wraps(method)
     async def repeated(*args: Any, **kwargs: Any) -> Any:
@@ -104,7 +104,7 @@ class Registry:
         verb: Literal["CREATE", "UPDATE"],
         path: ResourcePath,
         options: WriteOptions,
-        write: Callable[[WriteOptions], JsonObject],
+        write: Callable[[WriteOptions], Awaitable[JsonObject]],
     ) -> JsonObject:
         """Carry out a write; where webhooks have to be asked, ask them before.
 
@@ -113,12 +113,12 @@ class Registry:
         """
         webhooks = self.webhooks
         if webhooks is None or not webhooks.concern(path.kind, verb, path.subresource):
-            return write(options)
+            return await write(options)
         for _ in range(_STALE_ATTEMPTS):
             old = self.reader.get(path) if verb == "UPDATE" else None
-            planned = write(options._replace(dry_run=True))
+            planned = await write(options._replace(dry_run=True))
             if old is not None and is_unchanged(old, planned):
-                return write(options)
+                return await write(options)
             operation = Operation(
                 verb, path, options.user, dry_run=options.dry_run, obj=planned, old=old
             )
@@ -128,12 +128,12 @@ class Registry:
                 continue
             # A generated name was told to the webhooks, so it is the one that counts.
             if changed == planned and (old is not None or path.name):
-                return write(options)
+                return await write(options)
             assert changed is not None
             if old is not None:
-                return self.writer.update(path, changed, options)
+                return await self.writer.update(path, changed, options)
             changed["metadata"].pop("resourceVersion", None)
-            return self.writer.create(path._replace(name=""), changed, options)
+            return await self.writer.create(path._replace(name=""), changed, options)
         raise conflict(path.kind, path.name)
 
     async def admit_connection(

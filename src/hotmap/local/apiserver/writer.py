@@ -1,7 +1,11 @@
 """Writing objects to the store: create, update, patch, and edits by a function.
 
-The steps are those of apiserver/pkg/registry/generic/registry/store.go. Nothing in here waits, so
-nothing can come between reading an object and writing it. Objects that are passed in are copied.
+The steps are those of apiserver/pkg/registry/generic/registry/store.go. Objects that are passed in
+are copied.
+
+Nothing comes between reading an object and writing it, but where one of them is large. Then what
+needs nothing but the objects is done beside the event loop, which answers other requests meanwhile,
+and a write whose object was written by others in that time is decided again.
 """
 
 from __future__ import annotations
@@ -10,7 +14,8 @@ import contextlib
 import random
 import re
 import uuid
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -18,6 +23,7 @@ from hotmap.core.errors import AlreadyExists, BadRequest
 from hotmap.local.apiserver import admission, deletion, managed_fields
 from hotmap.local.apiserver.configurations import configuration_errors
 from hotmap.local.apiserver.encoding import arrange_fields, decode
+from hotmap.local.apiserver.large_objects import beside_loop
 from hotmap.local.apiserver.metadata import carry_metadata, check_name
 from hotmap.local.apiserver.namespace_lifecycle import check_namespace
 from hotmap.local.apiserver.object_size import encode_limited
@@ -36,6 +42,7 @@ from hotmap.local.apiserver.status import (
     version_required,
 )
 from hotmap.local.meta import timestamp
+from hotmap.local.store import StaleRead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,6 +51,7 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.reader import ObjectReader
     from hotmap.local.apiserver.routes import ResourcePath
     from hotmap.local.client import PatchKind
+    from hotmap.local.field_errors import FieldError
     from hotmap.local.scheme import Kind
     from hotmap.local.store import Entry, Store
 
@@ -55,6 +63,14 @@ _SUFFIX_LENGTH = 5
 _MAX_GENERATED_BASE = 63 - _SUFFIX_LENGTH
 _NAME_ATTEMPTS = 8  # KEP-4420
 _WRONG_TYPE = re.compile(r"cannot unmarshal (\w+).* into Go struct field \S+ of type (\S+)$")
+
+
+class _Replaced(NamedTuple):
+    """An object that is to be replaced; `size` is that of the work, in bytes of both versions."""
+
+    entry: Entry
+    obj: JsonObject
+    size: int
 
 
 class ObjectWriter:
@@ -69,7 +85,9 @@ class ObjectWriter:
         # Names need no secrecy, only rarity.
         self._random = random.Random()
 
-    def create(self, path: ResourcePath, obj: JsonObject, options: WriteOptions) -> JsonObject:
+    async def create(
+        self, path: ResourcePath, obj: JsonObject, options: WriteOptions
+    ) -> JsonObject:
         """Create an object; return it as stored.
 
         Raises:
@@ -79,18 +97,19 @@ class ObjectWriter:
             Forbidden: the namespace is being deleted.
         """
         kind, namespace = path.kind, path.namespace
-        new = _copy_request(kind, namespace, obj)
+        sent = msgspec.json.encode(obj)
+        new = await beside_loop(len(sent), partial(_read_request, kind, namespace, sent))
         metadata = new["metadata"]
         if metadata.pop("resourceVersion", None):
             raise internal("resourceVersion should not be set on objects to be created")
         check_namespace(self._reader, kind, namespace, metadata.get("name", ""))
-        admission.decode(kind, new)
+        await beside_loop(len(sent), partial(admission.decode, kind, new))
         if metadata.get("name") or not metadata.get("generateName"):
-            return self._create(path, new, options)
-        return self._create_named(path, new, options)
+            return await self._create(path, new, options, len(sent))
+        return await self._create_named(path, new, options, len(sent))
 
-    def _create_named(
-        self, path: ResourcePath, new: JsonObject, options: WriteOptions
+    async def _create_named(
+        self, path: ResourcePath, new: JsonObject, options: WriteOptions, size: int
     ) -> JsonObject:
         """Create an object under a generated name, another one if the first is taken."""
         name = ""
@@ -99,14 +118,15 @@ class ObjectWriter:
             name = self._generated_name(new["metadata"]["generateName"])
             candidate["metadata"]["name"] = name
             with contextlib.suppress(AlreadyExists):
-                return self._create(path, candidate, options)
+                return await self._create(path, candidate, options, size)
         raise no_name_left(path.kind, name)
 
-    def _create(
+    async def _create(
         self,
         path: ResourcePath,
         new: JsonObject,
         options: WriteOptions,
+        size: int,
         *,
         managers: list[JsonObject] | None = None,
     ) -> JsonObject:
@@ -116,28 +136,39 @@ class ObjectWriter:
             metadata.pop(field, None)
         metadata["uid"] = str(uuid.uuid4())
         metadata["creationTimestamp"] = self._now()
-        kind.strategy.default(new)
-        # What admission adds has no owner, as upstream.
-        self._record(path, None, new, options, managers)
-        request = _admission_request(path, None, new, options)
-        if self.plugins.plugins:
-            self.plugins.admit(request)
+
+        def record() -> None:
             kind.strategy.default(new)
-        admission.prepare_create(kind, new)
-        name = metadata.get("name", "")
-        errors = admission.validate_create(kind, new)
-        if errors:
-            raise invalid(kind, name, errors)
-        _warn(options, kind.strategy.warnings(new))
+            # What admission adds has no owner, as upstream.
+            self._record(path, None, new, options, managers)
+
+        def check() -> bytes:
+            if self.plugins.plugins:
+                kind.strategy.default(new)
+            admission.prepare_create(kind, new)
+            errors = admission.validate_create(kind, new)
+            if errors:
+                raise invalid(kind, new["metadata"].get("name", ""), errors)
+            _warn(options, kind.strategy.warnings(new))
+            key = kind.key(path.namespace, new["metadata"]["name"])
+            return b"" if options.dry_run else encode_limited(key, new, kind)
+
+        await beside_loop(size, record)
+        request = _admission_request(path, None, new, options)
+        self.plugins.admit(request)
+        value = await beside_loop(size, check)
+        name = new["metadata"]["name"]
         key = kind.key(path.namespace, name)
         if (present := self._store.get(key)) is not None:
             raise already_exists(kind, name, deleted=_is_deleted(decode(present)))
         self.plugins.validate(request)
         if options.dry_run:
             return new
-        return with_revision(new, self._store.create(key, encode_limited(key, new, kind)))
+        return with_revision(new, self._store.create(key, value))
 
-    def update(self, path: ResourcePath, obj: JsonObject, options: WriteOptions) -> JsonObject:
+    async def update(
+        self, path: ResourcePath, obj: JsonObject, options: WriteOptions
+    ) -> JsonObject:
         """Replace an object (PUT), or the part of it that the path's subresource means.
 
         A resourceVersion in the object is a precondition.
@@ -148,25 +179,27 @@ class ObjectWriter:
             Invalid: it breaks the rules of its kind.
         """
         kind, name = path.kind, path.name
-        new = _copy_request(kind, path.namespace, obj)
-        admission.decode(kind, new)
+        sent = msgspec.json.encode(obj)
+        new = await beside_loop(len(sent), partial(_read_request, kind, path.namespace, sent))
+        await beside_loop(len(sent), partial(admission.decode, kind, new))
         metadata = new["metadata"]
         check_name(metadata, name)
         entry = self._store.get(kind.key(path.namespace, name))
         if entry is None:
             if kind.strategy.create_on_update and not path.subresource:
                 metadata.pop("resourceVersion", None)
-                return self.create(path, new, options)
+                return await self.create(path, new, options)
             raise not_found(kind, name)
-        old = decode(entry, path.kind)
+        size = _size(entry) + len(sent)
+        old = await beside_loop(size, partial(decode, entry, kind))
         uid = metadata.get("uid")
         if uid and uid != old["metadata"]["uid"]:
             raise conflict(kind, name, uid_precondition(entry.key, uid, old["metadata"]["uid"]))
         if not metadata.get("resourceVersion") and not kind.strategy.unconditional_update:
             raise version_required(kind, name)
-        return self._replace(path, entry, old, new, options)
+        return await self._replace(path, _Replaced(entry, old, size), new, options)
 
-    def patch(
+    async def patch(
         self, path: ResourcePath, kind: PatchKind, patch: object, options: WriteOptions
     ) -> JsonObject:
         """Apply a JSON, merge or strategic-merge patch to the newest object.
@@ -181,40 +214,45 @@ class ObjectWriter:
         if kind == "apply":
             if not isinstance(patch, dict):
                 raise BadRequest("error decoding patch: it must be an object")
-            return self._apply(path, patch, options)
+            return await self._apply(path, patch, options)
         entry = self._reader.entry(path.kind, path.namespace, path.name)
-        old = decode(entry, path.kind)
-        patched = apply_patch(kind, decode(entry, path.kind), patch, of=path.kind)
-        if kind == "strategic":
-            # Upstream merges into a typed object, which is of its kind whatever the patch says.
-            patched = {**patched, "kind": path.kind.kind, "apiVersion": path.kind.api_version}
-        check_still_same_type(path.kind, patched)
-        new = _copy_request(path.kind, path.namespace, patched)
-        check_name(new["metadata"], path.name)
-        try:
-            admission.decode(path.kind, new)
-        except BadRequest as error:
-            if not path.kind.strategy.typed:
-                raise
-            why = error.message.partition(": ")[2]
-            if kind == "strategic" and isinstance(patch, dict):
-                raise invalid_strategic_patch(patch, conversion_error(why)) from None
-            raise invalid_patch(patched, why) from None
-        return self._replace(path, entry, old, new, options)
+        size = _size(entry) + len(msgspec.json.encode(patch))
+        read = partial(decode, entry, path.kind)
+        old = await beside_loop(size, read)
+        new = await beside_loop(size, lambda: _patched(path, kind, read(), patch))
+        return await self._replace(path, _Replaced(entry, old, size), new, options)
 
-    def _apply(self, path: ResourcePath, patch: JsonObject, options: WriteOptions) -> JsonObject:
+    async def _apply(
+        self, path: ResourcePath, patch: JsonObject, options: WriteOptions
+    ) -> JsonObject:
         """Apply a configuration; create the object if it does not exist (server-side apply)."""
+        kind = path.kind
+        entry = self._store.get(kind.key(path.namespace, path.name))
+        size = _size(entry) + len(msgspec.json.encode(patch))
+        merge = partial(self._merge_applied, path, entry, patch, options)
+        live, new, managers = await beside_loop(size, merge)
+        if entry is None:
+            check_namespace(self._reader, kind, path.namespace, path.name)
+        await beside_loop(size, partial(admission.decode, kind, new))
+        if entry is None:
+            return await self._create(path, new, options, size, managers=managers)
+        replaced = _Replaced(entry, live, size)
+        return await self._replace(path, replaced, new, options, managers=managers)
+
+    def _merge_applied(
+        self, path: ResourcePath, entry: Entry | None, patch: JsonObject, options: WriteOptions
+    ) -> tuple[JsonObject, JsonObject, list[JsonObject]]:
+        """Return the live object, {} for none, the merged one, and its managedFields."""
         kind = path.kind
         if not isinstance(patch.get("metadata"), dict | None):
             _check_configuration(path, patch)
         sent = {**patch, "metadata": dict(patch.get("metadata") or {})}
-        config = _copy_request(kind, path.namespace, patch)
+        config = _read_request(kind, path.namespace, msgspec.json.encode(patch))
         if config["metadata"].get("managedFields"):
             raise BadRequest("metadata.managedFields must be nil")
         config["metadata"].setdefault("name", path.name)
         check_name(config["metadata"], path.name)
         _check_configuration(path, sent)
-        entry = self._store.get(kind.key(path.namespace, path.name))
         if entry is None and path.subresource:
             raise not_found(kind, path.name)
         uid = config["metadata"].get("uid")
@@ -228,16 +266,10 @@ class ObjectWriter:
         applied = managed_fields.apply(
             kind, live, config, self._writer(path, options, "Apply"), force=options.force
         )
-        new = _copy_request(kind, path.namespace, applied.obj)
-        managers = applied.managed_fields
-        if entry is None:
-            check_namespace(self._reader, kind, path.namespace, path.name)
-            admission.decode(kind, new)
-            return self._create(path, new, options, managers=managers)
-        admission.decode(kind, new)
-        return self._replace(path, entry, live, new, options, managers=managers)
+        new = _read_request(kind, path.namespace, msgspec.json.encode(applied.obj))
+        return live, new, applied.managed_fields
 
-    def modify(
+    async def modify(
         self,
         path: ResourcePath,
         change: Callable[[JsonObject], JsonObject | None],
@@ -256,51 +288,65 @@ class ObjectWriter:
         changed = change(decode(entry, path.kind))
         if changed is None:
             return old
-        new = _copy_request(path.kind, path.namespace, changed)
-        admission.decode(path.kind, new)
-        return self._replace(path, entry, old, new, options)
+        sent = msgspec.json.encode(changed)
+        new = _read_request(path.kind, path.namespace, sent)
+        size = _size(entry) + len(sent)
+        await beside_loop(size, partial(admission.decode, path.kind, new))
+        return await self._replace(path, _Replaced(entry, old, size), new, options)
 
-    def _replace(
+    async def _replace(
         self,
         path: ResourcePath,
-        entry: Entry,
-        old: JsonObject,
+        replaced: _Replaced,
         new: JsonObject,
         options: WriteOptions,
         *,
         managers: list[JsonObject] | None = None,
     ) -> JsonObject:
         """Steps of apiserver/pkg/registry/generic/registry/store.go, Update."""
+        entry, old, size = replaced
         kind, name = path.kind, old["metadata"]["name"]
         revision = new["metadata"].get("resourceVersion")
         if revision and not revision.isdigit():
             raise internal(f'strconv.ParseUint: parsing "{revision}": invalid syntax')
         if revision and revision != str(entry.mod_revision):
             raise conflict(kind, name)
-        errors = carry_metadata(old["metadata"], new["metadata"])
-        admission.prepare_update(kind, old, new, path.subresource)
-        kind.strategy.default(new)
-        self._record(path, old, new, options, managers)
+
+        def record() -> list[FieldError]:
+            errors = carry_metadata(old["metadata"], new["metadata"])
+            admission.prepare_update(kind, old, new, path.subresource)
+            kind.strategy.default(new)
+            self._record(path, old, new, options, managers)
+            return errors
+
+        def check() -> bytes | None:
+            """Return what is to be stored, None where nothing has changed."""
+            found = errors + admission.validate_update(kind, old, new, path.subresource)
+            if found:
+                raise invalid(kind, name, found)
+            _warn(options, kind.strategy.warnings(new))
+            _set_generation(path, old, new)
+            new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+            if is_unchanged(old, new):
+                return None
+            if options.dry_run or deletion.is_deletion_complete(kind, new):
+                return b""
+            return encode_limited(entry.key, new, kind)
+
+        errors = await beside_loop(size, record)
         request = _admission_request(path, old, new, options)
         self.plugins.admit(request)
-        errors += admission.validate_update(kind, old, new, path.subresource)
-        if errors:
-            raise invalid(kind, name, errors)
-        _warn(options, kind.strategy.warnings(new))
-        part = kind.subresource(path.subresource) if path.subresource else None
-        writes_spec = part is None or part.field == "spec"
-        if writes_spec and kind.strategy.changes_generation(old, new):
-            new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
-        if is_unchanged(old, new):
+        value = await beside_loop(size, check)
+        if value is None:
             return old
+        if self._store.get(entry.key) != entry:
+            raise StaleRead(f"{entry.key} was written while a large object was being checked")
         self.plugins.validate(request)
         if options.dry_run:
             return new
-        if deletion.is_deletion_complete(kind, new):
+        if not value:
             self._store.delete(entry.key, expected=entry.mod_revision)
             return new
-        value = encode_limited(entry.key, new, kind)
         written = self._store.update(entry.key, value, expected=entry.mod_revision)
         return with_revision(new, written)
 
@@ -376,9 +422,41 @@ def uid_precondition(key: str, wanted: str, found: str) -> str:
     )
 
 
-def _copy_request(kind: Kind, namespace: str | None, obj: JsonObject) -> JsonObject:
-    """Copy what a caller sent, with kind, apiVersion and namespace filled in."""
-    new: JsonObject = msgspec.json.decode(msgspec.json.encode(obj))
+def _patched(path: ResourcePath, kind: PatchKind, live: JsonObject, patch: object) -> JsonObject:
+    """Apply a patch to an object, which is changed, and bring the result into its stored form."""
+    patched = apply_patch(kind, live, patch, of=path.kind)
+    if kind == "strategic":
+        # Upstream merges into a typed object, which is of its kind whatever the patch says.
+        patched = {**patched, "kind": path.kind.kind, "apiVersion": path.kind.api_version}
+    check_still_same_type(path.kind, patched)
+    new = _read_request(path.kind, path.namespace, msgspec.json.encode(patched))
+    check_name(new["metadata"], path.name)
+    try:
+        admission.decode(path.kind, new)
+    except BadRequest as error:
+        if not path.kind.strategy.typed:
+            raise
+        why = error.message.partition(": ")[2]
+        if kind == "strategic" and isinstance(patch, dict):
+            raise invalid_strategic_patch(patch, conversion_error(why)) from None
+        raise invalid_patch(patched, why) from None
+    return new
+
+
+def _set_generation(path: ResourcePath, old: JsonObject, new: JsonObject) -> None:
+    part = path.kind.subresource(path.subresource) if path.subresource else None
+    writes_spec = part is None or part.field == "spec"
+    if writes_spec and path.kind.strategy.changes_generation(old, new):
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def _size(entry: Entry | None) -> int:
+    return len(entry.value or b"") if entry is not None else 0
+
+
+def _read_request(kind: Kind, namespace: str | None, sent: bytes) -> JsonObject:
+    """Read the JSON of what a caller sent, with kind, apiVersion and namespace filled in."""
+    new: JsonObject = msgspec.json.decode(sent)
     metadata = {} if new.get("metadata") is None else new["metadata"]
     if not isinstance(metadata, dict):
         raise decode_error(
