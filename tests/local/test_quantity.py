@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotmap.local.quantity import format_quantity, parse_quantity
+from hotmap.local.quantity import canonical_quantity, format_quantity, parse_quantity
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,18 @@ def test_invalid_quantity_is_refused(text: str) -> None:
 )  # fmt: skip
 def test_quantity_is_written_in_canonical_form(amount: str, binary: bool, text: str) -> None:
     assert format_quantity(Decimal(amount), binary=binary) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("1000m", "1"), ("0.5", "500m"), ("1024Mi", "1Gi"), (".5Gi", "512Mi"), ("1.5Ki", "1536"),
+        ("1e3", "1e3"), ("1.5e3", "1500"), ("12e1", "120"), ("1e21", "1e21"), ("1E", "1E"),
+        ("1000k", "1M"), ("0Gi", "0"), ("1023Ki", "1023Ki"), ("100m", "100m"),
+    ],
+)  # fmt: skip
+def test_quantity_keeps_its_notation(text: str, canonical: str) -> None:
+    assert canonical_quantity(text) == canonical
 
 
 @given(st.integers(0, 10**15), st.booleans())

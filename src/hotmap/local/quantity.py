@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from decimal import ROUND_CEILING, Decimal
 
-__all__ = ["format_quantity", "is_binary", "parse_quantity"]
+__all__ = ["canonical_quantity", "format_quantity", "is_binary", "parse_quantity"]
 
 _QUANTITY = re.compile(
     r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([KMGTPE]i)|[eE]([+-]?\d+)|([numkMGTPE]))?", re.ASCII
 )
 _BINARY = {f"{unit}i": 1024**power for power, unit in enumerate("KMGTPE", 1)}
+_UNITS = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
 _DECIMAL = {
     "n": Decimal("1e-9"), "u": Decimal("1e-6"), "m": Decimal("1e-3"), "k": Decimal("1e3"),
     "M": Decimal("1e6"), "G": Decimal("1e9"), "T": Decimal("1e12"), "P": Decimal("1e15"),
@@ -36,13 +37,17 @@ def parse_quantity(text: str) -> Decimal:
     return amount.scaleb(int(exponent)) if exponent else amount
 
 
-def is_quantity(text: str) -> bool:
-    """Return whether a text is a resource quantity."""
-    try:
-        parse_quantity(text)
-    except ValueError:
-        return False
-    return True
+def canonical_quantity(text: str) -> str:
+    """Write a quantity as Go does once it has read it; the notation is kept (quantity.go).
+
+    Raises:
+        ValueError: it is none.
+    """
+    amount = parse_quantity(text)
+    if text[-1].isdigit() and "e" in text.lower():
+        nanos, power = _shortened(amount)
+        return f"{nanos}e{power}" if power else str(nanos)
+    return format_quantity(amount, binary=is_binary(text))
 
 
 def is_binary(text: str) -> bool:
@@ -59,12 +64,15 @@ def format_quantity(amount: Decimal, *, binary: bool = False) -> str:
                 break
             whole, unit = whole // 1024, name
         return f"{whole}{unit}"
+    number, power = _shortened(amount, largest=18)
+    return f"{number}{_UNITS[power // 3 + 3]}"
+
+
+def _shortened(amount: Decimal, *, largest: int = 999) -> tuple[int, int]:
+    """Split an amount into a whole number and a power of ten, a multiple of three up to a bound."""
     if not amount:
-        return "0"
-    nanos = int((amount * 10**9).to_integral_value(ROUND_CEILING))
-    unit = "n"
-    for name in ("u", "m", "", "k", "M", "G", "T", "P", "E"):
-        if nanos % 1000:
-            break
-        nanos, unit = nanos // 1000, name
-    return f"{nanos}{unit}"
+        return 0, 0
+    number, power = int((amount * 10**9).to_integral_value(ROUND_CEILING)), -9
+    while number % 1000 == 0 and power < largest:
+        number, power = number // 1000, power + 3
+    return number, power

@@ -184,6 +184,20 @@ def test_strategic_patch_retain_keys() -> None:
     assert volumes == [{"name": "v", "secret": {"secretName": "s"}}]
 
 
+def test_what_a_strategic_patch_adds_is_taken_as_it_is() -> None:
+    """Nothing in it is merged, neither in a new element nor in a list that was not there."""
+    twice = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
+    added = spec_patched({"containers": [{"name": "new", "env": twice}]})["containers"]
+    assert {"name": "new", "env": twice} in added
+    assert spec_patched({"hostAliases": twice})["hostAliases"] == twice
+
+
+def test_directive_of_a_map_is_replace_or_delete() -> None:
+    with pytest.raises(ApiError, match="unknown patch type: merge in map"):
+        spec_patched({"$patch": "merge", "nodeName": "n"})
+    assert spec_patched({"$patch": "replace", "nodeName": "n"}) == {"nodeName": "n"}
+
+
 @pytest.mark.parametrize("keys", [["name"], "name", None])
 def test_retained_keys_have_to_name_what_is_sent(keys: Any) -> None:
     """What is sent and not retained would be lost (applyRetainKeysDirective)."""
@@ -199,7 +213,6 @@ CONTAINERS = "$setElementOrder/containers"
     ("spec", "code", "text"),
     [
         ({"containers": ["x"]}, 500, "list element types are not identical: [[map["),
-        ({"imagePullSecrets": [["x"]]}, 422, "the server rejected our request due to an error"),
         ({CONTAINERS: "a"}, 500, "expected a []interface {}, but received a string"),
         (
             {CONTAINERS: ["a"], "containers": [{"name": "a"}]},

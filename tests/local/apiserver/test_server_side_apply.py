@@ -131,6 +131,42 @@ async def test_apply_merges_lists_by_their_keys(api: Api) -> None:
     assert len(left["ports"]) == 2
 
 
+async def test_apply_removes_a_part_with_its_defaults(api: Api) -> None:
+    """A probe that is no longer applied goes as a whole, or its defaults would stay without it."""
+    path, probe = f"{DEPLOYMENTS}/web", {"httpGet": {"port": 80}, "periodSeconds": 5}
+    container = {"name": "a", "image": "x"}
+    await apply(api, path, web({**container, "livenessProbe": probe}))
+    other = {"tcpSocket": {"port": 80}}
+    changed = await apply(api, path, web({**container, "livenessProbe": other}))
+    assert changed.status == 200
+    (found,) = changed.body["spec"]["template"]["spec"]["containers"]
+    assert found["livenessProbe"]["tcpSocket"] == {"port": 80}
+    assert "httpGet" not in found["livenessProbe"]
+    removed = await apply(api, path, web(container))
+    (found,) = removed.body["spec"]["template"]["spec"]["containers"]
+    assert "livenessProbe" not in found
+
+
+async def test_apply_of_an_empty_list_owns_nothing(api: Api) -> None:
+    container = {"name": "a", "image": "x", "env": []}
+    applied = await apply(api, f"{DEPLOYMENTS}/web", web(container))
+    assert "f:env" not in json.dumps(applied.body["metadata"]["managedFields"])
+
+
+async def test_apply_conflicts_name_members_before_what_lies_deeper(api: Api) -> None:
+    tolerations = [{"key": "a", "operator": "Exists"}]
+    config = web({"name": "a", "image": "x"})
+    config["spec"]["template"]["spec"]["tolerations"] = tolerations
+    await api.post(DEPLOYMENTS, config)
+    config = web({"name": "a", "image": "y"})
+    config["spec"]["template"]["spec"]["tolerations"] = []
+    refused = await apply(api, f"{DEPLOYMENTS}/web", config)
+    assert [cause["field"] for cause in refused.body["details"]["causes"]] == [
+        ".spec.template.spec.tolerations",
+        '.spec.template.spec.containers[name="a"].image',
+    ]
+
+
 async def test_update_of_applied_object_moves_single_fields(api: Api) -> None:
     path = f"{DEPLOYMENTS}/web"
     await apply(api, path, web({"name": "main", "image": "a"}, replicas=1))

@@ -482,3 +482,29 @@ async def test_grpc_probe_has_a_service(api: Api) -> None:
     assert (
         "livenessProbe.grpc.port: Invalid value: 0: must be between 1 and 65535" in refused.message
     )
+
+
+async def test_quantities_are_canonical_and_zero_values_written(api: Api) -> None:
+    """As Go writes them: 1000m and 1 are the same template, and a sleep has its seconds."""
+    limits = {"cpu": "1000m", "memory": "1024Mi", "example.com/x": 0.5}
+    container = {
+        "name": "a",
+        "image": "x",
+        "resources": {"limits": limits},
+        "lifecycle": {"preStop": {"sleep": {}}},
+        "livenessProbe": {"httpGet": {"port": 80, "httpHeaders": [{"name": "h"}]}},
+    }
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    reply = await api.post(DEPLOYMENTS, {"metadata": {"name": "web"}, "spec": spec})
+    (found,) = reply.body["spec"]["template"]["spec"]["containers"]
+    assert found["resources"] == {
+        "limits": {"cpu": "1", "memory": "1Gi", "example.com/x": "500m"},
+    }
+    assert found["lifecycle"] == {"preStop": {"sleep": {"seconds": 0}}}
+    assert found["livenessProbe"]["httpGet"]["httpHeaders"] == [{"name": "h", "value": ""}]
+    limits["cpu"] = "1"
+    again = await api.request(
+        "PUT", f"{DEPLOYMENTS}/web", {"metadata": {"name": "web"}, "spec": spec}
+    )
+    assert again.body["metadata"]["generation"] == 1

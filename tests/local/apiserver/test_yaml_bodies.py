@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.local.apiserver.api import CONFIGMAPS
 
+from hotmap.local.apiserver import negotiation
 from hotmap.local.apiserver.nesting import MAX_DEPTH
-from hotmap.local.apiserver.yaml_reader import YamlError, read_yaml
+from hotmap.local.apiserver.yaml_reader import YamlDocument, YamlError, read_yaml
 
 if TYPE_CHECKING:
     from tests.local.apiserver.api import Api
@@ -84,15 +85,14 @@ async def test_large_bodies_are_read_beside_other_requests(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The event loop goes on while a thread reads; small bodies take no thread."""
-    threaded: list[int] = []
-    to_thread = asyncio.to_thread
+    threads: set[str] = set()
 
-    async def counted(function: Any, body: bytes, *args: Any) -> Any:
-        threaded.append(len(body))
-        return await to_thread(function, body, *args)
+    def read(text: bytes) -> YamlDocument:
+        threads.add(threading.current_thread().name)
+        return read_yaml(text)
 
-    monkeypatch.setattr(asyncio, "to_thread", counted)
+    monkeypatch.setattr(negotiation, "read_yaml", read)
     for size in (10, 100_000):
         text = f"metadata: {{name: c{size}}}\ndata: {{a: {'x' * size}}}".encode()
         assert (await api.request("POST", CONFIGMAPS, text, content_type=YAML)).status == 201
-    assert len(threaded) == 1
+    assert len(threads) == 2

@@ -72,7 +72,7 @@ def _list_children(field: Field, value: list[Any]) -> _Children | None:
     items = _elements(field, value)
     if items is None:
         return None
-    inner = _item_field(field)
+    inner = _element_field(field)
     found: _Children = {}
     repeated: dict[str, list[Any]] = {}
     for element, item in items:
@@ -88,12 +88,6 @@ def _elements(field: Field, value: list[Any]) -> list[tuple[str, Any]] | None:
     """Name each item of an associative list, None for a list that is written as a whole."""
     found = [(element, item) for item in value if (element := item_element(field, item))]
     return found if len(found) == len(value) else None
-
-
-def _item_field(field: Field) -> Field:
-    if isinstance(field, SchemaField):
-        return field.inner
-    return Field(field.type[2:], pointer=True, omitempty=True)
 
 
 def item_element(field: Field, item: Any) -> str | None:
@@ -138,7 +132,7 @@ def fields_of_object(field: Field, value: Any, path: Path = ()) -> FieldSet:
     known = field.fields if isinstance(field, SchemaField) else {}
     for element, (inner, item) in children.items():
         at = (*path, element)
-        if not (is_struct or element[2:] in known) or item in ({}, []):
+        if not (is_struct or element[2:] in known) or item is None or item == {}:
             found.add(at)
         found |= fields_of_object(inner, item, at)
     return found
@@ -279,7 +273,7 @@ def remove(field: Field, value: Any, paths: Iterable[Path]) -> Any:
             if () not in inside.get(element, ())
         }
     return [
-        remove(_item_field(field), item, inside.get(element, ()))
+        remove(_element_field(field), item, inside.get(element, ()))
         for element, item in _elements(field, value) or ()
         if () not in inside.get(element, ())
     ]
@@ -323,6 +317,43 @@ def write_fields_v1(fields: FieldSet) -> JsonObject:
             node = node.setdefault(element, {})
         node[path[-1]] = {}
     return tree
+
+
+def with_named_fields(field: Field, fields: FieldSet) -> FieldSet:
+    """Add the fields of structs in which others of the set lie (EnsureNamedFieldsAreMembers)."""
+    found = set(fields)
+    for path in fields:
+        inner = field
+        for length, element in enumerate(path[:-1], 1):
+            known = _named_field(inner, element)
+            if known is not None:
+                found.add(path[:length])
+            inner = known or _element_field(inner)
+    return found
+
+
+def _named_field(field: Field, element: str) -> Field | None:
+    if not element.startswith("f:"):
+        return None
+    if isinstance(field, SchemaField):
+        return field.fields.get(element[2:])
+    return api_types().types.get(field.type.removeprefix("#"), {}).get(element[2:])
+
+
+def _element_field(field: Field) -> Field:
+    """Return the structure of what is in a list, or in a map without names."""
+    if isinstance(field, SchemaField):
+        return field.inner
+    if field.type.startswith(("[]", "{}")):
+        return Field(field.type[2:], pointer=True, omitempty=True)
+    return _ANY
+
+
+def in_order(fields: FieldSet) -> list[Path]:
+    """Sort fields as messages name them: members of a field, then what lies in its others."""
+    return sorted(
+        fields, key=lambda path: [(n < len(path), part) for n, part in enumerate(path, 1)]
+    )
 
 
 def path_text(path: Path) -> str:

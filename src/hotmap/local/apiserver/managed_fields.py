@@ -18,11 +18,13 @@ from hotmap.local.apiserver.field_sets import (
     Path,
     compare,
     fields_of_object,
+    in_order,
     merge,
     path_text,
     read_fields_v1,
     remove,
     root_field,
+    with_named_fields,
     without_removed,
     write_fields_v1,
 )
@@ -128,8 +130,8 @@ def apply(
         else:
             owned |= fields
     merged = merge(root, live, config)
-    kept_parents = {path[:length] for path in owned for length in range(1, len(path) + 1)}
-    pruned = remove(root, merged, last - kept_parents)
+    # What only this manager has applied takes along what lies in it, such as defaults of a probe.
+    pruned = remove(root, merged, with_named_fields(root, last) - with_named_fields(root, owned))
     difference = _own_difference(compare(root, live, pruned), writer)
     if not force:
         changed = difference.changed - _allowed_conflicts(kind, live, writer)
@@ -200,7 +202,7 @@ def _check_conflicts(entries: list[JsonObject], changed: FieldSet, writer: Write
     for entry in entries:
         if not writer.owns(entry):
             fields = read_fields_v1(entry.get("fieldsV1") or {}) & changed
-            conflicts += [(_shown_manager(entry), path_text(path)) for path in sorted(fields)]
+            conflicts += [(_shown_manager(entry), path_text(path)) for path in in_order(fields)]
     if conflicts:
         raise apply_conflict(conflicts)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.api_types import METADATA, Field, api_types, fields_of
 from hotmap.local.apiserver.decode_errors import json_type, time_error
-from hotmap.local.quantity import is_quantity
+from hotmap.local.quantity import canonical_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +37,8 @@ _TIMES = frozenset(
         "#io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime",
     }
 )
+#: The zero values that Go writes.
+_SCALARS: dict[str, Any] = {"string": "", "int32": 0, "int64": 0, "bool": False}
 _METADATA_ONLY = {"metadata": Field(f"#{METADATA}")}
 
 
@@ -51,7 +53,8 @@ class _Place(NamedTuple):
 def check_shape(kind: Kind, obj: JsonObject) -> None:
     """Check the JSON types of an object, and drop the fields that its kind does not have.
 
-    Empty maps of strings are dropped, too: Go does not write them. Works in place.
+    Empty maps of strings are dropped, too: Go does not write them. Quantities become canonical.
+    Works in place.
 
     Raises:
         BadRequest: a field has another type than Kubernetes gives it.
@@ -110,17 +113,14 @@ def _check_fields(obj: JsonObject, fields: Mapping[str, Field], place: _Place) -
         _check(value, field.type, inner)
         if value == {} and field.omitempty and field.type.startswith("{}"):
             del obj[name]
+        elif field.type == _QUANTITY:
+            obj[name] = _read_quantity(value, place)
 
 
 def _check(value: Any, wanted: str, place: _Place) -> None:
     if not _has_type(value, wanted):
         raise decode_error(
             place.kind.group_version_kind, place.owner, place.path, value, _go_type(wanted)
-        )
-    if wanted == _QUANTITY and not is_quantity(str(value)):
-        raise BadRequest(
-            f'{place.kind.kind} in version "{place.kind.version}" cannot be handled as a '
-            f"{place.kind.kind}: {_QUANTITY_TEXT}"
         )
     if wanted in _TIMES and value:
         why = time_error(value)
@@ -136,22 +136,40 @@ def _check(value: Any, wanted: str, place: _Place) -> None:
     elif wanted.startswith("{}"):
         for inner in value.values():
             _check(inner, wanted[2:], place)
+        if wanted[2:] == _QUANTITY:
+            value.update({name: _read_quantity(inner, place) for name, inner in value.items()})
     elif isinstance(value, dict) and wanted not in (_FIELDS, _RAW):
         owner = wanted.rpartition(".")[2]
         fields = api_types().types[wanted[1:]]
         _check_fields(value, fields, _Place(place.kind, owner, f"{place.path}."))
-        for name in _zero_times(wanted[1:]):
-            value.setdefault(name, None)
+        for name, zero in _zeros(wanted[1:]).items():
+            value.setdefault(name, zero)
+
+
+def _read_quantity(value: Any, place: _Place) -> str:
+    try:
+        return canonical_quantity(str(value))
+    except ValueError:
+        raise BadRequest(
+            f'{place.kind.kind} in version "{place.kind.version}" cannot be handled as a '
+            f"{place.kind.kind}: {_QUANTITY_TEXT}"
+        ) from None
 
 
 @cache
-def _zero_times(name: str) -> tuple[str, ...]:
-    """Name the times of a type that Go writes as null where they are not set."""
-    return tuple(
-        field
-        for field, known in api_types().types[name].items()
-        if known.type in _TIMES and not known.pointer and not known.omitzero
-    )
+def _zeros(name: str) -> dict[str, Any]:
+    """Return what Go writes of a type where it is not set: times as null, and scalars."""
+    zeros: dict[str, Any] = {}
+    for field, known in api_types().types[name].items():
+        if known.pointer or known.omitzero:
+            continue
+        if known.type in _TIMES:
+            zeros[field] = None
+        elif (
+            not known.omitempty and (zero := _SCALARS.get(known.type.partition(" ")[0])) is not None
+        ):
+            zeros[field] = zero
+    return zeros
 
 
 def _has_type(value: Any, wanted: str) -> bool:

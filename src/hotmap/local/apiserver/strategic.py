@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hotmap.core.errors import BadRequest, api_error
+from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.api_types import METADATA, Field, api_types
 from hotmap.local.apiserver.status import go_text, internal
 
@@ -51,14 +51,10 @@ def _fields_of(type_text: str) -> Mapping[str, Field]:
 def _merge_map(original: JsonObject, patch: JsonObject, fields: Mapping[str, Field]) -> JsonObject:
     match patch.get(_DIRECTIVE):
         case "replace":
-            return {
-                name: _without_directives(value)
-                for name, value in patch.items()
-                if value is not None and not name.startswith("$")
-            }
+            return {name: value for name, value in patch.items() if name != _DIRECTIVE}
         case "delete":
             return {}
-        case None | "merge":
+        case None:
             pass
         case unknown:
             raise _unknown_directive(patch, unknown)
@@ -117,8 +113,8 @@ def _merge_field(merged: JsonObject, name: str, value: Any, field: Field | None)
             merged.pop(name, None)
         else:
             merged[name] = _without_directives(value)
-    elif isinstance(value, list) and field is not None and _merges(field):
-        merged[name] = _merge_list(known if isinstance(known, list) else [], value, field)
+    elif isinstance(value, list) and isinstance(known, list):
+        merged[name] = _merge_list(known, value, field) if field and _merges(field) else value
     else:
         merged[name] = _without_directives(value)
 
@@ -130,14 +126,14 @@ def _merge_list(original: list[Any], patch: list[Any], field: Field) -> list[Any
         return _in_order(union, patch, original, "")
     elements, replaces = _plain_elements(original, patch, field.patch_merge_key)
     if replaces:
-        return [_without_directives(element) for element in elements.patch]
+        return elements.patch
     fields = _fields_of(field.type)
     merged = elements.original
     for element in elements.patch:
         wanted = _merge_value(element, field.patch_merge_key)
         at = _find(merged, field.patch_merge_key, wanted)
         if at is None:
-            merged.append(_merge_map({}, element, fields))
+            merged.append(element)
         else:
             merged[at] = _merge_map(merged[at], element, fields)
     return _in_order(merged, elements.patch, original, field.patch_merge_key)
@@ -243,10 +239,6 @@ def _as_list(value: Any) -> list[Any]:
 def _check_types(original: list[Any], patch: list[Any]) -> None:
     """Refuse to merge lists whose elements are of several types (sliceElementType)."""
     elements = [*original, *patch]
-    if elements and isinstance(elements[0], list):
-        # The text of upstream's error is not sent.
-        text = "the server rejected our request due to an error in our request"
-        raise api_error(422, text, reason="Invalid")
     if len({_go_type(element) for element in elements}) > 1:
         raise internal(f"list element types are not identical: {go_text([original, patch])}")
 

@@ -528,6 +528,8 @@ def conversion_error(why: str) -> str:
     sent, wanted = match.groups()
     if sent == "number":
         sent = "float64" if "." in match[0].partition(" into ")[0] else "int64"
+    if sent == "array":
+        sent = "slice"
     if wanted.startswith("[]"):
         return f"cannot restore slice from {sent}"
     if wanted.startswith("map["):
