@@ -200,3 +200,81 @@ async def test_failure_policy_of_a_cron_job_is_checked(api: Api) -> None:
     spec = {"schedule": "* * * * *", "jobTemplate": {"spec": job(codes(0))}}
     reply = await api.post(CRON_JOBS, {"metadata": {"name": "j"}, "spec": spec})
     assert "spec.jobTemplate.spec.podFailurePolicy.rules[0].onExitCodes" in reply.message
+
+
+async def test_job_with_limits_for_each_index_is_checked(api: Api) -> None:
+    """And its own backoff limit is none then."""
+    pods = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+    spec = {
+        "completionMode": "Indexed",
+        "completions": 2,
+        "maxFailedIndexes": 3,
+        "successPolicy": {"rules": [{"succeededIndexes": "0-2"}, {"succeededCount": 3}, {}]},
+        "template": {"spec": pods},
+    }
+    job: dict[str, Any] = {"metadata": {"name": "j"}, "spec": spec}
+    reply = await api.post(JOBS, job)
+    rules = "spec.successPolicy.rules"
+    assert [(c["field"], c["message"]) for c in reply.body["details"]["causes"]] == [
+        ("spec.backoffLimitPerIndex", "Required value: when maxFailedIndexes is specified"),
+        (
+            "spec.maxFailedIndexes",
+            "Invalid value: 3: must be less than or equal to completions",
+        ),
+        (
+            f"{rules}[0].succeededIndexes",
+            'Invalid value: "0-2": error parsing succeededIndexes: too large index: "2"',
+        ),
+        (
+            f"{rules}[1].succeededCount",
+            "Invalid value: 3: must be less than or equal to 2 (the number of specified "
+            "completions)",
+        ),
+        (
+            f"{rules}[2]",
+            "Required value: at least one of succeededCount or succeededIndexes must be specified",
+        ),
+    ]
+    spec |= {"maxFailedIndexes": 1, "backoffLimitPerIndex": 1}
+    spec["successPolicy"] = {"rules": [{"succeededIndexes": "0,1", "succeededCount": 1}]}
+    reply = await api.post(JOBS, job)
+    assert reply.body["spec"]["backoffLimit"] == 2**31 - 1
+    assert reply.body["metadata"]["labels"]["job-name"] == "j"
+    spec["completionMode"] = "NonIndexed"
+    reply = await api.post(JOBS, job, dryRun="All")
+    assert [cause["field"] for cause in reply.body["details"]["causes"]] == [
+        "spec.backoffLimitPerIndex",
+        "spec.maxFailedIndexes",
+        "spec.successPolicy",
+    ]
+
+
+async def test_hook_by_http_has_the_defaults_of_a_probe(api: Api) -> None:
+    hooks = {"preStop": {"httpGet": {"port": 80}}}
+    reply = await api.post(PODS, pod("p", **container(lifecycle=hooks)))
+    assert reply.body["spec"]["containers"][0]["lifecycle"]["preStop"]["httpGet"] == {
+        "path": "/",
+        "port": 80,
+        "scheme": "HTTP",
+    }
+
+
+async def test_null_is_the_zero_value_in_a_map_and_nothing_elsewhere(api: Api) -> None:
+    """`note:` without a value in YAML is an empty annotation."""
+    obj = pod("p", **container(env=None), nodeSelector=None)
+    obj["metadata"]["annotations"] = {"note": None}
+    obj["metadata"]["labels"] = {"a": None}
+    reply = await api.post(PODS, obj)
+    assert reply.body["metadata"]["annotations"] == {"note": ""}
+    assert reply.body["metadata"]["labels"] == {"a": ""}
+    assert "env" not in reply.body["spec"]["containers"][0]
+
+
+async def test_wrong_types_that_are_empty_are_refused(api: Api) -> None:
+    refused = await api.post(PODS, {**pod("p"), "kind": []})
+    assert (refused.status, "Go struct field .kind of type string" in refused.message) == (
+        400,
+        True,
+    )
+    refused = await api.post(PODS, pod("p", **container(workingDir=[])))
+    assert (refused.status, "of type string" in refused.message) == (400, True)

@@ -10,16 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.metadata import metadata_errors
-from hotmap.local.apiserver.shapes import check_shape, without_nulls
+from hotmap.local.apiserver.shapes import check_shape
 
 if TYPE_CHECKING:
     from hotmap.local.field_errors import FieldError
     from hotmap.local.scheme import Kind
 
 JsonObject = dict[str, Any]
-
-# Maps whose null values are values; strategies that hold data read them.
-_DATA_FIELDS = ("data", "binaryData")
 
 
 def decode(kind: Kind, obj: JsonObject) -> None:
@@ -29,14 +26,6 @@ def decode(kind: Kind, obj: JsonObject) -> None:
         BadRequest: a field has another JSON type than its own.
     """
     kind.strategy.decode(kind.group_version_kind, obj)
-    if not kind.strategy.typed:
-        check_shape(kind, obj)
-        return
-    for field in [name for name in obj if name not in _DATA_FIELDS]:
-        if obj[field] is None:
-            del obj[field]
-        else:
-            obj[field] = without_nulls(obj[field])
     check_shape(kind, obj)
 
 

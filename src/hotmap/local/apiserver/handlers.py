@@ -15,7 +15,7 @@ from hotmap.core.errors import ApiError, BadRequest
 from hotmap.kube.loop_slices import SHORT_SLICE, share_loop
 from hotmap.local.access import ANONYMOUS, Reviewer, UserInfo
 from hotmap.local.apiserver import admission, managed_fields
-from hotmap.local.apiserver.decode_errors import summarize
+from hotmap.local.apiserver.decode_errors import json_type, summarize
 from hotmap.local.apiserver.encoding import arrange_fields, decode
 from hotmap.local.apiserver.eviction import evict
 from hotmap.local.apiserver.field_validation import duplicate_fields, strict_errors
@@ -512,6 +512,14 @@ def _json(obj: JsonObject) -> Answer:
 
 def _check_type(scheme: Scheme, kind: Kind, obj: JsonObject, body: bytes) -> None:
     """Refuse an object that says it is something else; absent fields are accepted."""
+    for field in ("apiVersion", "kind"):
+        if not isinstance(obj.get(field), str | None):
+            raise BadRequest(
+                f"the object provided is unrecognized (must be of type {kind.kind}): "
+                "couldn't get version/kind; json parse error: json: cannot unmarshal "
+                f"{json_type(obj[field])} into Go struct field .{field} of type string "
+                f"({summarize(body)})"
+            )
     api_version = obj.get("apiVersion") or kind.api_version
     sent = obj.get("kind") or kind.kind
     if (api_version, sent) == (kind.api_version, kind.kind):

@@ -69,6 +69,9 @@ def default_pod_spec(spec: JsonObject) -> None:
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("securityContext", {})
     spec.setdefault("schedulerName", "default-scheduler")
+    if spec.get("serviceAccountName"):
+        # Its deprecated twin.
+        spec["serviceAccount"] = spec["serviceAccountName"]
     for volume in spec.get("volumes", ()):
         _default_volume(volume)
     for container in (*_containers(spec), *(spec.get("ephemeralContainers") or ())):
@@ -98,6 +101,9 @@ def _default_container(container: JsonObject) -> None:
         _default_field_refs(variable.get("valueFrom", {}))
     for probe in (container[name] for name in _PROBES if name in container):
         _default_probe(probe)
+    for hook in container.get("lifecycle", {}).values():
+        if isinstance(hook, dict):
+            _default_http_get(hook)
 
 
 def _pull_policy(image: str) -> str:
@@ -112,10 +118,14 @@ def _default_field_refs(source: JsonObject) -> None:
         source["resourceFieldRef"].setdefault("divisor", "0")
 
 
+def _default_http_get(handler: JsonObject) -> None:
+    if "httpGet" in handler:
+        handler["httpGet"].setdefault("path", "/")
+        handler["httpGet"].setdefault("scheme", "HTTP")
+
+
 def _default_probe(probe: JsonObject) -> None:
-    if "httpGet" in probe:
-        probe["httpGet"].setdefault("path", "/")
-        probe["httpGet"].setdefault("scheme", "HTTP")
+    _default_http_get(probe)
     if "grpc" in probe:
         # kubectl describe dereferences it (zz_generated.defaults.go).
         probe["grpc"].setdefault("service", "")

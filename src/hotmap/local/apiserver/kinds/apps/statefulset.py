@@ -59,7 +59,10 @@ class StatefulSetStrategy(SelectingStrategy):
         spec.setdefault("serviceName", "")
         spec.setdefault("revisionHistoryLimit", 10)
         spec.setdefault("podManagementPolicy", "OrderedReady")
-        default_rolling_update(spec.setdefault("updateStrategy", {}), partition=0)
+        strategy = spec.setdefault("updateStrategy", {})
+        if "type" not in strategy or "rollingUpdate" in strategy:
+            # With the type alone there is none, and kubectl tells no partition.
+            default_rolling_update(strategy, partition=0)
         policy = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
         policy.setdefault("whenDeleted", "Retain")
         policy.setdefault("whenScaled", "Retain")

@@ -8,6 +8,7 @@ from hotmap.local.apiserver.kinds.batch.failure_policy import (
     default_failure_policy,
     failure_policy_errors,
 )
+from hotmap.local.apiserver.kinds.batch.indexed import indexed_errors
 from hotmap.local.apiserver.kinds.stored_columns import JOB_COLUMNS
 from hotmap.local.apiserver.kinds.workload import (
     NOT_NEGATIVE,
@@ -73,7 +74,7 @@ class JobStrategy(WorkloadStrategy):
         names = {"controller-uid": metadata["uid"], "job-name": metadata.get("name", "")}
         labels = template["metadata"].setdefault("labels", {})
         # Upstream's Job shares the map of labels with its template where it has none of its own.
-        shared = metadata.get("labels") == labels
+        shared = metadata.get("labels", {}) in ({}, labels)
         for label, value in names.items():
             labels[label] = labels[f"batch.kubernetes.io/{label}"] = value
         if shared:
@@ -102,7 +103,7 @@ class JobStrategy(WorkloadStrategy):
         return errors
 
     def spec_errors(self, spec: JsonObject) -> list[FieldError]:
-        return list(failure_policy_errors(spec, "spec"))
+        return [*failure_policy_errors(spec, "spec"), *indexed_errors(spec)]
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
         return self._selector_errors(obj) + super().validate(obj) + self._match_errors(obj["spec"])
@@ -114,7 +115,7 @@ class JobStrategy(WorkloadStrategy):
         if spec.get("manualSelector") or selector is None:
             return []
         labels = (spec.get("template") or {}).get("metadata", {}).get("labels") or {}
-        own = {"controller-uid": metadata.get("uid"), "job-name": metadata.get("name")}
+        own = {"controller-uid": metadata.get("uid"), "job-name": metadata.get("name", "")}
         wanted = {f"{prefix}{label}": value for prefix in ("", "batch.kubernetes.io/")
                   for label, value in own.items()}  # fmt: skip
         errors: list[FieldError] = []
@@ -171,7 +172,7 @@ class JobStrategy(WorkloadStrategy):
         if "completions" not in spec and "parallelism" not in spec:
             spec["completions"] = 1
         spec.setdefault("parallelism", 1)
-        spec.setdefault("backoffLimit", 6)
+        spec.setdefault("backoffLimit", 6 if "backoffLimitPerIndex" not in spec else (1 << 31) - 1)
         spec.setdefault("completionMode", "NonIndexed")
         spec.setdefault("suspend", False)
         has_policy = spec.get("podFailurePolicy") is not None
