@@ -338,5 +338,5 @@ def test_visible_services() -> None:
 
 def test_runtime_adds_unset_variables_only() -> None:
     """PATH, HOSTNAME and HOME come from the runtime, unless the pod sets them."""
-    env = with_runtime_defaults({"PATH": "/mine"}, hostname="web-1", home="/home/web")
-    assert env == {"PATH": "/mine", "HOSTNAME": "web-1", "HOME": "/home/web"}
+    env = with_runtime_defaults({"PATH": "/mine"}, hostname="web-1", home="/root")
+    assert env == {"PATH": "/mine", "HOSTNAME": "web-1", "HOME": "/root"}

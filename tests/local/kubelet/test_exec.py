@@ -211,13 +211,13 @@ async def test_connection_to_a_port_of_a_pod(node: LocalNode) -> None:
 async def test_user_and_groups_of_container_and_its_commands(node: LocalNode) -> None:
     """A user without a group has the root group; fsGroup and more groups are supplementary."""
     requires("root", available=os.geteuid() == 0, reason="only root can change users")
-    script = "id -u; id -g; id -G"
+    script = "id -u; id -g; id -G; echo $HOME"
     context = {"runAsUser": 4001, "fsGroup": 4002, "supplementalGroups": [4003]}
     await node.run_pod(
         "user", f"{script}; exec sleep 600", pod={"securityContext": context}, workingDir="/"
     )
     await node.phase("user", "Running")
-    wanted = "4001\n0\n0 4002 4003\n"
+    wanted = "4001\n0\n0 4002 4003\n/\n"
     assert await node.execute("user", script) == wanted
     async with asyncio.timeout(LIMIT):
         while await node.logs("user") != wanted:  # noqa: ASYNC110 - it may still be writing

@@ -53,6 +53,23 @@ async def test_on_failure_policy_restarts_until_success(node: LocalNode) -> None
     assert pod["status"]["containerStatuses"][0]["restartCount"] == 1
 
 
+async def test_pod_past_its_active_deadline_is_ended(node: LocalNode) -> None:
+    """It has failed, whatever its containers exit with, and its policy restarts none of them."""
+    await node.run_pod(
+        "short",
+        "trap 'exit 0' TERM; while :; do sleep 0.05; done",
+        pod={"activeDeadlineSeconds": 1},
+    )
+    pod = await node.phase("short", "Failed")
+    message = "Pod was active on the node longer than the specified deadline"
+    assert (pod["status"]["reason"], pod["status"]["message"]) == ("DeadlineExceeded", message)
+    assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
+    await node.event("DeadlineExceeded", message)
+    await node.annotate("short", some="change")
+    await asyncio.sleep(0.2)
+    assert node.pods.objects["default", "short"]["status"]["phase"] == "Failed"
+
+
 async def test_never_policy_does_not_restart(node: LocalNode) -> None:
     """With the policy Never a failure is final."""
     await node.run_pod("never", "exit 4", pod={"restartPolicy": "Never"})
@@ -134,8 +151,10 @@ async def test_node_is_registered_and_ready(node: LocalNode) -> None:
 
 
 async def test_pod_lifecycle_events(node: LocalNode) -> None:
-    """Created and Started are there for each container."""
+    """Pulled, Created and Started are there for each container."""
     await node.output("scenario", "true")
+    present = 'Container image "shell" already present on machine and can be accessed by the pod'
+    await node.event("Pulled", present)
     await node.event("Created", "Container created")
     await node.event("Started", "Container started")
     found = (await node.registry.list("events", "default")).items

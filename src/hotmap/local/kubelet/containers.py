@@ -7,7 +7,7 @@ kubernetes: pkg/kubelet/kuberuntime (startContainer, killContainer) and pkg/kube
 from __future__ import annotations
 
 import asyncio
-import pwd
+import contextlib
 import random
 import shutil
 import signal
@@ -156,11 +156,15 @@ class PodContainers:
                 return last.finished_at + state.back_off.duration - now
             state.back_off = next_back_off(state.back_off, last.finished_at)
         try:
-            spec = await self._prepare(container)
+            image = self._find_image(container)
         except ImageMissing as error:
             state.waiting = Waiting("ErrImageNeverPull", str(error))
             self._event(container, "Warning", "ErrImageNeverPull", str(error))
             return retry_delay(ERROR_PERIOD)
+        present = f'Container image "{container.get("image", "")}" already present on machine'
+        self._event(container, "Normal", "Pulled", f"{present} and can be accessed by the pod")
+        try:
+            spec = await self._prepare(container, image)
         except (HotmapError, OSError) as error:
             state.waiting = Waiting("CreateContainerConfigError", str(error))
             self._event(container, "Warning", "Failed", f"Error: {error}")
@@ -233,7 +237,18 @@ class PodContainers:
         message.remove()
         self._changed()
 
-    async def _prepare(self, container: Mapping[str, Any]) -> ContainerSpec:
+    def _find_image(self, container: Mapping[str, Any]) -> Image:
+        """Find what a container runs; with a command of its own that is this machine, at least.
+
+        Raises:
+            ImageMissing: it is not known what the image runs.
+        """
+        image = self._node.runtime.images.find(container.get("image", ""))
+        if image is None and not container.get("command"):
+            raise ImageMissing(container.get("image", ""))
+        return image or Image()
+
+    async def _prepare(self, container: Mapping[str, Any], image: Image) -> ContainerSpec:
         """Compute command, environment and mounts from the current content of the sources."""
         pod = {**self.pod, "status": {**self.pod.get("status", {}), **self._addresses()}}
         hostname = pod["spec"].get("hostname") or pod["metadata"]["name"]
@@ -247,13 +262,9 @@ class PodContainers:
                 allocatable=self._node.allocatable,
             ),
             hostname=hostname,
-            home=_home(identity["user"]),
+            home=_home(identity["user"], image.root),
         )
         mounts = self._volumes.mounts_of(pod, container, env)
-        image = self._node.runtime.images.find(container.get("image", ""))
-        if image is None and not container.get("command"):
-            raise ImageMissing(container.get("image", ""))
-        image = image or Image()
         words = [*(container.get("command") or ()), *(container.get("args") or ())]
         if image.places or agent_program(words):
             # The network is not the pod's own, its address is. An agent that is the parent process
@@ -507,12 +518,16 @@ def _identity(spec: Mapping[str, Any], container: Mapping[str, Any]) -> _Identit
     }
 
 
-def _home(user: int | None) -> str:
-    """Return the home of a user of this machine, as runc does; / for one that it does not know."""
-    try:
-        return pwd.getpwuid(user or 0).pw_dir
-    except KeyError:
-        return "/"
+def _home(user: int | None, root: str) -> str:
+    """Return the home of a user as the image's /etc/passwd has it (runc)."""
+    if not user:
+        return "/root"
+    with contextlib.suppress(OSError):
+        for line in Path(root or "/", "etc/passwd").read_text(errors="replace").splitlines():
+            fields = line.split(":")
+            if len(fields) > 5 and fields[2] == str(user) and fields[5]:
+                return fields[5]
+    return "/"
 
 
 def _hidden_by(mounts: Sequence[Mount], places: Iterable[Path]) -> list[Mount]:

@@ -22,6 +22,13 @@ class Waiting(NamedTuple):
     message: str = ""
 
 
+class Ended(NamedTuple):
+    """Why the kubelet has ended a pod: a CamelCase reason and a sentence."""
+
+    reason: str
+    message: str
+
+
 class PodFacts(NamedTuple):
     """What the kubelet knows about a pod's containers.
 
@@ -37,6 +44,8 @@ class PodFacts(NamedTuple):
     started_at: float
     #: The generation of the pod that the facts are about; 0 if it has none.
     generation: int = 0
+    #: Why the kubelet has ended the pod, None where it has not.
+    ended: Ended | None = None
 
 
 def rfc3339(seconds: float) -> str:
@@ -50,7 +59,7 @@ def make_status(pod: Mapping[str, Any], facts: PodFacts, *, now: float) -> dict[
     `now` is POSIX seconds. Equal arguments give an equal status.
     """
     spec, old = pod["spec"], pod.get("status") or {}
-    phase = compute_phase(spec, facts.runs)
+    phase = "Failed" if facts.ended else compute_phase(spec, facts.runs)
     idle = "PodInitializing" if spec.get("initContainers") else "ContainerCreating"
     conditions = _conditions(spec, phase, facts)
     observed = {"observedGeneration": facts.generation} if facts.generation else {}
@@ -68,6 +77,8 @@ def make_status(pod: Mapping[str, Any], facts: PodFacts, *, now: float) -> dict[
         "qosClass": old.get("qosClass") or "BestEffort",
         "containerStatuses": [_container_status(c, facts, idle=idle) for c in spec["containers"]],
     }
+    if facts.ended:
+        status |= facts.ended._asdict()
     if spec.get("initContainers"):
         status["initContainerStatuses"] = [
             _container_status(c, facts, idle="PodInitializing", init=True)

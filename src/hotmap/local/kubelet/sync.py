@@ -35,7 +35,8 @@ from hotmap.local.kubelet.containers import (
 from hotmap.local.kubelet.environment import wanted_sources
 from hotmap.local.kubelet.mounts import PodVolumes, volume_sources
 from hotmap.local.kubelet.node import MAX_PODS
-from hotmap.local.kubelet.status import PodFacts, make_status
+from hotmap.local.kubelet.status import Ended, PodFacts, make_status
+from hotmap.local.meta import parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,6 +50,10 @@ MANAGER = "kubelet"
 #: (kubernetes: pkg/volume/util/nestedpendingoperations).
 VOLUME_RETRY_FIRST = 0.5
 VOLUME_RETRY_LAST = 122.0
+#: pkg/kubelet/active_deadline.go
+_PAST_DEADLINE = Ended(
+    "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+)
 #: Annotations that a kubelet puts on pods itself, so they are no update (pkg/kubelet/types).
 _LOCAL_ANNOTATIONS = (
     "kubernetes.io/config.source",
@@ -101,6 +106,7 @@ class PodWorker:
             pod, node, self._volumes, address=address, changed=self._wake.set
         )
         self._removed = False
+        self._ended: Ended | None = None
         self._volume_retry = VOLUME_RETRY_FIRST
 
     # Notifications.
@@ -150,6 +156,14 @@ class PodWorker:
         spec = self.pod["spec"]
         if self._is_finished():
             return None
+        remaining = self._until_deadline()
+        if self._ended is None and remaining is not None and remaining <= 0:
+            self._ended = _PAST_DEADLINE
+            self._event("Normal", *_PAST_DEADLINE)
+        if self._ended is not None:
+            await self._kill_running()
+            await self._report({**spec, "restartPolicy": "Never"})
+            return None
         self._register_sources()  # 1
         failures = await self._volumes.set_up(self.pod)  # 2
         for failure in failures:
@@ -159,6 +173,8 @@ class PodWorker:
                 f'MountVolume.SetUp failed for volume "{failure.volume}" : {failure.message}',
             )
         delays = [self._settings.next_sync()]
+        if remaining is not None:
+            delays.append(remaining)
         if failures:
             delays.append(self._volume_retry)
             self._volume_retry = min(self._volume_retry * 2, VOLUME_RETRY_LAST)
@@ -187,15 +203,30 @@ class PodWorker:
 
     # Ending.
 
-    async def _terminate(self) -> None:
-        """Kill the containers with grace, report the end, and take the pod from node and API."""
-        spec = self.pod["spec"]
-        sidecars = {c["name"] for c in spec.get("initContainers") or () if is_sidecar(c)}
+    def _until_deadline(self) -> float | None:
+        """Return the seconds that the pod may still be active, None for ever."""
+        allowed = self.pod["spec"].get("activeDeadlineSeconds")
+        if allowed is None:
+            return None
+        started = self.pod.get("status", {}).get("startTime")
+        since = self._started_at if started is None else parse_time(started)
+        return since + float(allowed) - time.time()
+
+    async def _kill_running(self) -> None:
+        """Kill the containers with grace, sidecars last."""
+        sidecars = {
+            c["name"] for c in self.pod["spec"].get("initContainers") or () if is_sidecar(c)
+        }
         running = [name for name, run in self.containers.runs().items() if run.running]
         for name in running:
             self.containers.event_of_stop(name)
         await self.containers.kill([n for n in running if n not in sidecars], self._grace)
         await self.containers.kill([n for n in running if n in sidecars], self._grace)
+
+    async def _terminate(self) -> None:
+        """Kill the containers with grace, report the end, and take the pod from node and API."""
+        spec = self.pod["spec"]
+        await self._kill_running()
         self._volumes.remove()
         self.containers.remove_logs()
         if self._removed:
@@ -251,6 +282,7 @@ class PodWorker:
             host_address=self._node.address,
             started_at=self._started_at,
             generation=self.pod["metadata"].get("generation", 0),
+            ended=self._ended,
         )
 
         def change(pod: dict[str, Any]) -> dict[str, Any] | None:
