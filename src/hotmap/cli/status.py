@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import sys
 import time
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
-
-import msgspec
-from rich.console import Console
 
 from hotmap.cli.command_options import StatusOptions
 from hotmap.cli.durations import read_duration
@@ -30,13 +25,16 @@ from hotmap.cli.status_client import (
     StatusUnavailable,
     connect,
 )
-from hotmap.cli.status_document import StatusDocument
+from hotmap.cli.status_output import create_console, print_document, read_document
 from hotmap.cli.wait_progress import WaitProgress, create_wait_progress
 from hotmap.cli.workload_names import WorkloadName, parse_source_name, parse_workload_name
 from hotmap.core.errors import SettingsError
 from hotmap.core.text import printable
 
-__all__ = ["run_status", "run_why"]
+__all__ = [
+    "run_status",
+    "run_why",
+]
 
 #: Exit statuses: everything is current, something is not, or the status is unknown.
 _CURRENT, _NOT_CURRENT, _UNKNOWN = 0, 1, 2
@@ -60,9 +58,6 @@ _PAGE = "5000"
 
 #: Seconds between two requests while waiting.
 _PERIOD = 1.0
-
-#: Columns of a wide table, which no terminal has.
-_WIDEST = 10_000
 
 
 def run_status(
@@ -123,10 +118,10 @@ def run_why(
     """
     document = asyncio.run(_get_workload(text, workload.namespace, cluster, address))
     if workload.output in ("json", "yaml"):
-        _print_document(document, workload.output)
+        print_document(document, workload.output)
         return _CURRENT
-    console = _console(workload.output)
-    status = _convert(document)
+    console = create_console(workload.output)
+    status = read_document(document)
     if workload.output == "name":
         print_names(console, status)
         return _CURRENT
@@ -393,13 +388,13 @@ def _print_status(
 ) -> None:
     """Print a document; `changes`: it follows others, of which it has the changed workloads."""
     if output in ("json", "yaml"):
-        _print_document(document, output, separate=changes)
+        print_document(document, output, separate=changes)
         return
-    status = _convert(document)
+    status = read_document(document)
     if not status.workloads and not changes:
         sys.stderr.write(f"{scope.describe_nothing()}\n")
         return
-    console = _console(output)
+    console = create_console(output)
     if output == "name":
         print_names(console, status)
         return
@@ -416,44 +411,6 @@ def _print_status(
         if number:
             console.print()
         print_proof(console, consumer, now=status.time)
-
-
-def _convert(document: dict[str, Any]) -> StatusDocument:
-    try:
-        return msgspec.convert(_escape(document), StatusDocument)
-    except msgspec.ValidationError as error:
-        raise StatusUnavailable(f"the controller has another version: {error}") from error
-
-
-def _escape(value: Any) -> Any:
-    """Escape control characters: a reason can quote text of others, and terminals obey it."""
-    if isinstance(value, str):
-        return printable(value)
-    if isinstance(value, list):
-        return [_escape(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _escape(item) for name, item in value.items()}
-    return value
-
-
-def _print_document(document: dict[str, Any], output: str, *, separate: bool = False) -> None:
-    if output == "json":
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
-        return
-    import yaml  # costs 15 ms, which the other formats do not need
-
-    sys.stdout.write("---\n" if separate else "")
-    yaml.safe_dump(document, sys.stdout, sort_keys=False, allow_unicode=True)
-
-
-def _console(output: str) -> Console:
-    """Create a console; only on a terminal, and not with `--output wide`, are lines wrapped.
-
-    So that grep finds whole lines, as of kubectl. COLUMNS in the environment is a terminal's width.
-    """
-    wrapped = output != "wide" and (sys.stdout.isatty() or "COLUMNS" in os.environ)
-    width = None if wrapped else _WIDEST
-    return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
 def _title(consumer: dict[str, Any]) -> str:
