@@ -147,7 +147,7 @@ def test_directory_as_action_target_is_reported(
 
 
 def test_pipe_as_pid_file_is_reported(tmp_path: Path) -> None:
-    """Nobody writes to it, and nothing waits for that: the agent goes on and ends when told to."""
+    """It has no writer, and the agent does not wait for one."""
     volume, place = Volume(tmp_path / "volume", text="one"), tmp_path / "place"
     os.mkfifo(place)
     flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{place}")

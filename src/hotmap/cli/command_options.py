@@ -55,6 +55,46 @@ class StatusOptions(NamedTuple):
     ] = False
 
 
+class PreviewOptions(NamedTuple):
+    """Which edit `hotmap preview` asks about, and how the answer is printed."""
+
+    filename: Annotated[
+        tuple[str, ...],
+        Flag(
+            "Manifest, or directory of manifests, whose ConfigMaps and Secrets are compared with "
+            "the cluster's; - reads standard input. May be repeated.",
+            "FILE",
+            short="-f",
+        ),
+    ] = ()
+    key: Annotated[
+        tuple[str, ...],
+        Flag("Data key that changes. May be repeated.", "KEY", default="every data key"),
+    ] = ()
+    remove_key: Annotated[
+        tuple[str, ...], Flag("Data key that is removed. May be repeated.", "KEY")
+    ] = ()
+    #: "" for the context's own.
+    namespace: Annotated[
+        str,
+        Flag(
+            "Namespace of the ConfigMap or Secret.",
+            "NAME",
+            short="-n",
+            default="the context's namespace",
+        ),
+    ] = ""
+    output: Annotated[
+        str,
+        Flag(
+            "Output format.",
+            "table|wide|json|yaml",
+            short="-o",
+            type=QuotedChoice(["table", "wide", "json", "yaml"]),
+        ),
+    ] = "table"
+
+
 class InjectOptions(NamedTuple):
     """What `hotmap inject` reads, adds and writes."""
 

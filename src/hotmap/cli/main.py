@@ -21,6 +21,7 @@ from hotmap.cli.command_options import (
     InjectOptions,
     LocalDirectory,
     LocalOptions,
+    PreviewOptions,
     StampOptions,
     StatusOptions,
 )
@@ -211,6 +212,34 @@ def why(
     from hotmap.cli.status import run_why
 
     return run_why(name, workload, cluster, address)
+
+
+_PREVIEW_EXAMPLES = """
+hotmap preview configmap/app --key LEVEL   # who uses this data key
+hotmap preview -f app.yaml                 # before it is applied
+kubectl kustomize . | hotmap preview -f -
+"""
+
+
+@hotmap.command(epilog=_PREVIEW_EXAMPLES)
+@click.argument("source", required=False, default="", metavar="[KIND/[NAMESPACE/]NAME]")
+@add_options(PreviewOptions, "options")
+@add_options(ControllerAddress, "address")
+@add_options(ClusterOptions, "cluster")
+def preview(
+    source: str,
+    options: PreviewOptions,
+    address: ControllerAddress,
+    cluster: ClusterOptions,
+) -> int:
+    """Show what an edit of a ConfigMap or Secret would do.
+
+    Lists each workload that uses it, with the action and the reason. Nothing is written.
+    Exit status 1: a workload would be held, since its new pods could not start.
+    """
+    from hotmap.cli.preview import run_preview
+
+    return run_preview(source, options, cluster, address)
 
 
 @hotmap.command()

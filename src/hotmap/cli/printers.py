@@ -15,12 +15,26 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from hotmap.cli.status_document import Consumer, Pod, StatusDocument
+from hotmap.cli.status_document import (
+    Consumer,
+    EditPreview,
+    Pod,
+    PreviewedWorkload,
+    StatusDocument,
+)
 from hotmap.cli.terminal import print_unpadded
 from hotmap.core.duration import format_age
+from hotmap.core.text import join_names
 from hotmap.kube.resources import BY_KIND
 
-__all__ = ["TableForm", "print_decisions", "print_names", "print_proof", "print_workloads"]
+__all__ = [
+    "TableForm",
+    "print_decisions",
+    "print_names",
+    "print_preview",
+    "print_proof",
+    "print_workloads",
+]
 
 _STYLES = {
     "current": "green",
@@ -146,6 +160,43 @@ def _print_pods(console: Console, pods: Sequence[Pod]) -> None:
         ready = Text("yes" if pod.ready else "no", style="" if pod.ready else "yellow")
         rows.append([Text(pod.name), ready, projected, loaded, Text(pod.loaded.reason)])
     _print_table(console, ["POD", "READY", "PROJECTED", "LOADED", "EVIDENCE"], rows)
+
+
+def print_preview(console: Console, preview: EditPreview) -> None:
+    """Print an edit, and what it would do to each workload that uses the source."""
+    title = f"{preview.kind.lower()}/{preview.name} in {preview.namespace}: "
+    console.print(Text(title, style="bold") + Text(_describe_edit(preview)), soft_wrap=True)
+    if not preview.workloads:
+        if preview.changed or preview.changed is None or preview.removed:
+            console.print(Text("no workload uses it", style="dim"))
+        return
+    rows = []
+    for workload in preview.workloads:
+        name = Text(f"{workload.kind.lower()}/{workload.name}")
+        rows.append([name, _action(workload), Text(workload.reason)])
+    _print_table(console, ["WORKLOAD", "ACTION", "REASON"], rows)
+
+
+def _describe_edit(preview: EditPreview) -> str:
+    changed = "every data key" if preview.changed is None else join_names(preview.changed)
+    parts = []
+    if preview.creates:
+        parts.append("would be created")
+    elif changed:
+        parts.append(f"an edit of {changed}")
+    if preview.removed:
+        parts.append(f"the removal of {join_names(preview.removed)}")
+    return " and ".join(parts) or "unchanged"
+
+
+def _action(workload: PreviewedWorkload) -> Text:
+    if workload.held:
+        return Text("held", style="bold red")
+    if workload.actions:
+        return Text(", ".join(workload.actions), style="cyan")
+    if workload.verdict.startswith("check"):
+        return Text("depends", style="yellow")
+    return Text("none", style="dim")
 
 
 def print_decisions(console: Console, consumer: Consumer, *, now: float) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Consumer", "Pod", "Source", "StatusDocument"]
+__all__ = ["Consumer", "EditPreview", "Pod", "PreviewedWorkload", "Source", "StatusDocument"]
 
 
 class _Part(msgspec.Struct, rename="camel"):
@@ -73,3 +73,25 @@ class StatusDocument(_Part):
     behind: int
     #: POSIX seconds of the API server, as are all other times.
     time: float
+
+
+class PreviewedWorkload(_Part):
+    kind: str
+    namespace: str
+    name: str
+    followed: bool
+    actions: list[str]
+    held: bool
+    reason: str
+    verdict: str = ""
+
+
+class EditPreview(_Part):
+    kind: str
+    namespace: str
+    name: str
+    creates: bool
+    removed: list[str]
+    workloads: list[PreviewedWorkload]
+    #: None: every data key.
+    changed: list[str] | None = None

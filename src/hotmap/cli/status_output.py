@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from rich.console import Console
@@ -15,36 +15,43 @@ from hotmap.cli.status_document import StatusDocument
 from hotmap.core.text import printable
 
 __all__ = [
+    "convert_document",
     "create_console",
-    "escape_texts",
     "print_document",
     "read_document",
 ]
+
+T = TypeVar("T")
 
 #: Columns of a wide table, which no terminal has.
 _WIDEST = 10_000
 
 
 def read_document(document: dict[str, Any]) -> StatusDocument:
+    """Read what tables print of a status document; see `convert_document`."""
+    return convert_document(document, StatusDocument)
+
+
+def convert_document(document: dict[str, Any], type_: type[T]) -> T:
     """Read what tables print of a document, with escaped texts.
 
     Raises:
         StatusUnavailable: the controller has another version.
     """
     try:
-        return msgspec.convert(escape_texts(document), StatusDocument)
+        return msgspec.convert(_escape_texts(document), type_)
     except msgspec.ValidationError as error:
         raise StatusUnavailable(f"the controller has another version: {error}") from error
 
 
-def escape_texts(value: Any) -> Any:
+def _escape_texts(value: Any) -> Any:
     """Escape control characters: a reason can quote text of others, and terminals obey it."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, list):
-        return [escape_texts(item) for item in value]
+        return [_escape_texts(item) for item in value]
     if isinstance(value, dict):
-        return {name: escape_texts(item) for name, item in value.items()}
+        return {name: _escape_texts(item) for name, item in value.items()}
     return value
 
 

@@ -175,7 +175,7 @@ def _from_file(path: str) -> Process:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open a file that another program has made, which may be a pipe that nobody writes to."""
+    """Open a file that another program has made, which may be a pipe without a writer."""
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 

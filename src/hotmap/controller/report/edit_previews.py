@@ -46,9 +46,7 @@ class EditPreviews:
         snapshot = self._observer.snapshot(consumer.key) if policy.opted_in else None
         if snapshot is None or edit.source not in {item.source for item in snapshot.sources}:
             why = _UNMATCHED if snapshot is None else f"{edit.source} is ignored or excluded"
-            if not policy.opted_in:
-                why = policy.origin
-            reason = f"not followed ({printable(why)}): takes effect when its pods start anew"
+            reason = printable(f"not followed: {why if policy.opted_in else policy.origin}")
             return {**head, "followed": False, "actions": [], "held": False, "reason": reason}
         plan = preview_edit(snapshot, edit).plan
         return {

@@ -1,8 +1,8 @@
 """What follows from the check of a consumer's pods: its status, its record, Events, and nudges.
 
 A result is stored in the record, so that nothing is checked twice for the same cause. An Event is
-written once for a cause. Pods that have proven the content need no second nudge, and pods that
-nobody nudged may need a first.
+written once for a cause. Pods that have proven the content need no second nudge, and others
+may need a first.
 """
 
 from __future__ import annotations

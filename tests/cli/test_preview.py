@@ -1,0 +1,123 @@
+"""`hotmap preview` on a real plane and controller: what an edit would do, and exit statuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.cli.stage import Result, Stage, running_stage
+
+from hotmap.kube.resources import CONFIGMAPS
+
+MANIFESTS = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: app}
+data: {LEVEL: %s, OTHER: "1"}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: new}
+stringData: {PASSWORD: tiger}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+"""
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A ConfigMap that one followed workload uses, and one that is not followed."""
+    with running_stage(tmp_path_factory.mktemp("preview")) as stage:
+        asyncio.run(_prepare(stage))
+        yield stage
+
+
+async def _prepare(stage: Stage) -> None:
+    data = {"LEVEL": "info", "OTHER": "1"}
+    await stage.create(CONFIGMAPS, metadata={"name": "app"}, data=data)
+    await stage.deployment("web", **{"hotmap.dev/follow": "auto"})
+    await stage.deployment("unfollowed")
+    assert stage.hotmap("status", "web", "--wait=30s").status == 0
+
+
+def lines(result: Result) -> list[list[str]]:
+    """Split a table into words, without its wrapped lines."""
+    return [line.split() for line in result.out.splitlines() if line.startswith("deployment/")]
+
+
+def test_preview_names_action_and_reason(stage: Stage) -> None:
+    """Of every workload that uses the source; as wide as the terminal."""
+    result = stage.hotmap("preview", "configmap/app", "--key=LEVEL")
+    assert result.status == 0, result.err
+    assert result.out.splitlines()[0] == "configmap/app in default: an edit of LEVEL"
+    assert [words[:2] for words in lines(result)] == [
+        ["deployment/unfollowed", "none"],
+        ["deployment/web", "rollout"],
+    ]
+    assert "rolling out" in result.out
+    assert "not followed" in result.out
+    assert max(map(len, result.out.splitlines())) <= 80
+
+
+def test_preview_of_an_unused_data_key(stage: Stage) -> None:
+    """Nothing is done, and the reason says why."""
+    result = stage.hotmap("preview", "cm/app", "--key=OTHER", columns="")
+    assert lines(result)[-1][1] == "none"
+    assert "OTHER changed, but is not used" in result.out
+
+
+def test_preview_of_a_removal_that_would_be_held(stage: Stage) -> None:
+    """Exit status 1, so that a pipeline can stop."""
+    result = stage.hotmap("preview", "cm/app", "--remove-key=LEVEL", columns="")
+    assert result.status == 1
+    assert lines(result)[-1][1] == "held"
+    assert "new pods could not start" in result.out
+
+
+def test_manifests_are_compared_with_the_cluster(stage: Stage, tmp_path: Path) -> None:
+    """By data key; other kinds are left out, and no value is printed."""
+    manifest = tmp_path / "app.yaml"
+    manifest.write_text(MANIFESTS % "debug")
+    result = stage.hotmap("preview", "--filename", str(manifest), "--output=json")
+    assert result.status == 0, result.err
+    app, new = json.loads(result.out)["items"]
+    assert (app["name"], app["changed"], app["removed"]) == ("app", ["LEVEL"], [])
+    assert [workload["actions"] for workload in app["workloads"]] == [[], ["rollout"]]
+    assert (new["name"], new["creates"], new["changed"]) == ("new", True, ["PASSWORD"])
+    assert new["workloads"] == []
+    assert "tiger" not in result.out
+    assert "debug" not in result.out
+
+
+def test_manifest_without_a_difference(stage: Stage, tmp_path: Path) -> None:
+    """It would change nothing, and no workload is listed."""
+    manifest = tmp_path / "app.yaml"
+    manifest.write_text(MANIFESTS.partition("---")[0] % "info")
+    result = stage.hotmap("preview", "-f", str(manifest))
+    assert (result.status, result.out) == (0, "configmap/app in default: unchanged\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "name a source, such as configmap/app, or manifests with --filename"),
+        (["cm/app", "-f", "app.yaml"], "name a source, such as configmap/app, or manifests"),
+        (["-f", "app.yaml", "--key", "LEVEL"], "--key and --remove-key exclude --filename"),
+        (["deployment/web"], 'invalid source "deployment/web": expected configmap/NAME'),
+        (
+            ["cm/app", "--key", "a b"],
+            'invalid data key "a b": expected letters, digits, -, _ and .',
+        ),
+    ],
+)
+def test_invalid_preview_is_refused(stage: Stage, arguments: list[str], words: str) -> None:
+    """One sentence, exit status 2."""
+    result = stage.hotmap("preview", *arguments)
+    assert result.status == 2
+    assert words in result.err
+    assert result.out == ""
