@@ -351,12 +351,16 @@ def test_further_changes_while_paused_are_not_limited() -> None:
     assert later.rollouts == record.rollouts
 
 
-def test_resumed_generation_is_vouched_for() -> None:
-    """Resuming changes no template, so the next change needs no look at the pods."""
-    decision = decided(paused=True, at=AT)
-    record = next_record(decision, Outcome(7, "", 1000.0))
+@pytest.mark.parametrize(("changed", "generation"), [(False, 7), (True, 1)])
+def test_resumed_generation_is_vouched_for(changed: bool, generation: int) -> None:
+    """Resuming changes no template, so the next change needs no look at the pods.
+
+    One that is not written yet does: the pods that the end of the pause starts have read it.
+    """
+    decision = decided(paused=True, at=AT, changed=changed)
+    record = next_record(decision, Outcome(7, "", 1000.0)) or decision.snapshot.record
     assert record is not None
-    assert record.generation == 7
+    assert record.generation == generation
 
 
 # -- what is written ---------------------------------------------------------------------------
