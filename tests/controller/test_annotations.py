@@ -443,7 +443,10 @@ async def test_source_annotation_warning_is_repeated_after_fix(world: World) -> 
             {"hotmap.dev/follow": "yes"},
             'hotmap.dev/follow: invalid item "yes": expected configmap/NAME',
         ),
-        ({"hotmap.dev/folow": "auto"}, "hotmap.dev/folow is unknown; did you mean hotmap.dev/follow?"),
+        (
+            {"hotmap.dev/folow": "auto"},
+            "hotmap.dev/folow is unknown; did you mean hotmap.dev/follow?",
+        ),
         ({"hotmap.dev/settle": "1s"}, "hotmap.dev/settle has no effect on a Namespace"),
         ({AUTO: "true"}, f"{AUTO} has no effect on a Namespace; it belongs on the workload"),
     ],
