@@ -34,6 +34,9 @@ from hotmap.kube.client import Client
 
 __all__ = ["run_controller"]
 
+#: Environment variable with the address that `:PORT` means where pods share a network.
+_LISTEN_HOST = "HOTMAP_LISTEN_HOST"
+
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
 _log = logging.getLogger(__name__)
@@ -192,4 +195,4 @@ def _address(flag: str, text: str) -> tuple[str, int] | None:
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdigit() or int(port) > 65535:
         raise invalid_value(flag, "address", text, "HOST:PORT, :PORT or none")
-    return host.strip("[]"), int(port)
+    return host.strip("[]") or os.environ.get(_LISTEN_HOST, ""), int(port)

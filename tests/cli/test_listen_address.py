@@ -1,0 +1,41 @@
+"""Where the controller listens on a network that other pods share."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.walkthroughs.local import running_plane
+
+
+def test_port_alone_is_at_the_address_of_the_pod(tmp_path: Path) -> None:
+    """Two replicas on the local plane have one port, each at its own address."""
+    with (
+        running_plane(tmp_path / "plane") as plane,
+        socket.create_server(("127.0.0.1", 0)) as other,
+    ):
+        port = other.getsockname()[1]
+        command = [sys.executable, "-m", "hotmap", "controller", f"--listen=:{port}"]
+        environment = {
+            **os.environ,
+            "KUBECONFIG": str(plane.kubeconfig),
+            "HOTMAP_LISTEN_HOST": "127.0.0.9",
+        }
+        with subprocess.Popen(
+            command, env=environment, stderr=subprocess.PIPE, text=True
+        ) as controller:
+            try:
+                assert controller.stderr is not None
+                lines = []
+                for line in controller.stderr:
+                    lines.append(line)
+                    if "ready" in line:
+                        break
+                else:
+                    raise AssertionError("".join(lines))
+                socket.create_connection(("127.0.0.9", port), timeout=5).close()
+            finally:
+                controller.terminate()
