@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,14 +74,35 @@ def test_defaults_are_hotmaps() -> None:
 def test_notes_have_the_next_three_commands() -> None:
     """Ready, follow, status; and what `helm uninstall` leaves."""
     text = notes("--set=watchGlobally=false,namespaces={a,b}")
-    assert "serves the namespaces a,b." in text
+    assert "serves the namespaces a, b." in text
+    assert "serves the namespace hotmap." in notes("--set=watchGlobally=false")
     for command in (
         "kubectl --namespace=hotmap rollout status deployment/hotmap",
         "annotate deployment NAME hotmap.dev/follow=auto",
-        "hotmap status --controller-namespace=hotmap",
+        "hotmap status --namespace=NAMESPACE --controller-namespace=hotmap",
         "kubectl --namespace=hotmap delete lease hotmap-controller",
     ):
         assert command in text
+
+
+def test_names_that_look_like_other_values_stay_text() -> None:
+    """A namespace may be named y, or 1234; so may a release."""
+    values = ("--set=watchGlobally=false,namespaces=y\\,1e3", "--set=agents.namespaces={on}")
+    text = render(*values, namespace="1234", release="42")
+    objects = [item for item in yaml.safe_load_all(text) if item]
+    assert {item["metadata"]["namespace"] for item in objects} == {"1234", "y", "1e3", "on"}
+    assert not [found for item in objects for found in other_than_text(item)]
+
+
+def other_than_text(value: Any, key: str = "") -> Iterator[Any]:
+    """Find namespaces and labels that are no text."""
+    inner = value.items() if isinstance(value, dict) else ()
+    for name, item in inner:
+        if name == "namespace" or key.lower().endswith("labels"):
+            yield from [] if isinstance(item, str) else [item]
+        yield from other_than_text(item, name)
+    for item in value if isinstance(value, list) else ():
+        yield from other_than_text(item, key)
 
 
 def test_complete_values_of_reloader_install_what_reloader_does() -> None:

@@ -61,7 +61,7 @@ a map as it is, since values files of Reloader have empty keys. Output: JSON.
 {{- define "hotmap.selectorLabels" -}}
 app.kubernetes.io/name: hotmap
 app.kubernetes.io/component: controller
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- with (fromJson (include "hotmap.settings" .)).matchLabels }}
 {{ toYaml . }}
 {{- end }}
@@ -69,7 +69,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "hotmap.labels" -}}
 app.kubernetes.io/name: hotmap
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") }}
