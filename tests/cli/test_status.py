@@ -197,3 +197,11 @@ def test_invalid_call_is_an_error(stage: Stage, arguments: list[str], words: str
     assert (done.status, done.out) == (CANNOT_TELL, "")
     assert words in done.err
     assert done.err.count("\n") == 1
+
+
+async def test_namespace_that_is_not_watched_has_no_status(tmp_path: Path) -> None:
+    """A script must not take it for one in which everything is current."""
+    with running_stage(tmp_path, "--watch-namespace=team-a") as stage:
+        result = stage.hotmap("status", "--namespace", "team-b")
+    assert (result.status, result.out) == (2, "")
+    assert 'does not watch namespace "team-b"' in result.err

@@ -328,6 +328,19 @@ async def test_sources_that_are_not_followed_are_named(
         assert document["reason"].endswith("; not followed: ConfigMap default/extra")
 
 
+@pytest.mark.parametrize("query", ["namespace=other", "workload=other/web"])
+async def test_namespace_that_is_not_watched_is_named(
+    world: World, http: aiohttp.ClientSession, query: str
+) -> None:
+    """Nothing is known of its workloads, which is not the same as that there are none."""
+    async with world.controller(watch_namespaces=("default",)) as controller:
+        await world.quiet(controller)
+        _, unwatched = await get_json(http, controller, f"/v1/status?{query}")
+        _, watched = await get_json(http, controller, "/v1/status?namespace=default")
+    assert (unwatched["unwatched"], unwatched["workloads"]) == ("other", [])
+    assert "unwatched" not in watched
+
+
 async def test_pending_workload_is_not_current(world: World, http: aiohttp.ClientSession) -> None:
     """Asked during the settle time, the proof does not speak of the content before."""
     await world.config_map(LEVEL="info")

@@ -32,6 +32,7 @@ from hotmap.core.errors import (
     Unreachable,
 )
 from hotmap.core.model.objects import ObjectMeta
+from hotmap.core.text import printable
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.http.errors import HttpError
 from hotmap.kube.http.fetch import fetch as fetch_url
@@ -85,9 +86,10 @@ class StatusClient:
         """Get the status, all pages of it as one document.
 
         Raises:
-            StatusUnavailable: no answer, or the controller is not the leader.
+            StatusUnavailable: no answer, the controller is not the leader, or it does not watch
+                the namespace.
         """
-        document = _require_leader(_decode(await self._fetch(query)))
+        document = _require_watched(_require_leader(_decode(await self._fetch(query))))
         token = document.pop("continue", "")
         while token:
             # Another replica may answer by now, and a standby's page has no workloads.
@@ -368,5 +370,14 @@ def _require_leader(document: dict[str, Any]) -> dict[str, Any]:
     if not document.get("ready"):
         raise ControllerAway(
             "the controller that answered is a standby or still starting; connect to the leader"
+        )
+    return document
+
+
+def _require_watched(document: dict[str, Any]) -> dict[str, Any]:
+    if namespace := document.get("unwatched"):
+        raise StatusUnavailable(
+            f'the controller that answered does not watch namespace "{printable(namespace)}"; '
+            "connect to the one that does (--controller-namespace), or see its --watch-namespace"
         )
     return document

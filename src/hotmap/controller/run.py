@@ -102,6 +102,7 @@ class Controller:
             client,
             index=self.index,
             decision_log=self.decision_log,
+            serves=settings.serves,
         )
         self._server = StatusServer(
             Endpoints(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hotmap import __version__
@@ -65,8 +65,17 @@ class LeaderView(NamedTuple):
 class StatusPage:
     """Serves queries for the status."""
 
-    def __init__(self, client: Client, *, index: Index, decision_log: DecisionLog) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        index: Index,
+        decision_log: DecisionLog,
+        serves: Callable[[str], bool],
+    ) -> None:
+        """`serves` tells whether a namespace is watched."""
         self._client = client
+        self._serves = serves
         self._index = index
         self._decision_log = decision_log
         self._access = StatusAccess(client)
@@ -124,6 +133,8 @@ class StatusPage:
         }
         if leader is None:
             return {**head, "counts": {}, "behind": 0, "workloads": []}
+        if (named := parsed.named_namespace) and not self._serves(named):
+            return {**head, **_totals(()), "workloads": [], "unwatched": named}
         unconfirmed = ""
         if parsed.consistent and not parsed.token:
             unconfirmed = await self._read_consistently(parsed, leader, readable)

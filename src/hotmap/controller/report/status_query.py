@@ -59,6 +59,11 @@ class StatusQuery(NamedTuple):
     #: An edit of `source`, whose effect is shown instead of the status.
     edit: Edit | None = None
 
+    @property
+    def named_namespace(self) -> str:
+        """The namespace that it is about; "" for all."""
+        return split_name(self.workload)[1] if self.workload else self.namespace
+
 
 def split_name(text: str) -> tuple[str, str, str]:
     """Return kind, namespace and name of `[KIND/]NAMESPACE/NAME`, "" for what is missing."""
