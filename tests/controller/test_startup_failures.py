@@ -8,7 +8,7 @@ import logging
 import pytest
 from tests.controller.world import World
 
-from hotmap.controller import startup as first_answers
+from hotmap.controller import startup
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
 from hotmap.core.errors import Forbidden, Unavailable, Unreachable
@@ -21,7 +21,7 @@ ONCE = Limits(attempts=1)
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Short pauses between attempts."""
-    monkeypatch.setattr(first_answers, "_PAUSES", (0.01, 0.05))
+    monkeypatch.setattr(startup, "_PAUSES", (0.01, 0.05))
 
 
 @pytest.mark.parametrize("code", [429, 500, 503])
@@ -96,8 +96,8 @@ async def test_silent_apiserver_is_reported(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is named after a second, and given up after ten."""
-    monkeypatch.setattr(first_answers, "_LATE", 0.05)
-    monkeypatch.setattr(first_answers, "_RESPONSE_TIMEOUT", 0.2)
+    monkeypatch.setattr(startup, "_LATE", 0.05)
+    monkeypatch.setattr(startup, "_RESPONSE_TIMEOUT", 0.2)
 
     async def ignore(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()  # until the other side gives up

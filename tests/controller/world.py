@@ -486,6 +486,11 @@ class World:
 
         await self.until(idle, "the controller has nothing left to do")
 
+    async def run_once(self) -> None:
+        """Run a controller until it has nothing to do."""
+        async with self.controller() as controller:
+            await self.quiet(controller)
+
     async def _is_seen(self, controller: Controller, namespace: str | None) -> bool:
         """Return whether a controller's stores hold the newest versions of everything."""
         for kind, store in _stores(controller):

@@ -1,0 +1,221 @@
+"""Edits that no controller saw are rolled out, and edits that were reverted meanwhile are not."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+from tests.controller.world import FOLLOW, World, env
+
+from hotmap.controller import term_factory
+from hotmap.core.errors import api_error
+from hotmap.core.model.objects import Pod
+
+
+async def test_edit_during_downtime_is_rolled(world: World) -> None:
+    """The source differs from the last applied content, so the consumer is rolled at the start."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.run_once()
+    await world.edit(LEVEL="debug")
+    async with world.controller():
+        await world.rollout()
+    assert len(await world.messages("RolledOut")) == 1
+
+
+@pytest.mark.parametrize(("age", "rolled"), [(3600, True), (-60, False)])
+async def test_catch_up_rolls_unseen_change(world: World, age: float, rolled: bool) -> None:
+    """With `catch-up`, pods that are older than their source's last change are replaced."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations={**FOLLOW, "hotmap.dev/catch-up": "true"})
+    await world.pod("web-1", started=time.time() - age)
+    await world.run_once()
+    assert bool(await world.revision()) is rolled
+
+
+async def test_edit_and_revert_during_downtime(world: World) -> None:
+    """The content equals the last applied one, so nothing is done."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.run_once()
+    await world.edit(LEVEL="debug")
+    await world.edit(LEVEL="info")
+    await world.run_once()
+    assert await world.revision() == ""
+
+
+@pytest.mark.parametrize("after", [-20.0, 20.0], ids=["before the end", "after it"])
+async def test_pods_that_started_between_two_controllers_are_replaced_for_a_write(
+    world: World, after: float
+) -> None:
+    """It may have been an edit and its revert. When a term ends all is read once more, so the time
+    that is not known begins there, and not with what the watch has shown last.
+    """
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await asyncio.sleep(30)
+    ended = time.time()
+    await world.pod("web-1", started=ended + after)
+    await asyncio.sleep(40)
+    await world.merge("ConfigMap", "app", {"metadata": {"labels": {"a": "b"}}})
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await asyncio.sleep(5)
+        await world.quiet(controller)
+    assert bool(await world.revision()) is (after > 0)
+
+
+async def test_source_recreated_during_downtime(world: World) -> None:
+    """Another object with the same content is no change, with other content it is one."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.run_once()
+    await world.delete("ConfigMap", "app")
+    await world.config_map(LEVEL="info")
+    await world.run_once()
+    assert await world.revision() == ""
+    await world.delete("ConfigMap", "app")
+    await world.config_map(LEVEL="debug")
+    async with world.controller():
+        await world.rollout()
+
+
+def _every_key(image: str = "app:1") -> dict[str, object]:
+    """A pod spec that reads every data key of app into its environment."""
+    container = {"name": "main", "image": image, "envFrom": [{"configMapRef": {"name": "app"}}]}
+    return {"containers": [container]}
+
+
+async def test_edit_and_removal_while_down_are_not_proven_by_the_edit(world: World) -> None:
+    """The pods started after the edit and before the removal, which left no time behind."""
+    now = time.time()
+    world.registry.ahead = -600
+    await world.config_map(LEVEL="info", EXTRA="on")
+    world.registry.ahead = 0.0
+    await world.workload(spec=_every_key())
+    await world.pod("web-1", started=now - 500)
+    await world.run_once()
+    world.registry.ahead = -60
+    await world.edit(LEVEL="debug")
+    world.registry.ahead = 0.0
+    await world.delete("Pod", "web-1")
+    await world.merge("Deployment", "web", {"spec": {"template": {"spec": _every_key("app:2")}}})
+    await world.rolled_out()
+    await world.pod("web-2", started=now - 30)
+    await world.edit(EXTRA=None)
+    async with world.controller():
+        await world.rollout()
+
+
+async def test_revert_while_down_rolls_a_pod_that_started_in_between(world: World) -> None:
+    """The content is what was recorded, and one pod has another."""
+    await world.config_map(LEVEL="info")
+    await world.workload(replicas=2)
+    await world.pod("web-1")
+    await world.run_once()
+    await world.edit(LEVEL="debug")
+    await world.pod("web-2", started=time.time())
+    await world.edit(LEVEL="info")
+    async with world.controller():
+        await world.rollout()
+
+
+async def test_revert_while_down_is_remembered_until_pods_could_be_listed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller that may not list pods decides nothing, so the next one has to know."""
+    await world.config_map(LEVEL="info")
+    await world.workload(replicas=2)
+    await world.pod("web-1")
+    await world.run_once()
+    await world.edit(LEVEL="debug")
+    await world.pod("web-2", started=time.time())
+    await world.edit(LEVEL="info")
+    await asyncio.sleep(10)  # so that pods are listed at once
+    attempts = 0
+
+    async def refused(*arguments: object) -> list[Pod]:
+        nonlocal attempts
+        attempts += 1
+        raise api_error(403, "pods is forbidden")
+
+    async def is_refused() -> bool:
+        return attempts > 0
+
+    with monkeypatch.context() as patches:
+        patches.setattr(term_factory, "list_pods", refused)
+        async with world.controller():
+            await world.until(is_refused, "pods cannot be listed")
+            await asyncio.sleep(1)
+    async with world.controller():
+        await world.rollout()
+
+
+async def test_revert_while_down_rolls_no_workload_where_no_pod_started(world: World) -> None:
+    """Nothing holds other content."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1")
+    await world.run_once()
+    await world.edit(LEVEL="debug")
+    await world.edit(LEVEL="info")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await asyncio.sleep(3)  # a pod may be on its way until then
+        await world.quiet(controller)
+        assert await world.revision() == ""
+
+
+async def test_undo_finds_pods_that_missed_an_edit_of_a_key_unused_meanwhile(world: World) -> None:
+    """The template at the edit did not use the data key; pods from before it do, and remain."""
+    world.registry.ahead = -60.0
+    await world.config_map(LEVEL="info", MODE="fast")
+    world.registry.ahead = 0.0
+    await world.workload(spec=env("LEVEL", "MODE"))
+    await world.pod("web-1", started=time.time() - 30)
+
+    async def use(*keys: str) -> None:
+        template = {"spec": env(*keys)}
+        await world.merge("Deployment", "web", {"spec": {"template": template, "paused": True}})
+
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await use("LEVEL")
+        await world.quiet(controller)
+        await world.edit(MODE="slow")
+        await world.quiet(controller)
+        assert await world.revision() == ""
+    await use("LEVEL", "MODE")
+    await world.merge("Deployment", "web", {"spec": {"paused": False}})
+    await world.rolled_out()
+    async with world.controller() as controller:
+        await world.rollout()
+        await world.quiet(controller)  # the decision is logged after its patch
+        (entries,) = controller.decision_log.history().values()
+        assert "adopt" not in [entry.verdict for entry in entries]
+
+
+async def test_revert_while_not_followed_rolls_a_pod_that_started_in_between(world: World) -> None:
+    """The controller that saw the edits ends before the workload is followed again."""
+    await world.config_map(LEVEL="info")
+    await world.workload(replicas=2)
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.annotate("web", follow="off")
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.pod("web-2", started=time.time())
+        await world.edit(LEVEL="info")
+        await world.quiet(controller)
+        # So that only what it has stored shows when that was.
+        await asyncio.sleep(90)
+        await world.quiet(controller)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        assert await world.revision() == ""
+        await world.annotate("web", follow="auto")
+        await world.rollout()
