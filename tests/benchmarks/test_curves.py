@@ -68,7 +68,12 @@ def test_what_grows_with_the_size_is_a_straight_line() -> None:
 def test_one_size_is_drawn() -> None:
     point = CURVES._replace(curves=[Curve("resident", [(5, 0.0)])])
     for _, text in point.pictures():
-        ElementTree.fromstring(text)
+        picture = ElementTree.fromstring(text)
+        (circle,) = picture.findall(f"{SVG}circle")
+        width, height = map(float, picture.get("viewBox", "").split()[2:])
+        assert 0 < float(circle.get("cx", "")) < width
+        assert 0 < float(circle.get("cy", "")) < height
+        assert "5" in {element.text for element in picture.iter(f"{SVG}text")}
 
 
 def test_results_keep_the_section_of_curves() -> None:

@@ -65,8 +65,11 @@ async def test_secret_values_are_not_exposed(
     for plural in ("deployments", "pods"):
         items = (await world.registry.list(plural, None)).items
         everything += [msgspec.json.encode(item).decode() for item in items]
-    assert any("hotmap-state/1" in text for text in everything)
-    assert any("RolledOut" in text for text in everything)
+    # Each place was looked at when it told of the Secret.
+    assert any("hotmap-state/1" in text and '"login"' in text for text in everything)
+    assert any("RolledOut" in text and "login" in text for text in everything)
+    assert all('"name":"login"' in text.replace(" ", "") for text in shown)
+    assert any("login" in record.getMessage() for record in caplog.records)
     found = [
         text
         for text in everything

@@ -17,7 +17,7 @@ from hotmap.controller.addresses import DEFAULT_NAMESPACE
 from hotmap.controller.report.pod_checks import PodChecker
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import PodCheckSettings
-from hotmap.controller.watch import missing_namespaces as absent_namespaces
+from hotmap.controller.watch import missing_namespaces
 from hotmap.core.model.objects import ObjectKey
 
 
@@ -165,7 +165,7 @@ async def test_missing_namespace_is_reported(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Log and readiness name it; when it is made, it is served, and nothing is said any more."""
-    monkeypatch.setattr(absent_namespaces, "_AGAIN", 0.1)
+    monkeypatch.setattr(missing_namespaces, "_AGAIN", 0.1)
     caplog.set_level(logging.INFO)
     await world.namespace("shop")
     async with world.controller(watch_namespaces=("shop", "bank")) as controller:

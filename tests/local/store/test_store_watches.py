@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tracemalloc
 
 import pytest
 
@@ -76,14 +77,20 @@ def test_history_is_bounded_by_bytes() -> None:
 
 
 def test_compacted_versions_are_freed() -> None:
-    """Deleted keys and old versions leave memory with their history."""
-    store = MVCCStore()
-    for _ in range(50):
-        revision = store.create("/a", b"x" * 100)
-        store.delete("/a", expected=revision)
-    store.compact(store.revision)
+    """Deleted keys and old versions leave memory with their history, which begins anew."""
+    store, size = MVCCStore(history_bytes=10 << 20), 100_000
+    tracemalloc.start()
+    try:
+        for number in range(50):
+            revision = store.create(f"/{number}{'k' * size}", b"x" * size)
+            store.delete(store.entries()[0].key, expected=revision)
+        assert tracemalloc.get_traced_memory()[0] > 50 * size
+        store.compact(store.revision)
+        assert tracemalloc.get_traced_memory()[0] < size
+    finally:
+        tracemalloc.stop()
     assert store.range("/").entries == []
-    assert not store._versions
-    assert not store._keys
-    assert not store._history
-    assert store._size == 0
+    compacted = store.revision
+    for number in range(100):
+        store.create(f"/{number}", b"x" * size)
+    assert len(store.watch("/", since=compacted).take()) == 100
