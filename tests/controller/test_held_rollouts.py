@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from tests.controller.world import FOLLOW, World, env
 
+from hotmap.controller.run import Controller
+
 
 async def test_removed_required_data_key_holds(world: World) -> None:
     """New pods could not start, so the running ones stay, and a Warning says which key."""
@@ -180,3 +182,29 @@ async def test_immutable_source_in_use_is_known_after_the_controller_ends(world:
     async with world.controller():
         message = await world.event("Held")
     assert message.startswith("ConfigMap default/extra was immutable and has been recreated")
+
+
+async def test_immutable_source_that_came_into_use_while_down_is_known_before_a_decision(
+    world: World,
+) -> None:
+    """The decision waits for the rollout that the template's change has begun."""
+    await world.config_map(LEVEL="info")
+    await world.config_map("extra", MODE="fast")
+    extra = await world.merge("ConfigMap", "extra", {"immutable": True})
+    await world.workload()
+    await world.run_once()
+    spec = env("LEVEL")
+    spec["containers"][0]["env"] += env("MODE", source="extra")["containers"][0]["env"]
+    await world.merge("Deployment", "web", {"spec": {"template": {"spec": spec}}})
+    await world.edit(LEVEL="debug")
+    async with world.controller() as controller:
+        await world.until(lambda: _decided(controller), "a decision waits")
+    (record,) = (await world.recorded()).values()
+    assert [source.name for source in record.sources] == ["app"]
+    assert [use.uid for use in record.immutable_uses] == [extra["metadata"]["uid"]]
+
+
+async def _decided(controller: Controller) -> bool:
+    (web,) = controller.index.consumers["Deployment"]
+    latest = controller.decision_log.latest(web)
+    return latest is not None and latest.verdict == "wait"
