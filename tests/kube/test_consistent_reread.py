@@ -133,7 +133,7 @@ async def test_reread_of_an_unreadable_object_leaves_it_out() -> None:
         ("default", KEY._replace(kind="Secret"), False),
     ],
 )
-def test_objects_are_reread_by_the_reflector_that_watches_them(
+async def test_objects_are_reread_by_the_reflector_that_watches_them(
     namespace: str | None, key: ObjectKey, selected: bool
 ) -> None:
     reflector = Reflector(
