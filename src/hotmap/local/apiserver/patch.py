@@ -55,7 +55,12 @@ def apply_patch(kind: PatchKind, obj: JsonObject, patch: object, *, of: Kind) ->
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
-    """Apply a JSON merge patch (RFC 7386): null removes, maps merge, all else replaces."""
+    """Apply a JSON merge patch (RFC 7386): null removes, maps merge, all else replaces.
+
+    Unlike in the RFC, there are no nulls in the maps of a new list, either (pruneAryNulls).
+    """
+    if isinstance(patch, list):
+        return [merge_patch(None, item) for item in patch]
     if not isinstance(patch, dict):
         return patch
     merged = dict(target) if isinstance(target, dict) else {}

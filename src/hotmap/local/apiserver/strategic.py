@@ -7,14 +7,17 @@ of apimachinery/pkg/util/strategicpatch/patch.go.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.api_types import METADATA, Field, api_types
 from hotmap.local.apiserver.status import go_text, internal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Hashable, Iterable, Mapping
 
 JsonObject = dict[str, Any]
 
@@ -68,9 +71,10 @@ def _merge_map(original: JsonObject, patch: JsonObject, fields: Mapping[str, Fie
             _check_order(sent, order, field.patch_merge_key if field is not None else "")
         elif name.startswith(_DELETE_FROM):
             listed = name.removeprefix(_DELETE_FROM)
-            gone = _as_list(value)
+            gone = set(map(_hashable, _as_list(value)))
             if listed in merged:
-                merged[listed] = [item for item in merged[listed] if item not in gone]
+                kept = [item for item in merged[listed] if _hashable(item) not in gone]
+                merged[listed] = kept
     for name, value in patch.items():
         if not name.startswith("$"):
             _merge_field(merged, name, value, fields.get(name))
@@ -122,17 +126,20 @@ def _merge_field(merged: JsonObject, name: str, value: Any, field: Field | None)
 def _merge_list(original: list[Any], patch: list[Any], field: Field) -> list[Any]:
     _check_types(original, patch)
     if not field.patch_merge_key:
-        union = original + [item for item in patch if item not in original]
+        union = list({_hashable(item): item for item in [*original, *patch]}.values())
         return _in_order(union, patch, original, "")
     elements, replaces = _plain_elements(original, patch, field.patch_merge_key)
     if replaces:
         return elements.patch
     fields = _fields_of(field.type)
     merged = elements.original
+    places: dict[Hashable, int] = {}
+    for place, item in enumerate(merged):
+        places.setdefault(_hashable(item.get(field.patch_merge_key)), place)
     for element in elements.patch:
-        wanted = _merge_value(element, field.patch_merge_key)
-        at = _find(merged, field.patch_merge_key, wanted)
-        if at is None:
+        wanted = _hashable(_merge_value(element, field.patch_merge_key))
+        at = places.setdefault(wanted, len(merged))
+        if at == len(merged):
             merged.append(element)
         else:
             merged[at] = _merge_map(merged[at], element, fields)
@@ -148,14 +155,13 @@ def _plain_elements(
     original: list[Any], patch: list[Any], merge_key: str
 ) -> tuple[_Elements, bool]:
     """Carry out the elements that are directives; say whether one replaces the list."""
-    kept = list(original)
+    gone: set[Hashable] = set()
     plain: list[JsonObject] = []
     replaces = False
     for element in patch:
         match element.get(_DIRECTIVE):
             case "delete":
-                gone = _merge_value(element, merge_key)
-                kept = [item for item in kept if item.get(merge_key) != gone]
+                gone.add(_hashable(_merge_value(element, merge_key)))
             case "replace":
                 replaces = True
             case "merge":
@@ -164,6 +170,7 @@ def _plain_elements(
                 plain.append(element)
             case unknown:
                 raise _unknown_directive(element, unknown)
+    kept = [item for item in original if _hashable(item.get(merge_key)) not in gone]
     return _Elements(kept, plain), replaces
 
 
@@ -179,8 +186,9 @@ def _merge_value(element: Any, merge_key: str) -> Any:
     return element[merge_key]
 
 
-def _find(elements: Sequence[JsonObject], merge_key: str, value: Any) -> int | None:
-    return next((i for i, item in enumerate(elements) if item.get(merge_key) == value), None)
+def _hashable(value: Any) -> Hashable:
+    """Return what is equal for equal values, so that long lists are not searched item by item."""
+    return msgspec.json.encode(value, order="sorted") if isinstance(value, (dict, list)) else value
 
 
 def _in_order(
@@ -192,25 +200,27 @@ def _in_order(
     put among them as early as the server's order demands, so new elements land in front.
     """
 
-    def key(item: Any) -> Any:
-        return item.get(merge_key) if merge_key and isinstance(item, dict) else item
+    def key(item: Any) -> Hashable:
+        return _hashable(item.get(merge_key) if merge_key and isinstance(item, dict) else item)
 
-    wanted = [key(item) for item in patch_order]
-    place = _places(map(key, server_order))
-    named = sorted((i for i in merged if key(i) in wanted), key=lambda i: wanted.index(key(i)))
-    others = [item for item in merged if key(item) not in wanted]
-    others.sort(key=lambda item: place(key(item), len(server_order)))
+    wanted, place = _places(map(key, patch_order)), _places(map(key, server_order))
+    named = deque(sorted((i for i in merged if key(i) in wanted), key=lambda i: wanted[key(i)]))
+    rest = [item for item in merged if key(item) not in wanted]
+    others = deque(sorted(rest, key=lambda item: place.get(key(item), len(server_order))))
     result: list[Any] = []
     while named and others:
-        before = place(key(others[0]), -1), place(key(named[0]), -1)
+        before = place.get(key(others[0]), -1), place.get(key(named[0]), -1)
         is_before = before[0] >= 0 and before[1] >= 0 and before[0] < before[1]
-        result.append((others if is_before else named).pop(0))
-    return result + named + others
+        result.append((others if is_before else named).popleft())
+    return [*result, *named, *others]
 
 
-def _places(order: Iterable[Any]) -> Callable[[Any, int], int]:
-    listed = list(order)
-    return lambda value, missing: listed.index(value) if value in listed else missing
+def _places(order: Iterable[Hashable]) -> dict[Hashable, int]:
+    """Return where each value comes first."""
+    places: dict[Hashable, int] = {}
+    for place, value in enumerate(order):
+        places.setdefault(value, place)
+    return places
 
 
 def _without_directives(value: Any) -> Any:
