@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.selector_validation import selector_errors
@@ -182,6 +183,7 @@ def _add_label_keys(term: JsonObject, labels: JsonObject) -> None:
 
 
 def _spread_errors(constraints: Any, path: str) -> Iterator[FieldError]:
+    left = Counter((c.get("topologyKey", ""), c.get("whenUnsatisfiable", "")) for c in constraints)
     for index, constraint in enumerate(constraints):
         at = f"{path}[{index}]"
         skew, key = constraint.get("maxSkew", 0), constraint.get("topologyKey", "")
@@ -192,10 +194,8 @@ def _spread_errors(constraints: Any, path: str) -> Iterator[FieldError]:
             yield required(f"{at}.topologyKey", _EMPTY)
         if action not in _ACTIONS:
             yield unsupported(f"{at}.whenUnsatisfiable", action, _ACTIONS)
-        others = (
-            (o.get("topologyKey"), o.get("whenUnsatisfiable")) for o in constraints[index + 1 :]
-        )
-        if (key, action) in others:
+        left[key, action] -= 1
+        if left[key, action] > 0:
             field = "{topologyKey, whenUnsatisfiable}"
             yield duplicate(f"{at}.{field}", f"{{{key}, {action}}}")
         yield from _domain_errors(constraint, at, action)

@@ -172,7 +172,7 @@ def carry_metadata(old: JsonObject, new: JsonObject) -> list[FieldError]:
         new.pop(field, None)
         if field in old:
             new[field] = old[field]
-    known = old.get("finalizers") or ()
+    known = set(old.get("finalizers") or ())
     added = [name for name in new.get("finalizers") or () if name not in known]
     if added and "deletionTimestamp" in old:
         listed = ", ".join(f'"{name}"' for name in added)

@@ -84,7 +84,7 @@ def toleration_errors(tolerations: Any, path: str) -> Iterator[FieldError]:
 
 def toleration_update_errors(old: JsonObject, new: JsonObject) -> Iterator[FieldError]:
     """Tolerations are only ever added (validateOnlyAddedTolerations)."""
-    after = [_without_seconds(toleration) for toleration in new.get("tolerations") or ()]
+    after = {_without_seconds(toleration) for toleration in new.get("tolerations") or ()}
     for toleration in old.get("tolerations") or ():
         if _without_seconds(toleration) not in after:
             why = "existing toleration can not be modified except its tolerationSeconds"
@@ -92,8 +92,8 @@ def toleration_update_errors(old: JsonObject, new: JsonObject) -> Iterator[Field
             return
 
 
-def _without_seconds(toleration: JsonObject) -> JsonObject:
-    return {field: v for field, v in toleration.items() if field != "tolerationSeconds"}
+def _without_seconds(toleration: JsonObject) -> frozenset[tuple[str, str]]:
+    return frozenset((field, v) for field, v in toleration.items() if field != "tolerationSeconds")
 
 
 def _alias_errors(aliases: Any, path: str) -> Iterator[FieldError]:

@@ -77,11 +77,13 @@ def _exit_code_errors(codes: JsonObject, names: set[Any], path: str) -> Iterator
     if not values:
         yield invalid_value(at, codes.get("values"), "at least one value is required")
     yield from _too_many(values, _MOST_CODES, at)
+    seen: set[int] = set()
     for index, value in enumerate(values):
         if value == 0 and codes.get("operator") == "In":
             yield invalid_value(f"{at}[{index}]", value, "must not be 0 for the In operator")
-        if value in values[:index]:
+        if value in seen:
             yield duplicate(f"{at}[{index}]", value)
+        seen.add(value)
     if sorted(values) != values:
         yield invalid_value(at, values, "must be ordered")
 
