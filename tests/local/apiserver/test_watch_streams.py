@@ -10,13 +10,14 @@ import pytest
 from tests.local.apiserver.api import CONFIGMAPS, configmap
 
 from hotmap.kube import loop_slices
-from hotmap.local.apiserver.watch import Dispatcher, WatchStream, plain
+from hotmap.local.apiserver.watch import Dispatcher, WatchStream, in_parts, line, plain
 
 if TYPE_CHECKING:
     from tests.local.apiserver.api import Api
 
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.watch import Render
+    from hotmap.local.apiserver.watches import Frame
 
 LARGE = "x" * 40_000
 
@@ -50,7 +51,7 @@ class Client:
         self.running.cancel()
         await asyncio.wait([self.running])
 
-    async def _send(self, lines: bytes) -> None:
+    async def _send(self, lines: bytes | memoryview) -> None:
         if self.is_slow:
             await self.taking.wait()
         self._sent += lines
@@ -195,3 +196,15 @@ async def test_client_that_reads_late_gets_all_events(api: Api) -> None:
     assert [line and line["object"]["data"]["n"] for line in lines] == [
         str(number) for number in range(200)
     ]
+
+
+def test_large_object_is_sent_in_parts_without_a_copy() -> None:
+    """Two thousand watches of clients that do not read would keep as many copies."""
+    small, large = b'{"n":"small"}', b'{"n":"%s"}' % (b"x" * 100_000)
+    frames: list[Frame] = [("ADDED", small), ("MODIFIED", large), ("DELETED", small)]
+    parts = list(in_parts(frames))
+    assert b"".join(parts) == b"".join(line(kind, encoded) for kind, encoded in frames)
+    assert max(map(len, parts)) <= 1 << 15
+    views = [part for part in parts if isinstance(part, memoryview)]
+    assert sum(map(len, views)) == len(large)
+    assert all(view.obj is large for view in views)

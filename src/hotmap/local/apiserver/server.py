@@ -113,6 +113,8 @@ _BACKLOG = 128
 _PIECE = 1 << 18
 # Bytes that wait for a client; its watch gets events by a task of its own when there are more.
 _SLOW = 1 << 14
+#: Bytes that are kept for a watch whose client does not take them, before its events wait.
+_HIGH_WATER = 1 << 16
 # Subresources whose requests upgrade their connection.
 _CONNECTIONS = ("exec", "attach", "portforward")
 # Answered without a token, as upstream's system:public-info-viewer.
@@ -361,6 +363,9 @@ class APIServer:
         self._watches.add(watch)
         try:
             response = await _open_stream(request, JSON)
+            if request.transport is not None:
+                # That of TLS is 512 KiB otherwise.
+                request.transport.set_write_buffer_limits(_HIGH_WATER)
             with self._requests.watching(requested):
                 stream = WatchStream(
                     watch,

@@ -17,9 +17,9 @@ from hotmap.kube.loop_slices import SHORT_SLICE, share_loop
 from hotmap.local.apiserver.tables import partial_metadata, table
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-    from hotmap.local.apiserver.watches import RegistryWatch
+    from hotmap.local.apiserver.watches import Frame, RegistryWatch
     from hotmap.local.client import EventType
     from hotmap.local.scheme import Kind
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _LAST_BOOKMARK = 2.0
 # Bytes that a connection takes at once; asyncio's high-water mark is 64 KiB.
 _SMALL = 1 << 15
+
+_Part = bytes | memoryview
 
 
 class Dispatcher:
@@ -66,7 +68,7 @@ class WatchStream:
     def __init__(
         self,
         watch: RegistryWatch,
-        send: Callable[[bytes], Awaitable[None]],
+        send: Callable[[_Part], Awaitable[None]],
         *,
         has_room: Callable[[], bool],
         render: Render,
@@ -78,8 +80,8 @@ class WatchStream:
         self._render = render
         self._dispatcher = dispatcher
         self._is_queued = False
-        # Lines that are too large to be sent by the dispatcher.
-        self._left = b""
+        # Events that are too large to be sent by the dispatcher.
+        self._left: list[Frame] = []
         watch.on_event(self._on_event)
 
     async def run(self, *, timeout: float, bookmark_interval: float | None) -> None:
@@ -91,9 +93,10 @@ class WatchStream:
         end = clock() + timeout
         due = _next_bookmark(clock(), end, bookmark_interval)
         while True:
-            lines, self._left = self._left or self._take(), b""
-            if lines:
-                await self._send(lines)
+            frames, self._left = self._left or self._take(), []
+            for part in in_parts(frames):
+                await self._send(part)
+            if frames:
                 await share_loop()
             try:
                 async with asyncio.timeout_at(min(due, end)):
@@ -112,12 +115,12 @@ class WatchStream:
             return
         try:
             if self._has_room():
-                lines = self._take()
-                if len(lines) <= _SMALL:
-                    if lines:
-                        await self._send(lines)
+                frames = self._take()
+                if sum(len(encoded) for _, encoded in frames) <= _SMALL:
+                    for part in in_parts(frames):
+                        await self._send(part)
                     return
-                self._left = lines
+                self._left = frames
             self._watch.wake()
         except Exception as error:
             # It is the failure of this watch; the others go on.
@@ -128,13 +131,41 @@ class WatchStream:
             self._is_queued = True
             self._dispatcher.add(self)
 
-    def _take(self) -> bytes:
-        return b"".join([line(kind, self._render(kind, obj)) for kind, obj in self._watch.take()])
+    def _take(self) -> list[Frame]:
+        return [(kind, self._render(kind, obj)) for kind, obj in self._watch.take()]
+
+
+def in_parts(frames: Iterable[Frame]) -> Iterator[_Part]:
+    """Write watch events in parts that a connection takes at once.
+
+    Large objects are not copied, so that a client that reads nothing costs little, however many
+    watches it has.
+    """
+    lines: list[bytes] = []
+    size = 0
+    for event_type, encoded in frames:
+        if len(encoded) > _SMALL:
+            yield b"".join((*lines, _head(event_type)))
+            for start in range(0, len(encoded), _SMALL):
+                yield memoryview(encoded)[start : start + _SMALL]
+            lines, size = [b"}\n"], 0
+            continue
+        lines.append(line(event_type, encoded))
+        size += len(encoded)
+        if size > _SMALL:
+            yield b"".join(lines)
+            lines, size = [], 0
+    if lines:
+        yield b"".join(lines)
 
 
 def line(event_type: str, encoded: bytes) -> bytes:
-    """Write one watch event; the object's JSON is shared by all who watch it."""
-    return b'{"type":"%b","object":%b}\n' % (event_type.encode(), encoded)
+    """Write one watch event."""
+    return b"%b%b}\n" % (_head(event_type), encoded)
+
+
+def _head(event_type: str) -> bytes:
+    return b'{"type":"%b","object":' % event_type.encode()
 
 
 def plain(_: EventType, encoded: bytes) -> bytes:
