@@ -292,6 +292,8 @@ class EtcdStore:
         while not self._closed.is_set():
             try:
                 for message in self._gateway.watch(revision + 1):
+                    if self._interruption:
+                        logger.info("the watch on etcd goes on")
                     self._interruption = ""
                     batch = self._batch(message)
                     revision = max(revision, batch.revision)
@@ -301,8 +303,9 @@ class EtcdStore:
                 self._queue(None)
             except (OSError, http.client.HTTPException, ValueError) as error:
                 if not self._closed.is_set():
+                    if not self._interruption:
+                        logger.warning("the watch on etcd was interrupted: %s; resuming", error)
                     self._interruption = f"error getting data from etcd: {error}"
-                    logger.warning("the watch on etcd was interrupted: %s; resuming", error)
             self._closed.wait(_RECONNECT_PAUSE)
 
     def _queue(self, batch: _Batch | None) -> None:
@@ -350,10 +353,11 @@ class _Gateway:
         """Send a request; once more where the connection had been closed meanwhile."""
         with self._lock:
             try:
-                return self._send(self._requests, path, message)
-            except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
-                self._requests.close()
-                return self._send(self._requests, path, message)
+                try:
+                    return self._send(self._requests, path, message)
+                except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError):
+                    self._requests.close()
+                    return self._send(self._requests, path, message)
             except (OSError, http.client.HTTPException):
                 self._requests.close()
                 raise

@@ -183,13 +183,16 @@ async def test_foreign_keys_and_unreadable_values_are_left_alone(etcd: Etcd) -> 
         assert store.create("/registry/a/x", b"1") == store.revision
 
 
-async def test_store_survives_restart_of_etcd(etcd: Etcd) -> None:
+async def test_store_survives_restart_of_etcd(etcd: Etcd, caplog: pytest.LogCaptureFixture) -> None:
+    """Each request says what is wrong, and the log says it once for each interruption."""
     with contextlib.closing(open_etcd(etcd)) as store, contextlib.closing(open_etcd(etcd)) as other:
         store.create("/registry/a/x", b"1")
         etcd.stop()
-        with pytest.raises(ApiError, match="does not answer") as refused:
-            store.create("/registry/a/y", b"1")
-        assert refused.value.code == 500
+        for _ in range(3):
+            with pytest.raises(ApiError, match=r"does not answer: .*refused") as refused:
+                store.create("/registry/a/y", b"1")
+            assert refused.value.code == 500
+            await asyncio.sleep(0.3)
         etcd.start()
         until = time.monotonic() + 60
         while True:
@@ -199,6 +202,7 @@ async def test_store_survives_restart_of_etcd(etcd: Etcd) -> None:
             except ApiError:
                 assert time.monotonic() < until
                 await asyncio.sleep(0.1)
+        assert sum("was interrupted" in text for text in caplog.messages) == 2
         watch = other.watch("/registry/a/y")
         assert await asyncio.wait_for(watch.wait(), 60)
 
