@@ -91,3 +91,64 @@ def test_pod_columns(
     }
     (row,) = table(PODS, [pod], now=0.0, include="None")["rows"]
     assert row["cells"][1:4] == cells
+
+
+INITIALIZED = {"type": "Initialized", "status": "True"}
+
+
+@pytest.mark.parametrize(
+    ("pod", "status"),
+    [
+        pytest.param(
+            {
+                "initContainerStatuses": [{"name": "sidecar", **up(FAILED)}],
+                "containerStatuses": [{"name": "a", **up(DONE)}],
+                "conditions": [INITIALIZED],
+            },
+            "Completed",
+            id="a sidecar is killed at the end",
+        ),
+        pytest.param(
+            {
+                "initContainerStatuses": [{"name": "sidecar", **up(CRASHING, started=False)}],
+                "containerStatuses": [{"name": "a", **up(RUNNING)}],
+                "conditions": [INITIALIZED],
+            },
+            "Init:CrashLoopBackOff",
+            id="a sidecar crashes beside what runs",
+        ),
+        pytest.param(
+            {"containerStatuses": [{"name": "a", **up(DONE)}, {"name": "b", **up(FAILED)}]},
+            "Error",
+            id="one of two has failed",
+        ),
+        pytest.param(
+            {
+                "conditions": [
+                    {"type": "PodScheduled", "reason": "SchedulingGated"} | {"status": ""}
+                ]
+            },
+            "SchedulingGated",
+            id="a scheduling gate is closed",
+        ),
+    ],
+)
+def test_status_beyond_the_phase(pod: dict[str, Any], status: str) -> None:
+    spec = {"initContainers": [{"name": "sidecar", "restartPolicy": "Always"}], "containers": []}
+    obj = {"metadata": {"name": "p"}, "spec": spec, "status": {"phase": "Running", **pod}}
+    (row,) = table(PODS, [obj], now=0.0, include="None")["rows"]
+    assert row["cells"][2] == status
+
+
+def test_finished_pod_that_is_deleted_shows_how_it_ended() -> None:
+    """And readiness gates are counted."""
+    obj = {
+        "metadata": {"name": "p", "deletionTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {
+            "containers": [],
+            "readinessGates": [{"conditionType": "a"}, {"conditionType": "b"}],
+        },
+        "status": {"phase": "Succeeded", "conditions": [{"type": "a", "status": "True"}]},
+    }
+    (row,) = table(PODS, [obj], now=0.0, include="None")["rows"]
+    assert (row["cells"][2], row["cells"][-1]) == ("Succeeded", "1/2")

@@ -191,6 +191,8 @@ class PodWorker:
         delays: list[float] = []
         while True:
             actions = compute_pod_actions(spec, self.containers.runs())
+            for name in actions.kill:
+                self.containers.event_of_stop(name)
             await self.containers.kill(actions.kill, self._grace)
             wanted = [name for name in actions.start if name not in attempted]
             if not wanted:

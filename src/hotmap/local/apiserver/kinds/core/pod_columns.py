@@ -30,7 +30,7 @@ def _restarts_cell(pod: JsonObject, now: float) -> Cell:
     """printPod: of the init containers while they run; of containers and sidecars afterwards."""
     status, sidecars = pod.get("status", {}), _sidecars(pod)
     counted = status.get("initContainerStatuses", ())
-    if _blocked_init(pod) is None:
+    if _blocked_init(pod) is None or _has_condition(pod, "Initialized"):
         counted = [entry for entry in counted if entry.get("name") in sidecars]
         counted += status.get("containerStatuses", ())
     restarts = sum(entry.get("restartCount", 0) for entry in counted)
@@ -44,11 +44,30 @@ def _restarts_cell(pod: JsonObject, now: float) -> Cell:
 def _status_cell(pod: JsonObject, _: float) -> Cell:
     """printPod: what hinders the pod most, in one word."""
     status = pod.get("status", {})
-    reason = status.get("reason") or status.get("phase", "Unknown")
-    blocked = _blocked_init(pod)
-    if pod["metadata"].get("deletionTimestamp"):
+    phase = status.get("phase", "Unknown")
+    if pod["metadata"].get("deletionTimestamp") and phase not in ("Succeeded", "Failed"):
         return "Terminating"
-    return blocked if blocked is not None else str(_container_reason(status, reason))
+    blocked = _blocked_init(pod)
+    reason = status.get("reason") or phase
+    if any(c.get("reason") == "SchedulingGated" for c in status.get("conditions", ())):
+        reason = "SchedulingGated"
+    if blocked is not None and not _has_condition(pod, "Initialized"):
+        return blocked
+    return _container_reason(pod, blocked or str(reason))
+
+
+def _has_condition(pod: JsonObject, type: str) -> bool:
+    conditions = pod.get("status", {}).get("conditions", ())
+    return any(c["type"] == type and c["status"] == "True" for c in conditions)
+
+
+def _gates_cell(pod: JsonObject, _: float) -> Cell:
+    """printPod: how many of the readiness gates are open."""
+    gates = pod["spec"].get("readinessGates", ())
+    if not gates:
+        return "<none>"
+    is_open = [_has_condition(pod, gate["conditionType"]) for gate in gates]
+    return f"{sum(is_open)}/{len(gates)}"
 
 
 def _sidecars(pod: JsonObject) -> set[str]:
@@ -79,22 +98,22 @@ def _blocked_init(pod: JsonObject) -> str | None:
     return None
 
 
-def _container_reason(status: Mapping[str, Any], reason: str) -> str:
-    running = False
-    for container in reversed(status.get("containerStatuses", ())):
+def _container_reason(pod: JsonObject, reason: str) -> str:
+    running, failure = False, ""
+    for container in reversed(pod.get("status", {}).get("containerStatuses", ())):
         state = container.get("state", {})
         if state.get("waiting", {}).get("reason"):
             reason = state["waiting"]["reason"]
         elif "terminated" in state:
             reason = _termination(state["terminated"])
+            failure = reason if state["terminated"].get("exitCode") else failure
         elif container.get("ready") and "running" in state:
             running = True
-    if reason == "Completed" and running:
-        ready = any(
-            c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions", ())
-        )
-        return "Running" if ready else "NotReady"
-    return reason
+    if reason != "Completed":
+        return reason
+    if running and _has_condition(pod, "Ready"):
+        return "Running"
+    return failure or ("NotReady" if running else reason)
 
 
 def _termination(terminated: Mapping[str, Any]) -> str:
@@ -114,5 +133,5 @@ POD_COLUMNS = (
     Column("IP", field_cell("status.podIP", "<none>"), 1),
     Column("Node", field_cell("spec.nodeName", "<none>"), 1),
     Column("Nominated Node", field_cell("status.nominatedNodeName", "<none>"), 1),
-    Column("Readiness Gates", lambda *_: "<none>", 1),
+    Column("Readiness Gates", _gates_cell, 1),
 )
