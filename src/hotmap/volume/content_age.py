@@ -19,8 +19,8 @@ __all__ = ["ContentAge", "content_age"]
 #: Entries of a plain directory that are looked at; a larger one has no known age.
 _MAX_ENTRIES = 16_384
 
-#: Seconds that a kubelet may take from making the directory to its first content.
-_FIRST_WRITE = 2.0
+#: Seconds that a kubelet may take from making the directory to its first content, on a busy node.
+_FIRST_WRITE = 10.0
 
 # linux: include/uapi/linux/stat.h, include/uapi/linux/fcntl.h
 _CURRENT_DIRECTORY = -100
