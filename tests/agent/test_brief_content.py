@@ -45,7 +45,7 @@ def test_process_older_than_brief_content_is_left_alone(tmp_path: Path) -> None:
                 volume.swap()
                 eventually(lambda n=number: running.status()["detector"]["updates"] >= n)
             running.reaches("told")
-            eventually(lambda: running.log.count("process loaded it at start") > 0)
+            eventually(lambda: running.log.count("process still has it") > 0)
             assert process.loads == ["one", "one"]
 
 
@@ -137,9 +137,9 @@ def test_process_that_restarted_with_brief_content_is_restarted_again(tmp_path: 
         with reader(volume.path / "text", tmp_path) as process:
             assert process.loads[-1] == "one"
             running.reaches("loaded")
-            adopted = running.log.count("process loaded it at start")
+            adopted = running.log.count("process still has it")
             volume.swap()
-            eventually(lambda: running.log.count("process loaded it at start") == adopted + 1)
+            eventually(lambda: running.log.count("process still has it") == adopted + 1)
             assert process.process.poll() is None
 
 

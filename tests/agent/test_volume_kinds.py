@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import Volume, agent, eventually, webhook
+from tests.agent.agents import Volume, agent, eventually, reader, webhook
 from tests.support.requires import requires
 
 ROOT = os.geteuid() == 0
@@ -351,6 +351,27 @@ def test_too_many_plain_files_are_refused(tmp_path: Path) -> None:
         (folder / "empty-7").unlink()
         running.reaches("told")
         assert not running.message
+
+
+@pytest.mark.parametrize("layout", ["plain", "copy of a volume"])
+def test_plain_directory_is_told_once(tmp_path: Path, layout: str) -> None:
+    """It is read once more for the granularity of file times, which is no other content."""
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "text").write_text("one")
+    if layout == "copy of a volume":
+        (folder / "..data").mkdir()
+        (folder / "..data" / "text").write_text("one")
+    with reader(folder / "text", tmp_path) as process:
+        flags = ("--signal", "HUP", "--process", f"command:{tmp_path}/loaded")
+        with agent(tmp_path, "--dir", folder, *flags, "--poll-interval", "20ms") as running:
+            running.reaches("told")
+            (folder / "text").write_text("two")
+            eventually(lambda: running.rule()["loads"] == 2)
+            time.sleep(0.5)  # twenty polls
+            assert running.rule()["loads"] == 2
+            assert "adopted" not in running.log
+        assert process.loads[-1] == "two"
 
 
 def test_empty_directory_is_loaded(tmp_path: Path) -> None:

@@ -307,7 +307,8 @@ class Reconciler:
             if attempt.doubt:
                 self._log("told", attempt.doubt, rule=attempt.rule, digest=progress.loaded)
             elif attempt.by_itself:
-                self._log("adopted", "process loaded it at start", rule=attempt.rule)
+                how = "process still has it" if state.doubted else "process loaded it at start"
+                self._log("adopted", how, rule=attempt.rule)
             else:
                 state.loads += 1
                 state.loaded_at = attempt.at

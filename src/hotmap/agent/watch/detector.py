@@ -101,6 +101,11 @@ class Detector:
                 changed.append(directory)
         return changed
 
+    def take_doubtful(self) -> bool:
+        """Whether plain directories have to be read once more, since the last call."""
+        doubtful, self._again = bool(self._again), set()
+        return doubtful
+
     def incomplete(self) -> bool:
         """Whether a writer has published files and not yet linked all of them.
 
@@ -192,16 +197,13 @@ class Detector:
         return signature(directory, self._max_size)
 
     def _plain_changed(self, directory: str) -> bool:
-        if os.path.lexists(os.path.join(directory, DATA_LINK)):
+        if os.path.islink(os.path.join(directory, DATA_LINK)):
             return self._plain.pop(directory, None) is not None
         if directory in self.revisions and directory not in self._plain:
             return True  # it was a volume until now
         now = self._signature(directory)
         changed = now != self._plain.get(directory, now)
         self._plain[directory] = now
-        if directory in self._again and not changed:
-            self._again.discard(directory)
-            return True
         return changed
 
 

@@ -160,6 +160,8 @@ class Observer:
     def poll(self) -> None:
         """Check all directories and the announcement for changes."""
         self._on_changes(self._detector.poll())
+        if self._detector.take_doubtful():
+            self._settle_and_read()
         if self._target_directory:
             self._read_announcement()
         self._last_poll = self._loop.now()
@@ -234,6 +236,9 @@ class Observer:
         if self._changed_since is None:
             # It was there at the earliest after the last moment at which nothing had changed.
             self._changed_since = max(self._last_poll, self._last_read, quiet_at)
+        self._settle_and_read()
+
+    def _settle_and_read(self) -> None:
         now = self._loop.now()
         self._settle.touch(now)
         due = self._settle.due_at()
