@@ -24,7 +24,7 @@ if [ -e "hold-$role" ]; then
     echo $$ > "reached-$role.new"; mv "reached-$role.new" "reached-$role"
     while [ -e "hold-$role" ]; do sleep 0.02; done
 fi
-if [ -e "fail-$role" ]; then exit "$(cat "fail-$role")"; fi
+if status=$(cat "fail-$role" 2> /dev/null); then exit "$status"; fi
 if [ "$role" = look ]; then touch looked; fi
 if [ "$role" = act ]; then cat "$3/text" >> loads; echo >> loads; fi
 exit 0
