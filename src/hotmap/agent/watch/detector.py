@@ -102,7 +102,7 @@ class Detector:
         return changed
 
     def take_doubtful(self) -> bool:
-        """Whether plain directories have to be read once more, since the last call."""
+        """Whether plain directories have to be read once more, a moment later; asked once."""
         doubtful, self._again = bool(self._again), set()
         return doubtful
 
@@ -204,6 +204,8 @@ class Detector:
         now = self._signature(directory)
         changed = now != self._plain.get(directory, now)
         self._plain[directory] = now
+        if changed:
+            self._again.add(directory)
         return changed
 
 

@@ -33,6 +33,9 @@ _RETRY_INTERVAL = 1.0
 #: Seconds to the next attempt, and how many of them, while a writer makes its links.
 _LINKS_INTERVAL, _LINKS_ATTEMPTS = 0.002, 50
 
+#: Seconds after which what is written gets another time than before: a tick of the kernel, at most.
+_FILE_TIME_STEP = 0.02
+
 #: Polls that may be missed before the agent is unhealthy.
 _MISSED_POLLS = 3
 
@@ -160,8 +163,8 @@ class Observer:
     def poll(self) -> None:
         """Check all directories and the announcement for changes."""
         self._on_changes(self._detector.poll())
-        if self._detector.take_doubtful():
-            self._settle_and_read()
+        if self._settle.due_at() is None and self._detector.take_doubtful():
+            self._read_alarm.set(self._loop.now() + _FILE_TIME_STEP)
         if self._target_directory:
             self._read_announcement()
         self._last_poll = self._loop.now()
@@ -236,9 +239,6 @@ class Observer:
         if self._changed_since is None:
             # It was there at the earliest after the last moment at which nothing had changed.
             self._changed_since = max(self._last_poll, self._last_read, quiet_at)
-        self._settle_and_read()
-
-    def _settle_and_read(self) -> None:
         now = self._loop.now()
         self._settle.touch(now)
         due = self._settle.due_at()
