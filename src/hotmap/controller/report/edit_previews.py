@@ -8,6 +8,7 @@ from typing import Any
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
 from hotmap.core.decide.preview import Edit, preview_edit
+from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.text import printable
@@ -44,8 +45,8 @@ class EditPreviews:
         head = {"kind": kind, "namespace": namespace, "name": name}
         policy = self._index.policies.of(consumer)
         snapshot = self._observer.snapshot(consumer.key) if policy.opted_in else None
-        if snapshot is None or edit.source not in {item.source for item in snapshot.sources}:
-            why = _UNMATCHED if snapshot is None else f"{edit.source} is ignored or excluded"
+        if snapshot is None or not _follows(snapshot, edit.source):
+            why = f"{edit.source} is ignored or excluded" if snapshot else _UNMATCHED
             reason = printable(f"not followed: {why if policy.opted_in else policy.origin}")
             return {**head, "followed": False, "actions": [], "held": False, "reason": reason}
         plan = preview_edit(snapshot, edit).plan
@@ -57,3 +58,8 @@ class EditPreviews:
             "held": plan.warning,
             "reason": printable(plan.reason),
         }
+
+
+def _follows(snapshot: Snapshot, source: ObjectKey) -> bool:
+    followed = {item.source for item in snapshot.sources}.difference(snapshot.unfollowed)
+    return source in followed

@@ -316,7 +316,11 @@ class StatusPage:
             **self._summary_document(consumer, status),
             "applied": snapshot.recorded_content or None,
             "sources": [_source_document(source) for source in snapshot.sources],
-            "unfollowed": [{"kind": kind, "name": name} for kind, _, name in snapshot.unfollowed],
+            "unfollowed": [
+                {"kind": source.kind, "name": source.name}
+                for source in snapshot.unfollowed
+                if source not in {item.source for item in snapshot.sources}
+            ],
             **_pods_document(result),
             "decision": decision_document(decide(snapshot)),
             **({"snapshot": snapshot_document(snapshot)} if with_snapshot else {}),

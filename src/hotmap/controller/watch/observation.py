@@ -112,8 +112,8 @@ class Observer:
             keys=self._settings.keys,
             now=self._clock(),
         )
+        snapshot = snapshot._replace(**self._summarize_changes(snapshot))
         return snapshot._replace(
-            **self._summarize_changes(snapshot),
             sent=self._sent_nudge(key),
             waited=self._waited(key),
             template=self._index.templates.last_change(key),
@@ -122,7 +122,7 @@ class Observer:
             else policy.flap_limit,
             detects_conflicts=self._settings.detects_conflicts,
             inherited_rollouts=self._inherited.get(key),
-            unfollowed=unfollowed_sources(consumer, uses),
+            unfollowed=(*unfollowed_sources(consumer, uses), *self._hidden_sources(snapshot)),
         )
 
     def retry_in(self, key: ObjectKey) -> float | None:
@@ -221,6 +221,16 @@ class Observer:
         if source.exists and self._records.may_serve_another(source.source, source.uid):
             return inf
         return history.immutable_until
+
+    def _hidden_sources(self, snapshot: Snapshot) -> list[ObjectKey]:
+        """List the sources that a selector flag may hide, so that their changes are not seen."""
+        if not self._index.is_partial:
+            return []
+        return [
+            source.source
+            for source in snapshot.sources
+            if not source.visible and not source.unreadable
+        ]
 
     def _is_visible(self, source: ObjectKey) -> bool:
         """Return whether a source would be seen if it existed (RBAC, selectors)."""

@@ -97,6 +97,8 @@ class DesiredContent(NamedTuple):
     classes: tuple[DesiredClass, ...] = ()
     #: The immutable sources whose creation was not observed, and when they were created.
     immutable: tuple[tuple[ObjectKey, float], ...] = ()
+    #: A source that hotmap may not read, or cannot.
+    unseen: ObjectKey | None = None
     #: A source in place of which kubelets may serve an immutable one with other content.
     pinned: ObjectKey | None = None
 
@@ -105,7 +107,11 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
     """Describe the content that the pods of a consumer should have now."""
     # What pods have mounted of a class is reported for each of them, and no time says more.
     classes = [item for item in snapshot.sources if has_mounts(item)]
-    sources = [item for item in snapshot.sources if item not in classes]
+    sources = [
+        item
+        for item in snapshot.sources
+        if item not in classes and item.source not in snapshot.unfollowed
+    ]
     gone = _gone_sources(snapshot)
     known = [gone.get(item.source, item) for item in sources if _may_be_read(item, gone)]
     read = known if snapshot.live_needs_rollout else [item.at_start for item in known]
@@ -156,6 +162,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
             if source.created_at is not None
             and (changes.latest is None or changes.latest < source.created_at)
         ),
+        unseen=next((item.source for item in known if _is_unseen(item)), None),
         pinned=next(
             (
                 item.source
@@ -173,8 +180,11 @@ def _may_be_read(source: SourceSnapshot, gone: Mapping[ObjectKey, SourceSnapshot
     They may or may not have that of a required source that was deleted, and of one that cannot be
     read. An optional one that is not known to have existed has none.
     """
-    is_unknown = source.unreadable or not source.visible
-    return source.exists or source.required or is_unknown or source.source in gone
+    return source.exists or source.required or _is_unseen(source) or source.source in gone
+
+
+def _is_unseen(source: SourceSnapshot) -> bool:
+    return source.unreadable or not source.visible
 
 
 def _gone_sources(snapshot: Snapshot) -> dict[ObjectKey, SourceSnapshot]:

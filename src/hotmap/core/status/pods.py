@@ -373,6 +373,8 @@ class _PodAssessment:
         """Fall back on the pod's template where times prove nothing."""
         if by_time.reached or self._desired.pinned is not None:
             return by_time
+        if self._desired.unseen is not None:  # it may have changed since the template was written
+            return Stage(Confidence.UNKNOWN, f"{self._desired.unseen} cannot be read")
         if self._is_proven():
             return _MADE_AFTER
         is_older = any_started_before((self._pod.start,), self._desired.edited_since)
