@@ -18,7 +18,7 @@ from hotmap.core.payload import PayloadFile
 from hotmap.volume.atomic_writer import AtomicWriter
 
 __all__ = [
-    "PATIENCE",
+    "TIMEOUT",
     "Called",
     "Signalled",
     "Told",
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 #: Seconds that something may take before the run is given up.
-PATIENCE = 30.0
+TIMEOUT = 30.0
 
 
 @contextmanager
@@ -82,7 +82,7 @@ class Told:
         self._told.clear()
 
     def wait(self) -> float:
-        if not self._told.wait(PATIENCE):
+        if not self._told.wait(TIMEOUT):
             raise RuntimeError("the agent called no webhook; run it by hand to see why")
         return self.at
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from benchmarks.agents import PATIENCE, Called, Volume, agent, started, workplace
+from benchmarks.agents import TIMEOUT, Called, Volume, agent, started, workplace
 from benchmarks.figures import Figure, Target, at_most
 from benchmarks.scope import Scope
 
@@ -129,7 +129,7 @@ def _hangs(timeout: int) -> Figure:
 
 def _until_quiet(told: Called) -> None:
     """Wait until no call has come for a second, which is ten times the settle time."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     before = -1
     while told.answered != before:
         if time.monotonic() > deadline:

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 from benchmarks import machine
-from benchmarks.clusters import PATIENCE, Person, person
+from benchmarks.clusters import TIMEOUT, Person, person
 from benchmarks.figures import Figure, Table, at_most
 from benchmarks.generate import config_map, pod_with_agent, workload_with_agent
 from benchmarks.processes import Controller, controller, local_plane
@@ -110,7 +110,7 @@ class _Agents:
     async def last_load(self, loads: int) -> float:
         """Wait until that many loads are done; give the moment of the last."""
         assert self._process.stdout is not None
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while line := await self._process.stdout.readline():
                 found = json.loads(line)
                 if found["loads"] >= loads:
@@ -122,7 +122,7 @@ class _Agents:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(b"\n")
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while line := await self._process.stdout.readline():
                 if "requests" in (found := json.loads(line)):
                     return int(found["requests"])

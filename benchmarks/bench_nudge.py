@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from benchmarks.clusters import PATIENCE, Cluster, Person, person
+from benchmarks.clusters import TIMEOUT, Cluster, Person, person
 from benchmarks.figures import Figure, Table, at_most
 from benchmarks.generate import config_map, file_consumer
 from benchmarks.processes import controller, local_plane
@@ -91,7 +91,7 @@ async def _without_hotmap(scope: Scope, cluster: Cluster) -> list[float]:
 
 async def _delay(user: Person, source: str, file: Path, value: str, look: float) -> float:
     began, _ = await user.edit(source, {"LEVEL": value})
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             if file.read_text() == value:
                 return time.perf_counter() - began
@@ -108,7 +108,7 @@ async def _running_pods(
         file_consumer(name, name, image=cluster.image, follow=follow) for name in names
     )
     files: dict[str, Path] = {}
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while len(files) < len(names):
             await asyncio.sleep(0.2)
             for pod in await user.pods():

@@ -16,7 +16,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.clusters import PATIENCE, Cluster, Person, person
+from benchmarks.clusters import TIMEOUT, Cluster, Person, person
 from benchmarks.figures import Comparison
 from benchmarks.generate import config_map
 from benchmarks.processes import controller, start_plane, stop
@@ -123,7 +123,7 @@ async def _restart(user: Person, name: str, *, max_unavailable: int) -> _Outage:
 
 async def _addresses(user: Person, name: str) -> list[str]:
     """Wait until all pods are Ready; returns their addresses."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while True:
             pods = [
                 pod
@@ -158,7 +158,7 @@ class _Watch:
 
     async def until(self, text: str) -> None:
         """Wait until all pods serve a text."""
-        async with asyncio.timeout(2 * PATIENCE):
+        async with asyncio.timeout(2 * TIMEOUT):
             while not self._serves(text):  # noqa: ASYNC110 - each look is a request
                 await asyncio.sleep(_INTERVAL)
 

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from benchmarks import machine
-from benchmarks.clusters import PATIENCE
+from benchmarks.clusters import TIMEOUT
 from benchmarks.figures import Figure, Table, at_most
 from benchmarks.processes import Plane, start_plane, stop
 from benchmarks.scope import Scope, measured
@@ -101,7 +101,7 @@ class _Connection:
     """One connection without a client library, so that the client does not set the pace."""
 
     def __init__(self, server: _Server) -> None:
-        plain = socket.create_connection((server.host, server.port), timeout=PATIENCE)
+        plain = socket.create_connection((server.host, server.port), timeout=TIMEOUT)
         self._socket = server.trust.wrap_socket(plain, server_hostname=server.host)
         self._buffer = b""
 

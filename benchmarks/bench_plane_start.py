@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from benchmarks.clusters import PATIENCE, Person, person
+from benchmarks.clusters import TIMEOUT, Person, person
 from benchmarks.figures import Figure, Table, at_most
 from benchmarks.generate import pod
 from benchmarks.processes import local_plane, start_plane, stop
@@ -57,7 +57,7 @@ async def _run_pod(user: Person, name: str) -> float:
     await asyncio.sleep(0.1)  # the watch stands, and what the pod before left behind is done
     began = time.perf_counter()
     await user.create([pod(name)])
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         at = await running
     await user.delete(PODS, name)
     return (at - began) * 1e3

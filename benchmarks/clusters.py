@@ -48,7 +48,7 @@ BARE = ("bare", "bare-too")
 _WRITERS = 16
 
 #: Seconds after which something that should have happened counts as not happened.
-PATIENCE = 120.0
+TIMEOUT = 120.0
 
 
 class Cluster(NamedTuple):
@@ -247,13 +247,13 @@ class TemplateWatch:
             HotmapError: they were not seen in time.
         """
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while len(self.seen) < count:
                     self._arrived.clear()
                     await self._arrived.wait()
         except TimeoutError:
             raise HotmapError(
-                f"waited {PATIENCE:g} s for {count} rollouts and saw {len(self.seen)}"
+                f"waited {TIMEOUT:g} s for {count} rollouts and saw {len(self.seen)}"
             ) from None
 
 

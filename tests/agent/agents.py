@@ -19,18 +19,18 @@ from hotmap.core.payload import PayloadFile, downward_map
 from hotmap.volume.atomic_writer import AtomicWriter
 
 #: Seconds that anything may take before a test gives up.
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 def eventually(condition: Callable[[], Any], what: str = "it") -> Any:
     """Wait until a condition holds and give its value."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while True:
         found = condition()
         if found:
             return found
         if time.monotonic() > deadline:
-            raise AssertionError(f"{what} did not come true within {PATIENCE:g} s")
+            raise AssertionError(f"{what} did not come true within {TIMEOUT:g} s")
         time.sleep(0.005)
 
 
@@ -104,7 +104,7 @@ class Agent:
     def get(self, path: str) -> tuple[int, str]:
         """Ask it on its unix socket."""
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(PATIENCE)
+            connection.settimeout(TIMEOUT)
             connection.connect(str(self._socket))
             connection.sendall(f"GET {path} HTTP/1.1\r\n\r\n".encode())
             data = b""
@@ -154,7 +154,7 @@ class Agent:
         """Send TERM and wait for the end."""
         if self.process.poll() is None:
             self.process.terminate()
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIMEOUT)
 
 
 @contextmanager
@@ -166,7 +166,7 @@ def agent(folder: Path, *flags: object, **options: Any) -> Iterator[Agent]:
     defaults = {
         "--settle": "5ms", "--listen": "none", "--retry-first": "20ms", "--retry-max": "200ms",
         "--socket": str(socket_path),
-        # Longer than PATIENCE: what waits for one of these ends in vain.
+        # Longer than TIMEOUT: what waits for one of these ends in vain.
         "--check-timeout": "10m", "--action-timeout": "10m",
     }  # fmt: skip
     own = {word.partition("=")[0] for word in given}
@@ -181,7 +181,7 @@ def agent(folder: Path, *flags: object, **options: Any) -> Iterator[Agent]:
         if process.poll() is None:
             process.terminate()  # first, so that it ends its application with all of its family
         try:
-            process.wait(PATIENCE)
+            process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -210,7 +210,7 @@ class Webhook:
                 body = self.rfile.read(length)
                 endpoint.calls.append((self.command, self.path, dict(self.headers), body))
                 called()
-                endpoint.hang.wait(PATIENCE)
+                endpoint.hang.wait(TIMEOUT)
                 try:
                     self.send_response(endpoint.status)
                     self.send_header("Content-Length", "0")

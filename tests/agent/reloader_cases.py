@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.agent.agents import PATIENCE, Volume, eventually, free_port, webhook
+from tests.agent.agents import TIMEOUT, Volume, eventually, free_port, webhook
 
 __all__ = ["CASES", "RECORDED", "Case", "run"]
 
@@ -97,7 +97,7 @@ def run(command: Sequence[str], case: Case, folder: Path) -> dict[str, Any]:
             return _observe(process, case, volume, endpoint, port, output)
         finally:
             process.kill()
-            process.wait(PATIENCE)
+            process.wait(TIMEOUT)
 
 
 def _observe(
@@ -109,7 +109,7 @@ def _observe(
     output: Path,
 ) -> dict[str, Any]:
     if "--delay-interval=50ms" not in case.flags:
-        status = process.wait(PATIENCE)
+        status = process.wait(TIMEOUT)
         text = output.read_text() if output.exists() else None
         mode = f"{output.stat().st_mode & 0o777:04o}" if output.exists() else None
         # Go's flag parser ends with 1, ours with 2: both mean that nothing was started.
@@ -129,7 +129,7 @@ def _observe(
     if any("{port}" in flag for flag in case.flags):
         found["metrics"] = _metrics(port)
     process.terminate()
-    return found | {"succeeded": process.wait(PATIENCE) == 0}
+    return found | {"succeeded": process.wait(TIMEOUT) == 0}
 
 
 def _calls(endpoint: Any) -> list[str]:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agent.agents import PATIENCE, READER, Volume, eventually, free_port, webhook
+from tests.agent.agents import READER, TIMEOUT, Volume, eventually, free_port, webhook
 
 from hotmap.agent.act.config_output import render
 from hotmap.agent.act.http import redirect
@@ -78,7 +78,7 @@ def drop_in(folder: Path, program: str, *flags: object, **environment: str) -> I
         raise AssertionError(f"{error}\n{running.log}") from None
     finally:
         process.terminate()
-        process.wait(PATIENCE)
+        process.wait(TIMEOUT)
 
 
 def run(program: str, *flags: object, **environment: str) -> tuple[int, str, str]:
@@ -86,7 +86,7 @@ def run(program: str, *flags: object, **environment: str) -> tuple[int, str, str
     command = [sys.executable, "-m", "hotmap", program, *map(str, flags)]
     whole = {**os.environ, **environment}
     done = subprocess.run(
-        command, check=False, capture_output=True, text=True, timeout=PATIENCE, env=whole
+        command, check=False, capture_output=True, text=True, timeout=TIMEOUT, env=whole
     )
     return done.returncode, done.stdout, done.stderr
 
@@ -338,7 +338,7 @@ def test_reloader_renders_the_file_before_it_reloads(tmp_path: Path) -> None:
             ):  # fmt: skip
                 eventually(lambda line=line: running.has_metric(line), line)
             running.process.terminate()
-            assert running.process.wait(PATIENCE) == 0
+            assert running.process.wait(TIMEOUT) == 0
         assert not list(tmp_path.glob("*.tmp"))
 
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import PATIENCE, Volume, agent, eventually, free_port, webhook
+from tests.agent.agents import TIMEOUT, Volume, agent, eventually, free_port, webhook
 from tests.support.certificates import Authority
 from tests.support.processes import members_of
 
@@ -227,7 +227,7 @@ def test_unix_socket_endpoint_is_called(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "app.sock"))
         listening.listen()
-        listening.settimeout(PATIENCE)
+        listening.settimeout(TIMEOUT)
         with agent(tmp_path, "--dir", volume, "--url", f"unix:{tmp_path}/app.sock:/re") as running:
             connection, _ = listening.accept()
             with connection:
@@ -245,7 +245,7 @@ def test_response_that_is_not_http_is_reported(tmp_path: Path, answer: bytes) ->
     """An endpoint that speaks something else is one sentence; the agent stays up."""
     volume = Volume(tmp_path / "volume", text="one")
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(PATIENCE)
+        listening.settimeout(TIMEOUT)
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
         with agent(tmp_path, "--dir", volume, "--url", url, "--retry-first", "9s") as running:
             connection, _ = listening.accept()
@@ -334,7 +334,7 @@ def test_status_counts_although_the_body_hangs(tmp_path: Path) -> None:
     """The endpoint has decided once its status is there."""
     volume = Volume(tmp_path / "volume", text="one")
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        listening.settimeout(PATIENCE)
+        listening.settimeout(TIMEOUT)
         url = f"http://127.0.0.1:{listening.getsockname()[1]}/"
         with agent(tmp_path, "--dir", volume, "--url", url) as running:
             connection, _ = listening.accept()

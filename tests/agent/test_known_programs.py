@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.agent.agents import PATIENCE, Agent, Volume, agent, eventually, free_port
+from tests.agent.agents import TIMEOUT, Agent, Volume, agent, eventually, free_port
 from tests.support.processes import children_of, with_modules
 from tests.support.requires import requires
 
@@ -51,7 +51,7 @@ def program(name: str, folder: Path, *command: object, **options: object) -> Ite
     finally:
         process.terminate()
         try:
-            process.wait(PATIENCE)
+            process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.agent.agents import PATIENCE, Agent, Volume, eventually
+from tests.agent.agents import TIMEOUT, Agent, Volume, eventually
 
 
 def test_full_standard_error_delays_nothing(tmp_path: Path) -> None:
@@ -29,7 +29,7 @@ def test_full_standard_error_delays_nothing(tmp_path: Path) -> None:
             assert os.get_blocking(writer), "others have the same open file"
             fill(writer)
             process.terminate()
-            assert process.wait(PATIENCE) == 0
+            assert process.wait(TIMEOUT) == 0
         finally:
             process.kill()
     os.close(reader)

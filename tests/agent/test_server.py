@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
-from tests.agent.agents import PATIENCE, Agent, Volume, agent, free_port
+from tests.agent.agents import TIMEOUT, Agent, Volume, agent, free_port
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def test_idle_connections_are_closed(tmp_path: Path) -> None:
     with serving(tmp_path) as (_, port), contextlib.ExitStack() as stack:
         connections = []
         for request in (b"", b"GET /healthz HTTP/1.1\r\n"):
-            connection = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
+            connection = socket.create_connection(("127.0.0.1", port), timeout=TIMEOUT)
             connections.append(stack.enter_context(connection))
             connection.sendall(request)
         assert [connection.recv(1) for connection in connections] == [b"", b""]
@@ -92,7 +92,7 @@ def test_second_agent_with_the_same_socket_does_not_start(tmp_path: Path) -> Non
         pid = first.pid
         flags = ("--dir", tmp_path / "volume", "--touch", tmp_path / "other")
         with agent(tmp_path, *flags) as second:
-            assert second.process.wait(PATIENCE) == 2
+            assert second.process.wait(TIMEOUT) == 2
             assert second.log.splitlines()[-1] == (
                 f"hotmap agent: --socket {tmp_path}/agent.sock is in use by another process: "
                 "each agent needs a socket of its own"
@@ -109,7 +109,7 @@ def test_socket_of_a_stopped_agent_is_in_use(tmp_path: Path) -> None:
         try:
             flags = ("--dir", tmp_path / "volume", "--touch", tmp_path / "other")
             with agent(tmp_path, *flags) as second:
-                assert second.process.wait(PATIENCE) == 2
+                assert second.process.wait(TIMEOUT) == 2
         finally:
             first.process.send_signal(signal.SIGCONT)
         assert first.status()["state"] == "told"
@@ -119,7 +119,7 @@ def test_socket_of_a_killed_agent_is_replaced(tmp_path: Path) -> None:
     """The file remains after SIGKILL, and does not keep the next one from starting."""
     with serving(tmp_path) as (first, _):
         first.process.kill()
-        first.process.wait(PATIENCE)
+        first.process.wait(TIMEOUT)
     assert (tmp_path / "agent.sock").is_socket()
     flags = ("--dir", tmp_path / "volume", "--touch", tmp_path / "other")
     with agent(tmp_path, *flags) as second:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import PATIENCE, Volume, agent, eventually
+from tests.agent.agents import TIMEOUT, Volume, agent, eventually
 
 #: Notes the signals that it gets, and exits with 7 at TERM, INT, QUIT and RTMIN+3.
 NOTING = """
@@ -41,7 +41,7 @@ def test_stop_signal_reaches_the_application_as_it_is(tmp_path: Path, number: in
     with agent(tmp_path, "--dir", volume, *words) as running:
         eventually(notes.exists)
         running.process.send_signal(number)
-        assert running.process.wait(PATIENCE) == 7
+        assert running.process.wait(TIMEOUT) == 7
     assert notes.read_text().split() == [str(int(number))]
 
 
@@ -92,5 +92,5 @@ def test_stop_signal_of_the_application_is_used(
         assert notes.read_text().split() == [str(number)]
         eventually(lambda: catches(running.status()["application"]["pid"], number))
         running.process.send_signal(sent or number)
-        assert running.process.wait(PATIENCE) == 7
+        assert running.process.wait(TIMEOUT) == 7
     assert notes.read_text().split() == [str(number)] * 2

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import PATIENCE, Volume, agent, eventually
+from tests.agent.agents import TIMEOUT, Volume, agent, eventually
 from tests.support.processes import members_of
 
 #: Writes its environment and its number at each start, then does as it is told.
@@ -216,7 +216,7 @@ def test_application_reads_the_terminal(tmp_path: Path) -> None:
     def shows(text: bytes) -> None:
         nonlocal shown
         while text not in shown:
-            assert select.select([terminal], [], [], PATIENCE)[0], shown
+            assert select.select([terminal], [], [], TIMEOUT)[0], shown
             shown += os.read(terminal, 4096)
 
     try:

@@ -20,7 +20,7 @@ from tests.walkthroughs.backend import Backend, until
 pytestmark = pytest.mark.cluster
 
 #: A rollout is looked at when it has not gone on for 30 s, and again after a minute.
-PATIENCE = 150.0
+TIMEOUT = 150.0
 
 #: A StatefulSet whose pods run with the value "bad" and do not get ready.
 DATABASE = """
@@ -73,7 +73,7 @@ async def reason(base: Installation, backend: Backend, pattern: str) -> dict[str
         found = json.loads(said)["workloads"]
         return found[0] if found and re.search(pattern, found[0]["reason"]) else None
 
-    return await until(given, f"db: {pattern}", within=PATIENCE)
+    return await until(given, f"db: {pattern}", within=TIMEOUT)
 
 
 async def edit(backend: Backend, level: str) -> None:

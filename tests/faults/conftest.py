@@ -31,7 +31,7 @@ FAST = Timing(
     pause_first=0.02,
     pause_last=0.2,
     healthy_after=10,
-    patience=2,
+    max_retry_after=2,
 )
 
 NO_TLS = TLS()

@@ -42,7 +42,9 @@ from hotmap.kube.metadata import list_versions
 from hotmap.kube.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES
 from hotmap.kube.written import Written
 
-FAST = Limits(connect=1, attempt=0.5, attempts=3, pause_first=0.01, pause_last=0.05, patience=1)
+FAST = Limits(
+    connect=1, attempt=0.5, attempts=3, pause_first=0.01, pause_last=0.05, max_retry_after=1
+)
 
 NO_TLS = TLS()
 

@@ -190,7 +190,7 @@ async def test_idle_connection_makes_room_for_another(monkeypatch: pytest.Monkey
 
 
 async def test_slow_client_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hotmap.kube.http.server.PATIENCE", 0.1)
+    monkeypatch.setattr("hotmap.kube.http.server.CLIENT_TIMEOUT", 0.1)
     async with serving() as served:
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
         writer.write(b"GET /page HTTP/1.1\r\nHost:")
@@ -216,7 +216,7 @@ async def test_client_that_reads_nothing_gets_one_answer_at_a_time() -> None:
 
 
 async def test_handler_may_take_longer_than_a_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hotmap.kube.http.server.PATIENCE", 0.05)
+    monkeypatch.setattr("hotmap.kube.http.server.CLIENT_TIMEOUT", 0.05)
     async with serving() as served:
         served.go_on.clear()
         asyncio.get_running_loop().call_later(0.2, served.go_on.set)

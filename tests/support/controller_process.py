@@ -17,10 +17,10 @@ import aiohttp
 from tests.support.processes import child_environment
 from tests.support.warm_process import WarmProcess
 
-__all__ = ["ENDPOINTS", "PATIENCE", "ControllerProcess"]
+__all__ = ["ENDPOINTS", "TIMEOUT", "ControllerProcess"]
 
 #: Seconds after which a test says what it waited for in vain.
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 #: All that a controller serves.
 ENDPOINTS = ("/metrics", "/healthz", "/readyz", "/v1/status")
@@ -122,7 +122,7 @@ class ControllerProcess:
         """Ask it to end; returns the exit status."""
         await self.get_all_endpoints()
         self.process.terminate()
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             return await self.process.wait()
 
     def pause(self) -> None:
@@ -138,7 +138,7 @@ class ControllerProcess:
         """Return what it has printed so far."""
         return self._log.read_text()
 
-    async def wait_for_output(self, words: str, *, within: float = PATIENCE) -> None:
+    async def wait_for_output(self, words: str, *, within: float = TIMEOUT) -> None:
         """Wait until it has printed some words."""
         deadline = time.monotonic() + within
         while words not in self.log():
@@ -153,7 +153,7 @@ class ControllerProcess:
         found = _PORT.search(self.log())
         assert found is not None, "it is not ready"
         async with (
-            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=PATIENCE)) as http,
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=TIMEOUT)) as http,
             http.get(f"http://127.0.0.1:{found[1]}{path}") as response,
         ):
             text = await response.text()

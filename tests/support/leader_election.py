@@ -33,7 +33,7 @@ NAMESPACE = "default"
 NAME = "hotmap"
 
 #: Seconds within which anything that a test waits for must have happened.
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 class WithholdingRegistry(Registry):
@@ -186,7 +186,7 @@ class Election:
 
     async def leader(self, *among: Candidate) -> Candidate:
         """Wait until one candidate, or one of some, is at work."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while True:
                 for candidate in among or self.candidates:
                     if candidate.leads.is_set() and candidate.elector.is_leader:
@@ -195,7 +195,7 @@ class Election:
                 await asyncio.sleep(0.005)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not condition():  # noqa: ASYNC110  what is asked has no event
                 await asyncio.sleep(0.005)
 

@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from tests.support.controller_process import PATIENCE, ControllerProcess
+from tests.support.controller_process import TIMEOUT, ControllerProcess
 from tests.support.invariants import Rollouts, Snapshot, broken, revision_in, shown_by
 from tests.support.leaks import PLANTED, leaks
 
@@ -328,7 +328,7 @@ class Scenario:
     # -- waiting -------------------------------------------------------------------------------
 
     async def until(
-        self, check: Callable[[], Awaitable[Any]], what: str, *, within: float = PATIENCE
+        self, check: Callable[[], Awaitable[Any]], what: str, *, within: float = TIMEOUT
     ) -> Any:
         """Wait until a coroutine function returns something true, and return that."""
         deadline = time.monotonic() + within
@@ -344,7 +344,7 @@ class Scenario:
             pause = min(pause * 1.2, 0.2)  # what takes long is asked about less often
 
     async def wait_for_rollouts(
-        self, name: str = "web", times: int = 1, *, within: float = PATIENCE
+        self, name: str = "web", times: int = 1, *, within: float = TIMEOUT
     ) -> None:
         """Wait until hotmap has rolled a consumer so often."""
 
@@ -353,7 +353,7 @@ class Scenario:
 
         await self.until(done, f"{name} is rolled {times} times", within=within)
 
-    async def wait_for_rollout_end(self, name: str = "web", *, within: float = PATIENCE) -> None:
+    async def wait_for_rollout_end(self, name: str = "web", *, within: float = TIMEOUT) -> None:
         """Wait until a consumer's own controller has replaced all its pods."""
 
         async def done() -> bool:

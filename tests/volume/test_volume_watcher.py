@@ -21,7 +21,7 @@ from hotmap.volume.atomic_writer import AtomicWriter
 from hotmap.volume.watcher import VolumeWatcher, read_revision
 
 #: Seconds; a bound for a hanging test, never waited for when all is well.
-PATIENCE = 60.0
+TIMEOUT = 60.0
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def test_wait_returns_at_a_swap(tmp_path: Path) -> None:
     with VolumeWatcher(mounts) as watcher:
         writer = threading.Timer(0.05, publish, [mounts[1], "1"])
         writer.start()
-        assert watcher.wait(PATIENCE) == [mounts[1]]
+        assert watcher.wait(TIMEOUT) == [mounts[1]]
         writer.join()
         assert watcher.wait(0) == []
 
@@ -231,7 +231,7 @@ def test_polling_takes_over_where_inotify_is_not_to_be_had(tmp_path: Path) -> No
         assert watcher.read_events() == []
         assert watcher.poll() == [mounts[1]]
         publish(mounts[0], "1")
-        assert watcher.wait(PATIENCE) == [mounts[0]]
+        assert watcher.wait(TIMEOUT) == [mounts[0]]
         assert watcher.statistics().updates_by_poll == 2
 
 
@@ -286,6 +286,6 @@ def test_mount_over_the_directory_is_followed(tmp_path: Path) -> None:
         text=True,
         check=False,
         cwd=Path(__file__).parents[2],
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
     assert done.stdout.split() == ["True", "True", "True", "True", "2", "True"], done.stderr

@@ -19,7 +19,7 @@ from typing import Any, Literal, Protocol, TypeVar
 
 from tests.support.processes import child_environment
 
-__all__ = ["PATIENCE", "Backend", "PatchType", "controller_process", "until"]
+__all__ = ["TIMEOUT", "Backend", "PatchType", "controller_process", "until"]
 
 T = TypeVar("T")
 JsonObject = dict[str, Any]
@@ -28,7 +28,7 @@ PatchType = Literal["strategic", "merge", "json"]
 
 #: Seconds that anything may take before a test fails; less than a kubelet's sync period, so
 #: that what is seen within it has a cause.
-PATIENCE = 45.0
+TIMEOUT = 45.0
 
 ROOT = Path(__file__).parents[2]
 
@@ -108,7 +108,7 @@ class Backend(Protocol):
 
 
 async def until(
-    check: Callable[[], Awaitable[T | None]], told: str, *, within: float = PATIENCE
+    check: Callable[[], Awaitable[T | None]], told: str, *, within: float = TIMEOUT
 ) -> T:
     """Ask again and again until the answer is something; `told` says what is waited for."""
     deadline = time.monotonic() + within
@@ -136,7 +136,7 @@ async def controller_process(backend: Backend) -> AsyncIterator[None]:
     assert controller.stderr is not None
     said = bytearray()
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while b"ready" not in said:
                 line = await controller.stderr.readline()
                 assert line, f"the controller ended: {said.decode()}"

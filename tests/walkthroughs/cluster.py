@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.cluster.cluster import Cluster
-from tests.walkthroughs.backend import PATIENCE, JsonObject, PatchType, controller_process
+from tests.walkthroughs.backend import TIMEOUT, JsonObject, PatchType, controller_process
 
 __all__ = ["ClusterBackend"]
 
@@ -78,7 +78,7 @@ class ClusterBackend:
 
     async def rolled_out(self, deployment: str) -> None:
         await self._kubectl(
-            "rollout", "status", f"deployment/{deployment}", f"--timeout={PATIENCE:g}s"
+            "rollout", "status", f"deployment/{deployment}", f"--timeout={TIMEOUT:g}s"
         )
 
     async def history(self, deployment: str) -> list[int]:
@@ -103,5 +103,5 @@ class ClusterBackend:
             f"--namespace={self.namespace}",
             *arguments,
             stdin=stdin,
-            seconds=PATIENCE + 15,
+            seconds=TIMEOUT + 15,
         )

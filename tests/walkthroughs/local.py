@@ -20,7 +20,7 @@ import aiohttp
 import msgspec
 import yaml
 from tests.support.requires import requires
-from tests.walkthroughs.backend import PATIENCE, JsonObject, PatchType, controller_process, until
+from tests.walkthroughs.backend import TIMEOUT, JsonObject, PatchType, controller_process, until
 
 from hotmap.kube.client import Client
 from hotmap.kube.config import ClusterConfig
@@ -60,7 +60,7 @@ class Plane:
     def stop(self, number: signal.Signals) -> int:
         """Send a signal and wait for the end; return the exit status."""
         self.process.send_signal(number)
-        return self.process.wait(timeout=PATIENCE)
+        return self.process.wait(timeout=TIMEOUT)
 
 
 @contextlib.contextmanager

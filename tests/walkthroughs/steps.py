@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.walkthroughs.backend import PATIENCE, Backend, JsonObject, until
+from tests.walkthroughs.backend import TIMEOUT, Backend, JsonObject, until
 
 __all__ = [
     "Entry",
@@ -97,7 +97,7 @@ async def variable(backend: Backend, pod: Pod, name: str) -> str:
 
 
 async def wait_until_shown(
-    backend: Backend, pod: Pod, file: str, text: str, *, within: float = PATIENCE
+    backend: Backend, pod: Pod, file: str, text: str, *, within: float = TIMEOUT
 ) -> None:
     """Wait until a file in a pod holds a text."""
 

@@ -1,8 +1,8 @@
 """Shadow mode: decides beside a running Reloader, writes nothing, and logs differences.
 
 The rollouts that hotmap would have made and those of Reloader are collected per consumer and
-source. Reloader acts at once and hotmap after the settle time, so both get PATIENCE seconds; then
-equal counts are agreement, and anything else is logged as one line.
+source. Reloader acts at once and hotmap after the settle time, so they are compared COMPARED_AFTER
+seconds later; then equal counts are agreement, and anything else is logged as one line.
 
 Reloader's own write must not change what hotmap decides, or there would be nothing to compare:
 hotmap reads a marked template and a new generation as a rollout by someone else. So consumers are
@@ -32,7 +32,7 @@ __all__ = ["Shadow", "ShadowExecutor"]
 
 #: Seconds for either side to follow the other: Reloader needs 0.2 s for each consumer of a
 #: source (client-go's default of 5 requests a second), so 150 of them are done in it.
-PATIENCE = 30.0
+COMPARED_AFTER = 30.0
 
 
 _log = logging.getLogger(__name__)
@@ -145,7 +145,7 @@ class Shadow:
         """Log differences when they are certain, until cancelled."""
         while True:
             await asyncio.sleep(1.0)
-            self.conclude(older_than=PATIENCE)
+            self.conclude(older_than=COMPARED_AFTER)
 
     def conclude(self, *, older_than: float = 0.0) -> None:
         """Close the comparisons that are older than some seconds."""

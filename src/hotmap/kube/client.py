@@ -49,7 +49,7 @@ class Limits(NamedTuple):
     pause_first: float = 0.5
     pause_last: float = 8.0
     #: the longest Retry-After that is waited for; with a longer one the error is raised
-    patience: float = 30.0
+    max_retry_after: float = 30.0
 
 
 DEFAULT_LIMITS: Final = Limits()
@@ -415,7 +415,8 @@ class Client:
         raise ValueError("attempts must be at least 1")
 
     def _may_repeat(self, error: HotmapError, *, idempotent: bool) -> bool:
-        if isinstance(error, ApiError) and (error.retry_after or 0.0) > self._limits.patience:
+        retry_after = error.retry_after if isinstance(error, ApiError) else None
+        if (retry_after or 0.0) > self._limits.max_retry_after:
             return False
         if is_certificate_error(error):
             return False  # waiting does not help

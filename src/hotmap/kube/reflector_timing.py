@@ -31,7 +31,7 @@ class Timing(NamedTuple):
     #: an attempt that lasted this long was healthy, and the backoff is reset (client-go: 2 min)
     healthy_after: float = 120.0
     #: the longest Retry-After that is honoured
-    patience: float = 300.0
+    max_retry_after: float = 300.0
 
 
 DEFAULT_TIMING: Final = Timing()
@@ -74,5 +74,5 @@ def pause_after(
         least = uniform(timing.pause_first, 3 * timing.pause_first)
     retry_after = 0.0
     if isinstance(error, ApiError) and error.retry_after:
-        retry_after = min(error.retry_after, timing.patience)
+        retry_after = min(error.retry_after, timing.max_retry_after)
     return max(backoff.next() - lasted, least, retry_after)

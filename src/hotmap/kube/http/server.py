@@ -34,7 +34,7 @@ MOST_CONNECTIONS: Final = 256
 
 #: Seconds in which a client has to send a request, or to take an answer; Prometheus asks every 15
 #: to 60 s on one connection.
-PATIENCE: Final = 75.0
+CLIENT_TIMEOUT: Final = 75.0
 
 #: Seconds that requests get to be answered when the server is closed.
 GRACE: Final = 0.5
@@ -309,7 +309,7 @@ class _Connection(asyncio.Protocol):
     def _restart_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._time_out)
+        self._timer = asyncio.get_running_loop().call_later(CLIENT_TIMEOUT, self._time_out)
 
     def _time_out(self) -> None:
         if self.task is not None and self._may_write.is_set():  # the handler takes its time
