@@ -309,9 +309,10 @@ def test_plain_file_over_the_limit_is_refused(
         assert (stage / "file").stat().st_size == limit
         with (folder / "file").open("ab") as file:
             file.write(b"y")
-        message = running.reaches("waiting")["message"]
-        assert f"{folder} has more than {limit} bytes" in message
-        assert "--max-directory-size" in message
+        # It may have been read meanwhile, and be read again for that.
+        eventually(lambda: f"{folder} has more than {limit} bytes" in running.message)
+        assert running.status()["state"] == "waiting"
+        assert "--max-directory-size" in running.message
         assert (stage / "file").stat().st_size == limit
         (folder / "file").write_bytes(b"z")
         eventually(lambda: (stage / "file").read_bytes() == b"z")
@@ -366,7 +367,9 @@ def test_plain_directory_is_told_once(tmp_path: Path, layout: str) -> None:
         flags = ("--signal", "HUP", "--process", f"command:{tmp_path}/loaded")
         with agent(tmp_path, "--dir", folder, *flags, "--poll-interval", "20ms") as running:
             running.reaches("told")
-            (folder / "text").write_text("two")
+            draft = tmp_path / "draft"
+            draft.write_text("two")
+            draft.rename(folder / "text")  # at once: no poll sees an empty file
             eventually(lambda: running.rule()["loads"] == 2)
             time.sleep(0.5)  # twenty polls
             assert running.rule()["loads"] == 2
