@@ -328,6 +328,28 @@ async def test_sources_that_are_not_followed_are_named(
         assert document["reason"].endswith("; not followed: ConfigMap default/extra")
 
 
+async def test_source_that_a_selector_hides_is_not_called_current(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """It may be edited unseen, so the state says nothing of it."""
+    await world.config_map(LEVEL="info")
+    await world.merge("ConfigMap", "app", {"metadata": {"labels": {"reload": "yes"}}})
+    await world.workload()
+    await world.pod("web-1", started=time.time() + 5)
+    async with world.controller(source_selector="reload=yes") as controller:
+        await world.quiet(controller)
+        await world.merge("ConfigMap", "app", {"metadata": {"labels": {"reload": None}}})
+        await world.edit(LEVEL="trace")
+
+        async def named() -> bool:
+            _, body = await get_json(http, controller, "/v1/status?workload=default/web")
+            reason: str = body["workloads"][0]["reason"]
+            return reason.endswith("; not followed: ConfigMap default/app")
+
+        await world.until(named, "the source is named as not followed")
+        assert await world.revision() == ""
+
+
 @pytest.mark.parametrize("query", ["namespace=other", "workload=other/web"])
 async def test_namespace_that_is_not_watched_is_named(
     world: World, http: aiohttp.ClientSession, query: str

@@ -133,6 +133,21 @@ def test_template_revision_is_evidence_for_its_pods(
     assert loaded.confidence is known
 
 
+@pytest.mark.parametrize("hidden", [True, False], ids=["by a selector", "not readable"])
+def test_template_says_nothing_of_a_source_that_is_not_seen(hidden: bool) -> None:
+    """It may have changed since; one that a selector hides is not followed, and is not judged."""
+    taken = snapshot(WEB, config_map(data={"LEVEL": "info"}), policy=Policy(opted_in=True))
+    (source,) = taken.sources
+    unseen = source._replace(exists=False, visible=False, changed_at=None)
+    unfollowed = (source.source,) if hidden else ()
+    wish = desired_content(taken._replace(sources=(unseen,), unfollowed=unfollowed))
+    _, loaded = only(wish, seen(990, revision=taken.revision), template_current=True)
+    if hidden:
+        assert loaded.reason == "uses no source that is followed"
+    else:
+        assert loaded == Stage(Confidence.UNKNOWN, "ConfigMap shop/app cannot be read")
+
+
 @pytest.mark.parametrize(
     ("fields", "vouched"),
     [
