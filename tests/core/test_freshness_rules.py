@@ -39,7 +39,7 @@ from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import make_plan
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.revisions import revision_of
-from hotmap.core.decide.source_rules import ROLLOUT_PATIENCE
+from hotmap.core.decide.source_rules import ROLLOUT_WAIT
 from hotmap.core.decide.source_snapshot import SourceSnapshot, take_snapshots
 from hotmap.core.model.consumer import FIELD_MANAGER
 from hotmap.core.model.consumer_conversion import consumer_from_workload
@@ -430,8 +430,8 @@ def test_rule_5_needs_no_pod_starts() -> None:
     ("rolling", "waited", "started", "verdict"),
     [
         pytest.param(True, 0, None, Verdict.WAIT, id="its own rollout runs: wait"),
-        pytest.param(True, ROLLOUT_PATIENCE - 1, None, Verdict.WAIT, id="… up to a minute"),
-        pytest.param(True, ROLLOUT_PATIENCE, None, Verdict.CHECK_PODS, id="then look at the pods"),
+        pytest.param(True, ROLLOUT_WAIT - 1, None, Verdict.WAIT, id="… up to a minute"),
+        pytest.param(True, ROLLOUT_WAIT, None, Verdict.CHECK_PODS, id="then look at the pods"),
         pytest.param(False, 0, None, Verdict.CHECK_PODS, id="no rollout: look at once"),
         pytest.param(False, 0, [102], Verdict.ADOPT, id="proven younger: it has the change"),
         pytest.param(False, 0, [101], Verdict.FROZEN, id="inside the margin"),
@@ -464,7 +464,7 @@ def test_rule_6_the_generation_moved(
 
 
 @pytest.mark.parametrize(
-    ("waited", "verdict"), [(0, Verdict.WAIT), (ROLLOUT_PATIENCE, Verdict.CHECK_PODS)]
+    ("waited", "verdict"), [(0, Verdict.WAIT), (ROLLOUT_WAIT, Verdict.CHECK_PODS)]
 )
 def test_rule_6_the_watch_lags_behind_our_own_rollout(waited: float, verdict: Verdict) -> None:
     """Without pods it would be adopted otherwise, and never rolled out."""

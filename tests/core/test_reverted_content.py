@@ -22,7 +22,7 @@ from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import make_plan
 from hotmap.core.decide.record import record_applied, record_rollout
 from hotmap.core.decide.revisions import revision_of
-from hotmap.core.decide.source_rules import ROLLOUT_PATIENCE
+from hotmap.core.decide.source_rules import ROLLOUT_WAIT
 from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.state import Record, RetiredRevision, Window
@@ -141,7 +141,7 @@ def test_reason_after_several_live_edits_says_that_the_files_changed() -> None:
 def test_rollout_is_waited_for_first() -> None:
     """While the consumer rolls out, its pods say nothing; after a minute they are looked at."""
     assert assess_change(rolling=True, pods_checked=False).early
-    late = assess_change(rolling=True, pods_checked=False, waited=ROLLOUT_PATIENCE)
+    late = assess_change(rolling=True, pods_checked=False, waited=ROLLOUT_WAIT)
     assert (late.verdict, late.early) == (Verdict.CHECK_PODS, False)
 
 

@@ -64,7 +64,7 @@ from hotmap.core.decide.evidence import (
 from hotmap.core.decide.immutable_rules import assess_recreated_immutable
 from hotmap.core.decide.own_rollouts import has_current_revision, was_made_for, was_rolled_out_after
 from hotmap.core.decide.revisions import content_of
-from hotmap.core.decide.source_rules import ROLLOUT_PATIENCE, assess_source, reads_at_start
+from hotmap.core.decide.source_rules import ROLLOUT_WAIT, assess_source, reads_at_start
 from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.state import PodCheck, Record, SourceRecord, records_by_source
@@ -263,7 +263,7 @@ def _assess_windows(
     if not windows or not affected:
         return by_content
     came_back = _describe_return(by_content)
-    if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
+    if consumer.rolling and facts.waited < ROLLOUT_WAIT:
         reason = f"{came_back}; re-checking pods when the rollout ends"
         return by_content._replace(reason=reason, early=True)
     if facts.now <= max(window.end for window in windows) + MARGIN:

@@ -384,7 +384,7 @@ def record_applied(
         build_source_record(
             f,
             known.get(f.current.source.kind_and_name),
-            new_pods,
+            new_pods=new_pods,
             rolling=consumer.rolling or consumer.behind > 0,
             pinned=not (consumer.has_no_pods and f.verdict is Verdict.ADOPT)
             and stays_pinned(f, before.get(f.current.source.kind_and_name)),

@@ -54,7 +54,7 @@ def stays_pinned(finding: Finding, recorded: SourceRecord | None) -> bool:
 
 
 def build_source_record(
-    finding: Finding, recorded: SourceRecord | None, new_pods: bool, *, rolling: bool, pinned: bool
+    finding: Finding, recorded: SourceRecord | None, *, new_pods: bool, rolling: bool, pinned: bool
 ) -> SourceRecord | None:
     """Build the record of one source; None: it stays unknown.
 

@@ -31,7 +31,7 @@ from hotmap.core.reloader.annotations import Writing
 from hotmap.core.text import join_names, parse_number
 
 __all__ = [
-    "ROLLOUT_PATIENCE",
+    "ROLLOUT_WAIT",
     "assess_source",
     "has_mounts",
     "reads_at_start",
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 #: Seconds to wait for a consumer's own rollout before its pods are checked (rule 6).
-ROLLOUT_PATIENCE = 60.0
+ROLLOUT_WAIT = 60.0
 
 
 def assess_source(
@@ -151,7 +151,7 @@ def _assess_new_use(
         return _assess_unknown(consumer, current, facts)
     if not current.exists or not facts.reload_on_create:
         return _assess_unknown(consumer, current, facts)
-    if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
+    if consumer.rolling and facts.waited < ROLLOUT_WAIT:
         return Verdict.WAIT, "is used now, while a rollout is in progress"
     if facts.starts is None:
         return Verdict.CHECK_PODS, "is used now: checking when its pods started"
@@ -235,7 +235,7 @@ def _assess_unknown(
         return Verdict.ADOPT, f"{what}: now tracking"
     if facts.writing is not Writing.REVISION and has_current_revision(consumer, current, facts):
         return Verdict.ADOPT, f"{what}, and the pod template carries its current revision"
-    if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
+    if consumer.rolling and facts.waited < ROLLOUT_WAIT:
         return Verdict.WAIT, f"{what}, while a rollout is in progress"
     if facts.starts is None:
         return Verdict.CHECK_PODS, f"{what}: checking when its pods started"
@@ -298,9 +298,9 @@ def _assess_frozen_change(
         return _assess_mounted_change(consumer, record, current, facts, what)
     if consumer.generation == record.generation or consumer.key.kind == "CronJob":
         return Verdict.FROZEN, what  # an edit of a CronJob starts no pods
-    if consumer.generation < record.generation and facts.waited < ROLLOUT_PATIENCE:
+    if consumer.generation < record.generation and facts.waited < ROLLOUT_WAIT:
         return Verdict.WAIT, f"{what}, while the watch lags behind hotmap's own rollout"
-    if consumer.rolling and facts.waited < ROLLOUT_PATIENCE:
+    if consumer.rolling and facts.waited < ROLLOUT_WAIT:
         return Verdict.WAIT, f"{what}, {_during_rollout(consumer)}"
     if facts.starts is None:
         return (
@@ -336,7 +336,7 @@ def _assess_mounted_change(
     assert current.mounts is not None, "of a class"
     if consumer.has_no_pods and current.mounts.by_update:
         return Verdict.FROZEN, what
-    is_waiting = facts.waited < ROLLOUT_PATIENCE
+    is_waiting = facts.waited < ROLLOUT_WAIT
     if consumer.generation < record.generation and is_waiting:
         return Verdict.WAIT, f"{what}, while the watch lags behind hotmap's own rollout"
     if consumer.generation > record.generation and consumer.rolling and is_waiting:
@@ -361,7 +361,7 @@ def _assess_mounts(current: SourceSnapshot, facts: Facts, what: str) -> tuple[Ve
         return Verdict.FROZEN, f"{what}; {join_names(older)} started with other versions"
     if all_started_after(unreported, current.changed_at):
         return Verdict.ADOPT, f"{what}; all pods started with these versions"
-    if facts.waited < ROLLOUT_PATIENCE:
+    if facts.waited < ROLLOUT_WAIT:
         return Verdict.WAIT, f"{what}; waiting for the CSI driver to report what pods have mounted"
     if not current.mounts.by_update:
         return Verdict.ADOPT, f"{what}; no pod was updated since it started"
