@@ -200,7 +200,7 @@ def test_invalid_call_is_an_error(stage: Stage, arguments: list[str], words: str
 
 
 async def test_namespace_that_is_not_watched_has_no_status(tmp_path: Path) -> None:
-    """A script must not take it for one in which everything is current."""
+    """A script must not conclude that everything there is current."""
     with running_stage(tmp_path, "--watch-namespace=team-a") as stage:
         result = stage.hotmap("status", "--namespace", "team-b")
     assert (result.status, result.out) == (2, "")
