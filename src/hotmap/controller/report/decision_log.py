@@ -12,7 +12,6 @@ from hotmap.core.decide.conflicts import WriterConflict
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.plan import ActionType, Plan
 from hotmap.core.decide.snapshot import Snapshot
-from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.status.consumer import LastDecision
 from hotmap.core.text import printable
@@ -188,10 +187,9 @@ class DecisionLog:
         kept[-1] = kept[-1]._replace(announced=True)
         return not announced
 
-    def add_conflict(self, consumer: Consumer, found: WriterConflict) -> None:
-        """Count and log a write of another writer into a consumer's pod template."""
+    def count_conflict(self, found: WriterConflict) -> None:
+        """Count a write of another writer into a pod template; the decision names it."""
         self.writer_conflicts[found.kind.value] += 1
-        _log.warning(found.reason, extra={"workload": str(consumer.key)})
 
     def set_missing_sources(self, key: ObjectKey, sources: tuple[ObjectKey, ...]) -> bool:
         """Set the missing required sources of a consumer; return False if they are unchanged."""

@@ -81,12 +81,12 @@ class EventReporter:
             first = snapshot.first_observed
             delay = None if first is None else snapshot.now - first
             self._record_rollout(consumer.key, True, delay)
-        self._decision_log.add(decision)
+        found = decision.conflict if decision.reports_conflict and snapshot.record else None
+        self._decision_log.add(decision, level=logging.WARNING if found else None)
         self._write_event(decision)
         self._report_missing_sources(decision)
-        found = decision.conflict
-        if found is not None and decision.reports_conflict and decision.snapshot.record:
-            self._decision_log.add_conflict(consumer, found)
+        if found is not None:
+            self._decision_log.count_conflict(found)
             other = found.kind in (Kind.HOTMAP, Kind.RELOADER)
             reason = Reason.OTHER_CONTROLLER if other else Reason.REVISION_CHANGED
             self._event(consumer, reason, found.reason, type_="Warning")
