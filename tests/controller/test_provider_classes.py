@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from typing import Any
@@ -226,6 +227,35 @@ async def test_restarts_without_a_change_roll_nothing(world: World, driver: Driv
         assert await world.revision() == ""
         await driver.update("web-4", password="3")
         await world.rollout()
+
+
+async def test_restart_does_not_take_an_earlier_update_for_the_last(
+    world: World, driver: Driver
+) -> None:
+    """The pod that showed the last of two updates was replaced; others are still behind."""
+    await set_up(world, driver)
+    async with controller(world) as running:
+        await known(running, world)
+        for at, pod, version in ((60, "web-1", "2"), (120, "web-2", "2"), (180, "web-1", "3")):
+            world.registry.ahead = at
+            await driver.update(pod, password=version)
+            world.registry.ahead = 0.0
+            await settled(world, running)
+        last = await world.revision()
+        await driver.end_pod("web-1")
+        await world.pod("web-3", started=time.time() + 240)
+        world.registry.ahead = 240
+        await driver.mount("web-3", password="3")
+        world.registry.ahead = 0.0
+        await settled(world, running)
+    async with controller(world) as running:
+        await known(running, world)
+        assert await world.revision() == last
+        world.registry.ahead = 300
+        await driver.update("web-2", password="3")
+        world.registry.ahead = 0.0
+        await settled(world, running)
+        assert await world.revision() == last
 
 
 # -- references and annotations ---------------------------------------------------------------

@@ -203,6 +203,12 @@ def test_content_of_class(happens: str, after: str, changes: int) -> None:
         ("p1=x1, p2=x1, p1=x2, p2=x2", "x2"),
         pytest.param("p1=x1, p2=x2", "?", id="pods differ and none was updated"),
         pytest.param("p1=x1, p2=x1, p1=x2, p1=, p3=x2", "?", id="the updated pod has ended"),
+        pytest.param(
+            "p1=x1, p2=x1, p1=x2, p2=x2, p1=x3, p1=, p3=x3",
+            "?",
+            id="the pod with the last of two updates has ended",
+        ),
+        pytest.param("p1=x1, p1=x2, p3=x2", "x2", id="a new pod has the updated versions"),
     ],
 )
 def test_content_of_class_at_first_sight(happens: str, content: str) -> None:
@@ -222,6 +228,26 @@ def test_content_of_class_at_first_sight(happens: str, content: str) -> None:
     found = first_content(list(mounts.values()))
     shown = "?" if found.versions is None else " ".join(n + v for n, v in found.versions)
     assert shown == content
+
+
+@pytest.mark.parametrize(
+    ("happens", "content"),
+    [
+        pytest.param("p1=", "x2", id="the older pod ends"),
+        pytest.param("p2=", "?", id="the newer pod ends"),
+        pytest.param("p2=, p3=x2", "?", id="the newer pod is replaced"),
+        pytest.param("p2=, p3=x2, p1=", "x2", id="then the older pod ends"),
+    ],
+)
+def test_end_of_older_pods_shows_unknown_content(happens: str, content: str) -> None:
+    """The end of newer pods leaves only what was superseded."""
+    cluster = Cluster()
+    for step in steps("p1=x1, p2=x2"):
+        cluster.take(step)
+    cluster.restart()
+    for step in steps(happens):
+        cluster.take(step)
+    assert cluster.shown() == content
 
 
 def test_update_while_content_is_unknown_shows_it() -> None:

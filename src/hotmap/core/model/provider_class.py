@@ -225,17 +225,30 @@ def _was_updated(metadata: ObjectMeta) -> bool:
 
 
 def first_content(mounts: Collection[MountedVersions]) -> ClassContent:
-    """Determine the content of a class from the statuses of all its pods at first sight."""
+    """Determine the content of a class from the statuses of all its pods at first sight.
+
+    A pod that mounted other versions after the last update shows a later update, whose pods have
+    ended, or has versions of its own: then nothing is known.
+    """
     updated = [mount for mount in mounts if mount.updated]
     if updated:
-        newest = max(updated, key=lambda mount: (mount.written_at or 0.0, mount.written))
-        return ClassContent(newest.versions, "", newest.written, newest.written_at, by_update=True)
+        newest = max(updated, key=_order)
+        later = [mount for mount in mounts if _order(mount) > _order(newest)]
+        if all(mount.versions == newest.versions for mount in later):
+            return ClassContent(
+                newest.versions, "", newest.written, newest.written_at, by_update=True
+            )
     latest = max((mount.written for mount in mounts), default=0)
     if len({mount.versions for mount in mounts}) == 1:
         times = [mount.written_at for mount in mounts if mount.written_at is not None]
         (versions,) = {mount.versions for mount in mounts}
         return ClassContent(versions, "", latest, min(times, default=None))
     return ClassContent(since=latest)
+
+
+def _order(mount: MountedVersions) -> tuple[float, int]:
+    """Order statuses by when they had their versions."""
+    return mount.written_at or 0.0, mount.written
 
 
 def next_content(
@@ -314,10 +327,15 @@ def _after_mount(known: ClassContent, mounts: Collection[MountedVersions]) -> Cl
     """Determine the content after a pod has mounted the class, or has ended."""
     if any(mount.versions == known.versions for mount in mounts):
         return known
-    later = [mount for mount in mounts if known.versions is None or mount.mounted > known.since]
+    if known.versions is None:
+        later = list(mounts)
+    else:
+        later = [mount for mount in mounts if mount.mounted > known.since]
     if len({mount.versions for mount in later}) != 1:
         return known
     newest = max(later, key=lambda mount: mount.written)
+    if newest.written < known.since:
+        return known  # the pods with the latest versions have ended
     return ClassContent(
         newest.versions,
         "",
