@@ -478,6 +478,8 @@ async def test_overview_is_paged(world: World, http: aiohttp.ClientSession) -> N
         ("limit=many", "limit"),
         ("limit=99999999999999999999", "limit"),
         ("limit=-1", "limit"),
+        ("limit=00000000110000", "limit"),
+        pytest.param(f"limit=000000001{5000 * '0'}", "limit", id="limit of many digits"),
         ("state=fine", "state"),
         ("nosuch=1", "nosuch"),
         ("source=app", "source"),

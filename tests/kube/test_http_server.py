@@ -189,6 +189,27 @@ async def test_idle_connection_makes_room_for_another(monkeypatch: pytest.Monkey
         assert ended >= 2
 
 
+async def test_connection_that_takes_no_answers_makes_room_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who opens many, asks on each, and reads nothing must not keep probes from being answered."""
+    monkeypatch.setattr("hotmap.kube.http.server.MOST_CONNECTIONS", 3)
+    request = b"GET /page HTTP/1.1\r\nHost: h\r\n\r\n"
+    async with serving() as served:
+        served.text = b"x" * (16 << 20)  # more than sockets buffer
+        stalled = []
+        for _ in range(3):
+            _, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            writer.write(request)
+            stalled.append(writer)
+            await served.was_asked.wait()
+            served.was_asked.clear()
+        served.text = b"text"
+        assert status(await exchange(served.port, request)) == 200
+        for writer in stalled:
+            writer.close()
+
+
 async def test_slow_client_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hotmap.kube.http.server.CLIENT_TIMEOUT", 0.1)
     async with serving() as served:

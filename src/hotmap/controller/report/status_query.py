@@ -11,7 +11,7 @@ from hotmap.core.errors import BadRequest
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.provider_class import PROVIDER_CLASS
 from hotmap.core.status.consumer import State
-from hotmap.core.text import quote
+from hotmap.core.text import parse_number, quote
 
 __all__ = [
     "StatusQuery",
@@ -82,23 +82,29 @@ def parse_query(query: Mapping[str, str]) -> StatusQuery:
         raise BadRequest(
             f"unknown parameter {quote(unknown[0][:40])}: expected one of {', '.join(_PARAMETERS)}"
         )
-    text = query.get("limit", "")
-    if text and not (text.isascii() and text.isdigit() and 0 < int(text[:9]) <= _MAX_LIMIT):
-        raise BadRequest(
-            f"invalid limit {quote(text[:40])}: expected a number from 1 to {_MAX_LIMIT}"
-        )
     source = _parse_source(query.get("source", ""))
     return StatusQuery(
         query.get("workload", ""),
         source,
         source.namespace if source else query.get("namespace", ""),
         _parse_states(query.get("state", "")),
-        int(text) if text else _DEFAULT_LIMIT,
+        _parse_limit(query.get("limit", "")),
         query.get("continue", ""),
         _parse_flag(query, "snapshot"),
         _parse_flag(query, "consistent"),
         _parse_edit(query, source),
     )
+
+
+def _parse_limit(text: str) -> int:
+    if not text:
+        return _DEFAULT_LIMIT
+    limit = parse_number(text)
+    if limit is None or not 0 < limit <= _MAX_LIMIT:
+        raise BadRequest(
+            f"invalid limit {quote(text[:40])}: expected a number from 1 to {_MAX_LIMIT}"
+        )
+    return limit
 
 
 def _parse_source(text: str) -> ObjectKey | None:

@@ -29,7 +29,8 @@ MOST_HEADERS: Final = 100
 #: Requests of one connection that wait for the one before.
 MOST_WAITING: Final = 4
 
-#: Connections; beyond them the one closes that has been idle for longest.
+#: Connections; beyond them one closes: the one whose client has asked for nothing, or has taken no
+#: answer, for longest.
 MOST_CONNECTIONS: Final = 256
 
 #: Seconds in which a client has to send a request, or to take an answer; Prometheus asks every 15
@@ -110,7 +111,7 @@ class HttpServer:
     def _accept(self) -> _Connection:
         connection = _Connection(self._answer, self._on_use)
         if len(self._connections) >= MOST_CONNECTIONS:
-            idle = (each for each in self._connections if each.task is None)
+            idle = (each for each in self._connections if each.waits_for_client)
             oldest = next(idle, connection)
             self._connections.pop(oldest, None)
             oldest.abort()
@@ -174,6 +175,11 @@ class _Connection(asyncio.Protocol):
         self._may_write.set()
         #: Done once the connection is closed.
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @property
+    def waits_for_client(self) -> bool:
+        """Whether it is the client's turn: to send a request, or to take an answer."""
+        return self.task is None or not self._may_write.is_set()
 
     def abort(self) -> None:
         """Close the connection at once, also one that is only about to be made."""
@@ -312,10 +318,10 @@ class _Connection(asyncio.Protocol):
         self._timer = asyncio.get_running_loop().call_later(CLIENT_TIMEOUT, self._time_out)
 
     def _time_out(self) -> None:
-        if self.task is not None and self._may_write.is_set():  # the handler takes its time
-            self._restart_timer()
-        else:
+        if self.waits_for_client:
             self.abort()
+        else:  # the handler takes its time
+            self._restart_timer()
 
 
 def _failure(status: HTTPStatus, *, allow: str = "") -> Answer:
