@@ -41,6 +41,8 @@ def test_agent_exits_to_restart_all_containers(tmp_path: Path) -> None:
             pod.annotate("2/aa/f2")
             assert running.process.wait(20) == 88
             assert len(drain.calls) == 1
+            assert "restart of all containers requested; not confirmed" in running.log
+            assert "content loaded" not in running.log
         with agent(tmp_path, *flags) as running:
             running.reaches("told")
             assert running.process.poll() is None, "it started with what was announced"

@@ -312,9 +312,11 @@ class Reconciler:
             else:
                 state.loads += 1
                 state.loaded_at = attempt.at
-                told = "loaded" if state.is_confirmed else "told"
-                message = "content loaded" if state.is_confirmed else _unconfirmed(state)
-                self._log(told, message, rule=attempt.rule, digest=progress.loaded)
+                # Announced content counts as loaded for the next agent, not at the request.
+                is_loaded = state.is_confirmed and not state.restarts_all_containers
+                event = "loaded" if is_loaded else "told"
+                message = "content loaded" if is_loaded else _unconfirmed(state)
+                self._log(event, message, rule=attempt.rule, digest=progress.loaded)
         self._update_loaded(now)
 
     def _record_start_failure(self, fact: StartFailed, now: float) -> None:

@@ -105,13 +105,18 @@ class RuleState:
         return any(action.kind == "restart" for action in self.rule.actions)
 
     @property
+    def restarts_all_containers(self) -> bool:
+        """Whether the rule ends the agent, for the kubelet to restart all containers."""
+        return any(action.restart_mode == "all-containers" for action in self.rule.actions)
+
+    @property
     def is_about_application(self) -> bool:
         """Whether a start of the supervised application loads what the rule is about.
 
         Not where the rule names another process, or where other containers have to start too.
         """
         actions = self.rule.actions
-        if self.is_frozen or any(action.restart_mode == "all-containers" for action in actions):
+        if self.is_frozen or self.restarts_all_containers:
             return False
         is_named = any(action.target not in ("", "child") for action in actions)
         return not is_named or any(action.restart_mode == "supervised" for action in actions)
@@ -131,7 +136,7 @@ class RuleState:
             return True
         actions = self.rule.actions
         if self.restarts:
-            return all(action.restart_mode != "all-containers" for action in actions)
+            return not self.restarts_all_containers
         if any(action.kind == "signal" for action in actions):
             return False
         return any(action.kind == "http" or action.replies for action in actions)
