@@ -189,6 +189,8 @@ def test_invalid_rule_is_reported(tmp_path: Path, document: str, words: str) -> 
         (("status", "-h", "--json"), 0, "Exit status 0: everything is loaded or told"),
         (("copy", "--help"), 0, "Usage: hotmap agent copy FILE"),
         (("status", "app"), 2, 'status takes no argument, got "app"'),
+        (("status", "--socket", "/x", "app"), 2, 'status takes no argument, got "app"'),
+        (("status", "--json", "--", "app"), 2, 'status takes no argument, got "--"'),
         (("status", "--dir", "/x"), 2, "status does not support --dir; use --socket"),
     ],
 )

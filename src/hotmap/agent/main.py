@@ -6,7 +6,6 @@ import os
 import sys
 
 from hotmap.agent.settings.flags import Arguments, help_text, parse_arguments
-from hotmap.agent.settings.values import quote_redacted
 from hotmap.core.errors import SettingsError
 
 __all__ = ["main"]
@@ -60,10 +59,8 @@ def main(words: Sequence[str]) -> int:
             return 0
         if words and words[0] == "status":
             others = [word for word in words[1:] if word != "--json"]
-            for word in others[:1]:
-                if not word.startswith("-"):
-                    raise SettingsError(f"status takes no argument, got {quote_redacted(word)}")
-            return _show_status(parse_arguments(others), as_json="--json" in words)
+            arguments = parse_arguments(others, subcommand="status")
+            return _show_status(arguments, as_json="--json" in words)
         if words and words[0] == "copy":
             return _copy(words[1:])
         if words and words[0] in ("configmap-reload", "prometheus-config-reloader"):

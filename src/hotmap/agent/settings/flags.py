@@ -176,8 +176,10 @@ ALIASES = {
 }
 
 
-def parse_arguments(words: Sequence[str]) -> Arguments:
+def parse_arguments(words: Sequence[str], *, subcommand: str = "") -> Arguments:
     """Split a command line by flag; one dash or two, `--flag value` or `--flag=value`.
+
+    `subcommand`: its name; it takes flags only, and no application.
 
     Raises:
         SettingsError: a flag is unknown, has no value, or is repeated and must not be.
@@ -187,6 +189,8 @@ def parse_arguments(words: Sequence[str]) -> Arguments:
     rest = list(words)
     while rest:
         word = rest.pop(0)
+        if subcommand and (word in ("-", "--") or not word.startswith("-")):
+            raise SettingsError(f"{subcommand} takes no argument, got {quote_redacted(word)}")
         if word == "--":
             return Arguments(values, spelling, tuple(rest))
         if not word.startswith("-") or word == "-":
