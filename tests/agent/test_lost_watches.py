@@ -135,7 +135,10 @@ def test_volume_that_disappears_is_no_content(tmp_path: Path) -> None:
         assert running.rule()["loads"] == 1, "it is the same content"
         show(plain)
         eventually(lambda: running.rule()["loads"] == 2)
-        running.reaches("told")
+        assert running.reaches("told")["directories"][0]["kind"] == "plain"
+        show(volume)
+        eventually(lambda: running.rule()["loads"] == 3)
+        assert running.reaches("told")["directories"][0]["kind"] == "projected"
 
 
 def test_directory_replaced_by_a_file_is_watched_again(tmp_path: Path) -> None:

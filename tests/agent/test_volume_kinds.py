@@ -336,6 +336,27 @@ def test_volume_over_the_limit_is_refused(tmp_path: Path) -> None:
         running.reaches("told")
 
 
+def test_directory_that_is_too_large_is_not_read_each_second(tmp_path: Path) -> None:
+    """Reading it takes as long as reading the largest content; polls show when it has changed."""
+    folder, limit = tmp_path / "plain", 4 << 20
+    folder.mkdir()
+    (folder / "file").write_bytes(b"x" * (limit + 1))
+    flags = ("--poll-interval", "50ms", "--max-directory-size", "4Mi")
+    with agent(tmp_path, "--dir", folder, "--touch", tmp_path / "touched", *flags) as running:
+        running.reaches("waiting")
+
+        def bytes_read() -> int:
+            lines = Path(f"/proc/{running.pid}/io").read_text().splitlines()
+            return int(dict(line.split(": ") for line in lines)["rchar"])
+
+        before = bytes_read()
+        time.sleep(2.5)
+        assert bytes_read() - before < 2 * limit, "once more for the granularity of file times"
+        assert f"{folder} has more than {limit} bytes" in running.message
+        (folder / "file").write_bytes(b"z")
+        running.reaches("told")
+
+
 def test_too_many_plain_files_are_refused(tmp_path: Path) -> None:
     """Empty files take memory too; what was loaded stays, and fewer of them are loaded again."""
     folder = tmp_path / "plain"

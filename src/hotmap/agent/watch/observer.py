@@ -24,11 +24,16 @@ if TYPE_CHECKING:
     from hotmap.agent.runtime.log import Log
     from hotmap.agent.runtime.loop import Loop
     from hotmap.agent.settings.settings import WatchSettings
+    from hotmap.agent.watch.mounts import Mount
     from hotmap.core.target import Target
     from hotmap.volume.watcher import WatcherStatistics
 
-#: Seconds between two attempts while something cannot be read.
+#: Seconds between two attempts while something cannot be read, at most.
 _RETRY_INTERVAL = 1.0
+
+#: The same while something is too large, at least: each attempt takes as long as the reading of the
+#: largest content, and polls detect a change.
+_RETRY_TOO_LARGE = 10.0
 
 #: Seconds to the next attempt, and how many of them, while a writer makes its links.
 _LINKS_INTERVAL, _LINKS_ATTEMPTS = 0.002, 50
@@ -81,7 +86,7 @@ class Observer:
             also=also, payloads=bool(target), permissions=settings.permissions,
             max_size=settings.max_directory_size,
         )  # fmt: skip
-        self._mounts = {path: describe_mount(path) for path in settings.directories}
+        self._mounts = self._describe_mounts()
         self._settle = SettleTimer(settings.settle, settings.settle_max)
         self._read_alarm = Alarm(loop, self.read)
         self._poll_alarm = Alarm(loop, self._poll_again)
@@ -96,6 +101,9 @@ class Observer:
         #: Why announcements cannot be read; "" while they can.
         self.problem = ""
         self._unreadable = self._unreadable_directory = ""
+        #: Whether something is too large; when it is read again, though no change was detected.
+        self._is_too_large = False
+        self._retry_at = 0.0
         #: Why changes are not announced, as it was logged last.
         self._reason = ""
 
@@ -195,9 +203,8 @@ class Observer:
         except NotReadable as error:
             self._on_unreadable(error)
             return
-        if self._unreadable:
-            self._unreadable = self._unreadable_directory = ""
-            self._mounts = {path: describe_mount(path) for path in self._settings.directories}
+        self._unreadable = self._unreadable_directory = ""
+        self._mounts = self._describe_mounts()
         replaced = any(
             revisions.get(directory, name) != name
             for directory, name in self._detector.revisions.items()
@@ -214,6 +221,9 @@ class Observer:
         self.poll()
         self.read()
 
+    def _describe_mounts(self) -> dict[str, Mount]:
+        return {path: describe_mount(path) for path in self._settings.directories}
+
     def _on_events(self) -> None:
         before = self._detector.poll_interval
         self._on_changes(self._detector.changed(), quiet_at=self._loop.quiet_at)
@@ -223,13 +233,15 @@ class Observer:
 
     def _poll_again(self) -> None:
         self.poll()
-        if self._unreadable:
+        if self._unreadable and self._loop.now() >= self._retry_at:
             self.read()
         self._poll_alarm.set(self._loop.now() + self._interval())
 
     def _interval(self) -> float:
         interval = self._settings.poll_interval or self._detector.poll_interval
-        return min(interval, _RETRY_INTERVAL) if self._unreadable else interval
+        if self._unreadable and not self._is_too_large:
+            return min(interval, _RETRY_INTERVAL)
+        return interval
 
     def _on_changes(self, changed: list[str], *, quiet_at: float = 0.0) -> None:
         if self._target_directory in changed:
@@ -248,11 +260,13 @@ class Observer:
             self._read_alarm.set(due)
 
     def _on_unreadable(self, error: NotReadable) -> None:
+        self._is_too_large = error.is_too_large
+        self._retry_at = self._loop.now() + _RETRY_TOO_LARGE if self._is_too_large else 0.0
         if str(error) == self._unreadable:
             return
         self._unreadable, self._unreadable_directory = str(error), error.directory
         self._log.warning("unreadable", self._unreadable)
-        self._poll_alarm.set(self._loop.now() + _RETRY_INTERVAL)
+        self._poll_alarm.set(self._loop.now() + self._interval())
 
     def _read_announcement(self) -> None:
         if not self._settings.target_file:

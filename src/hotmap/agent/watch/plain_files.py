@@ -21,6 +21,8 @@ class NotReadable(Exception):
 
     #: The watched directory that cannot be read.
     directory = ""
+    #: Whether it is too large, which takes long to find out, and does not pass by itself.
+    is_too_large = False
 
 
 def read_plain(directory: str, max_size: int) -> dict[str, bytes]:
@@ -44,10 +46,15 @@ def read_plain(directory: str, max_size: int) -> dict[str, bytes]:
 
 def too_large(directory: str, max_size: int) -> NotReadable:
     """Return the error of a directory that has more than `max_size` bytes."""
-    return NotReadable(
-        f"{directory} has more than {max_size} bytes: watch a part of it, or raise "
-        "--max-directory-size"
+    return _over_limit(directory, f"{max_size} bytes")
+
+
+def _over_limit(directory: str, limit: str) -> NotReadable:
+    error = NotReadable(
+        f"{directory} has more than {limit}: watch a part of it, or raise --max-directory-size"
     )
+    error.is_too_large = True
+    return error
 
 
 def _list_files(directory: str, max_size: int) -> list[str]:
@@ -74,10 +81,7 @@ def _list_files(directory: str, max_size: int) -> list[str]:
                 elif entry.is_file():
                     found.append(entry.path)
                 if len(found) > most:
-                    raise NotReadable(
-                        f"{directory} has more than {most} files: watch a part of it, or raise "
-                        "--max-directory-size"
-                    )
+                    raise _over_limit(directory, f"{most} files")
 
     try:
         walk(directory)
