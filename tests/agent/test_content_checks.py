@@ -6,11 +6,12 @@ import base64
 import json
 import os
 import signal
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import Volume, agent, eventually, reader, webhook
+from tests.agent.agents import Volume, agent, eventually, reader, tick, webhook
 from tests.support.volumes import visible
 
 from hotmap.agent.report.status_text import format_status
@@ -177,6 +178,91 @@ def test_stage_survives_a_kill(tmp_path: Path) -> None:
         volume.write(text="good again")
         running.reaches("told")
         assert visible(stage) == {"text": b"good again"}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "rm stage/text",
+        "rm -r stage/..?* stage/*",
+        "rm stage/..data/text",
+        "rm stage/..data",
+        "echo evil >stage/text",
+        "sed -i s/good/evil/ stage/text",
+        "mv stage/text stage/other",
+    ],
+)
+def test_altered_stage_is_published_again(tmp_path: Path, command: str) -> None:
+    """At the next poll; no endpoint is called, since what is mounted has not changed."""
+    volume, stage = Volume(tmp_path / "volume", text="good", more="x"), tmp_path / "stage"
+    flags = ("--dir", volume, "--stage", stage, "--check", CHECK, "--poll-interval", "50ms")
+    with webhook() as endpoint, agent(tmp_path, *flags, "--url", endpoint.url) as running:
+        running.reaches("loaded")
+        subprocess.run(["sh", "-ec", command], cwd=tmp_path, check=True)
+        what = "another program has changed published files: they are published again"
+        eventually(lambda: what in running.log)
+        running.reaches("loaded")
+        assert visible(stage)["text"] == b"good"
+        assert visible(stage)["more"] == b"x"
+        volume.write(text="good too", more="x")
+        eventually(lambda: len(endpoint.calls) == 2)
+        assert (stage / "text").read_bytes() == b"good too"
+        time.sleep(0.2)
+        assert running.log.count(what) == 1
+
+
+def test_other_files_and_owners_of_a_stage_are_left(tmp_path: Path) -> None:
+    """An application may add files of its own and change owners at each start."""
+    volume, stage = Volume(tmp_path / "volume", text="good"), tmp_path / "stage"
+    flags = ("--dir", volume, "--stage", stage, "--poll-interval", "50ms")
+    with agent(tmp_path, *flags) as running:
+        running.reaches("told")
+        (stage / "own").write_text("x")
+        (stage / "text").chmod(0o640)
+        time.sleep(0.2)
+        assert "another program" not in running.log
+        assert (stage / "own").exists()
+
+
+def test_process_that_read_an_altered_stage_is_told_again(tmp_path: Path) -> None:
+    """It started meanwhile; one that has run all the time is left alone."""
+    volume, stage = Volume(tmp_path / "volume", text="good"), tmp_path / "stage"
+    flags = ("--dir", volume, "--stage", stage, "--check", CHECK, "--signal", "HUP")
+    with agent(tmp_path, *flags, "--process", f"pidfile:{tmp_path}/loaded.pid") as running:
+        eventually((stage / "text").exists)
+        with reader(stage / "text", tmp_path) as first:
+            eventually(lambda: running.get("/readyz")[0] == 200)
+            tick()
+            running.process.send_signal(signal.SIGHUP)  # polls at once
+            eventually(lambda: running.log.count("(SIGHUP)") == 1)
+            running.rests()
+            loads = list(first.loads)
+            (stage / "text").write_text("evil")
+            running.process.send_signal(signal.SIGHUP)
+            eventually(lambda: running.log.count("process still has it") == 1)
+            assert visible(stage)["text"] == b"good"
+            assert first.loads == loads
+            (stage / "text").write_text("evil")
+            first.pidfile.unlink()
+            with reader(stage / "text", tmp_path) as second:
+                running.process.send_signal(signal.SIGHUP)
+                eventually(lambda: second.loads[-2:] == ["evil", "good"])
+
+
+def test_altered_stage_is_published_once_content_passes(tmp_path: Path) -> None:
+    """Refused content is mounted; then the content that passed before it returns."""
+    volume, stage = Volume(tmp_path / "volume", text="good"), tmp_path / "stage"
+    flags = ("--dir", volume, "--stage", stage, "--check", CHECK, "--poll-interval", "50ms")
+    with agent(tmp_path, *flags) as running:
+        running.reaches("told")
+        volume.write(text="bad")
+        running.reaches("refused")
+        (stage / "text").unlink()
+        eventually(lambda: "they stay so until content passes" in running.log)
+        assert running.status()["state"] == "refused"
+        volume.write(text="good")
+        running.reaches("told")
+        assert visible(stage) == {"text": b"good"}
 
 
 def test_stage_has_a_subdirectory_for_each_of_several(tmp_path: Path) -> None:

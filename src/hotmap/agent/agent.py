@@ -57,10 +57,12 @@ class Agent:
         self._loop = loop
         self._log = Log(settings.reports.log_format, settings.reports.log_level)
         state = StateFile(settings.state_file)
-        self._observer = Observer(loop, self._log, settings.watch, state.key)
+        self._executor = Executor(loop, self._log, settings, state)
+        self._observer = Observer(
+            loop, self._log, settings.watch, state.key, polled=self._executor.check_stage
+        )
         self._reconciler = Reconciler(settings, state.key, state.attempts, _random)
         self._reconciler.doubt_processes_since(state.saved_at)
-        self._executor = Executor(loop, self._log, settings, state)
         self.reporter = Reporter(
             loop, self._log, settings.reports,
             observer=self._observer, reconciler=self._reconciler, executor=self._executor,

@@ -20,6 +20,7 @@ from hotmap.agent.decide.facts import (
     ApplicationExited,
     AttemptFinished,
     CheckFinished,
+    StageAltered,
     StartApplication,
     StartAttempt,
     StartCheck,
@@ -45,13 +46,21 @@ if TYPE_CHECKING:
     from hotmap.agent.runtime.loop import Loop
     from hotmap.agent.settings.settings import Settings
 
-    Result = CheckFinished | AttemptFinished | ApplicationExited | ExitRequested | StartFailed
+    Result = (
+        CheckFinished
+        | AttemptFinished
+        | ApplicationExited
+        | ExitRequested
+        | StageAltered
+        | StartFailed
+    )
 
 
 class Executor:
     """Checks, publishes, reloads processes, and supervises the application."""
 
     def __init__(self, loop: Loop, log: Log, settings: Settings, state_file: StateFile) -> None:
+        self._loop = loop
         self._log = log
         self._state_file = state_file
         directories = settings.watch.directories
@@ -66,6 +75,8 @@ class Executor:
 
             self._stage = Stage(settings.checks.stage, directories, settings.checks.stage_mode)
             self._stage.remove_remains()
+        #: When it was as published.
+        self._stage_intact_at = 0.0
         self._output: ConfigOutput | None = None
         if settings.render is not None:
             from hotmap.agent.act.config_output import ConfigOutput  # of few agents only
@@ -111,6 +122,14 @@ class Executor:
                 )
         else:
             self.application.start()
+
+    def check_stage(self) -> None:
+        """Find out whether another program has changed what is published."""
+        if self._stage is None:
+            return
+        if self._stage.is_altered():
+            self._results.append(StageAltered(self._stage_intact_at))
+        self._stage_intact_at = self._loop.now()
 
     def save(self, attempts: dict[str, tuple[str, bool]]) -> None:
         """Keep for the next start what was tried and loaded."""
@@ -158,6 +177,7 @@ class Executor:
         if self._stage is not None:
             try:
                 self._stage.publish(snapshot)
+                self._stage_intact_at = self._loop.now()
             except OSError as error:
                 reason = (error.strerror or str(error)).lower()
                 return ERROR, (

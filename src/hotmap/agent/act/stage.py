@@ -11,6 +11,7 @@ import os
 
 from hotmap.core.payload import PayloadFile
 from hotmap.volume.atomic_writer import AtomicWriter
+from hotmap.volume.data_link import DATA_LINK
 
 __all__ = ["Stage"]
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 #: Where the source was replaced while it was read.
 _DEFAULT_MODE = 0o644
+
+#: The name of a link until it takes the place of another file.
+_DRAFT = "..link_tmp"
 
 
 class Stage:
@@ -42,6 +46,9 @@ class Stage:
         )
         self._root = root
         self._mode = mode
+        #: What identifies the files that were published last, by path; None: none were, or another
+        #: program has changed them since.
+        self._published: dict[str, object] | None = None
 
     def remove_remains(self) -> None:
         """Remove what an agent left that was killed while it published."""
@@ -58,6 +65,8 @@ class Stage:
             OSError, HotmapError: it cannot be written; what was published stays, or, of several
                 directories, the first ones are new already. Publishing again completes it.
         """
+        self._published = None
+        published: dict[str, object] = {}
         for directory, place in self.places.items():
             if place != self._root and os.path.islink(place):
                 os.remove(place)  # a link could redirect the writes to another place
@@ -69,6 +78,22 @@ class Stage:
             }
             groups = {path: group for path, (_, group) in known.items() if path in payload}
             _write(place, payload, groups)
+            paths = [os.path.join(place, path) for path in payload]
+            published.update((path, _identity(path)) for path in paths)
+        self._published = published
+
+    def is_altered(self) -> bool:
+        """Whether another program has changed what is published; told once for each publication.
+
+        Files beside it are not ours. Times of status changes do not count: an application may
+        change the owner of its files at each start.
+        """
+        if self._published is None:
+            return False
+        if all(_identity(path) == found for path, found in self._published.items()):
+            return False
+        self._published = None
+        return True
 
     def _mode_of(self, path: str, known: Mapping[str, tuple[int, int]]) -> int:
         if self._mode is not None:
@@ -78,6 +103,32 @@ class Stage:
 
 def _write(place: str, payload: Payload, groups: Mapping[str, int]) -> None:
     AtomicWriter(place).write(payload, set_permissions=lambda root: _set_groups(root, groups))
+    for name in {path.partition("/")[0] for path in payload}:
+        _restore_link(place, name)
+
+
+def _restore_link(place: str, name: str) -> None:
+    """Replace what is in the place of a link to published files, as after `sed -i`.
+
+    The writer, as that of the kubelet, leaves it, and the application would read it for ever.
+    """
+    path, target = os.path.join(place, name), f"{DATA_LINK}/{name}"
+    if os.path.islink(path) and os.readlink(path) == target:
+        return
+    draft = os.path.join(place, _DRAFT)
+    if os.path.lexists(draft):
+        os.remove(draft)  # of an agent that was killed
+    os.symlink(target, draft)
+    os.rename(draft, path)
+
+
+def _identity(path: str) -> object:
+    """Return what differs once a file is replaced or written; None where it is not there."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def _set_groups(root: str, groups: Mapping[str, int]) -> None:

@@ -1,8 +1,8 @@
 """The reconciler's input (facts) and output (commands and transitions).
 
 Facts: Snapshot and Target from `watch`; CheckFinished, AttemptFinished, StartFailed,
-ApplicationExited and ExitRequested from `act`. Commands: ReadDirectories for `watch`; StartCheck,
-StartAttempt and StartApplication for `act`; and Exit.
+StageAltered, ApplicationExited and ExitRequested from `act`. Commands: ReadDirectories for `watch`;
+StartCheck, StartAttempt and StartApplication for `act`; and Exit.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ __all__ = [
     "Exit",
     "ExitRequested",
     "ReadDirectories",
+    "StageAltered",
     "StartApplication",
     "StartAttempt",
     "StartCheck",
@@ -65,6 +66,12 @@ class StartFailed(Value):
     """The supervised application could not run with new content; it has its previous one again."""
 
     error: str
+
+
+class StageAltered(Value):
+    """Another program has changed what is published, after `since`, in seconds since boot."""
+
+    since: float
 
 
 class ApplicationExited(Value):

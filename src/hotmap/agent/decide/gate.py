@@ -103,6 +103,11 @@ class Gate:
         """Start no check before a time."""
         self.retry_at = until
 
+    def revoke(self) -> None:
+        """Check content again that passed."""
+        self.passed = None
+        self.retry_at = 0.0
+
     def forget(self) -> None:
         """Check refused content again."""
         self.refused = None

@@ -22,6 +22,7 @@ from hotmap.agent.decide.facts import (
     CheckFinished,
     Exit,
     ReadDirectories,
+    StageAltered,
     StartApplication,
     StartAttempt,
     StartCheck,
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
     from hotmap.agent.settings.settings import Settings
 
-    Fact = Snapshot | Target | CheckFinished | AttemptFinished | StartFailed
+    Fact = Snapshot | Target | CheckFinished | AttemptFinished | StartFailed | StageAltered
     Command = ReadDirectories | StartCheck | StartAttempt | StartApplication | Exit
 
 #: Seconds until content that is to be checked is read again, when it could not be read.
@@ -146,6 +147,8 @@ class Reconciler:
             self._record_check(fact, now)
         elif isinstance(fact, StartFailed):
             self._record_start_failure(fact, now)
+        elif isinstance(fact, StageAltered):
+            self._record_altered_stage(fact)
         else:
             self._record_attempt(fact, now)
 
@@ -221,7 +224,7 @@ class Reconciler:
         self._show(snapshot)
         if self.gate.undecided:
             self._expose(visible_since)
-        elif is_reverted:
+        elif is_reverted and not self._settings.checks.stage:
             self._expose_unread(visible_since, replaced=snapshot.replaced)
         if not self.gate.undecided and self.gate.checking is None:
             self._snapshot = None  # it is not needed any more; values are not kept
@@ -328,6 +331,17 @@ class Reconciler:
                 state.progress.hold(fact.error, now)
         self._update_loaded(now)
 
+    def _record_altered_stage(self, fact: StageAltered) -> None:
+        """Publish again; what passed is not in memory, so it has to be mounted still, and to pass.
+
+        A program may alter its files each time that it starts, so none is restarted for that.
+        """
+        is_mounted = self.gate.seen == self.gate.passed
+        when = "they are published again" if is_mounted else "they stay so until content passes"
+        self._warn("stage", f"another program has changed published files: {when}")
+        self.gate.revoke()
+        self._expose_unread(fact.since, replaced=False)
+
     def _set_desired(self, snapshot: Snapshot, now: float) -> None:
         """Set what every rule should load; of a snapshot only digests are kept."""
         self._passed = snapshot._replace(contents={})
@@ -387,8 +401,6 @@ class Reconciler:
         did meanwhile counts. `replaced`: it is certain that the content was another one. A program
         may write the same again each time that its reader starts, which must not be restarted then.
         """
-        if self._settings.checks.stage:
-            return
         for state in self.rules:
             if state.is_frozen or state.progress.tried is None:
                 continue

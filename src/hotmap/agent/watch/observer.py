@@ -20,6 +20,8 @@ __all__ = ["DirectoryStatus", "Observer", "ObserverStatus"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hotmap.agent.decide.snapshot import Snapshot
     from hotmap.agent.runtime.log import Log
     from hotmap.agent.runtime.loop import Loop
@@ -72,8 +74,17 @@ class ObserverStatus(Value):
 class Observer:
     """Watches the directories and the announcement's file."""
 
-    def __init__(self, loop: Loop, log: Log, settings: WatchSettings, key: bytes) -> None:
-        """`key` is that of digests."""
+    def __init__(
+        self,
+        loop: Loop,
+        log: Log,
+        settings: WatchSettings,
+        key: bytes,
+        *,
+        polled: Callable[[], None],
+    ) -> None:
+        """`key` is that of digests; `polled` is called at each poll."""
+        self._polled = polled
         self._loop = loop
         self._log = log
         self._settings = settings
@@ -177,6 +188,7 @@ class Observer:
             self._read_announcement()
         self._last_poll = self._loop.now()
         self._report_detector()
+        self._polled()
 
     def _report_detector(self) -> None:
         """Log it once when changes are not announced, and when they are again."""
