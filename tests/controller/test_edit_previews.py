@@ -32,6 +32,8 @@ async def test_edit_of_a_data_key_is_foreseen(world: World, http: aiohttp.Client
     await world.workload("d-unfollowed", env("LEVEL"), annotations={})
     excluded = {**FOLLOW, "hotmap.dev/exclude": "configmap/app"}
     await world.workload("e-excluded", env("LEVEL"), annotations=excluded)
+    unnamed = {"hotmap.dev/follow": "configmap/other"}
+    await world.workload("f-not-named", env("LEVEL"), annotations=unnamed)
     async with world.controller() as controller:
         await world.quiet(controller)
         _, body = await get_json(http, controller, f"{APP}&changed=LEVEL")
@@ -45,11 +47,28 @@ async def test_edit_of_a_data_key_is_foreseen(world: World, http: aiohttp.Client
         "c-files": (True, ["nudge"]),
         "d-unfollowed": (False, []),
         "e-excluded": (False, []),
+        "f-not-named": (False, []),
     }
     reasons = {item["name"]: item["reason"] for item in body["workloads"]}
     assert reasons["a-variable"] == message
     assert reasons["d-unfollowed"].startswith("not followed: no annotation opts it in")
-    assert "is ignored or excluded" in reasons["e-excluded"]
+    why = "not followed: ConfigMap default/app is ignored, excluded or not named"
+    assert reasons["e-excluded"] == reasons["f-not-named"] == why
+
+
+async def test_binary_data_is_not_in_an_environment(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """The controller knows which data keys are of `binaryData`."""
+    environment = {"name": "main", "image": "app:1", "envFrom": [{"configMapRef": {"name": "app"}}]}
+    body = {"metadata": {"name": "app"}, "binaryData": {"blob": "AAEC"}}
+    await world.registry.create("configmaps", "default", body, manager="kubectl")
+    await world.workload("a", {"containers": [environment]})
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        _, body = await get_json(http, controller, f"{APP}&changed=blob")
+    assert by_name(body) == {"a": (True, [])}
+    assert "blob changed, but is not used" in body["workloads"][0]["reason"]
 
 
 async def test_pages_of_previews(world: World, http: aiohttp.ClientSession) -> None:

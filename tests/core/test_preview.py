@@ -148,3 +148,25 @@ def test_creation_of_a_source_depends_on_the_pods(spec: str) -> None:
     foreseen = preview_edit(snapshot(who, FOLLOWED, None, None), edit("LEVEL"))
     assert foreseen.plan.verdict is Verdict.CHECK_PODS
     assert "was created: checking when its pods started" in foreseen.plan.reason
+
+
+def test_data_keys_of_binary_data_are_not_in_an_environment() -> None:
+    """Only files have them."""
+    made = edit("blob")._replace(binary=frozenset(("blob",)))
+    actions = {}
+    for spec in (WHOLE, FILES):
+        who = consumer("Deployment", spec)
+        record = first_record(decide(snapshot(who, FOLLOWED, None, A)))
+        plan = preview_edit(snapshot(who, FOLLOWED, record, A), made).plan
+        actions[spec] = [action.type for action in plan.actions]
+    assert actions == {WHOLE: [], FILES: [ROLLOUT]}
+
+
+def test_edit_of_an_immutable_source_is_held() -> None:
+    """The API server refuses it, and a recreated source may not reach new pods."""
+    who = consumer("Deployment", ENV)
+    record = first_record(decide(snapshot(who, FOLLOWED, None, A, immutable=True)))
+    plan = preview_edit(snapshot(who, FOLLOWED, record, A, immutable=True), edit("LEVEL")).plan
+    assert plan.warning
+    assert plan.actions == ()
+    assert plan.reason.startswith("ConfigMap shop/app is immutable: an edit is refused")

@@ -11,6 +11,7 @@ from hotmap.core.decide.preview import Edit, preview_edit
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.source import binary_keys
 from hotmap.core.text import printable
 from hotmap.kube.loop_slices import share_loop
 
@@ -33,6 +34,8 @@ class EditPreviews:
 
     async def documents(self, edit: Edit, keys: Iterable[ObjectKey]) -> list[dict[str, Any]]:
         """Describe what an edit would do to workloads, in slices of the event loop."""
+        found = self._index.sources[edit.source.kind].get(edit.source)
+        edit = edit._replace(binary=frozenset(binary_keys(found)) if found else frozenset())
         documents = []
         for key in keys:
             await share_loop()
@@ -46,7 +49,7 @@ class EditPreviews:
         policy = self._index.policies.of(consumer)
         snapshot = self._observer.snapshot(consumer.key) if policy.opted_in else None
         if snapshot is None or not _follows(snapshot, edit.source):
-            why = f"{edit.source} is ignored or excluded" if snapshot else _UNMATCHED
+            why = f"{edit.source} is ignored, excluded or not named" if snapshot else _UNMATCHED
             reason = printable(f"not followed: {why if policy.opted_in else policy.origin}")
             return {**head, "followed": False, "actions": [], "held": False, "reason": reason}
         plan = preview_edit(snapshot, edit).plan

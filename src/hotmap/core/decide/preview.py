@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from hotmap.core.decide.assessment import Assessment, Verdict
 from hotmap.core.decide.decide import Decision, decide
+from hotmap.core.decide.plan import Plan
 from hotmap.core.decide.record import Outcome, next_record
 from hotmap.core.decide.snapshot import ChangeSummary, Snapshot
 from hotmap.core.decide.source_snapshot import SourceSnapshot
@@ -30,6 +32,8 @@ class Edit(NamedTuple):
     #: The data keys that get another value, added ones included; None: every one.
     changed: frozenset[str] | None = None
     removed: frozenset[str] = frozenset()
+    #: The data keys of `binaryData`, which environments do not read.
+    binary: frozenset[str] = frozenset()
 
     def touches(self, keys: Keys) -> bool:
         """Return whether some of these data keys are edited."""
@@ -46,6 +50,8 @@ def preview_edit(snapshot: Snapshot, edit: Edit) -> Decision:
     not followed, changes nothing.
     """
     before = _decided(snapshot)
+    if any(source.source == edit.source and source.immutable for source in before.sources):
+        return _refused(before, edit.source)
     pairs = [
         (_edited(source, edit, now=snapshot.now), _summary(edit, now=snapshot.now))
         if source.source == edit.source
@@ -65,6 +71,13 @@ def preview_edit(snapshot: Snapshot, edit: Edit) -> Decision:
     )
 
 
+def _refused(before: Snapshot, source: ObjectKey) -> Decision:
+    """Hold what the API server refuses; new pods may get the old content of a recreated source."""
+    reason = f"{source} is immutable: an edit is refused; give other content another name"
+    assessment = Assessment(Verdict.HOLD, reason, ())
+    return Decision(before, assessment, Plan(Verdict.HOLD, (), reason, warning=True))
+
+
 def _decided(snapshot: Snapshot) -> Snapshot:
     """Return a snapshot with a record that vouches for the current pod template."""
     record, generation = snapshot.record, snapshot.consumer.generation
@@ -79,6 +92,7 @@ def _decided(snapshot: Snapshot) -> Snapshot:
 
 def _edited(current: SourceSnapshot, edit: Edit, *, now: float) -> SourceSnapshot:
     changed = edit.changed or frozenset()
+    current = current._replace(uses=tuple(_without_binary(use, edit) for use in current.uses))
     required = _required(current.uses)
     missing = (required & edit.removed) | (frozenset(current.missing) - changed)
     if not current.exists and edit.changed is not None:
@@ -97,6 +111,12 @@ def _edited(current: SourceSnapshot, edit: Edit, *, now: float) -> SourceSnapsho
         missing=tuple(sorted(missing)),
         start=None,
     )
+
+
+def _without_binary(use: Use, edit: Edit) -> Use:
+    if use.keys.binary or not edit.binary:
+        return use
+    return use._replace(keys=use.keys._replace(hidden=use.keys.hidden | edit.binary))
 
 
 def _content(current: SourceSnapshot, kind: UseKind, before: str, edit: Edit) -> str:

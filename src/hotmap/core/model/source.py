@@ -30,6 +30,7 @@ __all__ = [
     "Mark",
     "Marks",
     "Source",
+    "binary_keys",
     "changed_keys",
     "count_data_keys",
     "fingerprint_of",
@@ -360,6 +361,12 @@ def text_keys(source: Source) -> Iterator[str]:
     """Iterate over the data keys of a source that environments read: not those of `binaryData`."""
     names = _NAMES.findall(source.marks[0].names) if source.marks else ()
     return (name[:-1] for name in names if name[-1] == _TEXT)
+
+
+def binary_keys(source: Source) -> Iterator[str]:
+    """Iterate over the data keys of `binaryData`."""
+    names = _NAMES.findall(source.marks[0].names) if source.marks else ()
+    return (name[:-1] for name in names if name[-1] == _BINARY)
 
 
 def count_data_keys(source: Source) -> int:
