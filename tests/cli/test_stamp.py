@@ -105,6 +105,12 @@ def test_name_stays_while_used_content_does() -> None:
     assert name_of(moved) == before
 
 
+def test_values_that_the_api_server_takes_for_empty_are_empty() -> None:
+    """A chart often renders a value that is not set as null."""
+    empty = APP.replace("LEVEL: info", 'LEVEL: ""')
+    assert name_of(APP.replace("LEVEL: info", "LEVEL:")) == name_of(empty)
+
+
 def test_files_that_are_reread_are_not_included() -> None:
     """An edit of them reaches the processes without new pods; one of a variable does not."""
     rereads = APP.replace(
@@ -181,6 +187,11 @@ def test_kinds_without_rollouts_are_unchanged(kind: str) -> None:
     [
         ((), "kind: Service\n", "standard input: no Deployment, StatefulSet, DaemonSet or Rollout"),
         ((), APP.replace("LEVEL: info", "LEVEL: 5"), "document 1: ConfigMap/app: Expected str"),
+        (
+            (),
+            SECRET.replace("stringData: {PASSWORD: hunter2}", "data: {PASSWORD: é}"),
+            "not valid b",
+        ),
         ((), APP.replace("info\n", "info\n  : [\n"), "standard input: invalid YAML at line"),
         (("--annotation", "hash"), APP, '--annotation: invalid name "hash": expected DOMAIN/NAME'),
         (("--annotation", "hotmap.dev/revision"), APP, "has another meaning"),

@@ -7,7 +7,6 @@ manifests.
 
 from __future__ import annotations
 
-import binascii
 import re
 import sys
 from base64 import b64encode
@@ -140,20 +139,26 @@ def _read_source(data: dict[str, Any], place: str, key: FingerprintKey) -> tuple
     kind = data["kind"]
     metadata = data["metadata"] if isinstance(data.get("metadata"), dict) else {}
     name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
-    fields = {field: data.get(field) for field in ("data", "binaryData")}
     try:
+        fields = {field: _read_texts(data.get(field)) for field in ("data", "binaryData")}
         if kind == "Secret":
-            texts = msgspec.convert(data.get("stringData") or {}, dict[str, str])
+            texts = _read_texts(data.get("stringData"))
             given = {field: b64encode(text.encode()).decode() for field, text in texts.items()}
-            fields = {"data": {**(fields["data"] or {}), **given}}
+            fields = {"data": fields["data"] | given}
         named = {**fields, "metadata": {"name": name}}
         if kind == "Secret":
             return namespace, source_from_secret(msgspec.convert(named, Secret), [key])
         return namespace, source_from_config_map(msgspec.convert(named, ConfigMap), [key])
-    except (msgspec.ValidationError, TypeError, LimitExceeded) as error:
+    except (msgspec.ValidationError, LimitExceeded) as error:
         raise ManifestError(f"{place}: {kind}/{name}: {_describe(error)}") from None
-    except binascii.Error:
+    except ValueError:
         raise ManifestError(f"{place}: {kind}/{name}: a value is not valid base64") from None
+
+
+def _read_texts(field: Any) -> dict[str, str]:
+    """Read a field of texts by data key; one that is null is empty, as for the API server."""
+    texts = msgspec.convert(field or {}, dict[str, str | None])
+    return {name: text or "" for name, text in texts.items()}
 
 
 class _UsedContent(NamedTuple):
