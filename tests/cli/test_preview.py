@@ -102,6 +102,71 @@ def test_manifest_without_a_difference(stage: Stage, tmp_path: Path) -> None:
     assert (result.status, result.out) == (0, "configmap/app in default: unchanged\n")
 
 
+def preview_of(stage: Stage, directory: Path, text: str) -> Result:
+    manifest = directory / "edited.yaml"
+    manifest.write_text(text)
+    return stage.hotmap("preview", "-f", str(manifest), columns="")
+
+
+def test_manifests_are_read_as_the_api_server_reads_them(stage: Stage, tmp_path: Path) -> None:
+    """Base64 may have line breaks, and fields may be null."""
+    wrapped = "kind: Secret\ndata:\n  tls.crt: |\n    dGln\n    ZXI=\n"
+    result = preview_of(stage, tmp_path, f"apiVersion: v1\nmetadata: {{name: new}}\n{wrapped}")
+    assert (result.status, result.err) == (0, "")
+    nulls = "kind: ConfigMap\nmetadata: {name: app, namespace: }\ndata: {LEVEL: , OTHER: '1'}\n"
+    result = preview_of(stage, tmp_path, f"apiVersion: v1\n{nulls}")
+    assert (result.status, result.err) == (0, "")
+    assert result.out.startswith("configmap/app in default: an edit of LEVEL\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("kind: Secret\nmetadata: {name: new}\ndata: {a: é}", "a value is not valid base64"),
+        ("kind: Secret\nmetadata: {name: new}\ndata: {a: b}", "a value is not valid base64"),
+        ("kind: ConfigMap\nmetadata: {name: a/b}", 'ConfigMap: invalid name "a/b"'),
+        ("kind: ConfigMap\nmetadata: {generateName: a-}", 'ConfigMap: invalid name ""'),
+        ("kind: ConfigMap\nmetadata: {name: a, namespace: ..}", 'invalid namespace ".."'),
+    ],
+)
+def test_invalid_manifest_is_one_sentence(
+    stage: Stage, tmp_path: Path, text: str, words: str
+) -> None:
+    """Exit status 2, since 1 means that a workload would be held."""
+    result = preview_of(stage, tmp_path, f"apiVersion: v1\n{text}\n")
+    assert (result.status, result.out) == (2, "")
+    assert words in result.err
+
+
+def test_data_keys_of_others_are_not_removed(stage: Stage, tmp_path: Path) -> None:
+    """`kubectl apply` removes those alone that it has applied before."""
+    applied = json.dumps({"data": {"LEVEL": "info"}})
+    metadata = {
+        "name": "applied",
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": applied},
+    }
+    data = {"LEVEL": "info", "FOREIGN": "1"}
+    asyncio.run(stage.create(CONFIGMAPS, metadata=metadata, data=data))
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: applied}\n"
+    result = preview_of(stage, tmp_path, f"{text}data: {{LEVEL: info}}\n")
+    assert result.out == "configmap/applied in default: unchanged\n"
+    result = preview_of(stage, tmp_path, text)
+    assert result.out.startswith("configmap/applied in default: the removal of LEVEL\n")
+
+
+def test_removal_among_thousands_of_data_keys_is_held(stage: Stage, tmp_path: Path) -> None:
+    """However many data keys an edit has, each removed one is asked for."""
+    added = "".join(f"  key-{number:04}: x\n" for number in range(1000))
+    text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: app}}\ndata:\n{added}"
+    result = preview_of(stage, tmp_path, text)
+    assert result.status == 1
+    assert lines(result)[-1][1] == "held"
+    removed = [f"--remove-key=key-{number:04}" for number in range(1000)]
+    result = stage.hotmap("preview", "cm/app", *removed, "--remove-key=LEVEL", columns="")
+    assert result.status == 1
+    assert lines(result)[-1][1] == "held"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -109,6 +174,8 @@ def test_manifest_without_a_difference(stage: Stage, tmp_path: Path) -> None:
         (["cm/app", "-f", "app.yaml"], "name a source, such as configmap/app, or manifests"),
         (["-f", "app.yaml", "--key", "LEVEL"], "--key and --remove-key exclude --filename"),
         (["deployment/web"], 'invalid source "deployment/web": expected configmap/NAME'),
+        (["cm/.."], 'invalid name "..": expected lowercase letters, digits, - and .'),
+        (["cm/app", "-n", "a b"], 'invalid namespace "a b": expected lowercase letters'),
         (
             ["cm/app", "--key", "a b"],
             'invalid data key "a b": expected letters, digits, -, _ and .',

@@ -235,7 +235,7 @@ def preview(
     """Show what an edit of a ConfigMap or Secret would do.
 
     Lists each workload that uses it, with the action and the reason. Nothing is written.
-    Exit status 1: a workload would be held, since its new pods could not start.
+    Exit status 1: a workload would be held, such as where new pods could not start.
     """
     from hotmap.cli.preview import run_preview
 

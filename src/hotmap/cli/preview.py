@@ -7,7 +7,6 @@ objects here, with the rights of the caller, and no value leaves this process.
 from __future__ import annotations
 
 import asyncio
-import binascii
 import re
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
@@ -37,8 +36,16 @@ _FINE, _HELD = 0, 1
 #: kubernetes: validation.IsConfigMapKey.
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 
-#: Characters of data keys in one request; more are asked for as every data key.
-_MOST_KEYS = 4000
+#: kubernetes: validation.IsDNS1123Subdomain, the names of ConfigMaps and Secrets.
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST_NAME = 253
+
+#: kubernetes: core.LastAppliedConfigAnnotation, what `kubectl apply` wrote last.
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+#: Characters of changed data keys in one request, and of removed ones. Of more, changed ones count
+#: as every data key, and removed ones are asked for in several requests.
+_MOST_KEYS = 2000
 
 #: The maximum page size (docs/reference/status.md).
 _PAGE = "5000"
@@ -57,7 +64,7 @@ class _Edit(NamedTuple):
 
     @property
     def changes_nothing(self) -> bool:
-        return self.changed is not None and not self.changed and not self.removed
+        return not (self.creates or self.changed is None or self.changed or self.removed)
 
 
 def run_preview(
@@ -79,16 +86,17 @@ def run_preview(
     if options.filename and (options.key or options.remove_key):
         raise SettingsError("--key and --remove-key exclude --filename, which says what changes")
     previews = asyncio.run(_get_previews(text, options, cluster, address))
-    document = {"apiVersion": "hotmap.dev/v1", "kind": "EditPreviewList", "items": previews}
+    items = [convert_document(item, EditPreview) for item in previews]
     if options.output in ("json", "yaml"):
+        document = {"apiVersion": "hotmap.dev/v1", "kind": "EditPreviewList", "items": previews}
         print_document(document, options.output)
     else:
         console = create_console(options.output)
-        for number, item in enumerate(previews):
+        for number, item in enumerate(items):
             if number:
                 console.print()
-            print_preview(console, convert_document(item, EditPreview))
-    held = any(workload["held"] for item in previews for workload in item["workloads"])
+            print_preview(console, item)
+    held = any(workload.held for item in items for workload in item.workloads)
     return _HELD if held else _FINE
 
 
@@ -110,6 +118,8 @@ def _named_edit(text: str, options: PreviewOptions, namespace: str) -> _Edit:
         raise SettingsError(
             f"invalid source {quote_short(text)}: expected configmap/NAME or secret/NAME"
         )
+    if problem := _invalid_name(source):
+        raise SettingsError(problem)
     changed, removed = frozenset(options.key), frozenset(options.remove_key)
     if problem := _invalid_key(changed | removed):
         raise SettingsError(problem)
@@ -117,33 +127,56 @@ def _named_edit(text: str, options: PreviewOptions, namespace: str) -> _Edit:
 
 
 async def _get_preview(client: StatusClient, edit: _Edit) -> dict[str, Any]:
-    workloads: list[dict[str, Any]] = []
-    if not edit.changes_nothing:
-        query = {"source": str(edit.source), "limit": _PAGE, **_parameters(edit)}
-        workloads = (await client.status(query))["workloads"]
+    workloads: dict[tuple[str, str], dict[str, Any]] = {}
+    for parameters in [] if edit.changes_nothing else _requests(edit):
+        query = {"source": str(edit.source), "limit": _PAGE, **parameters}
+        for workload in (await client.status(query))["workloads"]:
+            name = workload["kind"], workload["name"]
+            workloads[name] = max(workloads.get(name, workload), workload, key=_weight)
     return {
         **dict(zip(("kind", "namespace", "name"), edit.source, strict=True)),
         "creates": edit.creates,
         "changed": None if edit.changed is None else sorted(edit.changed),
         "removed": sorted(edit.removed),
-        "workloads": workloads,
+        "workloads": list(workloads.values()),
     }
 
 
-def _parameters(edit: _Edit) -> dict[str, str]:
+def _weight(workload: Mapping[str, Any]) -> tuple[bool, bool, int]:
+    """Order what parts of an edit would do: the edit does the most that any of them does."""
+    actions = workload.get("actions") or ()
+    return bool(workload.get("held")), "rollout" in actions, len(actions)
+
+
+def _requests(edit: _Edit) -> list[dict[str, str]]:
+    """Return the parameters of each request; a removed data key is in one of them."""
     changed = "*" if edit.changed is None else ",".join(sorted(edit.changed))
-    removed = ",".join(sorted(edit.removed))
-    if len(changed) + len(removed) > _MOST_KEYS:
-        return {"changed": "*"}
-    return {name: value for name, value in (("changed", changed), ("removed", removed)) if value}
+    if len(changed) > _MOST_KEYS or (edit.creates and not changed):
+        changed = "*"
+    return [
+        {name: value for name, value in (("changed", changed), ("removed", part)) if value}
+        for part in _join_parts(sorted(edit.removed))
+    ]
+
+
+def _join_parts(names: Iterable[str]) -> list[str]:
+    """Join names with commas to texts that fit into a request; "" for none."""
+    parts = [""]
+    for name in names:
+        if len(parts[-1]) + len(name) < _MOST_KEYS:
+            parts[-1] = f"{parts[-1]},{name}" if parts[-1] else name
+        else:
+            parts.append(name)
+    return parts
 
 
 # -- manifests -------------------------------------------------------------------------------------
 
 
 class _Metadata(msgspec.Struct):
-    name: str
-    namespace: str = ""
+    name: str | None = None
+    namespace: str | None = None
+    annotations: dict[str, str | None] | None = None
 
 
 class _SourceManifest(msgspec.Struct, rename="camel"):
@@ -167,21 +200,41 @@ class _SourceManifest(msgspec.Struct, rename="camel"):
             encoded |= self.data or {}
         else:
             plain = {**(self.data or {})}
-        content = {name: b64decode(text or "", validate=True) for name, text in encoded.items()}
+        content = {name: _decode(text or "") for name, text in encoded.items()}
         return content | {name: (text or "").encode() for name, text in plain.items()}
+
+    def applied_keys(self) -> frozenset[str] | None:
+        """Return the data keys of the last `kubectl apply`; None: it was not used."""
+        text = (self.metadata.annotations or {}).get(_LAST_APPLIED)
+        if not text:
+            return None
+        try:
+            applied = msgspec.json.decode(text, type=_Applied)
+        except msgspec.DecodeError:
+            return None
+        return frozenset(applied.data or ()) | frozenset(applied.binary_data or ())
+
+
+class _Applied(msgspec.Struct, rename="camel"):
+    """The data keys in the annotation; those of `stringData` are never removed."""
+
+    data: dict[str, Any] | None = None
+    binary_data: dict[str, Any] | None = None
+
+
+def _decode(text: str) -> bytes:
+    """Decode base64 as Kubernetes does, which allows line breaks."""
+    return b64decode(text.replace("\r", "").replace("\n", ""), validate=True)
 
 
 async def _compare_manifests(
     given: tuple[str, ...], namespace: str, cluster: ClusterOptions
 ) -> list[_Edit]:
     """List the edits that manifests would make, by comparing them with the cluster's objects."""
-    wanted = list(_read_sources(read_manifests(given, None, in_place=False)))
+    wanted = list(_read_sources(read_manifests(given, None, in_place=False), namespace))
     async with Client(cluster.load(), user_agent="hotmap-cli", limits=_LIMITS) as client:
         edits = []
-        for manifest, content in wanted:
-            source = SourceName(
-                manifest.kind, manifest.metadata.namespace or namespace, manifest.metadata.name
-            )
+        for source, content in wanted:
             try:
                 found = await client.get(
                     BY_KIND[source.kind], source.namespace, source.name, type=_SourceManifest
@@ -189,17 +242,22 @@ async def _compare_manifests(
             except NotFound:
                 edits.append(_Edit(source, frozenset(content), creates=True))
             else:
-                before = msgspec.structs.replace(found, kind=source.kind).content()
-                edits.append(_compare(source, before, content))
+                edits.append(_compare(source, found, content))
         return edits
 
 
-def _compare(source: SourceName, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> _Edit:
+def _compare(source: SourceName, found: _SourceManifest, after: Mapping[str, bytes]) -> _Edit:
+    """Compare a source with the content of a manifest, which is applied as `kubectl apply` does."""
+    before = msgspec.structs.replace(found, kind=source.kind).content()
     changed = (name for name, value in after.items() if before.get(name) != value)
-    return _Edit(source, frozenset(changed), frozenset(before) - frozenset(after))
+    removed = frozenset(before) - frozenset(after)
+    applied = found.applied_keys()
+    return _Edit(source, frozenset(changed), removed if applied is None else removed & applied)
 
 
-def _read_sources(texts: Mapping[str, str]) -> Iterator[tuple[_SourceManifest, dict[str, bytes]]]:
+def _read_sources(
+    texts: Mapping[str, str], namespace: str
+) -> Iterator[tuple[SourceName, dict[str, bytes]]]:
     count = 0
     for filename, text in texts.items():
         for data, place in Manifest(text, describe_file(filename)).objects():
@@ -211,16 +269,28 @@ def _read_sources(texts: Mapping[str, str]) -> Iterator[tuple[_SourceManifest, d
                 content = manifest.content()
             except msgspec.ValidationError as error:
                 raise ManifestError(f"{place}: {data['kind']}: {_describe(error)}") from None
-            except binascii.Error:
+            except ValueError:
                 raise ManifestError(
                     f"{place}: {data['kind']}: a value is not valid base64"
                 ) from None
-            if problem := _invalid_key(content):
+            named = manifest.metadata
+            source = SourceName(manifest.kind, named.namespace or namespace, named.name or "")
+            if problem := _invalid_name(source) or _invalid_key(content):
                 raise ManifestError(f"{place}: {data['kind']}: {problem}")
-            yield manifest, content
+            yield source, content
     if not count:
         where = ", ".join(map(describe_file, texts))
         raise ManifestError(f"{where}: no ConfigMap or Secret found")
+
+
+def _invalid_name(source: SourceName) -> str:
+    """Say what is wrong with the name of an object or of its namespace; "" for nothing."""
+    for what, name in (("name", source.name), ("namespace", source.namespace)):
+        if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
+            return (
+                f"invalid {what} {quote_short(name)}: expected lowercase letters, digits, - and ."
+            )
+    return ""
 
 
 def _invalid_key(names: Iterable[str]) -> str:

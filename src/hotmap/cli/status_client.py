@@ -143,6 +143,8 @@ def _direct(url: str) -> _Fetch:
             raise ControllerAway(
                 f"no controller answers at {url}: {str(error) or 'timed out'}"
             ) from error
+        if status == 400 and (problem := _refusal(body)):
+            raise StatusUnavailable(f"the controller at {url}: {problem}")
         if status != 200:
             kind = ControllerAway if status >= 500 else StatusUnavailable
             raise kind(f"{url}/v1/status answered {status}: not a hotmap controller")
@@ -352,6 +354,18 @@ def _unavailable(text: str, cause: HotmapError) -> StatusUnavailable:
 
 
 # -- documents -------------------------------------------------------------------------------------
+
+
+def _refusal(body: bytes) -> str:
+    """Return the text with which a controller refuses a query; "" if it is not one."""
+    try:
+        return printable(msgspec.json.decode(body, type=_Refusal).error)
+    except msgspec.DecodeError:
+        return ""
+
+
+class _Refusal(msgspec.Struct):
+    error: str
 
 
 def _decode(body: bytes) -> dict[str, Any]:
