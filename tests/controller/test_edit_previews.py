@@ -7,6 +7,13 @@ from typing import Any
 
 import aiohttp
 import pytest
+from tests.controller.test_reloader_rollouts import (
+    AUTO,
+    DEBUG,
+    VARIABLE,
+    controller,
+    until_variable,
+)
 from tests.controller.test_status_and_metrics import get_json
 from tests.controller.world import FOLLOW, REREADS, World, env, files
 
@@ -69,6 +76,24 @@ async def test_binary_data_is_not_in_an_environment(
         _, body = await get_json(http, controller, f"{APP}&changed=blob")
     assert by_name(body) == {"a": (True, [])}
     assert "blob changed, but is not used" in body["workloads"][0]["reason"]
+
+
+async def test_mark_of_a_strategy_of_reloaders_is_that_of_the_earlier_content(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """The edit gives another one, so that the reason is the one of an ordinary rollout."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations=AUTO)
+    async with controller(world) as running:
+        await world.quiet(running)
+        await world.edit(LEVEL="debug")
+        await until_variable(world, VARIABLE, DEBUG)
+        await world.quiet(running)
+        _, body = await get_json(http, running, f"{APP}&changed=LEVEL")
+        await world.edit(LEVEL="warn")
+        await world.quiet(running)
+        messages = await world.messages("RolledOut")
+    assert body["workloads"][0]["reason"] == messages[-1]
 
 
 async def test_pages_of_previews(world: World, http: aiohttp.ClientSession) -> None:

@@ -109,6 +109,7 @@ def _edited(current: SourceSnapshot, edit: Edit, *, now: float) -> SourceSnapsho
         live=_content(current, UseKind.LIVE, current.live, edit),
         content=_EDITED,
         missing=tuple(sorted(missing)),
+        stamp=current.stamp and _EDITED,
         start=None,
     )
 
