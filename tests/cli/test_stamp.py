@@ -105,6 +105,36 @@ def test_name_stays_while_used_content_does() -> None:
     assert name_of(moved) == before
 
 
+def test_data_keys_that_another_source_replaces_are_not_used() -> None:
+    """As with defaults and the values of one environment, of which the later ones count."""
+    text = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: defaults}
+data: {LEVEL: info, COLOUR: red}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: own}
+data: {LEVEL: debug}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  template:
+    spec:
+      containers:
+      - name: main
+        envFrom: [{configMapRef: {name: defaults}}, {configMapRef: {name: own}}]
+"""
+    name = name_of(text)
+    assert name_of(text.replace("LEVEL: info", "LEVEL: warn")) == name
+    assert name_of(text.replace("COLOUR: red", "COLOUR: blue")) != name
+    assert name_of(text.replace("LEVEL: debug", "LEVEL: warn")) != name
+    assert name_of(text.replace("{LEVEL: debug}", "{}")) != name
+
+
 def test_values_that_the_api_server_takes_for_empty_are_empty() -> None:
     """A chart often renders a value that is not set as null."""
     empty = APP.replace("LEVEL: info", 'LEVEL: ""')

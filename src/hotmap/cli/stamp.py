@@ -20,6 +20,7 @@ from hotmap.cli.command_options import StampOptions
 from hotmap.cli.injection.manifest import FoundTemplate, Manifest, Planned
 from hotmap.cli.injection.pod_templates import Template
 from hotmap.cli.manifest_files import describe_file, read_manifests, write_manifests
+from hotmap.core.decide.source_snapshot import without_replaced
 from hotmap.core.errors import ManifestError, SettingsError
 from hotmap.core.fingerprint import FingerprintKey, fingerprint_key
 from hotmap.core.model.annotations import AGENT, ANNOTATIONS, CONTENT, OURS, REREADS
@@ -175,19 +176,23 @@ def _read_used(
     spec = found.template.node.data.get("spec")
     try:
         template = PodTemplate(spec=msgspec.convert(spec, PodSpec))
-        read = used_data_keys(find_uses(template, ""), live=not _reloads_files(found.template))
+        uses = find_uses(template, "")
     except (msgspec.ValidationError, LimitExceeded) as error:
         raise ManifestError(f"{name}: the pod template is invalid: {_describe(error)}") from None
+    live = not _reloads_files(found.template)
+    read = used_data_keys(uses, live=live)
     used = _UsedContent({}, {}, [])
     missing = []
-    for source, keys in read.items():
+    for source in read:
         if source.kind == "Secret" and not with_secrets:
             continue
         content = sources.find(source, found.template.namespace)
         if content is None:
             missing.append(f"{source.kind} {source.name}")
         else:
-            used.read[source], used.sources[source] = keys, content
+            used.sources[source] = content
+    read = used_data_keys(without_replaced(uses, used.sources), live=live)
+    used.read.update((source, read[source]) for source in used.sources)
     if missing:
         verb = "is" if len(missing) == 1 else "are"
         used.left_out.append(f"{join_names(missing)}, which {verb} not in the manifests")

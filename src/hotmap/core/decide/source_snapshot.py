@@ -29,6 +29,7 @@ __all__ = [
     "mark_uncovered",
     "take_snapshots",
     "uses_digest",
+    "without_replaced",
 ]
 
 #: Data keys of all sources that are compared to leave out some, such as those that a later envFrom
@@ -140,12 +141,26 @@ def take_snapshots(
         if use.kind in (UseKind.FROZEN, UseKind.LIVE):
             grouped.setdefault(use.source, []).append(use)
     followed = {name: source for name in grouped if (source := sources.get(name)) is not None}
-    partial = sum(_is_partial(use) for used in grouped.values() for use in used)
-    most = _COMPARED_AT_MOST // max(partial, 1)
+    most = _most_compared(use for used in grouped.values() for use in used)
     return tuple(
         _take_source_snapshot(name, tuple(grouped[name]), followed, key, most_compared=most)
         for name in sorted(grouped)
     )
+
+
+def without_replaced(uses: Sequence[Use], sources: Mapping[ObjectKey, Source]) -> tuple[Use, ...]:
+    """Leave out the data keys that other sources of the same environment or volume replace."""
+    most = _most_compared(uses)
+    return tuple(
+        _without_replaced(use, source, sources, most=most)
+        if (source := sources.get(use.source)) is not None
+        else use
+        for use in uses
+    )
+
+
+def _most_compared(uses: Iterable[Use]) -> int:
+    return _COMPARED_AT_MOST // max(sum(map(_is_partial, uses)), 1)
 
 
 def _is_partial(use: Use) -> bool:
