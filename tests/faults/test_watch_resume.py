@@ -23,6 +23,7 @@ from tests.support.fault_server import (
     ends_at_once,
     expired_event,
     expired_status,
+    forbidden,
     half_line_then_close,
     half_line_then_end,
     no_last_bookmarks,
@@ -289,3 +290,22 @@ async def test_object_that_nests_deeply_does_not_stop_the_others(
         await reflection.converged()
         assert reflection.statistics().unreadable == 0
         assert reflection.content()["default", "a"] == "2"
+
+
+async def test_permission_that_returns_is_no_refusal_any_more(
+    truth: Truth, server: FaultServer, reflect: Reflect
+) -> None:
+    """The watch is resumed and nothing listed, so that no list shows it."""
+    async with reflect() as reflection:
+        await reflection.converged()
+        truth.put("c", "1")
+        await reflection.converged()
+        lists, watches = server.count("list"), server.count("watch")
+        server.script("watch", forbidden, forbidden)
+        server.cut()
+        await server.wait_for_requests("watch", watches + 2)
+        assert reflection.statistics().refused
+        truth.put("d", "1")
+        await reflection.converged()
+        assert not reflection.statistics().refused
+        assert server.count("list") == lists

@@ -427,7 +427,7 @@ class Reflector(Generic[T, S]):
             ) as stream,
         ):
             self._record_activity()
-            self._connected = True
+            self._connected, self._refused = True, False
             if self._position:
                 self._progress.interrupted(self._selection.namespace, listed=False)
             waiting_since = self._watching_since = loop_time()
@@ -520,7 +520,6 @@ class Reflector(Generic[T, S]):
         self._writer.retain(seen, resource_version=resource_version, namespace=namespace)
         self._progress.caught_up(namespace, as_of)
         self._progress.interrupted(namespace, listed=False)  # what came while it was listed
-        self._refused = False
         self.answered.set()
 
     def _apply(self, event: WatchEvent[T]) -> None:
