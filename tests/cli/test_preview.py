@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -136,6 +137,18 @@ def test_invalid_manifest_is_one_sentence(
     result = preview_of(stage, tmp_path, f"apiVersion: v1\n{text}\n")
     assert (result.status, result.out) == (2, "")
     assert words in result.err
+
+
+def test_source_that_cannot_be_read_is_not_held(stage: Stage, tmp_path: Path) -> None:
+    """Exit status 2, as for a user who may not read Secrets."""
+    text = stage.plane.kubeconfig.read_text()
+    refused = tmp_path / "kubeconfig"
+    refused.write_text(re.sub("token: .*", "token: invalid", text))
+    manifest = tmp_path / "edited.yaml"
+    manifest.write_text(MANIFESTS % "debug")
+    result = stage.hotmap("preview", "-f", str(manifest), "--kubeconfig", str(refused))
+    assert (result.status, result.out) == (2, "")
+    assert "cannot read ConfigMap/default/app: " in result.err
 
 
 def test_data_keys_of_others_are_not_removed(stage: Stage, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from hotmap.cli.status_client import StatusClient, connect
 from hotmap.cli.status_document import EditPreview
 from hotmap.cli.status_output import convert_document, create_console, print_document
 from hotmap.cli.workload_names import SourceName, parse_source_name
-from hotmap.core.errors import ManifestError, NotFound, SettingsError
+from hotmap.core.errors import ApiError, ManifestError, NotFound, SettingsError, Unreachable
 from hotmap.core.text import quote_short
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.resources import BY_KIND
@@ -76,10 +76,9 @@ def run_preview(
     """Print what an edit would do to each workload; returns the exit status.
 
     Raises:
-        SettingsError: the name or the options are invalid, or no controller answers
-            (StatusUnavailable).
+        SettingsError: the name or the options are invalid, no controller answers
+            (StatusUnavailable), or a ConfigMap or Secret cannot be read for comparison.
         ManifestError: a manifest cannot be read, or has no ConfigMap or Secret.
-        ApiError, Unreachable: a ConfigMap or Secret cannot be read for comparison.
     """
     if bool(text) == bool(options.filename):
         raise SettingsError("name a source, such as configmap/app, or manifests with --filename")
@@ -241,6 +240,9 @@ async def _compare_manifests(
                 )
             except NotFound:
                 edits.append(_Edit(source, frozenset(content), creates=True))
+            except (ApiError, Unreachable) as error:
+                # Not their own exit status, which means here that a workload would be held.
+                raise SettingsError(f"cannot read {source}: {error}") from error
             else:
                 edits.append(_compare(source, found, content))
         return edits
