@@ -116,6 +116,7 @@ async def test_pages_of_previews(world: World, http: aiohttp.ClientSession) -> N
     ("query", "words"),
     [
         ("changed=LEVEL", "changed and removed need source"),
+        ("changed=LEVEL&workload=default/web", "changed and removed exclude workload"),
         ("source=secretproviderclass/default/app&changed=x", "changed and removed need source"),
         ("source=configmap/default/app&changed=a%20b", "invalid data keys"),
         ("source=configmap/default/app&removed=*", "invalid data keys"),

@@ -121,6 +121,8 @@ def _parse_edit(query: Mapping[str, str], source: ObjectKey | None) -> Edit | No
     changed, removed = query.get("changed", ""), query.get("removed", "")
     if not changed and not removed:
         return None
+    if query.get("workload"):
+        raise BadRequest("changed and removed exclude workload: expected source alone")
     if source is None or source.kind == PROVIDER_CLASS:
         raise BadRequest("changed and removed need source: expected a ConfigMap or Secret")
     every = changed == "*"
