@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.controller.test_pod_checks import SOON
 from tests.controller.world import FOLLOW, REREADS, World, env, files
 
 from hotmap.controller.addresses import DEFAULT_NAMESPACE
@@ -326,6 +327,37 @@ async def test_sources_that_are_not_followed_are_named(
     assert consumer["unfollowed"] == [{"kind": "ConfigMap", "name": "extra"}]
     for document in (consumer, overview["workloads"][0]):
         assert document["reason"].endswith("; not followed: ConfigMap default/extra")
+
+
+async def test_withdrawn_permission_is_not_called_current(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """What may be edited unseen is unknown, for those that use it alone, until it is granted."""
+    await world.config_map(LEVEL="info")
+    await world.secret("login", LEVEL="info")
+    await world.workload()
+    await world.workload("other", env("LEVEL", source="login", kind="secret"))
+    for name in ("web", "other"):
+        await world.pod(f"{name}-1", of=name, started=time.time() + 5)
+
+    async def states() -> dict[str, str]:
+        _, body = await get_json(http, controller, "/v1/status")
+        return {item["name"]: item["state"] for item in body["workloads"]}
+
+    async with world.controller(pod_checks=SOON) as controller:
+
+        async def all_current() -> bool:
+            return set((await states()).values()) == {"current"}
+
+        await world.until(all_current, "both are current")
+        world.registry.withheld.add("secrets")
+
+        async def unknown() -> bool:
+            return await states() == {"web": "current", "other": "unknown"}
+
+        await world.until(unknown, "the Secret's workload is unknown")
+        world.registry.withheld.clear()
+        await world.until(all_current, "both are current again")
 
 
 async def test_source_that_a_selector_hides_is_not_called_current(

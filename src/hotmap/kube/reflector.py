@@ -250,6 +250,11 @@ class Reflector(Generic[T, S]):
         if not page.items:
             self._writer.remove(key)
 
+    @property
+    def refusal(self) -> str:
+        """Why access is denied now, so that changes are not seen; "" while it is not."""
+        return self._last_error if self._refused else ""
+
     def selects(self, key: ObjectKey) -> bool:
         """Return whether an object is of this resource and namespace."""
         resource, namespace = self._selection.resource, self._selection.namespace

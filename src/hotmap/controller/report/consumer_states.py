@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from hotmap.controller.report.decision_log import DecisionLog
@@ -20,6 +20,7 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.status.consumer import PENDING, UP_TO_DATE, ConsumerStatus, State, derive_status
 from hotmap.core.status.stage import PodState
+from hotmap.core.text import printable
 
 __all__ = ["ConsumerStateStatistics", "ConsumerStates"]
 
@@ -46,8 +47,13 @@ class ConsumerStates:
         decision_log: DecisionLog,
         records: Records,
         is_behind: Callable[[ObjectKey], bool] = lambda _: False,
+        refusal: Callable[[Iterable[ObjectKey]], str] = lambda _: "",
     ) -> None:
-        """`is_behind` tells whether the sources of a consumer differ from its record."""
+        """`is_behind` tells whether the sources of a consumer differ from its record.
+
+        `refusal` says why one of some sources may change unseen, "" if none may.
+        """
+        self._refusal = refusal
         self._index = index
         self._decision_log = decision_log
         self._records = records
@@ -73,7 +79,16 @@ class ConsumerStates:
         if not self._decision_log.is_decided(key):
             return self._derive(consumer)
         status = self._not_current.get(key, UP_TO_DATE)
-        return PENDING if self._is_outdated(key, status) else status
+        if self._is_outdated(key, status):
+            return PENDING
+        if status.is_reached and (why := self._refusal(self._recorded_sources(consumer))):
+            return ConsumerStatus(State.UNKNOWN, f"cannot be confirmed: {printable(why)}")
+        return status
+
+    def _recorded_sources(self, consumer: Consumer) -> Iterator[ObjectKey]:
+        record, namespace = self._records.get(consumer.uid), consumer.key.namespace
+        for source in record.sources if record else ():
+            yield ObjectKey(source.kind, namespace, source.name)
 
     def pod_check(self, key: ObjectKey) -> ConsumerStatus | None:
         """Return what the last check of a consumer's pods has shown; None while none is needed."""
