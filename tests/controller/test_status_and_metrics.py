@@ -351,6 +351,8 @@ async def test_withdrawn_permission_is_not_called_current(
 
         await world.until(all_current, "both are current")
         world.registry.withheld.add("secrets")
+        await world.plane.stop()  # ends the watches, as their time-out does
+        await world.plane.start()
 
         async def unknown() -> bool:
             return await states() == {"web": "current", "other": "unknown"}
