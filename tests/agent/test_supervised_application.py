@@ -6,9 +6,12 @@ import json
 import os
 import pty
 import select
+import shlex
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -198,44 +201,110 @@ def test_signal_at_start_reaches_the_application(tmp_path: Path) -> None:
         running.end()
 
 
+class Terminal:
+    """A terminal with a process that leads its session, as in `kubectl exec -it`."""
+
+    def __init__(self, *command: str) -> None:
+        self.pid, self._descriptor = pty.fork()
+        if self.pid == 0:
+            os.execvp(command[0], command)
+        self._shown = b""
+
+    def types(self, text: bytes) -> None:
+        os.write(self._descriptor, text)
+
+    def shows(self, text: bytes) -> None:
+        """Wait for a text that comes after those that were waited for before."""
+        while text not in self._shown:
+            assert select.select([self._descriptor], [], [], TIMEOUT)[0], self._shown
+            self._shown += os.read(self._descriptor, 4096)
+        self._shown = self._shown.partition(text)[2]
+
+    def wait(self) -> int:
+        """Wait for the end of the process."""
+        pid, self.pid = self.pid, 0
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+
+
+@contextmanager
+def terminal(*command: str) -> Iterator[Terminal]:
+    found = Terminal(*command)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+#: Reads lines from a terminal. A handler of Python's would miss a signal just before a read.
+LINES = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+print('started', os.environ['APP_VALUE'], flush=True)
+for line in sys.stdin: print('read', line.strip(), flush=True)
+"""
+
+
+def agent_around_lines(volume: Volume) -> list[str]:
+    flags = ("--listen", "none", "--min-uptime", "0", "--env-from", str(volume))
+    words = ["-m", "hotmap", "agent", *flags, "--", sys.executable, "-c", LINES]
+    return [sys.executable, *words]
+
+
 def test_application_reads_the_terminal(tmp_path: Path) -> None:
     """Also after a restart; what is typed to interrupt it goes to it, and its status out."""
     volume = Volume(tmp_path / "volume", APP_VALUE="one")
-    program = (
-        "import os, sys\n"
-        "print('started', os.environ['APP_VALUE'], flush=True)\n"
-        "for line in sys.stdin: print('read', line.strip(), flush=True)\n"
-    )
-    words = ("--listen", "none", "--min-uptime", "0", "--env-from", str(volume), "--")
-    pid, terminal = pty.fork()
-    if pid == 0:
-        command = ["-m", "hotmap", "agent", *words, sys.executable, "-c", program]
-        os.execv(sys.executable, [sys.executable, *command])
-    shown = b""
-
-    def shows(text: bytes) -> None:
-        nonlocal shown
-        while text not in shown:
-            assert select.select([terminal], [], [], TIMEOUT)[0], shown
-            shown += os.read(terminal, 4096)
-
-    try:
-        shows(b"started one")
-        os.write(terminal, b"first\n")
-        shows(b"read first")
+    with terminal(*agent_around_lines(volume)) as screen:
+        screen.shows(b"started one")
+        screen.types(b"first\n")
+        screen.shows(b"read first")
         volume.write(APP_VALUE="two")
-        shows(b"started two")
-        os.write(terminal, b"second\n")
-        shows(b"read second")
-        os.write(terminal, b"\x03")  # what a terminal sends for Ctrl-C
-        shows(b"KeyboardInterrupt")
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
-        pid = 0
-    finally:
-        os.close(terminal)
-        if pid:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+        screen.shows(b"started two")
+        screen.types(b"second\n")
+        screen.shows(b"read second")
+        screen.types(b"\x03")  # what a terminal sends for Ctrl-C
+        assert screen.wait() == 130
+
+
+def test_stop_from_the_terminal_stops_the_job_of_a_shell(tmp_path: Path) -> None:
+    """Ctrl-Z gives the shell its terminal back, and fg the application; a change waits for it."""
+    volume = Volume(tmp_path / "volume", APP_VALUE="one")
+    with terminal("bash", "--norc", "--noprofile", "-i") as screen:
+        screen.types(f"PS1='ready> '; {shlex.join(agent_around_lines(volume))}\n".encode())
+        screen.shows(b"started one")
+        for word in (b"first", b"second"):
+            screen.types(b"\x1a")
+            screen.shows(b"Stopped")
+            screen.shows(b"ready> ")
+            screen.types(b"fg\n" + word + b"\n")
+            screen.shows(b"read " + word)
+        screen.types(b"\x1a")
+        screen.shows(b"ready> ")
+        volume.write(APP_VALUE="two")
+        screen.types(b"fg\n")
+        screen.shows(b"started two")
+        screen.types(b"third\n")
+        screen.shows(b"read third")
+        screen.types(b"\x03")
+        screen.shows(b"ready> ")
+        screen.types(b"exit $?\n")
+        assert screen.wait() == 130
+
+
+def test_stop_from_the_terminal_is_undone_where_no_shell_is(tmp_path: Path) -> None:
+    """In a container nobody could continue the application."""
+    volume = Volume(tmp_path / "volume", APP_VALUE="one")
+    with terminal(*agent_around_lines(volume)) as screen:
+        screen.shows(b"started one")
+        screen.types(b"\x1a")
+        time.sleep(0.2)
+        screen.types(b"first\n")
+        screen.shows(b"read first")
 
 
 def test_second_sigterm_kills_at_once(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ class ChildProcesses:
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._children: dict[int, _Child] = {}
-        self._adopted: dict[int, Callable[[int], None]] = {}
+        self._adopted: dict[int, tuple[Callable[[int], None], Callable[[int], None]]] = {}
         loop.on_signals([signal.SIGCHLD], self._reap)
 
     def run_command(
@@ -122,9 +122,15 @@ class ChildProcesses:
 
         return self._start(answer, seconds, _KEPT_OF_FUNCTIONS, done)
 
-    def adopt(self, pid: int, ended: Callable[[int], None]) -> None:
-        """Call with the exit status once a child that was started elsewhere has exited."""
-        self._adopted[pid] = ended
+    def adopt(
+        self, pid: int, *, ended: Callable[[int], None], stopped: Callable[[int], None]
+    ) -> None:
+        """Follow a child that was started elsewhere.
+
+        ended: called with the exit status once it has exited
+        stopped: called with the signal each time that one has stopped it
+        """
+        self._adopted[pid] = ended, stopped
 
     def pids(self) -> set[int]:
         """Return the process numbers of all children that were started here or adopted."""
@@ -188,20 +194,28 @@ class ChildProcesses:
     def _reap(self, _: int) -> None:
         while True:
             try:
-                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 return
             if found is None:
                 return
             pid = found.si_pid
+            if found.si_code == os.CLD_STOPPED:
+                self._on_stopped(pid, found.si_status)
+                continue
             if pid in self._children or pid in self._adopted:
                 # Before waitpid, so that its process group number is not reused yet.
                 kill_group(pid)
             status = exit_status(os.waitpid(pid, 0)[1])
             if (child := self._children.pop(pid, None)) is not None:
                 self._ended(child, status)
-            elif (ended := self._adopted.pop(pid, None)) is not None:
-                self._loop.guard(lambda ended=ended, status=status: ended(status))  # type: ignore[misc]
+            elif (calls := self._adopted.pop(pid, None)) is not None:
+                self._loop.guard(lambda ended=calls[0], status=status: ended(status))  # type: ignore[misc]
+
+    def _on_stopped(self, pid: int, number: int) -> None:
+        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG)  # it is reported once
+        if pid in self._adopted:
+            self._loop.guard(lambda: self._adopted[pid][1](number))
 
     def _ended(self, child: _Child, status: int) -> None:
         self._read(child)

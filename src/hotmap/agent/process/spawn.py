@@ -90,19 +90,22 @@ def kill_group(pid: int) -> None:
         return
 
 
-def pass_terminal(old: int, new: int) -> None:
+def pass_terminal(old: int, new: int) -> bool:
     """Make a process group the one that reads the terminal, if another one was that until now.
 
     The kernel stops a process of any other group that reads it. Without a terminal on standard
-    input nothing happens, and neither where the terminal belongs to another job of a shell.
+    input nothing happens, and neither where the terminal belongs to another job of a shell; False
+    then.
     """
     # The kernel would stop the caller as well, since it is in another group at one of the calls.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTTOU,))
     try:
-        if 0 < old == os.tcgetpgrp(0):  # 0: a group of another process namespace
-            os.tcsetpgrp(0, new)
+        if not 0 < old == os.tcgetpgrp(0):  # 0: a group of another process namespace
+            return False
+        os.tcsetpgrp(0, new)
+        return True
     except OSError:
-        return
+        return False
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 

@@ -144,6 +144,8 @@ class Supervisor:
     def forward(self, number: int) -> None:
         """Forward a signal to the application, if it is running."""
         if self.pid:
+            if number == signal.SIGCONT:
+                pass_terminal(os.getpgrp(), self.pid)  # a shell gives it to us before
             os.kill(self.pid, number)
 
     def process(self) -> Process | None:
@@ -177,7 +179,7 @@ class Supervisor:
         self.starts += 1
         self._command, self._started_at = command, self._loop.now()
         self._uptime_timer = self._loop.after(self._min_uptime, lambda: self._prove(command))
-        self._children.adopt(pid, self._exited)
+        self._children.adopt(pid, ended=self._exited, stopped=self._stopped)
         waiting, self._waiting = self._waiting, []
         for call in waiting:
             call()
@@ -194,6 +196,19 @@ class Supervisor:
         if self.pid:
             os.kill(self.pid, signal.SIGKILL)  # by itself as well: it may have left its group
             kill_group(self.pid)
+
+    def _stopped(self, number: int) -> None:
+        """Stop as well when Ctrl-Z has stopped the application, as a shell expects of its job.
+
+        Where no shell is above, as in a container, the kernel ignores that for us, since our group
+        is orphaned (setpgid(2)); nobody could continue the application, so it goes on at once.
+        """
+        if number != signal.SIGTSTP or not pass_terminal(self.pid, os.getpgrp()):
+            return
+        handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(0, signal.SIGTSTP)  # returns when we are continued
+        signal.signal(signal.SIGTSTP, handler)
+        os.kill(os.getpid(), signal.SIGCONT)  # forwarded from the loop, once with that of a shell
 
     def _exited(self, status: int) -> None:
         pass_terminal(self.pid, os.getpgrp())
