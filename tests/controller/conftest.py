@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 
+import aiohttp
 import pytest
 from tests.controller.world import World
 from tests.support.control_plane import control_plane
@@ -37,3 +38,9 @@ def decisions_are_captured(caplog: pytest.LogCaptureFixture) -> None:
 async def world() -> AsyncIterator[World]:
     async with control_plane() as plane, Client(plane.config()) as client:
         yield World(plane, client)
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession() as session:
+        yield session

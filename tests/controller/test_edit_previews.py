@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
@@ -18,12 +17,6 @@ from tests.controller.test_status_and_metrics import get_json
 from tests.controller.world import FOLLOW, REREADS, World, env, files
 
 APP = "/v1/status?source=configmap/default/app"
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession() as session:
-        yield session
 
 
 def by_name(body: dict[str, Any]) -> dict[str, tuple[bool, list[str]]]:

@@ -37,10 +37,7 @@ async def test_older_fingerprint_key_is_still_compared(world: World) -> None:
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.run_once()
-    old = (await world.get("Secret", "hotmap-key", "hotmap"))["data"]["keys"]
-    both = b64encode(b"n" * 32) + b"\n" + b64decode(old)
-    patch = {"data": {"keys": b64encode(both).decode()}}
-    await world.merge("Secret", "hotmap-key", patch, namespace="hotmap")
+    await _add_key(world)
     await world.run_once()
     assert await world.revision() == ""
     await world.edit(LEVEL="debug")
@@ -57,13 +54,9 @@ async def test_replaced_fingerprint_key_is_used_without_a_restart(
     await world.workload()
     async with world.controller() as controller:
         await world.quiet(controller)
-        old = (await world.get("Secret", "hotmap-key", "hotmap"))["data"]["keys"]
         await world.until(world.records, "the record is written")
         before = await _record_key(world)
-        both = b64encode(b"n" * 32) + b"\n" + b64decode(old)
-        patch = {"data": {"keys": b64encode(both).decode()}}
-        await world.merge("Secret", "hotmap-key", patch, namespace="hotmap")
-
+        await _add_key(world)
         await world.until(
             lambda: _sources_have_keys(controller, 2), "all sources are read with both keys"
         )
@@ -88,10 +81,7 @@ async def test_standby_takes_over_with_a_key_that_was_replaced(
             await world.quiet(first)
             await world.until(world.records, "the record is written")
             before = await _record_key(world)
-            old = (await world.get("Secret", "hotmap-key", "hotmap"))["data"]["keys"]
-            both = b64encode(b"n" * 32) + b"\n" + b64decode(old)
-            patch = {"data": {"keys": b64encode(both).decode()}}
-            await world.merge("Secret", "hotmap-key", patch, namespace="hotmap")
+            await _add_key(world)
             await world.until(lambda: _sources_have_keys(first, 2), "the leader has both keys")
             await world.quiet(first)
         finally:
@@ -171,6 +161,14 @@ async def _sources_have_keys(controller: Controller, count: int) -> bool:
     """Return whether every ConfigMap is marked under so many keys."""
     values = controller.index.sources["ConfigMap"].values()
     return bool(values) and all(len(source.marks) == count for source in values)
+
+
+async def _add_key(world: World) -> None:
+    """Write a new fingerprint key before the present one, as an operator replaces a key."""
+    old = (await world.get("Secret", "hotmap-key", "hotmap"))["data"]["keys"]
+    both = b64encode(b"n" * 32) + b"\n" + b64decode(old)
+    patch = {"data": {"keys": b64encode(both).decode()}}
+    await world.merge("Secret", "hotmap-key", patch, namespace="hotmap")
 
 
 async def _record_key(world: World) -> str:

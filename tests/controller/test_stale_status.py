@@ -24,12 +24,6 @@ from hotmap.controller.settings import PodCheckSettings
 SOON = PodCheckSettings(rate=100.0, initial_delay=0.0)
 
 
-@pytest.fixture
-async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession() as session:
-        yield session
-
-
 async def get_states(
     http: aiohttp.ClientSession, controller: Controller, query: str = ""
 ) -> dict[str, tuple[str, str]]:

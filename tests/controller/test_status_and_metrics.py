@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
@@ -20,12 +19,6 @@ from hotmap.controller.run import Controller
 from hotmap.controller.settings import PodCheckSettings
 from hotmap.controller.watch import missing_namespaces
 from hotmap.core.model.objects import ObjectKey
-
-
-@pytest.fixture
-async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession() as session:
-        yield session
 
 
 async def get_json(http: aiohttp.ClientSession, controller: Controller, path: str) -> Any:

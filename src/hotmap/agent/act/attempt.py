@@ -6,7 +6,7 @@
 
 An attempt ends once. When an action fails, the next attempt starts with it. When a probe does not
 confirm, the next attempts only go on with step 3: a process that takes its time must not be told
-again while it loads. Only after `ContentHistory.patience` the actions are performed once more.
+again while it loads. Only after `ContentHistory.repeat_after` the actions are performed once more.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ContentHistory:
         self.time_limit = time_limit
         self.repeats = repeats
         #: Seconds after the actions until they are performed again, if no probe confirms them.
-        self.patience = time_limit if repeats else inf
+        self.repeat_after = time_limit if repeats else inf
         self._longest = time_limit * _MAX_FACTOR
         #: What the probes showed before the actions, and when these were performed; None before.
         self.before: list[str | None] = []
@@ -57,13 +57,13 @@ class ContentHistory:
         """Record that an action did not end within its time limit."""
         self.time_limit = min(self._longest, 2 * self.time_limit)
 
-    def is_patient(self, now: float) -> bool:
+    def awaits_probes(self, now: float) -> bool:
         """Whether to go on waiting for probes; each time that ends, the next wait is longer."""
         if self.performed_at is None:
             return False
-        if now - self.performed_at < self.patience:
+        if now - self.performed_at < self.repeat_after:
             return True
-        self.patience = min(self._longest, 2 * self.patience)
+        self.repeat_after = min(self._longest, 2 * self.repeat_after)
         self.performed_at = None
         return False
 
@@ -223,8 +223,8 @@ class Attempt:
                 self._finish(outcome.output, 0)
                 return
             error = outcome.output or f"verification timed out after {timeout:g}s"
-            is_patient = self._history.is_patient(self._context.loop.now())
-            self._finish(error, self._length if is_patient else 0)
+            waits = self._history.awaits_probes(self._context.loop.now())
+            self._finish(error, self._length if waits else 0)
 
         self._run(wait, timeout * len(probes) + 1, on_waited)
 

@@ -12,7 +12,7 @@
 | held | a rollout would do harm or nothing; a user has to act |
 | refused | agents refused the content, so the old one stays in use; a user has to act |
 | failed | a write was refused, or agents could not load the content; it is retried |
-| unknown | agents in pods cannot be asked |
+| unknown | agents in pods cannot be asked, or a source cannot be read any more |
 
 A StatefulSet replaces one pod at a time and waits for each to be ready. A pod that runs with a bad
 value and never gets ready therefore stays, even if the value is reverted: the newest template is
