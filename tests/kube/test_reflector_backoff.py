@@ -31,13 +31,21 @@ def test_reset_starts_from_the_first_pause() -> None:
     assert backoff.next() == 3
 
 
+def pause(backoff: Backoff, lasted: float, error: HotmapError | None, listed: float = 0) -> float:
+    return pause_after(
+        lasted,
+        error,
+        listed=listed,
+        backoff=backoff,
+        timing=Timing(),
+        uniform=lambda low, high: low,
+    )
+
+
 def pauses(lasted: float, error: HotmapError | None, *, times: int = 8) -> list[float]:
     """Let attempts of equal length end alike; pauses grow as fast as they may."""
     backoff = Backoff(0.8, 30, uniform=lambda low, high: high)
-    return [
-        pause_after(lasted, error, backoff=backoff, timing=Timing(), uniform=lambda low, high: low)
-        for _ in range(times)
-    ]
+    return [pause(backoff, lasted, error) for _ in range(times)]
 
 
 @pytest.mark.parametrize("error", [None, Expired("too old")])
@@ -56,16 +64,20 @@ def test_healthy_attempt_resets_the_backoff() -> None:
     backoff = Backoff(0.8, 30, uniform=lambda low, high: high)
     error = Unreachable("reset")
 
-    def after(lasted: float) -> float:
-        return pause_after(
-            lasted, error, backoff=backoff, timing=Timing(), uniform=lambda low, high: low
-        )
+    assert [pause(backoff, 0, error) for _ in range(4)] == pytest.approx([2.4, 7.2, 21.6, 30])
+    assert pause(backoff, 119, error) == 0.8
+    assert pause(backoff, 0, error) == 30
+    assert pause(backoff, 120, error) == 0.8
+    assert pause(backoff, 0, error) == pytest.approx(7.2)
 
-    assert [after(0) for _ in range(4)] == pytest.approx([2.4, 7.2, 21.6, 30])
-    assert after(119) == 0.8
-    assert after(0) == 30
-    assert after(120) == 0.8
-    assert after(0) == pytest.approx(7.2)
+
+def test_410_after_an_outage_lists_after_the_first_pause() -> None:
+    """The server works again; the pauses were for when it did not. But lists come no faster."""
+    backoff = Backoff(0.8, 30, uniform=lambda low, high: high)
+    outage = [pause(backoff, 0, Unreachable("reset"), listed=40) for _ in range(4)]
+    assert outage == pytest.approx([2.4, 7.2, 21.6, 30])
+    assert pause(backoff, 0, Expired("too old"), listed=40) == pytest.approx(2.4)
+    assert pause(backoff, 0, Expired("too old"), listed=3) == pytest.approx(7.2)
 
 
 def test_failure_is_always_followed_by_a_pause() -> None:

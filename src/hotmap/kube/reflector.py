@@ -162,7 +162,7 @@ class Reflector(Generic[T, S]):
         #: The same for the next list: smaller where objects are large.
         self._most_listed = PAGE
         self._connected = False
-        self._last_byte = self._watching_since = loop_time()
+        self._last_byte = self._watching_since = self._listed_at = loop_time()
         self._lists = self._watches = self._events = self._bookmarks = 0
         self._silences = self._errors = 0
         self._last_error = ""
@@ -205,8 +205,11 @@ class Reflector(Generic[T, S]):
                 raise
             finally:
                 self._connected = self.is_behind = False
-            lasted = loop_time() - started
-            pause = pause_after(lasted, error, backoff=self._backoff, timing=self._timing)
+            ended = loop_time()
+            lasted, listed = ended - started, ended - self._listed_at
+            pause = pause_after(
+                lasted, error, listed=listed, backoff=self._backoff, timing=self._timing
+            )
             if error is not None:
                 _log.debug("%s: retrying in %.1fs", self._selection.resource.plural, pause)
             elif pause > 0:
@@ -287,7 +290,7 @@ class Reflector(Generic[T, S]):
         """
         seen: set[ObjectKey] = set()
         complete = False
-        asked_at = loop_time()
+        asked_at = self._listed_at = loop_time()
         self._progress.interrupted(self._selection.namespace, listed=True)
 
         def take(event: WatchEvent[T]) -> None:
@@ -321,7 +324,7 @@ class Reflector(Generic[T, S]):
     async def _list(self) -> None:
         """Get all objects in pages; objects on none of them were deleted."""
         self._lists += 1
-        asked_at = loop_time()
+        asked_at = self._listed_at = loop_time()
         self._progress.interrupted(self._selection.namespace, listed=True)
         seen: set[ObjectKey] = set()
         token = ""

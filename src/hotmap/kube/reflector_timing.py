@@ -53,21 +53,26 @@ def pause_after(
     lasted: float,
     error: HotmapError | None,
     *,
+    listed: float,
     backoff: Backoff,
     timing: Timing,
     uniform: Callable[[float, float], float] = random.uniform,
 ) -> float:
     """Return the seconds between the end of an attempt and the start of the next.
 
-    `lasted` is how long the attempt took, `error` what ended it, None for a proper end.
+    `lasted` is how long the attempt took, `error` what ended it, None for a proper end; `listed`
+    is how long ago the last list began.
 
     A pause counts from the start of the attempt before it, so a stream that a proxy ends every
     minute is resumed at once, while one that ends at once is not: there are never more attempts
     than pauses of `backoff`. After a failure there is a short pause all the same, so that the
-    clients of a failed server do not reconnect at the same instant. Ours; client-go waits a full
-    pause in every case.
+    clients of a failed server do not reconnect at the same instant. A 410 is the answer of a server
+    that works again, so its list does not wait for the pause that failures before it have made
+    long; but there is no list sooner than the longest pause after the last one. Ours; client-go
+    waits a full pause in every case.
     """
-    if lasted >= timing.healthy_after:
+    works_again = isinstance(error, Expired) and listed >= timing.pause_last
+    if lasted >= timing.healthy_after or works_again:
         backoff.reset()
     least = 0.0
     if error is not None and not isinstance(error, Expired):
