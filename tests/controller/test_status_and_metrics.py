@@ -351,6 +351,9 @@ async def test_withdrawn_permission_is_not_called_current(
             return await states() == {"web": "current", "other": "unknown"}
 
         await world.until(unknown, "the Secret's workload is unknown")
+        samples = await get_metrics(http, controller)
+        assert samples["hotmap_workloads", "current"] == 1
+        assert samples["hotmap_workloads", "unknown"] == 1
         world.registry.withheld.clear()
         await world.until(all_current, "both are current again")
 

@@ -106,7 +106,7 @@ class TermFactory:
             decision_log=shared.decision_log,
             records=shared.records,
             is_behind=lambda key: is_behind(observer.snapshot(key)),
-            refusal=shared.reflectors.refusal,
+            refused=shared.reflectors.refused,
         )
         pod_checker = self._make_pod_checker(observer, consumer_states, nudges)
         reader = ConsistentReader(shared.client, shared.watch_index, shared.reflectors)

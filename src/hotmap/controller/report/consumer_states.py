@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.storage.records import Records
@@ -21,10 +21,11 @@ from hotmap.core.model.objects import ObjectKey
 from hotmap.core.status.consumer import PENDING, UP_TO_DATE, ConsumerStatus, State, derive_status
 from hotmap.core.status.stage import PodState
 from hotmap.core.text import printable
+from hotmap.kube.reflector import Reflector
 
 __all__ = ["ConsumerStateStatistics", "ConsumerStates"]
 
-#: Seconds of a count that may go to snapshots of consumers whose sources have changed.
+#: Seconds of a count that may go to consumers whose sources have changed, or are not visible now.
 _LONGEST_COUNT = 0.01
 
 
@@ -47,13 +48,13 @@ class ConsumerStates:
         decision_log: DecisionLog,
         records: Records,
         is_behind: Callable[[ObjectKey], bool] = lambda _: False,
-        refusal: Callable[[Iterable[ObjectKey]], str] = lambda _: "",
+        refused: Callable[[], Sequence[Reflector[Any, Any]]] = lambda: (),
     ) -> None:
         """`is_behind` tells whether the sources of a consumer differ from its record.
 
-        `refusal` says why one of some sources may change unseen, "" if none may.
+        `refused` returns the reflectors whose objects may change unseen.
         """
-        self._refusal = refusal
+        self._refused = refused
         self._index = index
         self._decision_log = decision_log
         self._records = records
@@ -81,14 +82,15 @@ class ConsumerStates:
         status = self._not_current.get(key, UP_TO_DATE)
         if self._is_outdated(key, status):
             return PENDING
-        if status.is_reached and (why := self._refusal(self._recorded_sources(consumer))):
+        if status.is_reached and (why := self._refusal(consumer, self._refused())):
             return ConsumerStatus(State.UNKNOWN, f"cannot be confirmed: {printable(why)}")
         return status
 
-    def _recorded_sources(self, consumer: Consumer) -> Iterator[ObjectKey]:
+    def _refusal(self, consumer: Consumer, refused: Iterable[Reflector[Any, Any]]) -> str:
+        """Return why a source of a consumer may change unseen; "" if none may."""
         record, namespace = self._records.get(consumer.uid), consumer.key.namespace
-        for source in record.sources if record else ():
-            yield ObjectKey(source.kind, namespace, source.name)
+        sources = [ObjectKey(s.kind, namespace, s.name) for s in record.sources] if record else []
+        return next((each.refusal for each in refused if any(map(each.selects, sources))), "")
 
     def pod_check(self, key: ObjectKey) -> ConsumerStatus | None:
         """Return what the last check of a consumer's pods has shown; None while none is needed."""
@@ -161,28 +163,44 @@ class ConsumerStates:
             self._counts[before.state] -= 1
             self._behind -= before.behind
 
-    def _outdated(self) -> list[ConsumerStatus]:
-        """List the statuses that consumers had before their sources changed.
+    def _outdated(self, ends: float) -> Iterator[tuple[ObjectKey, ConsumerStatus]]:
+        """Yield the statuses that consumers had before their sources changed.
 
         Each costs a snapshot. Of those for which there is no time the status counts as outdated.
         """
-        ends, found = time.perf_counter() + _LONGEST_COUNT, []
         for key in self._pending:
             if not self._decision_log.is_decided(key):
                 continue
             status = self._not_current.get(key, UP_TO_DATE)
             if time.perf_counter() >= ends or self._is_outdated(key, status):
-                found.append(status)
-        return found
+                yield key, status
+
+    def _unconfirmed(self, ends: float) -> Iterator[tuple[ObjectKey, ConsumerStatus]]:
+        """Yield the statuses that consumers had before permission for a source was withdrawn.
+
+        Those for which there is no time are among them.
+        """
+        if not (refused := self._refused()):
+            return
+        for key in self._decision_log.decided:
+            status = self._not_current.get(key, UP_TO_DATE)
+            consumer = self._index.consumer(key) if status.is_reached else None
+            if consumer is not None and (
+                time.perf_counter() >= ends or self._refusal(consumer, refused)
+            ):
+                yield key, status
 
     def statistics(self) -> ConsumerStateStatistics:
         """Count consumers by state, and the pods that they wait for."""
         counts = {state: self._counts[state] for state in State}
-        counts[State.CURRENT] = self._decision_log.decided - len(self._not_current)
+        counts[State.CURRENT] = len(self._decision_log.decided) - len(self._not_current)
         behind = self._behind
-        for status in self._outdated():
+        ends = time.perf_counter() + _LONGEST_COUNT
+        outdated = dict(self._outdated(ends))
+        unconfirmed = {**dict(self._unconfirmed(ends)), **outdated}
+        for key, status in unconfirmed.items():
             counts[status.state] -= 1
-            counts[PENDING.state] += 1
+            counts[PENDING.state if key in outdated else State.UNKNOWN] += 1
             behind -= status.behind
         pods = {state: self._pod_counts[state] for state in PodState}
         return ConsumerStateStatistics(counts, behind, pods)

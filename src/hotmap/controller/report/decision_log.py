@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import NamedTuple
 
 from hotmap.core.decide.assessment import CHANGED, Verdict
@@ -115,9 +115,9 @@ class DecisionLog:
         return key in self._decided
 
     @property
-    def decided(self) -> int:
-        """How many consumers were decided on in this term."""
-        return len(self._decided)
+    def decided(self) -> Collection[ObjectKey]:
+        """The consumers that were decided on in this term."""
+        return self._decided
 
     def add(
         self,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -196,12 +196,9 @@ class Reflectors:
         """Return problems that prevent nothing, but are probably not intended."""
         return [f"namespace {name} does not exist" for name in sorted(self._namespaces.absent)]
 
-    def refusal(self, objects: Iterable[ObjectKey]) -> str:
-        """Return why one of some objects may change unseen, since its watch is refused; or ""."""
-        refused = [reflector for reflector in self._all() if reflector.refusal]
-        if not refused:
-            return ""
-        return next((each.refusal for key in objects for each in refused if each.selects(key)), "")
+    def refused(self) -> list[Reflector[Any, Any]]:
+        """Return those that are denied access now, so that changes are not seen."""
+        return [reflector for reflector in self._all() if reflector.refusal]
 
     def statistics(self) -> list[ReflectorStatistics]:
         """Return the statistics of each watched resource, over all its namespaces."""
