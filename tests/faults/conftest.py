@@ -82,7 +82,7 @@ def reflect(
             )
             task = asyncio.create_task(reflector.run())
             try:
-                yield Reflection(server.truth, store, reflector)
+                yield Reflection(server.truth, client, store, reflector)
             finally:
                 task.cancel()
                 await asyncio.wait([task])

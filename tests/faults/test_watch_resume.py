@@ -28,6 +28,7 @@ from tests.support.fault_server import (
     half_line_then_end,
     no_last_bookmarks,
     reset_mid_line,
+    reset_unanswered,
     silence,
     silent_after_bookmark,
     silent_stream,
@@ -37,7 +38,9 @@ from tests.support.fault_server import (
 )
 from tests.support.reflection import Reflect
 
+from hotmap.core.model.objects import ConfigMap
 from hotmap.kube.reflector_timing import silent_at
+from hotmap.kube.resources import CONFIGMAPS
 
 
 @pytest.fixture(autouse=True)
@@ -149,6 +152,22 @@ async def test_permanent_fault_is_retried_with_backoff(
     watches = [request.at for request in server.requests if request.script == "watch"]
     assert len(watches) - 1 <= (watches[-1] - watches[0]) / 0.02
     assert server.count("list") <= server.count("watch") + 1
+
+
+async def test_watch_is_resumed_when_the_server_answers_others(
+    server: FaultServer, reflect: Reflect
+) -> None:
+    """After an outage the pauses are long; the first answer to any request ends them."""
+    server.script("watch", *[reset_unanswered] * 8)
+    timing = FAST._replace(pause_first=1, pause_last=3600, silence=1e6)
+    async with reflect(timing=timing) as reflection:
+        await server.wait_for_requests("watch", 8)
+        server.truth.put("during", "the outage")
+        await asyncio.sleep(0.1)
+        await reflection.client.list_page(CONFIGMAPS, type=ConfigMap)
+        async with asyncio.timeout(3.5):
+            await server.wait_for_requests("watch", 9)
+        await reflection.converged()
 
 
 async def test_bookmarks_keep_a_quiet_watch_alive(server: FaultServer, reflect: Reflect) -> None:

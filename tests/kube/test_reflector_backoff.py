@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hotmap.core.errors import Expired, HotmapError, Throttled, Unavailable, Unreachable
 from hotmap.kube.reflector_timing import Timing, pause_after
-from hotmap.kube.retry import Backoff
+from hotmap.kube.retry import Backoff, Outage
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50))
@@ -89,3 +91,35 @@ def test_retry_after_is_honoured() -> None:
     """Its Retry-After is the least pause, up to five minutes."""
     assert set(pauses(0.0, Throttled("slow down", retry_after=45))) == {45}
     assert set(pauses(0.0, Throttled("slow down", retry_after=86400))) == {300}
+
+
+async def seconds_of_pause(outage: Outage, *, seconds: float, least: float) -> float:
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    await outage.pause(seconds, least=least)
+    return loop.time() - started
+
+
+@pytest.mark.parametrize(
+    ("ends_after", "expected"),
+    [
+        pytest.param(0.5, 1, id="not below the least pause"),
+        pytest.param(4, 4, id="with the answer"),
+        pytest.param(40, 30, id="no longer than asked for"),
+    ],
+)
+async def test_pause_ends_with_the_outage(ends_after: float, expected: float) -> None:
+    """The first answer of a server ends the pauses of all who wait for it."""
+    outage = Outage()
+    outage.begin()
+    asyncio.get_running_loop().call_later(ends_after, outage.end)
+    assert await seconds_of_pause(outage, seconds=30, least=1) == pytest.approx(expected, abs=0.1)
+
+
+async def test_pause_without_an_outage_is_not_shortened() -> None:
+    """A stream that breaks again and again beside requests that work is no outage."""
+    outage = Outage()
+    outage.begin()
+    outage.end()
+    asyncio.get_running_loop().call_later(2, outage.end)
+    assert await seconds_of_pause(outage, seconds=30, least=1) == pytest.approx(30, abs=0.1)

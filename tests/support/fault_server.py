@@ -326,6 +326,11 @@ async def silent_after_bookmark(exchange: Exchange) -> None:
     await asyncio.Event().wait()
 
 
+async def reset_unanswered(exchange: Exchange) -> None:
+    """Reset the connection before a response."""
+    exchange.reset()
+
+
 async def reset_mid_line(exchange: Exchange) -> None:
     """Send half a line of an object that does not exist, then reset the connection."""
     await exchange.begin_stream()

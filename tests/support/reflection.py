@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager
 from tests.support.fault_server import Truth
 
 from hotmap.core.model.objects import ConfigMap, ObjectKey
+from hotmap.kube.client import Client
 from hotmap.kube.reflector import Reflector, ReflectorStatistics
 from hotmap.kube.store import Store
 
@@ -21,8 +22,15 @@ HEALED = 30.0
 class Reflection:
     """A running reflector and what it knows."""
 
-    def __init__(self, truth: Truth, store: Store[str], reflector: Reflector[ConfigMap, str]):
+    def __init__(
+        self,
+        truth: Truth,
+        client: Client,
+        store: Store[str],
+        reflector: Reflector[ConfigMap, str],
+    ) -> None:
         self.truth = truth
+        self.client = client
         self.store = store
         self._reflector = reflector
         #: What listeners were told was deleted, in order.

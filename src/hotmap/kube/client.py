@@ -24,7 +24,7 @@ from hotmap.kube.config import ClusterConfig
 from hotmap.kube.decoding import decode, without_deep_values
 from hotmap.kube.log_throttle import LogThrottle
 from hotmap.kube.resources import Resource
-from hotmap.kube.retry import Backoff
+from hotmap.kube.retry import Backoff, Outage
 from hotmap.kube.transport import Request, Transport, WatchStream, is_certificate_error
 from hotmap.kube.written import METADATA, Written
 
@@ -117,6 +117,11 @@ class Client:
     def server(self) -> str:
         """The server's URL, for messages."""
         return self._transport.config.server
+
+    @property
+    def outage(self) -> Outage:
+        """Whether the server cannot be reached now."""
+        return self._transport.outage
 
     @property
     def impersonates(self) -> bool:

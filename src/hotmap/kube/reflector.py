@@ -214,7 +214,11 @@ class Reflector(Generic[T, S]):
                 _log.debug("%s: retrying in %.1fs", self._selection.resource.plural, pause)
             elif pause > 0:
                 self._last_error = f"{self._client.server} ended a watch after {lasted:.1f} s"
-            await asyncio.sleep(pause)
+            if self._position:
+                first = self._timing.pause_first
+                await self._client.outage.pause(pause, least=random.uniform(first, 3 * first))
+            else:  # a list may be what the server fails of
+                await asyncio.sleep(pause)
 
     async def reread(self, key: ObjectKey) -> None:
         """Read one object consistently and store it, or its absence.

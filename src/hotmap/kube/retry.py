@@ -1,14 +1,16 @@
 """The backoff policy: how long to wait before a retry.
 
-Only arithmetic; the caller waits, and decides what counts as a failure.
+The caller decides what counts as a failure.
 """
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import Callable
+from contextlib import suppress
 
-__all__ = ["Backoff"]
+__all__ = ["Backoff", "Outage"]
 
 
 class Backoff:
@@ -41,3 +43,39 @@ class Backoff:
     def reset(self) -> None:
         """Start again at the first pause, after a success."""
         self._previous = self._first
+
+
+class Outage:
+    """Whether a server cannot be reached; ends the pauses of all its clients with its next answer.
+
+    Pauses become as long as an outage, so without this each client would notice its end half a
+    minute late.
+    """
+
+    __slots__ = ("_over",)
+
+    def __init__(self) -> None:
+        #: Set when the outage is over; None: there is none.
+        self._over: asyncio.Event | None = None
+
+    def begin(self) -> None:
+        """Record that a request got no answer."""
+        if self._over is None:
+            self._over = asyncio.Event()
+
+    def end(self) -> None:
+        """Record that a request got an answer."""
+        if self._over is not None:
+            self._over.set()
+            self._over = None
+
+    async def pause(self, seconds: float, *, least: float) -> None:
+        """Wait some seconds; the end of an outage shortens them to `least`."""
+        over = self._over
+        if over is None or seconds <= least:
+            await asyncio.sleep(seconds)
+            return
+        await asyncio.sleep(least)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds - least):
+                await over.wait()

@@ -42,6 +42,7 @@ from hotmap.kube.http.fetch import system_trust
 from hotmap.kube.http.route import LONGEST_REASON, Route
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.proxy import describe_proxy
+from hotmap.kube.retry import Outage
 from hotmap.kube.server_clock import ServerClock
 from hotmap.kube.status import read_status, retry_after
 
@@ -116,6 +117,8 @@ class Transport:
         self.answers: Counter[tuple[str, str]] = Counter()
         #: When the server last responded, on the event loop's clock.
         self.clock = ServerClock(wall_clock=time.time)
+        #: Whether the server cannot be reached now.
+        self.outage = Outage()
 
     @property
     def server(self) -> str:
@@ -207,11 +210,14 @@ class Transport:
                     body=request.body,
                 )
         except (HttpError, TimeoutError) as error:
+            self.outage.begin()
             self._unreachable(request, error)
         except ValueError as error:
             raise SettingsError(f"{self.config.origin}: {error}") from error
         self.clock.learn(response.headers.get("date", ""), waited=loop_time() - sent)
         self.answers[request.method, str(response.status)] += 1
+        if response.status < 500:  # of a load balancer without a server
+            self.outage.end()
         if response.status >= 300:
             raise await self._failure(request, response, deadline)
         return response, deadline
