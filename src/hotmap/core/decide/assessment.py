@@ -9,14 +9,16 @@ from typing import NamedTuple
 
 from hotmap.core.decide.evidence import PodStart
 from hotmap.core.decide.source_snapshot import SourceSnapshot
+from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.state import Window
+from hotmap.core.model.state import UNVOUCHED, Record, SourceRecord, Window
 from hotmap.core.reloader.annotations import Writing
 from hotmap.core.text import join_names
 
 __all__ = [
     "CHANGED",
     "Assessment",
+    "Case",
     "Facts",
     "Finding",
     "OtherUse",
@@ -111,6 +113,27 @@ class Finding(NamedTuple):
     recheck_in: float = 0.0
     #: Whether an optional source was deleted, of which running containers keep what they read.
     deleted: bool = False
+
+
+class Case(NamedTuple):
+    """One source of a consumer, with all that the rules compare."""
+
+    consumer: Consumer
+    #: The consumer's record; None: nothing was recorded of it yet.
+    record: Record | None
+    #: What the record says of the source, if it has it.
+    recorded: SourceRecord | None
+    current: SourceSnapshot
+    facts: Facts
+
+    @property
+    def recorded_generation(self) -> int:
+        """The generation of the consumer that its record vouches for."""
+        return UNVOUCHED if self.record is None else self.record.generation
+
+    def find(self, verdict: Verdict, reason: str) -> Finding:
+        """Make the finding of a verdict; the reason continues a sentence about the source."""
+        return Finding(self.current, verdict, f"{self.current.source} {reason}")
 
 
 class Assessment(NamedTuple):

@@ -49,6 +49,7 @@ from math import floor
 from hotmap.core.decide.assessment import (
     CHANGED,
     Assessment,
+    Case,
     Facts,
     Finding,
     Verdict,
@@ -103,8 +104,10 @@ def assess(
     """
     known = records_by_source(record)
     findings = [
-        assess_source(consumer, record, known.get(p.source.kind_and_name), p, facts)
-        for p in snapshots
+        assess_source(
+            Case(consumer, record, known.get(current.source.kind_and_name), current, facts)
+        )
+        for current in snapshots
     ]
     verdict = _most_urgent(findings)
     urgent = [f for f in findings if f.verdict is verdict]
@@ -129,7 +132,7 @@ def assess(
         return Assessment(
             Verdict.CHECK_PODS, f"{reason}; this content was current moments ago", tuple(findings)
         )
-    return _new_pods(reason, findings, facts, distinct=distinct)
+    return _new_pods(reason, findings, distinct=distinct)
 
 
 def _proven_since(consumer: Consumer, findings: Sequence[Finding], facts: Facts) -> float:
@@ -199,7 +202,7 @@ def _assess_older_pods(
     findings = [
         f._replace(verdict=Verdict.FROZEN) if f in affected else f for f in by_content.findings
     ]
-    return _new_pods(reason, findings, facts, distinct=True)._replace(heals=True)
+    return _new_pods(reason, findings, distinct=True)._replace(heals=True)
 
 
 def _read_at_start(current: SourceSnapshot, facts: Facts) -> SourceSnapshot:
@@ -230,11 +233,9 @@ def _was_recently_retired(record: Record, facts: Facts) -> bool:
     )
 
 
-def _new_pods(
-    reason: str, findings: Sequence[Finding], facts: Facts, *, distinct: bool
-) -> Assessment:
+def _new_pods(reason: str, findings: Sequence[Finding], *, distinct: bool) -> Assessment:
     """Return that new pods are needed, unless they could not start."""
-    if blocked := _find_start_blocker(findings, facts):
+    if blocked := _find_start_blocker(findings):
         held = tuple(
             f._replace(verdict=Verdict.HOLD) if f.verdict in CHANGED else f for f in findings
         )
@@ -281,7 +282,7 @@ def _assess_windows(
         findings = [
             f._replace(verdict=Verdict.FROZEN) if f in affected else f for f in by_content.findings
         ]
-        return _new_pods(reason, findings, facts, distinct=True)
+        return _new_pods(reason, findings, distinct=True)
     return by_content
 
 
@@ -298,7 +299,7 @@ def _hold_pinned(
         recorded = known.get(finding.current.source.kind_and_name)
         if recorded is None or not recorded.pinned:
             continue
-        held = assess_recreated_immutable(consumer, record, finding.current, facts)
+        held = assess_recreated_immutable(Case(consumer, record, recorded, finding.current, facts))
         if held.verdict in (Verdict.HOLD, Verdict.CHECK_OTHERS):
             findings = [held if f is finding else f for f in by_content.findings]
             return Assessment(held.verdict, held.reason, tuple(findings))
@@ -317,7 +318,7 @@ def _describe_return(by_content: Assessment) -> str:
     return "reverted" if by_content.verdict is Verdict.UP_TO_DATE else by_content.reason
 
 
-def _find_start_blocker(findings: Sequence[Finding], facts: Facts) -> str:
+def _find_start_blocker(findings: Sequence[Finding]) -> str:
     """Return why new pods could not start, or "" if nothing is known."""
     for finding in findings:
         current = finding.current

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hotmap.core.decide.assessment import Facts, Finding, Verdict
+from hotmap.core.decide.assessment import Case, Facts, Finding, Verdict
 from hotmap.core.decide.evidence import MARGIN, PodStart, all_created_since, all_started_after
 from hotmap.core.decide.immutable_uses import has_unrecorded_predecessor
 from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.state import Record, SourceRecord, records_by_source
+from hotmap.core.model.state import SourceRecord
 
 __all__ = [
     "assess_recreated_immutable",
@@ -28,26 +28,19 @@ __all__ = [
 _WAIT_FOR_OTHERS, _WAIT_FOR_LAST_PODS = 10.0, 1.0
 
 
-def assess_unrecorded_pin(
-    consumer: Consumer,
-    record: Record | None,
-    recorded: SourceRecord | None,
-    current: SourceSnapshot,
-    facts: Facts,
-) -> Finding | None:
+def assess_unrecorded_pin(case: Case) -> Finding | None:
     """Rule 7, where the record of the source does not show that it was immutable before."""
+    current, record, recorded = case.current, case.record, case.recorded
     if not current.exists:
         return None
     if recorded is None or not recorded.uid:
         if current.replaces_immutable:
-            return assess_recreated_immutable(consumer, record, current, facts)
-        if (pinned := _assess_pinned_by_others(current, facts)) is not None:
+            return assess_recreated_immutable(case)
+        if (pinned := _assess_pinned_by_others(current, case.facts)) is not None:
             return pinned
     if record is None or recorded is None:
         return None
-    if has_unrecorded_predecessor(record, current):
-        return assess_recreated_immutable(consumer, record, current, facts)
-    return None
+    return assess_recreated_immutable(case) if has_unrecorded_predecessor(record, current) else None
 
 
 def may_be_pinned(recorded: SourceRecord, current: SourceSnapshot) -> bool:
@@ -64,7 +57,7 @@ def serves_another(recorded: SourceRecord, current: SourceSnapshot) -> bool:
     return may_be_pinned(recorded, current) and recorded.content != current.content
 
 
-def _pods_never_overlap(consumer: Consumer, record: Record | None) -> bool:
+def _pods_never_overlap(consumer: Consumer, recorded_generation: int) -> bool:
     """Return whether no node has had two pods of a consumer at once, as far as its spec says.
 
     Those of a StatefulSet may share a node; with a single one, the recorded generation says that
@@ -72,27 +65,26 @@ def _pods_never_overlap(consumer: Consumer, record: Record | None) -> bool:
     """
     if consumer.key.kind == "DaemonSet":
         return not consumer.surges
-    is_same_spec = record is not None and record.generation == consumer.generation
+    is_same_spec = consumer.generation == recorded_generation
     return consumer.key.kind == "StatefulSet" and consumer.wanted == 1 and is_same_spec
 
 
-def assess_recreated_immutable(
-    consumer: Consumer, record: Record | None, current: SourceSnapshot, facts: Facts
-) -> Finding:
+def assess_recreated_immutable(case: Case) -> Finding:
     """Rule 7: a kubelet serves the old content while any pod on its node uses the source.
 
     Also to pods of other workloads. So it ends when no pod of the namespace uses the source; or
     when a consumer has new pods that never overlap with its old ones, and has been the only user.
     """
+    consumer, current, facts = case.consumer, case.current, case.facts
     what = f"{current.source} was immutable and has been recreated"
     # A CronJob has pods now and then; they are found as those of others are.
     without_pods = consumer.has_no_pods or consumer.key.kind == "CronJob"
     if not without_pods:
-        if not _pods_never_overlap(consumer, record):
+        if not _pods_never_overlap(consumer, case.recorded_generation):
             return _held(current, what)
         if facts.starts is None:
             return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking when its pods started")
-        if not _have_pods_read_it(facts.starts, record, current):
+        if not _have_pods_read_it(facts.starts, case.recorded, current):
             return _held(current, what, remedy="delete its pods", recheck_in=_WAIT_FOR_OTHERS)
     if current.source not in facts.others:
         return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking which pods use it")
@@ -106,10 +98,9 @@ def assess_recreated_immutable(
 
 
 def _have_pods_read_it(
-    starts: Sequence[PodStart], record: Record | None, current: SourceSnapshot
+    starts: Sequence[PodStart], recorded: SourceRecord | None, current: SourceSnapshot
 ) -> bool:
     """Return whether all pods are younger than a source, and than its last use by other pods."""
-    recorded = records_by_source(record).get(current.source.kind_and_name)
     shared_at = 0.0 if recorded is None else recorded.shared_at
     return _are_pods_younger(starts, current) and all_created_since(starts, shared_at + MARGIN)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from math import floor
 
-from hotmap.core.decide.assessment import Facts
+from hotmap.core.decide.assessment import Case, Facts
 from hotmap.core.decide.evidence import MARGIN, PodStart
 from hotmap.core.decide.revisions import content_of
 from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.state import Record
 from hotmap.core.reloader.annotations import Writing
 from hotmap.core.reloader.patch import Stamp, carries
 
@@ -44,19 +43,19 @@ def is_already_applied(consumer: Consumer, current: SourceSnapshot, facts: Facts
     )
 
 
-def has_unrecorded_rollout(
-    consumer: Consumer, record: Record, current: SourceSnapshot, facts: Facts
-) -> bool:
+def has_unrecorded_rollout(case: Case) -> bool:
     """Rule 3: return whether we applied other content than the current one since the record.
 
     This happens after a crash between the patch and the record, followed by a return to the
     recorded content. Then the template has a revision that is not in the record, with the same key
     and written by us (an undo would take the annotation over).
     """
+    consumer, record, facts = case.consumer, case.record, case.facts
     before, _, _ = consumer.revision.partition(".")
     key_id, _, _ = facts.revision.partition(".")
     return (
-        bool(current.frozen or facts.live_needs_rollout)
+        record is not None
+        and bool(case.current.frozen or facts.live_needs_rollout)
         and before == key_id
         and consumer.revision != record.revision
         and content_of(consumer.revision) != facts.revision

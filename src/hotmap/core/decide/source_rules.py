@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hotmap.core.decide.assessment import Facts, Finding, Verdict
+from hotmap.core.decide.assessment import Case, Facts, Finding, Verdict
 from hotmap.core.decide.evidence import (
     MARGIN,
     PodStart,
@@ -26,7 +26,7 @@ from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.provider_class import MountedPod
 from hotmap.core.model.references import Use, UseKind
-from hotmap.core.model.state import Record, SourceRecord
+from hotmap.core.model.state import SourceRecord
 from hotmap.core.reloader.annotations import Writing
 from hotmap.core.text import join_names, parse_number
 
@@ -42,142 +42,105 @@ __all__ = [
 ROLLOUT_WAIT = 60.0
 
 
-def assess_source(
-    consumer: Consumer,
-    record: Record | None,
-    recorded: SourceRecord | None,
-    current: SourceSnapshot,
-    facts: Facts,
-) -> Finding:
-    """Assess one source; `recorded` is what the record says of it."""
-
-    def found(verdict: Verdict, reason: str) -> Finding:
-        return Finding(current, verdict, f"{current.source} {reason}")
-
+def assess_source(case: Case) -> Finding:
+    """Assess one source of a consumer."""
+    current, recorded = case.current, case.recorded
     if not current.visible:
         why = "cannot be read" if current.unreadable else "is not visible to hotmap"
-        return found(Verdict.UP_TO_DATE, f"{why}: nothing is known of it")
+        return case.find(Verdict.UP_TO_DATE, f"{why}: nothing is known of it")
     if current.is_unknown:
         known = recorded is not None and recorded.uses == current.digest
         verdict = Verdict.UP_TO_DATE if known else Verdict.ADOPT
-        return found(verdict, "is mounted in different versions, or by no pod: waiting for updates")
-    if (pinned := assess_unrecorded_pin(consumer, record, recorded, current, facts)) is not None:
+        why = "is mounted in different versions, or by no pod: waiting for updates"
+        return case.find(verdict, why)
+    if (pinned := assess_unrecorded_pin(case)) is not None:
         return pinned
-    if record is not None and recorded is None:
-        return found(*_assess_new_use(consumer, record, current, facts))
-    if record is None or recorded is None:
-        return found(*_assess_unknown(consumer, current, facts))
+    if recorded is None:
+        return _assess_unknown(case) if case.record is None else _assess_new_use(case)
     if recorded.uses != current.digest:
-        return _assess_other_uses(consumer, record, recorded, current, facts)
+        return _assess_other_uses(case, recorded)
     if not recorded.uid and current.exists and not recorded.pinned:
-        if not facts.reload_on_create:
-            return found(Verdict.ADOPT, "was created; creations are ignored (flags)")
-        if (created := _assess_creation(current, facts)) is not None:
-            return found(*created)
-    return _assess_known(consumer, record, recorded, current, facts)
+        if not case.facts.reload_on_create:
+            return case.find(Verdict.ADOPT, "was created; creations are ignored (flags)")
+        if (created := _assess_creation(case)) is not None:
+            return created
+    return _assess_known(case, recorded)
 
 
-def _assess_known(
-    consumer: Consumer,
-    record: Record,
-    recorded: SourceRecord,
-    current: SourceSnapshot,
-    facts: Facts,
-) -> Finding:
+def _assess_known(case: Case, recorded: SourceRecord) -> Finding:
     """Compare a source with what was last applied (rules 2 to 7)."""
-
-    def found(verdict: Verdict, reason: str) -> Finding:
-        return Finding(current, verdict, f"{current.source} {reason}")
-
+    current, facts = case.current, case.facts
     is_older = current.mounts is None and _is_older(current, recorded)
     if is_older and current.source not in facts.confirmed:
         reason = "is older in the watch cache than the version applied: waiting"
-        return found(Verdict.WAIT, reason)._replace(older=True)
+        return case.find(Verdict.WAIT, reason)._replace(older=True)
     same_at_start = current.frozen == recorded.frozen or current.uncovered
     same_files = current.live == recorded.live or (current.uncovered and facts.live_needs_rollout)
     if same_at_start and same_files:
-        return _assess_same_content(consumer, record, recorded, current, facts)
+        return _assess_same_content(case, recorded)
     if not current.exists:
         if facts.reload_on_delete and not current.required:
-            return found(*_assess_frozen_change(consumer, record, current, facts, "is deleted"))
-        assessed = found(*_assess_deleted(current, recorded, facts))
-        return assessed._replace(deleted=not current.required)
+            return _assess_frozen_change(case, "is deleted")
+        return _assess_deleted(case, recorded)
     if may_be_pinned(recorded, current):
-        return assess_recreated_immutable(consumer, record, current, facts)
+        return assess_recreated_immutable(case)
     if current.missing:
-        return found(
-            Verdict.HOLD,
-            f"lacks {join_names(current.missing)}, which is not optional: new pods could not start",
-        )
+        missing = join_names(current.missing)
+        why = f"lacks {missing}, which is not optional: new pods could not start"
+        return case.find(Verdict.HOLD, why)
     if not same_at_start:
-        return found(*_assess_frozen_change(consumer, record, current, facts, _READ_AT_START))
+        return _assess_frozen_change(case, _READ_AT_START)
     if facts.live_needs_rollout:
-        return found(*_assess_frozen_change(consumer, record, current, facts, _NOT_REREAD))
-    return found(Verdict.LIVE, "changed in mounted files")
+        return _assess_frozen_change(case, _NOT_REREAD)
+    return case.find(Verdict.LIVE, "changed in mounted files")
 
 
-def _assess_same_content(
-    consumer: Consumer,
-    record: Record,
-    recorded: SourceRecord,
-    current: SourceSnapshot,
-    facts: Facts,
-) -> Finding:
+def _assess_same_content(case: Case, recorded: SourceRecord) -> Finding:
     """Rule 3, and what else may be behind equal content."""
-    if consumer.has_no_pods and current.exists and may_be_pinned(recorded, current):
-        unused = assess_recreated_immutable(consumer, record, current, facts)
+    current, facts = case.current, case.facts
+    if case.consumer.has_no_pods and current.exists and may_be_pinned(recorded, current):
+        unused = assess_recreated_immutable(case)
         if unused.verdict is not Verdict.HOLD:  # what others keep has no effect until an edit
             return unused
-    if has_unrecorded_rollout(consumer, record, current, facts):
-        verdict, why = _assess_frozen_change(consumer, record, current, facts, _READ_AT_START)
-    elif current.live and not facts.live_needs_rollout and current.source in facts.returned:
-        verdict, why = Verdict.LIVE, "may have been changed in mounted files and changed back"
-    else:
-        verdict, why = Verdict.UP_TO_DATE, "is unchanged"
-    return Finding(current, verdict, f"{current.source} {why}")
+    if has_unrecorded_rollout(case):
+        return _assess_frozen_change(case, _READ_AT_START)
+    if current.live and not facts.live_needs_rollout and current.source in facts.returned:
+        return case.find(Verdict.LIVE, "may have been changed in mounted files and changed back")
+    return case.find(Verdict.UP_TO_DATE, "is unchanged")
 
 
-def _assess_new_use(
-    consumer: Consumer, record: Record, current: SourceSnapshot, facts: Facts
-) -> tuple[Verdict, str]:
+def _assess_new_use(case: Case) -> Finding:
     """Rule 8: the record has the consumer, but not this source or not this use of it.
 
     If the generation is unchanged, the source was not visible or not followed before: adopt, as in
     rule 1. A class may have been rotated long before it was followed.
     """
+    consumer, current, facts = case.consumer, case.current, case.facts
     if has_mounts(current):
-        return _assess_unknown(consumer, current, facts)
-    if consumer.generation == record.generation or not reads_at_start(current, facts):
-        return _assess_unknown(consumer, current, facts)
+        return _assess_unknown(case)
+    if consumer.generation == case.recorded_generation or not reads_at_start(current, facts):
+        return _assess_unknown(case)
     if not current.exists or not facts.reload_on_create:
-        return _assess_unknown(consumer, current, facts)
+        return _assess_unknown(case)
     if consumer.rolling and facts.waited < ROLLOUT_WAIT:
-        return Verdict.WAIT, "is used now, while a rollout is in progress"
+        return case.find(Verdict.WAIT, "is used now, while a rollout is in progress")
     if facts.starts is None:
-        return Verdict.CHECK_PODS, "is used now: checking when its pods started"
+        return case.find(Verdict.CHECK_PODS, "is used now: checking when its pods started")
     after_template = current.source in facts.before_template
     if after_template and all_created_since(facts.starts, facts.template_at):
-        return Verdict.ADOPT, "is used now: now tracking"
+        return case.find(Verdict.ADOPT, "is used now: now tracking")
     if any_started_before(facts.starts, current.changed_since):
-        return Verdict.FROZEN, "is used now, and changed after some pods had started"
+        return case.find(Verdict.FROZEN, "is used now, and changed after some pods had started")
     files = current.is_mounted
     if current.edited and not all_started_after(facts.starts, current.changed_at, files=files):
-        return Verdict.FROZEN, "is used now, and changed when some pods may have started already"
-    return Verdict.ADOPT, "is used now: now tracking"
+        why = "is used now, and changed when some pods may have started already"
+        return case.find(Verdict.FROZEN, why)
+    return case.find(Verdict.ADOPT, "is used now: now tracking")
 
 
-def _assess_other_uses(
-    consumer: Consumer,
-    record: Record,
-    recorded: SourceRecord,
-    current: SourceSnapshot,
-    facts: Facts,
-) -> Finding:
+def _assess_other_uses(case: Case, recorded: SourceRecord) -> Finding:
     """Rule 8: other data keys, or another kind of use; compares what is comparable."""
-
-    def found(verdict: Verdict, reason: str) -> Finding:
-        return Finding(current, verdict, f"{current.source} {reason}")
-
+    current = case.current
     what = "is used differently than before"
     if recorded.content:
         is_same = recorded.content == current.content
@@ -185,39 +148,38 @@ def _assess_other_uses(
         version = current.uid, current.resource_version
         is_same = version == (recorded.uid, recorded.resource_version)
     if is_same:
-        return found(Verdict.ADOPT, f"{what}: now tracking")
+        return case.find(Verdict.ADOPT, f"{what}: now tracking")
     if not current.exists or not (recorded.uid or recorded.pinned):
-        return found(*_assess_unknown(consumer, current, facts))
+        return _assess_unknown(case)
     if may_be_pinned(recorded, current):
-        return assess_recreated_immutable(consumer, record, current, facts)
-    if not reads_at_start(current, facts):
-        return found(Verdict.LIVE, f"changed, and {what}")
-    return found(*_assess_frozen_change(consumer, record, current, facts, f"changed, and {what}"))
+        return assess_recreated_immutable(case)
+    if not reads_at_start(current, case.facts):
+        return case.find(Verdict.LIVE, f"changed, and {what}")
+    return _assess_frozen_change(case, f"changed, and {what}")
 
 
-def _assess_creation(current: SourceSnapshot, facts: Facts) -> tuple[Verdict, str] | None:
+def _assess_creation(case: Case) -> Finding | None:
     """Assess a source that did not exist in the record; None: as any other change.
 
     Containers that require it started after its creation, but it may have been deleted and
     recreated while they ran; so their starts decide.
     """
+    current, facts = case.current, case.facts
     required_at_start = _is_required_at_start(current.uses)
     if not required_at_start and not reads_at_start(current, facts):
         return None
     if facts.starts is None:
-        return Verdict.CHECK_PODS, "was created: checking when its pods started"
+        return case.find(Verdict.CHECK_PODS, "was created: checking when its pods started")
     if has_mounts(current):
-        return _assess_mounts(current, facts, "was created")
+        return _assess_mounts(case, "was created")
     if any_started_before(facts.starts, current.changed_since):
-        return (
-            None
-            if not required_at_start
-            else (Verdict.FROZEN, "was created after some pods started")
-        )
+        if not required_at_start:
+            return None
+        return case.find(Verdict.FROZEN, "was created after some pods started")
     if required_at_start or all_started_after(
         facts.starts, current.changed_at, files=current.is_mounted
     ):
-        return Verdict.ADOPT, "was created; the containers that use it started with it"
+        return case.find(Verdict.ADOPT, "was created; the containers that use it started with it")
     return None
 
 
@@ -226,27 +188,25 @@ def reads_at_start(current: SourceSnapshot, facts: Facts) -> bool:
     return bool(current.frozen) or facts.live_needs_rollout
 
 
-def _assess_unknown(
-    consumer: Consumer, current: SourceSnapshot, facts: Facts
-) -> tuple[Verdict, str]:
+def _assess_unknown(case: Case) -> Finding:
     """Rule 1; re-read files are updated without an action."""
+    consumer, current, facts = case.consumer, case.current, case.facts
     what = "is new to hotmap"
     if not facts.catch_up or not current.exists or not reads_at_start(current, facts):
-        return Verdict.ADOPT, f"{what}: now tracking"
+        return case.find(Verdict.ADOPT, f"{what}: now tracking")
     if facts.writing is not Writing.REVISION and has_current_revision(consumer, current, facts):
-        return Verdict.ADOPT, f"{what}, and the pod template carries its current revision"
+        why = f"{what}, and the pod template carries its current revision"
+        return case.find(Verdict.ADOPT, why)
     if consumer.rolling and facts.waited < ROLLOUT_WAIT:
-        return Verdict.WAIT, f"{what}, while a rollout is in progress"
+        return case.find(Verdict.WAIT, f"{what}, while a rollout is in progress")
     if facts.starts is None:
-        return Verdict.CHECK_PODS, f"{what}: checking when its pods started"
+        return case.find(Verdict.CHECK_PODS, f"{what}: checking when its pods started")
     if has_mounts(current):
-        return _assess_mounts(current, facts, what)
+        return _assess_mounts(case, what)
     if all_started_after(facts.starts, current.changed_at, files=current.is_mounted):
-        return Verdict.ADOPT, f"{what}, and all pods started after the last change"
-    return (
-        Verdict.FROZEN,
-        f"{what}, and some pods may have started before the last change",
-    )
+        return case.find(Verdict.ADOPT, f"{what}, and all pods started after the last change")
+    why = f"{what}, and some pods may have started before the last change"
+    return case.find(Verdict.FROZEN, why)
 
 
 def _is_older(current: SourceSnapshot, recorded: SourceRecord) -> bool:
@@ -268,51 +228,46 @@ def _is_required_at_start(uses: Sequence[Use]) -> bool:
     return {use.container for use in required} == {use.container for use in uses}
 
 
-def _assess_deleted(
-    current: SourceSnapshot, recorded: SourceRecord, facts: Facts
-) -> tuple[Verdict, str]:
-    if current.required:
-        return (
-            Verdict.UP_TO_DATE,
-            "was deleted; running pods keep their content, new pods cannot start",
-        )
-    if current.live != recorded.live and not facts.live_needs_rollout:
-        return Verdict.LIVE, "was deleted; it is optional, so its files are removed"
-    return (
-        Verdict.UP_TO_DATE,
-        "was deleted; it is optional, and running containers keep what they read",
-    )
+def _assess_deleted(case: Case, recorded: SourceRecord) -> Finding:
+    if case.current.required:
+        why = "was deleted; running pods keep their content, new pods cannot start"
+        return case.find(Verdict.UP_TO_DATE, why)
+    if case.current.live != recorded.live and not case.facts.live_needs_rollout:
+        found = case.find(Verdict.LIVE, "was deleted; it is optional, so its files are removed")
+    else:
+        why = "was deleted; it is optional, and running containers keep what they read"
+        found = case.find(Verdict.UP_TO_DATE, why)
+    return found._replace(deleted=True)
 
 
+#: Ends of reasons: what of the source changed, and what is waited for.
 _READ_AT_START = "changed"
 _NOT_REREAD = "changed in mounted files"
+_BEFORE_OWN_ROLLOUT = "while the watch lags behind hotmap's own rollout"
 
 
-def _assess_frozen_change(
-    consumer: Consumer, record: Record, current: SourceSnapshot, facts: Facts, what: str
-) -> tuple[Verdict, str]:
+def _assess_frozen_change(case: Case, what: str) -> Finding:
     """Rules 0, 5 and 6: a change that needs containers to restart."""
+    consumer, current, facts = case.consumer, case.current, case.facts
     if is_already_applied(consumer, current, facts):
-        return Verdict.ADOPT, "is already in the pod template"
+        return case.find(Verdict.ADOPT, "is already in the pod template")
     if has_mounts(current) and consumer.key.kind != "CronJob":
-        return _assess_mounted_change(consumer, record, current, facts, what)
-    if consumer.generation == record.generation or consumer.key.kind == "CronJob":
-        return Verdict.FROZEN, what  # an edit of a CronJob starts no pods
-    if consumer.generation < record.generation and facts.waited < ROLLOUT_WAIT:
-        return Verdict.WAIT, f"{what}, while the watch lags behind hotmap's own rollout"
+        return _assess_mounted_change(case, what)
+    if consumer.generation == case.recorded_generation or consumer.key.kind == "CronJob":
+        return case.find(Verdict.FROZEN, what)  # an edit of a CronJob starts no pods
+    if consumer.generation < case.recorded_generation and facts.waited < ROLLOUT_WAIT:
+        return case.find(Verdict.WAIT, f"{what}, {_BEFORE_OWN_ROLLOUT}")
     if consumer.rolling and facts.waited < ROLLOUT_WAIT:
-        return Verdict.WAIT, f"{what}, {_during_rollout(consumer)}"
+        return case.find(Verdict.WAIT, f"{what}, {_during_rollout(consumer)}")
     if facts.starts is None:
-        return (
-            Verdict.CHECK_PODS,
-            f"{what}, and so did the workload: checking when its pods started",
-        )
+        why = f"{what}, and so did the workload: checking when its pods started"
+        return case.find(Verdict.CHECK_PODS, why)
     after_template = current.source in facts.before_template and not consumer.rolling
     if after_template and all_created_since(facts.starts, facts.template_at):
-        return Verdict.ADOPT, f"{what}, and all pods were created after that"
+        return case.find(Verdict.ADOPT, f"{what}, and all pods were created after that")
     if all_started_after(facts.starts, current.changed_at, files=current.is_mounted):
-        return Verdict.ADOPT, f"{what}, and all pods started after that"
-    return Verdict.FROZEN, f"{what}, and some pods may have started before that"
+        return case.find(Verdict.ADOPT, f"{what}, and all pods started after that")
+    return case.find(Verdict.FROZEN, f"{what}, and some pods may have started before that")
 
 
 def _during_rollout(consumer: Consumer) -> str:
@@ -329,25 +284,25 @@ def has_mounts(current: SourceSnapshot) -> bool:
     return current.mounts is not None and any(use.container for use in current.uses)
 
 
-def _assess_mounted_change(
-    consumer: Consumer, record: Record, current: SourceSnapshot, facts: Facts, what: str
-) -> tuple[Verdict, str]:
+def _assess_mounted_change(case: Case, what: str) -> Finding:
     """Rule 11: what its pods have mounted decides, whatever the generation is."""
+    consumer, current, facts = case.consumer, case.current, case.facts
     assert current.mounts is not None, "of a class"
     if consumer.has_no_pods and current.mounts.by_update:
-        return Verdict.FROZEN, what
+        return case.find(Verdict.FROZEN, what)
     is_waiting = facts.waited < ROLLOUT_WAIT
-    if consumer.generation < record.generation and is_waiting:
-        return Verdict.WAIT, f"{what}, while the watch lags behind hotmap's own rollout"
-    if consumer.generation > record.generation and consumer.rolling and is_waiting:
-        return Verdict.WAIT, f"{what}, {_during_rollout(consumer)}"
+    if consumer.generation < case.recorded_generation and is_waiting:
+        return case.find(Verdict.WAIT, f"{what}, {_BEFORE_OWN_ROLLOUT}")
+    if consumer.generation > case.recorded_generation and consumer.rolling and is_waiting:
+        return case.find(Verdict.WAIT, f"{what}, {_during_rollout(consumer)}")
     if facts.starts is None:
-        return Verdict.CHECK_PODS, f"{what}: checking what its pods have mounted"
-    return _assess_mounts(current, facts, what)
+        return case.find(Verdict.CHECK_PODS, f"{what}: checking what its pods have mounted")
+    return _assess_mounts(case, what)
 
 
-def _assess_mounts(current: SourceSnapshot, facts: Facts, what: str) -> tuple[Verdict, str]:
+def _assess_mounts(case: Case, what: str) -> Finding:
     """Compare what each pod mounted at its start with the versions of a class."""
+    current, facts = case.current, case.facts
     assert current.mounts is not None, "of a class"
     mounted = {pod.pod: pod for pod in current.mounts.pods}
     starts = facts.starts or ()
@@ -358,15 +313,16 @@ def _assess_mounts(current: SourceSnapshot, facts: Facts, what: str) -> tuple[Ve
         if start.name in mounted and not started_with(start, mounted[start.name])
     ]
     if older:
-        return Verdict.FROZEN, f"{what}; {join_names(older)} started with other versions"
+        return case.find(Verdict.FROZEN, f"{what}; {join_names(older)} started with other versions")
     if all_started_after(unreported, current.changed_at):
-        return Verdict.ADOPT, f"{what}; all pods started with these versions"
+        return case.find(Verdict.ADOPT, f"{what}; all pods started with these versions")
     if facts.waited < ROLLOUT_WAIT:
-        return Verdict.WAIT, f"{what}; waiting for the CSI driver to report what pods have mounted"
+        why = f"{what}; waiting for the CSI driver to report what pods have mounted"
+        return case.find(Verdict.WAIT, why)
     if not current.mounts.by_update:
-        return Verdict.ADOPT, f"{what}; no pod was updated since it started"
+        return case.find(Verdict.ADOPT, f"{what}; no pod was updated since it started")
     names = join_names([start.name for start in unreported])
-    return Verdict.FROZEN, f"{what}; {names} may have started with other versions"
+    return case.find(Verdict.FROZEN, f"{what}; {names} may have started with other versions")
 
 
 def started_with(start: PodStart, mounted: MountedPod) -> bool:
