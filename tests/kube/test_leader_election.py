@@ -6,6 +6,7 @@ Each test ends with the demand that two never led at a time, whatever happened i
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 import time
 from typing import Any, cast
@@ -438,6 +439,17 @@ def test_empty_identity_is_refused() -> None:
     client = Client(ClusterConfig("http://127.0.0.1:1", "the test", BearerToken("t")))
     with pytest.raises(ValueError, match="identity"):
         LeaderElector(client, ObjectKey("Lease", "default", "x"), identity="")
+
+
+async def test_leader_logs_once_that_it_leads(caplog: pytest.LogCaptureFixture) -> None:
+    """A standby names the leader; the leader itself says only that it became leader."""
+    caplog.set_level(logging.INFO)
+    async with election(CALM) as held:
+        _, standby = await held.started("a", "b")
+        await held.known_to(standby, holder="a")
+        said = [message for message in caplog.messages if message.startswith("Lease ")]
+    lease = said[0].partition(":")[0]
+    assert said == [f"{lease}: a became leader", f"{lease}: the leader is a"]
 
 
 async def test_standby_that_stops_leaves_the_lease_alone() -> None:

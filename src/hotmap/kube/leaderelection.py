@@ -435,8 +435,8 @@ class LeaderElector:
         """Record since when the Lease is unchanged."""
         seen = self._observed
         if seen is None or seen.lease.resource_version != lease.resource_version:
-            if seen is None or seen.record.holder != lease.record.holder:
-                holder = lease.record.holder
+            holder, before = lease.record.holder, seen.record.holder if seen else ""
+            if holder not in (before, self._identity):  # of this process `_acquire` logs it
                 state = f"the leader is {holder}" if holder else "there is no leader"
                 _log.info("%s: %s", self._leases, state)
             self._observed = _Observation(lease, self._clock())
