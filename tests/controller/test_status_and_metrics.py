@@ -611,6 +611,19 @@ async def test_endpoints_are_read_only(
                 assert response.status == status
 
 
+async def test_root_lists_the_endpoints(world: World, http: aiohttp.ClientSession) -> None:
+    """Each path that `/` names is served."""
+    async with world.controller() as controller:
+        base = f"http://127.0.0.1:{controller.port}"
+        async with http.get(f"{base}/") as response:
+            text = await response.text()
+        paths = [line.split()[0] for line in text.splitlines() if line.startswith("/")]
+        assert paths == ["/metrics", "/healthz", "/live", "/readyz", "/v1/status"]
+        for path in paths:
+            async with http.get(f"{base}{path}") as response:
+                assert response.status == 200
+
+
 async def test_healthz_fails_while_a_task_has_ended(
     world: World, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

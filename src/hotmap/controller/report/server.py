@@ -1,14 +1,15 @@
 """The controller's HTTP servers: /metrics, /healthz (and /live), /readyz and /v1/status.
 
-Users with a token have a server of their own, with /v1/status alone.
-Plain HTTP for scrapers and probes; read-only, without debug endpoints. The command line prints
-the status document too.
+`/` lists them. Users with a token have a server of their own, with
+/v1/status alone. Plain HTTP for scrapers and probes; read-only, without debug endpoints. The
+command line prints the status document too.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -22,6 +23,16 @@ from hotmap.kube.http.server import Handler, HttpServer, Question
 __all__ = ["Endpoints", "StatusServer"]
 
 Answer = tuple[bool, dict[str, Any]]
+
+
+#: What is served, as `/` describes it.
+_DESCRIPTIONS = {
+    "/metrics": "metrics, in the text format of Prometheus",
+    "/healthz": "503 if a restart may help",
+    "/live": "the same, with Reloader's answers",
+    "/readyz": "503 until all watches are complete; the role of this replica",
+    "/v1/status": "the followed workloads, as JSON; ?workload=NAMESPACE/NAME adds the pods of one",
+}
 
 
 class Endpoints(NamedTuple):
@@ -78,7 +89,7 @@ class StatusServer:
     async def _listen(
         self, host: str, port: int, handlers: Mapping[str, Handler], *, flag: str
     ) -> int:
-        server = HttpServer(handlers)
+        server = HttpServer({"/": partial(_get_index, tuple(handlers)), **handlers})
         self._servers.append(server)
         try:
             return await server.listen(host, port)
@@ -127,6 +138,12 @@ class StatusServer:
             return _failure(error.code, error.reason, str(error))
         except HotmapError as error:
             return _failure(503, "ServiceUnavailable", f"cannot verify the token: {error}")
+
+
+async def _get_index(paths: Sequence[str], question: Question) -> HttpAnswer:
+    width = max(map(len, paths))
+    lines = [f"{path:{width}}  {_DESCRIPTIONS[path]}\n" for path in paths]
+    return HttpAnswer(200, "".join(["hotmap controller\n\n", *lines]).encode())
 
 
 def _parameters(question: Question) -> Mapping[str, str]:
