@@ -11,7 +11,6 @@ from hotmap.core.decide.assessment import CHANGED, Verdict
 from hotmap.core.decide.conflicts import WriterConflict
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.plan import ActionType, Plan
-from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.status.consumer import LastDecision
 from hotmap.core.text import printable
@@ -91,12 +90,11 @@ class DecisionLog:
         """`wall_clock` gives POSIX seconds of the API server."""
         self._wall_clock = wall_clock
         self._entries: dict[ObjectKey, list[DecisionEntry]] = {}
-        #: The consumers that were decided on in this term as leader.
-        self._decided: set[ObjectKey] = set()
+        #: The consumers that were decided on in this term as leader, each with the sources that it
+        #: uses and that were not followed then.
+        self._decided: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
         #: Sources that a consumer requires and that do not exist.
         self._missing_sources: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
-        #: Sources that a consumer uses and that are not followed.
-        self._unfollowed: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
         #: Why a rollout waits that was decided on after the last entry.
         self._settling: dict[ObjectKey, str] = {}
         #: (verdict) → decisions and (kind, act, outcome) → actions, since the start.
@@ -147,9 +145,8 @@ class DecisionLog:
             only_reported=any(action.type is ActionType.NOTIFY for action in plan.actions),
         )
         self.decisions[entry.verdict] += 1
-        self._decided.add(consumer.key)
+        self._decided[consumer.key] = decision.snapshot.unfollowed
         self._settling.pop(consumer.key, None)
-        self._set_unfollowed(decision.snapshot)
         kept = self._entries.setdefault(consumer.key, [])
         if kept and plan.confirms and kept[-1].is_over:
             kept[-1] = kept[-1]._replace(announced=False)
@@ -178,7 +175,7 @@ class DecisionLog:
         """Keep why a rollout waits: the entries before it say nothing of the present content."""
         key = decision.snapshot.consumer.key
         self._settling[key] = printable(decision.settling_reason)
-        self._decided.add(key)
+        self._decided[key] = decision.snapshot.unfollowed
 
     def announce(self, key: ObjectKey) -> bool:
         """Record that an Event tells of the latest decision; False when one does already."""
@@ -201,15 +198,9 @@ class DecisionLog:
             del self._missing_sources[key]
         return True
 
-    def _set_unfollowed(self, snapshot: Snapshot) -> None:
-        if snapshot.unfollowed:
-            self._unfollowed[snapshot.consumer.key] = snapshot.unfollowed
-        else:
-            self._unfollowed.pop(snapshot.consumer.key, None)
-
     def unfollowed_sources(self, key: ObjectKey) -> tuple[ObjectKey, ...]:
         """Return the used sources of a consumer that were not followed at its last decision."""
-        return self._unfollowed.get(key, ())
+        return self._decided.get(key, ())
 
     def last_decision(self, key: ObjectKey) -> LastDecision | None:
         """Return the parts of the last decision on a consumer that its status needs.
@@ -255,9 +246,8 @@ class DecisionLog:
     def forget(self, key: ObjectKey) -> None:
         """Drop a deleted consumer."""
         self._entries.pop(key, None)
-        self._decided.discard(key)
+        self._decided.pop(key, None)
         self._missing_sources.pop(key, None)
-        self._unfollowed.pop(key, None)
         self._settling.pop(key, None)
 
 
