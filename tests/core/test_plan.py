@@ -132,7 +132,7 @@ RESTARTER = {"agent": "restart=supervised"}
         pytest.param(
             RESTARTER,
             FROZEN,
-            (Action(ActionType.NUDGE, announces_frozen=True),),
+            (Action(ActionType.NUDGE),),
             f"{ENV_CAUSE}: the agent restarts the application in place",
             id="frozen, agent that may restart",
         ),
@@ -213,7 +213,7 @@ def test_restart_in_place_has_to_reach_each_container(
 ) -> None:
     """One that has read the change at start, and that no agent restarts, needs a new pod."""
     plan = planned(opted_in("Deployment", spec, {"agent": agent}), FROZEN)
-    nudge = Action(ActionType.NUDGE, announces_frozen=True)
+    nudge = Action(ActionType.NUDGE)
     assert plan.actions == ((nudge,) if in_place else (ROLLOUT,))
 
 
@@ -339,7 +339,7 @@ def test_no_pods_need_no_action(data: dict[str, str]) -> None:
             "Job",
             {"on-change": "recreate", "agent": "restart=supervised"},
             {},
-            (Action(ActionType.NUDGE, announces_frozen=True),),
+            (Action(ActionType.NUDGE),),
             "the agent restarts the application in place",
         ),
         (

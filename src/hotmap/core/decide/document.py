@@ -29,7 +29,6 @@ __all__ = [
     "read_snapshot",
     "read_starts",
     "snapshot_document",
-    "starts_document",
 ]
 
 
@@ -49,13 +48,8 @@ def read_snapshot(document: Mapping[str, Any]) -> Snapshot:
     return snapshot
 
 
-def starts_document(starts: Sequence[PodStart]) -> list[dict[str, Any]]:
-    """Write the starts of pods, which a decision may need beside a snapshot."""
-    return [_write(start) for start in starts]
-
-
 def read_starts(document: Sequence[Mapping[str, Any]]) -> tuple[PodStart, ...]:
-    """Read the starts of pods that `starts_document` has written."""
+    """Read the starts of pods, which a decision may need beside a snapshot."""
     return tuple(_read(PodStart, start) for start in document)
 
 

@@ -92,8 +92,6 @@ class Action(NamedTuple):
     type: ActionType
     #: For a rollout: use a distinct name, although this content had one before.
     distinct: bool = False
-    #: For a nudge: frozen data keys changed too, and an agent is to restart its application.
-    announces_frozen: bool = False
     #: For a rollout: pause the Deployment with it, so that its pods are replaced later.
     pauses: bool = False
     #: For a rollout: the sources that need it, if it is written with a strategy of Reloader's.
@@ -191,8 +189,7 @@ def _choose(
         outcome = "refreshing mounted files; the rest takes effect at the next restart"
         return (Action(ActionType.NUDGE), Action(ActionType.NOTIFY)), f"{outcome} {_ONLY_NUDGED}"
     if _restarts_in_place(policy, assessment):
-        nudge = Action(ActionType.NUDGE, announces_frozen=True)
-        return (nudge,), "the agent restarts the application in place"
+        return (Action(ActionType.NUDGE),), "the agent restarts the application in place"
     why = _why_new_pods(policy, assessment, changed)
     if policy.restarts and consumer.argo:
         return (Action(ActionType.RESTART_PODS),), f"replacing pods (restartAt){why}"
@@ -297,8 +294,7 @@ def _choose_without_rollout(
     if not frozen and policy.takes_live_changes():
         return _choose_refresh(policy, assessment)
     if _restarts_in_place(policy, assessment):
-        nudge = Action(ActionType.NUDGE, announces_frozen=True)
-        return (nudge,), "the agent restarts the application in place"
+        return (Action(ActionType.NUDGE),), "the agent restarts the application in place"
     if on_change is OnChange.RECREATE:
         return (Action(ActionType.RECREATE),), "recreating the Job"
     if on_change is OnChange.EVICT:

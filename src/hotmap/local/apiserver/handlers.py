@@ -447,7 +447,7 @@ async def _rescale(
 
 async def _delete(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     body = (await _decode(request)).value if request.body else {}
-    _check_delete_options(registry.scheme, body)
+    _check_delete_options(body)
     options = delete_options(request.query, body)._replace(user=request.user)
     request.warn(path.kind.strategy.deletion_warning(options.propagation))
     deleted = await registry.delete(*_target(registry, path), **options._asdict())
@@ -456,7 +456,7 @@ async def _delete(registry: Registry, path: ResourcePath, request: Request) -> A
     return _answer_with_object(registry, path.kind, deleted, request)
 
 
-def _check_delete_options(scheme: Scheme, body: JsonObject) -> None:
+def _check_delete_options(body: JsonObject) -> None:
     """Refuse options that say they are something else."""
     sent, version = body.get("kind"), body.get("apiVersion", "")
     if sent and sent != "DeleteOptions":

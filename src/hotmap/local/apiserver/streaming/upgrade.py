@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _PROTOCOL = "X-Stream-Protocol-Version"
-_ACCEPTED = "X-Accepted-Stream-Protocol-Versions"
 #: Largest message of a WebSocket, in bytes.
 _MESSAGE_LIMIT = 32 << 20
 
