@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from hotmap.agent.process.environment import make_environment
 from hotmap.agent.settings.flags import parse_arguments
 from hotmap.agent.settings.loader import load_settings
-from hotmap.cli.injection.agent_addition import Injection, add_agent
+from hotmap.cli.injection.agent_addition import add_agent
 from hotmap.cli.injection.environment import convert_environment
+from hotmap.cli.injection.injection import Injection
 from hotmap.cli.injection.record import AgentNames
 from hotmap.core.expansion import expand
 

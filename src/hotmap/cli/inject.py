@@ -14,10 +14,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hotmap.cli.command_options import DEFAULT_IMAGE, InjectOptions
-from hotmap.cli.injection.agent_addition import Injection, add_agent
+from hotmap.cli.injection.agent_addition import add_agent
 from hotmap.cli.injection.agent_removal import find_records, remove_agent
 from hotmap.cli.injection.application import NothingToFollow
 from hotmap.cli.injection.checkers import is_agent_image
+from hotmap.cli.injection.injection import Injection
 from hotmap.cli.injection.manifest import FoundTemplate, Manifest, Planned
 from hotmap.cli.injection.record import MERGED, AgentNames, Record
 from hotmap.cli.injection.validation import validate_pod_template
