@@ -123,7 +123,7 @@ class HotmapOption(click.Option):
 
     @property
     def default_text(self) -> str:
-        """The default as it is shown; empty where there is none to speak of."""
+        """The default as it is shown; empty if there is none."""
         text = self.flag.default
         if callable(text):
             return text()
@@ -143,7 +143,7 @@ class HotmapCommand(click.Command):
     """A command whose epilog is a list of example command lines, one a line."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; each error names the command, of which click leaves a missing value out."""
+        """Parse; each error names the command, also if a value is missing, where click does not."""
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:

@@ -286,7 +286,7 @@ def _read_sources(
 
 
 def _invalid_name(source: SourceName) -> str:
-    """Say what is wrong with the name of an object or of its namespace; "" for nothing."""
+    """Return what is wrong with the name of an object or of its namespace; "" if nothing is."""
     for what, name in (("name", source.name), ("namespace", source.namespace)):
         if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
             return (

@@ -29,7 +29,7 @@ class _Object(msgspec.Struct):
 
 
 def run_release(name: str, namespace: str, cluster: ClusterOptions) -> int:
-    """Annotate one workload, so that its rollouts so far are not counted any more.
+    """Annotate one workload, so that its earlier rollouts no longer count.
 
     Raises:
         SettingsError: the name is invalid or ambiguous, or no such workload exists.

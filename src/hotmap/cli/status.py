@@ -209,7 +209,7 @@ class _Wait:
     """The time of a wait, and since when no controller answers; times of time.monotonic."""
 
     def __init__(self, seconds: float, progress: WaitProgress) -> None:
-        """`seconds` 0 stands for one answer."""
+        """`seconds` 0: only one answer."""
         self.repeats = seconds > 0
         self.progress = progress
         self.deadline = time.monotonic() + seconds
@@ -386,7 +386,7 @@ def _count(workloads: Sequence[dict[str, Any]], states: Collection[str]) -> dict
 def _print_status(
     document: dict[str, Any], scope: _Scope, output: str, *, changes: bool = False
 ) -> None:
-    """Print a document; `changes`: it follows others, of which it has the changed workloads."""
+    """Print a document; `changes`: it has only the workloads that changed since the one before."""
     if output in ("json", "yaml"):
         print_document(document, output, separate=changes)
         return

@@ -346,7 +346,7 @@ async def _local(client: Client) -> _Fetch:
 
 
 def _unavailable(text: str, cause: HotmapError) -> StatusUnavailable:
-    """Make the error for a failed request; a Pod that is gone has a successor soon."""
+    """Make the error for a failed request; a deleted Pod is soon replaced by another one."""
     is_away = isinstance(cause, (Unreachable, NotFound)) or (
         isinstance(cause, ApiError) and cause.code >= 500
     )

@@ -14,7 +14,7 @@ _MAX_LINES = 10
 
 
 class WaitProgress:
-    """Prints a workload's reason when it changes; what is current from the start is left out."""
+    """Prints a workload's reason when it changes; omits workloads that are current at first."""
 
     def __init__(self, stream: TextIO | None) -> None:
         """`stream` None prints nothing."""

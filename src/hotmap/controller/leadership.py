@@ -197,7 +197,7 @@ class LeaderTerm:
             await self._end(watched_until)
 
     async def _end(self, watched_until: float) -> None:
-        """Stop the workers, and write what is known until then; later changes are not kept."""
+        """Stop the workers, and write what is known by then; later changes are not kept."""
         self._index.set_queues(None)
         self._annotation_warnings.end()
         self._end_subscriptions()
@@ -296,10 +296,10 @@ class LeaderTerm:
         )
 
     def _write_progress(self, watched_until: float) -> None:
-        """Write until when every change was observed, and what was only noted.
+        """Write until when every change was observed, and the records that are only in memory.
 
-        Not before every consumer has been decided on once: what moved while no controller watched
-        would be forgotten with the time in which it did.
+        The time is not written before every consumer has been decided on once: it bounds the
+        changes that were made while no controller watched.
         """
         until = watched_until if self._first_decisions.are_made else None
         self._records.set_watched_until(until)
@@ -314,7 +314,7 @@ class LeaderTerm:
         for minute in count(1):
             await asyncio.sleep(_PROGRESS)
             if minute >= _UNDECIDED_MINUTES:
-                self._first_decisions.end()  # failures that last must not keep the time for ever
+                self._first_decisions.end()  # a lasting failure must not hold it back
             self._write_progress(self._watched_until())
         raise AssertionError
 

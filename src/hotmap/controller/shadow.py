@@ -161,7 +161,7 @@ class Shadow:
                 _log.warning(self._difference(consumer, mark, item))
 
     def close(self) -> None:
-        """Log what is left, and how often both agreed."""
+        """Log the open differences, and how often both agreed."""
         self.conclude()
         _log.info("shadow: %d agreed, %d differed", self.agreed, self.differed)
 

@@ -28,7 +28,7 @@ _DIGITS = 19
 
 
 def printable(text: str, limit: int | None = None) -> str:
-    """Escape what is not printable, and cut a text after `limit` characters.
+    """Escape characters that are not printable, and cut a text after `limit` characters.
 
     Escaped as in Go's strconv.Quote: C0 and C1 control characters, DEL, line and paragraph
     separators, directional overrides and isolates, other format characters, unassigned ones and

@@ -58,7 +58,7 @@ class Credentials:
         return ""
 
     def client_certificate(self) -> tuple[bytes, bytes] | None:
-        """Return a certificate chain and its key as PEM, None for those of the TLS settings."""
+        """Return a certificate chain and its key as PEM; None: the ones in the TLS settings."""
         return None
 
     async def renew(self, refused: str) -> bool:
@@ -75,7 +75,7 @@ class Credentials:
 
 
 class BearerToken(Credentials):
-    """A token that never changes; an empty one stands for no token at all."""
+    """A token that never changes; "" for none."""
 
     def __init__(self, token: str = "") -> None:
         self._token = token

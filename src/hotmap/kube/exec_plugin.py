@@ -232,7 +232,7 @@ async def _read_stderr(process: Process) -> str:
 
 
 async def _kill(process: Process, *, group: bool) -> None:
-    """Kill the process, and what it has started where that can be known."""
+    """Kill the process, and its child processes as far as they are known."""
     with suppress(ProcessLookupError, PermissionError):
         if group:
             os.killpg(process.pid, signal.SIGKILL)

@@ -321,7 +321,7 @@ def _refuse_unsupported(name: str, user: _User) -> None:
 
 
 def _credentials(name: str, user: _User, cluster: _Cluster, tls: TLS) -> Credentials:
-    """Choose the credentials; a token goes over a plugin (client-go: exec.go, RoundTrip)."""
+    """Choose the credentials; a token overrides a plugin (client-go: exec.go, RoundTrip)."""
     title = _user_title(name, user)
     if not is_token(user.token or ""):
         raise SettingsError(

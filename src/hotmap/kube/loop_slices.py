@@ -26,7 +26,7 @@ SHORT_SLICE: Final = 0.001
 
 
 class _Turn:
-    """The turn of one event loop in which a slice began, or some turns; and who waits for the next.
+    """The turns of one event loop that belong to a slice, and the tasks that wait for the next.
 
     Invariant: while anybody waits, a slice has not ended, or some that were admitted have yet to
     run and will begin one.

@@ -18,7 +18,7 @@ _LIMIT, _ATTEMPTS = "2000", 2
 
 
 class ObjectVersion(msgspec.Struct, rename="camel"):
-    """Which version of which object there is."""
+    """An object key and the version of the object."""
 
     name: str
     namespace: str = ""

@@ -16,7 +16,7 @@ class TokenBucket:
         self._at = now
 
     def take(self, now: float) -> bool:
-        """Use up a token; False where there is none."""
+        """Use up a token; False if there is none."""
         if self.wait(now) > 0:
             return False
         self._left -= 1

@@ -213,7 +213,7 @@ class WorkQueue(Generic[K]):
         return len(self._entries)
 
     def has(self, key: K) -> bool:
-        """Return whether a key is with a worker, or will be, by whatever was added."""
+        """Return whether a worker has a key, or will get it now or later."""
         return key in self._processing or key in self._entries
 
     def is_pending(self, key: K) -> bool:

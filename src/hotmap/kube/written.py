@@ -1,4 +1,4 @@
-"""What is read of the answer to a write: which version of the object it is."""
+"""The part of the answer to a write that is read: the version of the object."""
 
 from __future__ import annotations
 

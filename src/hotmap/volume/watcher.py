@@ -307,7 +307,7 @@ class VolumeWatcher:
         return not self._unwatched or any(watch.number != _UNARMED for watch in self._watches)
 
     def _moved(self, watches: list[_Watch]) -> list[str]:
-        """Watch again what is not watched, then list those of them whose link has moved."""
+        """Watch unwatched directories again, then list those whose link has moved."""
         changed = []
         for watch in watches:
             self._arm(watch)

@@ -193,7 +193,7 @@ def _set_later(env: list[dict[str, Any]], index: int, moved: list[int]) -> set[s
 def _set_around(
     env: list[dict[str, Any]], index: int, taken: list[int], moved: list[int]
 ) -> set[str]:
-    """Name the variables that entries set before and after one, of which it may see the later.
+    """Name the variables set both before and after an entry, which may see the later value.
 
     Of several files with one name, the agent knows the last. A single one goes over what the
     container has; where it is optional, it may be missing.

@@ -34,7 +34,7 @@ Planned = tuple[FoundTemplate, dict[str, Any]]
 
 
 class Manifest:
-    """A manifest in parts, of which edits replace those that they change.
+    """A manifest in parts; an edit replaces the parts that it changes.
 
     Raises:
         ManifestError: the text is not valid YAML; `file` names it in messages.
@@ -69,7 +69,7 @@ class Manifest:
         return found
 
     def objects(self) -> Iterator[tuple[dict[str, Any], str]]:
-        """Yield every object with its place for messages, those of a List too."""
+        """Yield every object with its place for messages, including the items of a List."""
         number = 0
         for part in self.parts:
             for document in part.documents:
@@ -79,7 +79,7 @@ class Manifest:
                     yield each, place
 
     def edit(self, planned: Sequence[Planned]) -> bool:
-        """Give templates their new values; False if the text would not be what was intended."""
+        """Give templates their new values; False if the text would not have these."""
         documents = [(part.text, document) for part in self.parts for document in part.documents]
         style = find_style(self.text, documents)
         changes: dict[int, list[Planned]] = {}
@@ -115,7 +115,7 @@ def _objects(data: Any) -> Iterator[dict[str, Any]]:
 
 
 def _edited_part(part: Part, planned: Sequence[Planned], style: Style) -> Part | None:
-    """Edit the text and parse it again; None if the result is not what was intended."""
+    """Edit the text and parse it again; None if the result has other values than intended."""
     changes = [(found.template.node, new) for found, new in planned]
     text = apply_changes(part.text, style, changes)
     expected: dict[int, Any] = {}

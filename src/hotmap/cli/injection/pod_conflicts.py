@@ -32,7 +32,7 @@ _BINDING_CHECKERS = ("nginx",)
 
 
 def reject_windows(spec: dict[str, Any], name: str) -> None:
-    """Raise ManifestError for a pod of Windows nodes, whose containers the agent cannot run in."""
+    """Raise ManifestError for a pod of Windows nodes, where the agent cannot run."""
     system = (spec.get("os") or {}).get("name")
     selector = spec.get("nodeSelector") or {}
     labels = [selector.get("kubernetes.io/os"), selector.get("beta.kubernetes.io/os")]
@@ -51,7 +51,7 @@ def reject_ambiguous_processes(spec: dict[str, Any], targets: list[str], name: s
 
 
 def reject_uses_of_pid_1(spec: dict[str, Any], name: str) -> list[str]:
-    """Find who relies on being process 1, which is the pause container once processes are shared.
+    """Find what relies on process 1; with shared processes, that is the pause container.
 
     Returns notes for commands that may; probes and hooks that do are refused, since the pod would
     be restarted again and again, or ended by its own hook.

@@ -145,7 +145,7 @@ class PodInspection:
         return ["--listen", f":{port}"]
 
     def require_programs(self, settings: Settings) -> None:
-        """Reject commands whose program the agent's container does not have."""
+        """Reject commands whose program is not in the image of the agent's container."""
         if self.supervises or not self._injection.plain_image:
             return
         if program := missing_program(settings):
@@ -159,7 +159,7 @@ class PodInspection:
     def require_effective_restart(
         self, way: str, stage: StagePlan | None, conversion: Conversion | None
     ) -> None:
-        """Reject a restart of the child process where the container's start fixes what it uses."""
+        """Reject a restart of the child process that would not update what it uses."""
         left = self.frozen_uses(stage, conversion)
         if way == "supervised" and left:
             raise ManifestError(

@@ -195,7 +195,7 @@ class _Editor:
     # Lists
 
     def _sequence(self, node: Node, new: Sequence[Any]) -> Iterator[_Edit]:
-        """Match items in order: equal ones, then those of the same name; add or remove the rest."""
+        """Match items in order: equal ones, then ones of the same name; add or remove the rest."""
         rest = list(new)
         gone = []
         later = [item.data for item in node.items[1:]]

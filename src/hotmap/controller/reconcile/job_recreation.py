@@ -258,7 +258,7 @@ class JobRecreations:
     # -- storage --------------------------------------------------------------------------
 
     def _check_size(self, pending: _Pending) -> None:
-        """Raise an error where a manifest would leave no room for those of other namespaces."""
+        """Raise an error if a manifest would leave no room for manifests of other namespaces."""
         size = len(msgspec.json.encode(pending))
         namespace = pending.key.namespace
         if size > _MOST_OF_NAMESPACE:

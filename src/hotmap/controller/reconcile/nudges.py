@@ -238,7 +238,7 @@ class Nudges:
     async def _nudge_pods(
         self, snapshot: Snapshot, target: Target, *, again: Collection[str], is_first: bool
     ) -> _Round:
-        """Nudge a consumer's pods: those whose last nudge was another one, and `again`.
+        """Nudge those pods of a consumer whose last nudge was different, and the pods in `again`.
 
         `recorded` counts as the last nudge of a pod without one. A failure does not stop the
         others. `is_first`: in this term, so that other nudges are of a leader before.

@@ -90,7 +90,7 @@ class PayloadDigests:
 
 
 class _SourceModified(Exception):
-    """Raised when the store is behind: its version cannot be read any more."""
+    """Raised when the store is behind: the version in it can no longer be read."""
 
 
 def _file_digests(item: ConfigMap) -> FileDigests:

@@ -126,7 +126,7 @@ class ConsumerStates:
             self._pending.pop(key, None)
 
     def _is_outdated(self, key: ObjectKey, status: ConsumerStatus) -> bool:
-        """Return whether a status is final, and that of the content before the last change."""
+        """Return whether a status is final, but for the content before the last change."""
         changed = self._pending.get(key)
         if changed is None or not (status.is_reached or (changed and status.action_required)):
             return False

@@ -178,7 +178,7 @@ class DecisionLog:
         self._decided[key] = decision.snapshot.unfollowed
 
     def announce(self, key: ObjectKey) -> bool:
-        """Record that an Event tells of the latest decision; False when one does already."""
+        """Record that an Event reports the latest decision; False if one did before."""
         kept = self._entries[key]
         announced = kept[-1].announced
         kept[-1] = kept[-1]._replace(announced=True)
@@ -263,7 +263,7 @@ def _name_sources(decision: Decision) -> str:
 def _append(kept: list[DecisionEntry], entry: DecisionEntry) -> None:
     """Append a decision; earlier ones that read the same are counted in it.
 
-    An Event tells of a hold once, however many edits are made while it lasts.
+    An Event reports a hold once, however many edits are made while it lasts.
     """
     times, first_at, announced = 1, entry.at, False
     for earlier in [item for item in kept if entry.folds_into(item)]:

@@ -35,7 +35,7 @@ class ScheduledCheck:
 
 
 class PodCheckSchedule:
-    """The consumers whose pods have to be checked; adopted ones come after all others."""
+    """The consumers whose pods have to be checked; adopted ones are checked last."""
 
     def __init__(self, *, workers: int, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -97,7 +97,7 @@ class PodCheckSchedule:
                 await self._wake.wait()
 
     def take_due(self) -> tuple[ObjectKey, WorkQueue[ObjectKey]] | None:
-        """Take a key whose time has come.
+        """Take a key that is due.
 
         The caller must call `done` of the queue that is returned with it.
         """
@@ -137,7 +137,7 @@ class AgentCheckSchedule:
         self._queue.add_after(key, seconds)
 
     def suspend(self, key: ObjectKey) -> None:
-        """Check a consumer no more until `resume` or `add`."""
+        """Do not check a consumer until `resume` or `add`."""
         _, checks = self._checks[key]
         self._checks[key] = inf, checks
 
@@ -152,7 +152,7 @@ class AgentCheckSchedule:
         self._checks.pop(key, None)
 
     async def take_due(self) -> ObjectKey:
-        """Wait for a key whose time has come; `done` must be called with it."""
+        """Wait for a key that is due; `done` must be called with it."""
         while True:
             key = await self._queue.get()
             due, _ = self._checks.get(key, (inf, 0))
@@ -179,7 +179,7 @@ def _take(
     *,
     clock: Callable[[], float],
 ) -> ObjectKey | None:
-    """Take the next key whose time has come; one that was dropped has none, others were put off."""
+    """Take the next key that is due; keys that were dropped or postponed are skipped."""
     with suppress(asyncio.QueueEmpty):
         while True:
             key = queue.get_nowait()

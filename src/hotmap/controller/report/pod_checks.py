@@ -145,7 +145,7 @@ class PodChecker:
         self._agent_checks.add(key, self._settings.agent_check_delay, checks=0)
 
     def _schedule_action(self, key: ObjectKey, consumer: Consumer, latest: DecisionEntry) -> None:
-        """Schedule a consumer that was rolled out, or whose pods were nudged, anew each time."""
+        """Schedule a consumer after each rollout and each nudge of its pods."""
         scheduled = self._schedule.get(key)
         if scheduled is not None and scheduled.requested_at == latest.at:
             return
@@ -198,7 +198,7 @@ class PodChecker:
         self._schedule.add(key, consumer.behind, scheduled.pause)
 
     def _drop(self, key: ObjectKey) -> None:
-        """Check a consumer no more, and forget what its last check has shown."""
+        """Stop checking a consumer, and forget the result of its last check."""
         self._unschedule(key)
         self._consumer_states.set_pod_check(key, None)
 
@@ -407,7 +407,7 @@ class PodChecker:
     async def _read_pods(
         self, consumer: Consumer, record: Record, *, quiet: float
     ) -> PodCheckResult | None:
-        """Check a consumer's pods; None: that failed, or does not count any more."""
+        """Check a consumer's pods; None: the check failed, or its result is outdated."""
         key, settings = consumer.key, self._settings
         snapshot = self._observer.snapshot(key)
         if snapshot is None:  # its name patterns are not matched yet

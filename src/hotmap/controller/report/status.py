@@ -265,7 +265,7 @@ class StatusPage:
         }
 
     def _reason(self, key: ObjectKey, status: ConsumerStatus) -> str:
-        """Return why a status is what it is, with the sources that it says nothing of."""
+        """Return the reason of a status, with the sources that it does not cover."""
         unfollowed = self._decision_log.unfollowed_sources(key)
         if not unfollowed or not status.is_reached:
             return status.reason
@@ -329,7 +329,7 @@ class StatusPage:
 
 
 def is_behind(snapshot: Snapshot | None) -> bool:
-    """Return whether sources differ from what was last applied, or did since that.
+    """Return whether sources differ from what was last applied, or have differed since.
 
     Those that are gone do not count.
 
@@ -342,7 +342,7 @@ def is_behind(snapshot: Snapshot | None) -> bool:
 
 
 def _confirmed(status: ConsumerStatus, unconfirmed: str) -> ConsumerStatus:
-    """Return a status, unless it may be that of an earlier state of the cluster."""
+    """Return a status; `unknown` if it may belong to an earlier state of the cluster."""
     if not unconfirmed or not status.is_reached:
         return status
     return ConsumerStatus(State.UNKNOWN, f"cannot be confirmed: {unconfirmed}")

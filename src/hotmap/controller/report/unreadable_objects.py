@@ -38,7 +38,7 @@ class UnreadableObjects:
             await asyncio.sleep(_EVERY)
 
     def report(self) -> None:
-        """Report what has become unreadable since the last call."""
+        """Report the objects that have become unreadable since the last call."""
         classes = self._index.provider_classes
         stores: tuple[Store[Any], ...] = (
             *self._index.sources.values(),

@@ -46,7 +46,7 @@ class Records:
         self._on_watched: Callable[[], None] = _ignore_watched
 
     def subscribe(self, on_change: Callable[[str], None], on_watched: Callable[[], None]) -> None:
-        """Call `on_change` with the uid, or the name of a source, of what is to be written.
+        """Call `on_change` with the consumer's uid, or the source's name, that is to be written.
 
         `on_watched` is called when `watched_until` is to be written.
         """
@@ -101,9 +101,8 @@ class Records:
     def set_watched_until(self, until: float | None) -> None:
         """Schedule the time and all records that are only in memory to be written.
 
-        `until`: every change of a source before it was observed, POSIX seconds of the API server.
-
-        None leaves the time unchanged. Without any record nothing is written.
+        Every change of a source before `until`, POSIX seconds of the API server, was observed. None
+        leaves the time unchanged. Without any record nothing is written.
         """
         if until is not None:
             self.watched_until = until

@@ -37,7 +37,7 @@ _MAX_LEFT_OUT = 2000
 
 
 class ConsistentReader:
-    """Reads objects into the stores whose version there is another one."""
+    """Reads those objects into the stores that have another version there."""
 
     def __init__(self, client: Client, index: Index, reflectors: Reflectors) -> None:
         self._client = client
@@ -93,7 +93,7 @@ class ConsistentReader:
     async def _read(
         self, kind: str, namespace: str | None, names: frozenset[str] = frozenset()
     ) -> None:
-        """Bring objects of a kind up to date: those of some names, or all."""
+        """Bring objects of a kind up to date: the named ones, or all."""
         selection = self._reflectors.selection(kind, namespace)
         if selection is None:
             return
@@ -130,7 +130,7 @@ class ConsistentReader:
     def _known(
         self, kind: str, namespace: str | None, names: frozenset[str] = frozenset()
     ) -> list[ObjectKey]:
-        """List what the store has of what was asked for."""
+        """List the requested objects that the store has."""
         store = self._index.store(kind)
         if names:
             keys = (ObjectKey(kind, namespace or "", name) for name in sorted(names))

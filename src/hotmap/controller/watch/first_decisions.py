@@ -75,7 +75,7 @@ class FirstDecisions:
         return is_outdated
 
     def end(self) -> None:
-        """Wait for no consumer any more."""
+        """Stop waiting for consumers."""
         for unsubscribe in self._unsubscribe:
             unsubscribe()
         self._unsubscribe.clear()

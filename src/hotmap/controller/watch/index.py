@@ -288,13 +288,13 @@ class Index:
         since, listed = self._missed(key)
         noted = not first and self.history.record_change(key, old, new, since=since, listed=listed)
         if self._queues and (first or noted or _annotations_differ(old, new)):
-            # Those that no longer find it have to be told as well: what was said of it is over.
+            # Also consumers that no longer follow it: their status has to be derived again.
             offered = self._offers(old) or self._offers(new)
             for consumer in self.followers_of(key, offered=offered):
                 self._enqueue_for_source(self._queues, consumer, key)
 
     def _sources_listed(self, kind: str, namespace: str | None) -> None:
-        """Record when a first list is complete: what it does not have was deleted before."""
+        """Record when a first list is complete: objects that are not in it were deleted before."""
         if (kind, namespace) not in self._listed:
             self._listed.add((kind, namespace))
             self.history.record_list()

@@ -176,7 +176,7 @@ class Reflectors:
 
     @property
     def namespaces(self) -> Sequence[str | None]:
-        """The namespaces that are watched each by itself; None stands for all at once."""
+        """The namespaces with watches of their own; (None,) if all are watched at once."""
         return self._settings.watch_namespaces or (None,)
 
     def selection(self, kind: str, namespace: str | None) -> Selection | None:

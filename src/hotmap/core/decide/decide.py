@@ -317,8 +317,8 @@ def _find_conflict(snapshot: Snapshot) -> WriterConflict | None:
 def _resume_in(policy: Policy, *, now: float) -> float | None:
     """Seconds until a paused Deployment is resumed; None: it is not.
 
-    A time in the future was not written by us or Reloader, so its pause counts as over. What
-    Reloader has paused is left to it for a moment, since it may still run.
+    A time in the future was not written by us or Reloader, so its pause counts as over. A pause of
+    Reloader's is ended a moment later, since Reloader may still run and end it.
     """
     pause = policy.pause
     if pause is None or pause.paused_at is None:

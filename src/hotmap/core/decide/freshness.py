@@ -293,7 +293,7 @@ def _hold_pinned(
     affected: Sequence[Finding],
     facts: Facts,
 ) -> Assessment | None:
-    """Hold a source in place of which new pods might get an immutable one (rule 7); None: none."""
+    """Hold if kubelets might serve an earlier immutable source to new pods (rule 7)."""
     known = records_by_source(record)
     for finding in affected:
         recorded = known.get(finding.current.source.kind_and_name)

@@ -106,7 +106,7 @@ def _have_pods_read_it(
 
 
 def _assess_pinned_by_others(current: SourceSnapshot, facts: Facts) -> Finding | None:
-    """Rule 7 for pods that are the first of their consumer: others may keep what was there."""
+    """Rule 7 for a consumer without earlier pods: pods of others may keep the old source in use."""
     if current.pinned_before is None:
         return None
     what = f"{current.source} was immutable and has been recreated"

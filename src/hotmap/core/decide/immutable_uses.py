@@ -57,7 +57,7 @@ def add_immutable_uses(record: Record, uses: Iterable[ImmutableUse]) -> Record:
 
 
 def keep_added_uses(record: Record, before: Record | None, latest: Record | None) -> Record:
-    """Keep in a new record what was remembered while it was made.
+    """Keep in a new record the uses that were added while it was made.
 
     `before` is the record that it was made from, `latest` what was in its place when it was done.
     """

@@ -37,7 +37,7 @@ class NudgeNumbers:
         self._is_mixed = len(changed) > 1 and self._may_lack_applied
 
     def after(self, told: Target | None) -> int:
-        """Return the sequence of a pod's next nudge; `told`: its last one, None without one."""
+        """Return the sequence of a pod's next nudge; `told` is its last one, if any."""
         if told is None:
             skips = self._shows_others or self._may_lack_applied
             return 2 if skips else 1

@@ -203,7 +203,7 @@ def _choose(
 
 
 def _choose_refresh(policy: Policy, assessment: Assessment) -> tuple[tuple[Action, ...], str]:
-    """Choose how mounted files are refreshed; a kubelet has no part in those of a CSI driver."""
+    """Choose how mounted files are refreshed; a CSI driver writes its files without the kubelet."""
     if all(finding.current.source.kind == PROVIDER_CLASS for finding in assessment.changed()):
         return (), f"the CSI driver updates mounted files{_describe_reload(policy)}"
     return (Action(ActionType.NUDGE),), f"refreshing mounted files{_describe_reload(policy)}"

@@ -121,7 +121,7 @@ def _without_binary(use: Use, edit: Edit) -> Use:
 
 
 def _content(current: SourceSnapshot, kind: UseKind, before: str, edit: Edit) -> str:
-    """Return what stands for the content in one kind of use after the edit."""
+    """Return the fingerprint of one kind of use after the edit; a placeholder if it changes."""
     touched = any(edit.touches(use.keys) for use in current.uses if use.kind is kind)
     return _EDITED if touched else before
 

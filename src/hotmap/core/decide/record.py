@@ -246,7 +246,7 @@ def _proven_since_creation(snapshot: Snapshot) -> float:
 
 
 def _with_proof(record: Record, decision: Decision) -> Record:
-    """Add what is known of pods' content beside their starts, while the content is the same."""
+    """Keep the evidence of pods' content other than their starts, for the same content."""
     before, snapshot = decision.snapshot.record, decision.snapshot
     since = decision.assessment.proven_since
     is_same = decision.assessment.verdict is not Verdict.FROZEN
@@ -261,9 +261,10 @@ def _with_proof(record: Record, decision: Decision) -> Record:
 
 
 def _with_bounds(record: Record, decision: Decision) -> Record:
-    """Keep since when sources have their content if an edit was reverted and no pod has seen it.
+    """Keep the recorded time of a source's last change if a later edit was reverted unnoticed.
 
-    Files that a process re-reads have no such bound: kubelets write them without a start.
+    That is, if no pod has read the edit. Files that a process re-reads have no such time: kubelets
+    write them without a start.
     """
     snapshot, known = decision.snapshot, records_by_source(decision.snapshot.record)
     if snapshot.record is None or decision.assessment.verdict is Verdict.FROZEN:

@@ -244,7 +244,7 @@ def take_snapshot(
 
 
 def changed_before(template: TemplateChange, snapshot: Snapshot) -> frozenset[ObjectKey]:
-    """Return the sources whose last change was observed, and was made before a template change.
+    """Return the sources whose last change was observed and came before a template change.
 
     Two watches may deliver in another order than that of the writes, so resourceVersions have to
     agree. They are revisions of one etcd: ours, since Kubernetes orders those of one kind only

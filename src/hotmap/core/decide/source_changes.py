@@ -362,11 +362,11 @@ def bound_change(
 def bound_start(
     source: SourceSnapshot, recorded: SourceRecord | None, history: SourceHistory
 ) -> SourceSnapshot:
-    """Set the bounds of the last change of what is read at start, if files are re-read as well.
+    """Bound the last change of the data keys in frozen use, if the source is in live use as well.
 
-    An edit of those files moves the time of the source, and no container has older content for it.
-    What is read at start has to be what the record has; that other content came and went while no
-    controller watched is a window.
+    An edit of the mounted files alone also moves the source's time, but what containers read at
+    start is not older for that. Applies only while the frozen content is the recorded one; other
+    content that came and went while no controller watched is a window.
     """
     if recorded is None or recorded.pinned or not (source.frozen and source.live):
         return source

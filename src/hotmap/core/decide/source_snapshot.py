@@ -38,7 +38,7 @@ _COMPARED_AT_MOST = 10_000
 
 
 class StartBound(NamedTuple):
-    """What a SourceSnapshot says of its last change, for the data keys in frozen use alone."""
+    """When the data keys in frozen use last changed, as in SourceSnapshot for all of them."""
 
     changed_at: float | None
     changed_after: float | None

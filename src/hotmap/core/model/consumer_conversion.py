@@ -104,7 +104,7 @@ def _has_same_spec(known: Consumer, metadata: ObjectMeta) -> bool:
 def _with_new_status(
     kind: str, item: Workload, dialect: DialectSettings, known: Consumer
 ) -> Consumer | None:
-    """Return a consumer whose spec is unchanged; None: more than its status has changed."""
+    """Return the consumer with its new status; None: more than its status has changed."""
     metadata = item.metadata
     progress = _progress(kind, item, known.wanted)
     annotations = known_annotations(metadata.annotations, dialect.names)

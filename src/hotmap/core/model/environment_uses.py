@@ -121,7 +121,7 @@ class Environment:
         return self._found_replaced
 
     def find_replaced_entries(self) -> frozenset[int]:
-        """Return the numbers of the entries whose variable a later entry of its name replaces.
+        """Return the indexes of the entries that a later entry of the same name replaces.
 
         By the same rules as for imported variables: the later one certainly sets it, and nothing
         up to it reads the earlier one.

@@ -250,7 +250,7 @@ class CheckedExpression(NamedTuple):
 
 
 def name_patterns(kind: str, items: Iterable[str]) -> tuple[SourcePatterns, list[tuple[str, str]]]:
-    """Make patterns of expressions, each of which has to match a name as a whole.
+    """Make patterns of expressions; each has to match a whole name.
 
     An expression that cannot be matched costs only itself: returned too is (item, reason) of each.
     A text that may be a name is one, also before an object of that name exists.
@@ -301,7 +301,7 @@ def check_expression(text: str) -> CheckedExpression:
 # Bounds the memory of what is compiled: 128 × _MATCH_MEMORY.
 @lru_cache(maxsize=128)
 def _matcher(expressions: tuple[str, ...]) -> Callable[[str], bool]:
-    """Compile expressions, each of which is right by itself, into one that matches whole names."""
+    """Compile valid expressions into one that matches whole names."""
     import re2
 
     # `\Q` quotes up to the end of its item, and would go on into the next one.

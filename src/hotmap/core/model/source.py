@@ -358,7 +358,7 @@ def _marks_under(source: Source, key: FingerprintKey) -> Marks:
 
 
 def text_keys(source: Source) -> Iterator[str]:
-    """Iterate over the data keys of a source that environments read: not those of `binaryData`."""
+    """Iterate over the data keys that environments read: all but those of `binaryData`."""
     names = _NAMES.findall(source.marks[0].names) if source.marks else ()
     return (name[:-1] for name in names if name[-1] == _TEXT)
 

@@ -74,7 +74,7 @@ _CROWDED = 256
 
 
 class StartRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What a SourceRecord says of its last change, for the data keys in frozen use alone."""
+    """When the data keys in frozen use last changed, as in SourceRecord for all of them."""
 
     changed_by: float | None
     edited: bool = False

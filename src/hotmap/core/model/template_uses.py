@@ -77,7 +77,7 @@ def find_uses(template: PodTemplate, namespace: str) -> tuple[Use, ...]:
 
 
 def find_users(spec: PodSpec, namespace: str, sources: Collection[ObjectKey]) -> set[str]:
-    """Name the containers of a pod that use any of some sources, in whatever way."""
+    """Name the containers of a pod that use any of the sources in any way."""
     volumes = {
         volume.name
         for volume in spec.volumes or ()

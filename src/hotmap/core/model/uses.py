@@ -113,7 +113,7 @@ _spec_decoder = msgspec.msgpack.Decoder(PodSpec)
 
 
 def uses_of_template(template: PodTemplate, namespace: str) -> Uses:
-    """Return the uses of a pod template; those of a large one, which is not kept, are found now.
+    """Return the uses of a pod template; a large template is not kept, so its uses are found now.
 
     Raises:
         LimitExceeded: a large one exceeds a bound; of others, `over_budget` tells.

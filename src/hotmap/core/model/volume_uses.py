@@ -105,7 +105,7 @@ def brings_source(volume: Volume) -> bool:
 
 
 def volume_sources(volume: Volume, namespace: str) -> Iterator[ObjectKey]:
-    """List the ConfigMaps and Secrets whose files a volume has."""
+    """List the ConfigMaps and Secrets in a volume."""
     if volume.config_map:
         yield source_key("ConfigMap", namespace, volume.config_map.name)
     if volume.secret:

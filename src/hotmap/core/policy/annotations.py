@@ -231,9 +231,9 @@ _EVERY_REFERENCE = Follow(auto=frozenset(KINDS))
 
 
 def _read_follow(reader: _Reader, dialect: Dialect, defaults: Defaults) -> tuple[Follow, str]:
-    """Find what a consumer follows, and who says so.
+    """Find what a consumer follows, and where that is set.
 
-    Itself, in either dialect; then its Namespace; then the flags.
+    On the consumer, in either dialect; then on its Namespace; then by flags.
     """
     follow = reader.read(FOLLOW, parse_follow, "off", _NOTHING)
     if follow is not None:
@@ -432,7 +432,7 @@ def _parse_agent(text: str) -> Agent | None:
 
 
 def _parse_agent_entry(text: str) -> tuple[str, frozenset[str]]:
-    """Read how one agent restarts, and the containers that it is said to reload."""
+    """Read how one agent restarts, and the containers that it reloads."""
     restart, containers = "none", set[str]()
     for item in filter(None, (part.strip() for part in text.split(";"))):
         name, _, value = item.partition("=")

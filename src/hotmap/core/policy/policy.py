@@ -172,7 +172,7 @@ class Policy(NamedTuple):
 
     @property
     def agent_restarts(self) -> bool:
-        """Whether an agent in the pods restarts in place for what is read at start."""
+        """Whether an agent in the pods restarts in place when frozen content changes."""
         return (
             self.strategy is Strategy.AUTO
             and self.agent is not None
@@ -242,7 +242,7 @@ def followed_uses(
 
 
 def unfollowed_sources(consumer: Consumer, followed: Iterable[Use]) -> tuple[ObjectKey, ...]:
-    """Return the sources that a consumer uses beside those of the uses that are followed."""
+    """Return the sources that a consumer uses and does not follow."""
     known = {use.source for use in followed}
     return tuple(sorted({use.source for use in consumer.uses if use.source not in known}))
 

@@ -177,7 +177,7 @@ def read_answer(body: bytes, uid: str) -> AgentReport:
 
 
 def merge_reports(reports: Sequence[AgentReport]) -> AgentReport:
-    """Make one report of those of all agents of a pod: what is true of each of them.
+    """Merge the reports of all agents of a pod into one that holds for each of them.
 
     One without an answer is what counts. Fingerprints that differ are as if none was announced.
     """

@@ -126,7 +126,7 @@ def _followed_volumes(
 
 
 def _mounts(container: Container, volumes: Mapping[str, frozenset[ObjectKey]]) -> list[str]:
-    """List the volumes of a container's mounts whose files are updated while it runs."""
+    """List the volumes that a container mounts and whose files are updated while it runs."""
     return [
         mount.name
         for mount in container.volume_mounts or ()

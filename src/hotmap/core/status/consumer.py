@@ -251,7 +251,7 @@ _NEVER_READY = 'if it never is by design, annotate the workload hotmap.dev/requi
 
 
 def _status_of_agents(found: Sequence[PodProof], total: int) -> ConsumerStatus:
-    """Describe the pods whose agents report another state than current; the worst state first."""
+    """Describe the pods whose agents do not report the state current; the worst state first."""
     known = [proof for proof in found if proof.state is not PodState.UNKNOWN] or found
     first = known[0]
     same = [proof for proof in known if proof.state is first.state]

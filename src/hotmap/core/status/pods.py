@@ -271,7 +271,7 @@ class _PodAssessment:
         return weakest([stage, *(self._without_agent(each, mounted) for each in uncovered)])
 
     def _unless_kept(self, stage: Stage) -> Stage:
-        """Say what a kubelet may keep when it has had the time to update what is waited for."""
+        """Return what a kubelet may keep, although it has had the time to update the files."""
         if self._replaced is None or stage.state is not PodState.WAITING:
             return stage
         created = dict(self._desired.immutable).get(self._replaced, inf)
@@ -284,7 +284,7 @@ class _PodAssessment:
         return Stage(Confidence.UNKNOWN, why)
 
     def _without_agent(self, container: Uncovered, mounted: float) -> Stage:
-        """Judge the files of a container that no agent reloads, as if the pod had none."""
+        """Assess the files of a container that no agent reloads, as in a pod without an agent."""
         changed = latest_time(
             at for key, at in self._desired.live_changes if key in container.sources
         )

@@ -47,7 +47,7 @@ class HttpClient:
         self._use(route)
 
     def use(self, route: Route) -> None:
-        """Make new connections by another route; those of the one before end with their request.
+        """Make new connections by another route; existing ones are closed after their request.
 
         Raises:
             ValueError: the server's URL cannot be used.

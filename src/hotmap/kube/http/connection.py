@@ -47,7 +47,7 @@ class Response:
         self._waiter: asyncio.Future[None] | None = None
 
     async def read_any(self) -> bytes:
-        """Return what has arrived since the last call, or arrives next; b"" at the end.
+        """Return the bytes that have arrived since the last call, or wait for some; b"" at the end.
 
         Raises:
             HttpError: the connection ended before the response did, or it is compressed wrongly.
@@ -251,7 +251,7 @@ class Connection(asyncio.Protocol):
             self._fail(HttpError(_NOT_HTTP))  # a line without end
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End what is under way."""
+        """End the request in progress."""
         if not self.lost.done():
             self.lost.set_result(None)
         if self._response is not None and self._is_started and self._until_close and exc is None:

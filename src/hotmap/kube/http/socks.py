@@ -25,7 +25,7 @@ _REFUSALS = {
 
 
 async def open_socks(proxy: str, host: str, port: int) -> socket.socket:
-    """Connect to a server through a proxy, whose URL has user and password where it wants them.
+    """Connect to a server through a proxy; the proxy's URL has user and password if it needs them.
 
     Raises:
         OSError: the proxy cannot be reached, or refuses.
