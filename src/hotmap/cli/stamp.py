@@ -124,7 +124,7 @@ class _Sources:
     def find(self, source: ObjectKey, namespace: str) -> Source | None:
         """Find what a workload of a namespace uses.
 
-        What has no namespace is applied to that of the command line, which may be the other's.
+        A manifest without a namespace goes to that of the command line, which may be this one.
         """
         found = self._found.get(source, {})
         if namespace in found:

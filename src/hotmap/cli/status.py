@@ -255,9 +255,9 @@ async def _poll_until_current(
 ) -> dict[str, Any]:
     """Get the status until all is current or the time is over.
 
-    Ends as soon as some workloads cannot become current without a user's action, which is checked
-    once more before. Nothing is taken for current before the controller has compared its sources
-    with the API server's: an edit from just before may not have reached it.
+    Ends as soon as some workloads cannot become current without a user's action; that is confirmed
+    by a second query. Nothing counts as current before the controller has compared its sources with
+    the API server's, since a recent edit may not have reached it yet.
     """
     final_since: float | None = None
     # Of all namespaces, that is only worth its requests once nothing else is left to be done.

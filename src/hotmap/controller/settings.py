@@ -41,10 +41,10 @@ class PodCheckSettings(NamedTuple):
     max_pause: float = 3600.0
     #: at most while a rollout is in progress or waits for a user
     max_pause_rolling: float = 600.0
-    #: at most where agents can be asked, whose trouble may end at any time
+    #: at most where agents can be asked: a failure there may end at any time
     max_pause_agents: float = 60.0
     #: from a nudge to the check of pods without agents: by then their kubelets have updated the
-    #: files, also where that took the second nudge
+    #: files, even if the second nudge was needed
     nudged_delay: float = 6.0
     #: from a nudge to the first question to agents: most have loaded the files by then
     agent_check_delay: float = 1.0

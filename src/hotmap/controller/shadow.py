@@ -1,8 +1,8 @@
 """Shadow mode: decides beside a running Reloader, writes nothing, and logs differences.
 
-The rollouts that hotmap would have made and those of Reloader are collected per consumer and
-source. Reloader acts at once and hotmap after the settle time, so they are compared COMPARED_AFTER
-seconds later; then equal counts are agreement, and anything else is logged as one line.
+Collects Reloader's rollouts and the ones that hotmap would have made, by consumer and source.
+Reloader acts at once and hotmap after the settle time, so they are compared COMPARED_AFTER seconds
+later. Equal counts are agreement; any difference is one log line.
 
 Reloader's own write must not change what hotmap decides, or there would be nothing to compare:
 hotmap reads a marked template and a new generation as a rollout by someone else. So consumers are
@@ -102,7 +102,7 @@ class Shadow:
     def record_own_rollout(self, decision: Decision) -> None:
         """Record that hotmap would have rolled out a consumer since some sources changed.
 
-        Pods that are replaced since they have older content (rule 10) are those of Reloader's
+        Rollouts for pods with older content (rule 10) are left out: they follow from Reloader's
         rollouts, which hotmap would have made itself.
         """
         if decision.assessment.heals:

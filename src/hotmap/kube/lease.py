@@ -23,8 +23,8 @@ __all__ = ["Lease", "LeaseClient", "LeaseRecord", "StoredLease"]
 #: Characters of a holder that are kept: it is logged by every standby.
 LONGEST_HOLDER: Final = 253
 
-#: Seconds. A holder that has not renewed for so long is gone, whatever its record says: with the
-#: largest duration that a Lease can have, no replica would lead for 68 years.
+#: Seconds after which a holder that has not renewed is gone, whatever duration its record has: the
+#: largest one that a Lease can have is 68 years.
 LONGEST_DURATION: Final = 600
 
 

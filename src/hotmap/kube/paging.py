@@ -22,8 +22,9 @@ T = TypeVar("T")
 _PAGE: Final = 500
 _LARGEST_PAGE: Final = 8 << 20
 
-#: Bytes of all pages of one list: of usual objects, of those beyond that, and at most. 10,000 pods
-#: have about 100 MB, of which little is kept; of large ones, most may be kept.
+#: Bytes of one list: the usual size of an object, what all objects together may have beyond that,
+#: and the most in total. 10,000 pods have about 100 MB, of which little is kept; of large objects
+#: most may be kept.
 _USUAL: Final = 16 << 10
 _BEYOND: Final = 16 << 20
 _LARGEST_LIST: Final = 256 << 20

@@ -1,9 +1,9 @@
 """Follows the use of immutable sources, which kubelets serve for as long as a pod uses them.
 
-One that comes into use is remembered at once: a decision comes after the settle time and may wait
-for a rollout; pods may start before that, and the controller may end. See
-`core/decide/immutable_uses`. When a consumer has no pods any more, those that are held for the same
-source are decided on again.
+A new use is recorded at once. The decision follows after the settle time and may wait for a
+rollout; until then pods may start, and the controller may end. See `core/decide/immutable_uses`.
+When a consumer has no pods left, the consumers that are held for the same source are decided on
+again.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ PENDING_SECRET = "hotmap-pending"
 #: Bytes of all manifests together; a Secret holds 1 MiB.
 _MOST = 1_000_000
 
-#: Of those in one namespace, whose Jobs may never end their deletion.
+#: Bytes of the manifests of one namespace, where the deletion of Jobs may never end.
 _MOST_OF_NAMESPACE = _MOST // 4
 
 #: Uids of dropped Jobs that are kept.

@@ -223,7 +223,7 @@ class Nudges:
         self._waves.record_requests(key, target, sorted(told))
         left = {uid: at for uid, at in second.items() if uid not in due or uid in failures}
         wait = _STALLED_INTERVAL if self._waves.is_stalled(key) else _WAVE_INTERVAL
-        # One that failed may have been carried out all the same; then it is told, and not again.
+        # A failed request may have reached the pod: then it is the first nudge, and needs a second.
         once = told | recent | (new & failures.keys())
         left |= dict.fromkeys(once, loop_time() + SECOND_NUDGE) | dict.fromkeys(held, now + wait)
         self._second[key] = left

@@ -25,7 +25,7 @@ from hotmap.kube.store import Store
 
 __all__ = ["PayloadDigests"]
 
-#: Versions of ConfigMaps whose digests are kept: those of changes in progress.
+#: Versions of ConfigMaps whose digests are kept, for the changes in progress.
 _KEPT = 256
 
 _log = logging.getLogger(__name__)

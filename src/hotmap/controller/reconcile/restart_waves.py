@@ -38,8 +38,8 @@ async def _read_no_agents(snapshot: Snapshot, pods: Sequence[Pod]) -> Mapping[st
 #: Lists the PodDisruptionBudgets of a namespace; none where that is not permitted.
 ListBudgets = Callable[[str], Awaitable[Sequence[PodDisruptionBudget]]]
 
-#: Seconds for which a pod that was told counts against the budgets of other workloads' pods: then
-#: it has restarted, or is not Ready and the status of the budget shows it.
+#: Seconds for which a pod that was told to restart counts against shared budgets. After that it has
+#: restarted, or it is not Ready and the status of the budget shows that.
 _RESERVATION = 15.0
 
 

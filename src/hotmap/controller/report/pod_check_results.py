@@ -177,7 +177,7 @@ class PodCheckResults:
     def _report_agents(self, consumer: Consumer, result: PodCheckResult) -> None:
         """Write a Warning Event if agents refused or failed to load content, once per change.
 
-        The Event counts pods, so it is written when no agent is working any more.
+        The Event counts pods, so it is written once all agents have finished.
         """
         if any(proof.state in _AT_WORK for proof in result.pods):
             return

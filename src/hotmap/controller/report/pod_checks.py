@@ -280,7 +280,7 @@ class PodChecker:
     async def _confirm_nudges(self, key: ObjectKey) -> None:
         """Cancel second nudges that are not needed, while a decision on a consumer is to come.
 
-        The reports of agents are kept, so the check after the decision requests them no more.
+        The reports of agents are kept, so the check after the decision does not request them again.
         """
         snapshot = self._observer.snapshot(key)
         if snapshot is None:

@@ -1,9 +1,9 @@
 """The consumers that a term has still to decide on, and their sources as they were at its start.
 
-A consumer without a record is adopted: the content that is found counts as what its pods have. If
-that were the content at the moment of the decision, an edit that is made while thousands of others
-are decided on first would be adopted with it, and never reach the pods. So it is the content at the
-start of the term, and the consumer is decided on once more, with the edit as a change.
+A consumer without a record is adopted: its pods are assumed to have the content that is found. At a
+first start thousands of consumers wait for their decision. An edit that is made meanwhile must not
+be adopted, or it would never reach the pods. So a consumer is adopted with the content at the start
+of the term and decided on once more, with the edit as a change.
 """
 
 from __future__ import annotations

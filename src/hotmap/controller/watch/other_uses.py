@@ -50,8 +50,8 @@ class OtherUses:
     ) -> dict[ObjectKey, OtherUse | None]:
         """Return the oldest pod that uses each source of one namespace.
 
-        Not those with the uids `own`, unless they are terminating: a kubelet keeps sources for
-        these, too, and not for a pod that has ended. That there is none is read consistently.
+        Pods with the uids in `own` count only while they terminate: a kubelet keeps their sources
+        until they have ended. "None" is confirmed by a consistent read.
 
         Raises:
             ApiError, Unreachable: as the client raises them.

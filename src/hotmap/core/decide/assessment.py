@@ -94,7 +94,7 @@ class Facts(NamedTuple):
     #: The starts of the consumer's pods, or None if they were not listed.
     starts: tuple[PodStart, ...] | None = None
     #: By source, another pod of the namespace that uses it, of any workload, or a terminating one
-    #: of the consumer; None: there is none. Without the sources for which none was looked for.
+    #: of the consumer; None: there is none. Sources that were not looked for are not included.
     others: Mapping[ObjectKey, OtherUse | None] = MappingProxyType({})
 
 
@@ -111,7 +111,7 @@ class Finding(NamedTuple):
     shared_at: float = 0.0
     #: Held, and nothing announces what ends that: seconds until it is to be checked again; else 0.
     recheck_in: float = 0.0
-    #: Whether an optional source was deleted, of which running containers keep what they read.
+    #: Whether it is an optional source that was deleted; running containers keep what they read.
     deleted: bool = False
 
 
@@ -167,12 +167,12 @@ class Assessment(NamedTuple):
         )
 
 
-#: Sources of which a reason tells; a consumer may have a thousand, and its reasons are kept.
+#: Sources that a reason names; a consumer may have a thousand, and its reasons are kept.
 _DESCRIBED = 8
 
 
 def join_reasons(reasons: Sequence[str]) -> str:
-    """Join what there is to say of several sources: of the first few, and how many more."""
+    """Join the reasons of the first few sources, and say how many more there are."""
     more = len(reasons) - _DESCRIBED
     shown = "; ".join(reasons[:_DESCRIBED])
     return f"{shown}; and {more} more" if more > 0 else shown

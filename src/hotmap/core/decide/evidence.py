@@ -52,8 +52,8 @@ __all__ = [
     "pod_starts",
 ]
 
-#: Seconds: one for each truncated clock. Observed: pods that started in the second of an edit had
-#: the old value.
+#: Seconds: one for each of the two truncated times. Pods that started in the second of an edit were
+#: observed to have the old value.
 MARGIN = 2.0
 
 

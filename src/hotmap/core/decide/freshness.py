@@ -126,7 +126,7 @@ def assess(
         if f.verdict is Verdict.FROZEN
     )
     if facts.starts is not None:
-        # Nor would it replace pods that still have its name, such as those of a reverted rollout.
+        # Nor would it replace pods that still have this revision, as after a reverted rollout.
         distinct |= any(content_of(start.revision) == facts.revision for start in facts.starts)
     elif record is not None and not distinct and _was_recently_retired(record, facts):
         return Assessment(
@@ -180,7 +180,7 @@ def _assess_older_pods(
     if facts.starts is None:
         reason = "some pods may run with older content: checking when they started"
         return by_content._replace(verdict=Verdict.CHECK_PODS, reason=reason)
-    # The content of other sources may be another one since, such as of one that was deleted.
+    # The content of other sources may differ by now, for example of a deleted one.
     rolled_at = max(record.rollouts.times[-1:], default=0.0)
     rolled_revision = content_of(record.revision)
     older = [

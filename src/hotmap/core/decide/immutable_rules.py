@@ -22,9 +22,9 @@ __all__ = [
     "serves_another",
 ]
 
-#: Seconds until a hold is checked again that ends with new pods, or with those of others; and with
-#: its own last pods: nothing announces either. A user who has scaled to zero may scale up as soon
-#: as these have ended.
+#: Seconds until a hold is checked again, since nothing announces its end: while it waits for new
+#: pods or for pods of others, and while it waits for its own last pods. A user who has scaled to
+#: zero may scale up as soon as the last pods have ended.
 _WAIT_FOR_OTHERS, _WAIT_FOR_LAST_PODS = 10.0, 1.0
 
 
@@ -77,7 +77,7 @@ def assess_recreated_immutable(case: Case) -> Finding:
     """
     consumer, current, facts = case.consumer, case.current, case.facts
     what = f"{current.source} was immutable and has been recreated"
-    # A CronJob has pods now and then; they are found as those of others are.
+    # A CronJob has pods only at times; they are found in the same way as pods of others.
     without_pods = consumer.has_no_pods or consumer.key.kind == "CronJob"
     if not without_pods:
         if not _pods_never_overlap(consumer, case.recorded_generation):

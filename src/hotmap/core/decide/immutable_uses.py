@@ -1,9 +1,9 @@
 """Immutable sources in use that the record of a consumer does not have yet.
 
 A kubelet serves an immutable source for as long as a pod on its node uses it, whatever replaces it
-in the cluster. So one that comes into use is remembered at once, before a decision is made: a
-decision may have to wait, and the controller may end meanwhile. It is forgotten when the record has
-a source of that name, since whatever is found by then is judged by the freshness rules.
+in the cluster. So a new use is recorded at once, before a decision is made: a decision may have to
+wait, and the controller may end meanwhile. It is dropped once the record has a source of that name;
+from then on the freshness rules assess the source.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ __all__ = [
     "remaining_immutable_uses",
 ]
 
-#: Uids that are kept of one name: whatever a third one is, it differs from one of two.
+#: Uids that are kept for one name. Two are enough: any third uid differs from one of them.
 _PER_NAME = 2
 
-#: Uses that are kept at most, the latest: a template that never rolls out may name others for ever.
+#: Latest uses that are kept: a template that never rolls out may name new sources again and again.
 _AT_MOST = 128
 
 

@@ -1,9 +1,9 @@
-"""Numbers the nudges of a pod, by which its agent knows which files belong to which of them.
+"""Numbers the nudges of a pod, so that its agent knows which files belong to which nudge.
 
-An agent that has read one nudge after the other takes the files that come next for those of the
-last one (`agent.decide.announcement`). That is wrong where a kubelet that is late shows other files
-first: those of an edit that another one followed before the pod was told. Such content counts as a
-nudge that was not sent, so a number is left out, and the agent does not conclude from the order.
+An agent that has read consecutive nudges assumes that the next files belong to the last nudge
+(`agent.decide.announcement`). This is wrong if two edits follow each other before the pod is
+nudged: a slow kubelet may show the files of the first edit then. That content counts as a nudge
+that was not sent: its number is skipped, and the agent draws no conclusion from the order.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
 """Chooses the pods of a workload that may restart in place now.
 
-    a pod that is told            counts as restarting until it is Ready again, and its agent says
-                                  that it has loaded the content, where it can be asked
+    a pod that was told           counts as restarting until it is Ready again and its agent, if it
+                                  can be asked, reports that the content is loaded
     a pod that is not Ready       may restart at once: it serves no requests
     all others                    as many at a time as maxUnavailable permits, less those that are
                                   restarting or not Ready; and as many as each
                                   PodDisruptionBudget of the pod permits
     a pod that does not come back stops the wave, until there is other content
 
-maxUnavailable is that of a rolling update (kubernetes: pkg/controller/deployment,
-ResolveFenceposts; ours: at least one pod, since a restart in place has no surge).
+maxUnavailable is computed as for a rolling update (kubernetes: pkg/controller/deployment,
+ResolveFenceposts); at least one pod, since a restart in place has no surge (ours).
 """
 
 from __future__ import annotations

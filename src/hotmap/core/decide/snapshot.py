@@ -48,7 +48,7 @@ class ChangeSummary(NamedTuple):
     #: server; None: not observed.
     first: float | None = None
     last: float | None = None
-    #: The time in which the source had other content than before and now, if it had.
+    #: The time in which the source had content other than the recorded and the current one, if any.
     window: Window | None = None
     #: When a data key that the consumer uses was last observed to change, regardless of the record.
     latest: float | None = None
@@ -170,7 +170,7 @@ class Snapshot(NamedTuple):
     def returned(self) -> frozenset[ObjectKey]:
         """The sources that had other content since they were applied, or may have had.
 
-        Pods are not told at once that a source was deleted, which may last a moment only.
+        Pods are not told at once of a deleted source, since it may be recreated a moment later.
         """
         corrects = self.sent is not None and self.sent.target != self.target
         return frozenset(
@@ -246,9 +246,9 @@ def take_snapshot(
 def changed_before(template: TemplateChange, snapshot: Snapshot) -> frozenset[ObjectKey]:
     """Return the sources whose last change was observed and came before a template change.
 
-    Two watches may deliver in another order than that of the writes, so resourceVersions have to
-    agree. They are revisions of one etcd: ours, since Kubernetes orders those of one kind only
-    (KEP-5504), and where they say nothing the order of observation counts alone.
+    Two watches may deliver in another order than the writes were made in, so resourceVersions have
+    to agree. They are revisions of one etcd. This is ours: Kubernetes orders only the versions of
+    one kind (KEP-5504). If they are not numbers, the order of observation alone counts.
     """
     return frozenset(
         source.source

@@ -91,8 +91,8 @@ def make_observed_change(
 ) -> ObservedChange:
     """Describe a change that is observed now.
 
-    `removed` says that a data key is not there any more, `created` that nothing is known of the
-    source before, `since` is after when it happened if the watch was interrupted.
+    `removed`: a data key was removed. `created`: nothing is known of the source from before.
+    `since`: the change happened after this time, if the watch was interrupted.
     """
     written = new.changed_at if new is not None and not removed else None
     if written is not None and _SAME_WRITE <= now - written <= _LATE_AT_MOST:
@@ -337,17 +337,17 @@ def bound_change(
     was_edited = same and recorded is not None and recorded.edited
     if source.mounts is None:  # the mounts of a class show which pods have older versions
         source = source._replace(edited=was_edited or moved or changes.edited)
-    # The recorded bound is of the data keys that were used then. It says more than the latest
-    # change: an edit that was reverted since, and for which pods were examined, is none of them.
+    # The recorded bound is for the data keys that were used then. It is more precise than the
+    # latest change, which may be a reverted edit for which the pods were examined already.
     bound = None
     if same and recorded is not None and recorded.uses == source.digest:
         bound = recorded.changed_by
         if source.live and changes.unobserved_by is not None:
-            # Kubelets may have written other files meanwhile, whose pods have not started since.
+            # Kubelets may have written other files meanwhile into pods that were already running.
             at = max(changes.unobserved_by, changes.latest or 0.0)
             return source._replace(changed_at=at, changed_after=written)
     if bound is not None or changes.latest is not None:
-        source = source._replace(modified=False)  # that is of other data keys, or is in `edited`
+        source = source._replace(modified=False)  # by other data keys, or `edited` has it
     if changes.latest is not None and (bound is None or changes.last is not None):
         after = changes.latest if written is None else min(written, changes.latest)
         return source._replace(changed_at=changes.latest, changed_after=after)

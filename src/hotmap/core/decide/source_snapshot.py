@@ -101,7 +101,7 @@ class SourceSnapshot(NamedTuple):
     #: Whether it was written after the second of its creation, if nothing else is known of its last
     #: change.
     modified: bool = False
-    #: The last change of what is in frozen use, where that of files is another; None: the same.
+    #: The last change of the data keys in frozen use, if it differs from that of all; None: equal.
     start: StartBound | None = None
 
     @property

@@ -151,8 +151,8 @@ def owns_pod(consumer: Consumer, pod: Pod) -> bool:
 
     Selectors of two workloads may overlap; each owns only the pods that it, or a ReplicaSet of it,
     controls. A ReplicaSet is named by its workload and a hash (kubernetes: deployment controller,
-    getNewReplicaSet), unless it was adopted: see `adopted_through`. A CronJob owns those of its
-    runs. A pod without a controller counts, as the workload adopts it.
+    getNewReplicaSet), unless it was adopted: see `adopted_through`. A CronJob owns the pods of
+    its runs. A pod without a controller counts, since the workload adopts it.
     """
     owner = controller_of(pod.metadata)
     if owner is None or consumer.key.kind == "Pod":

@@ -227,8 +227,8 @@ def _was_updated(metadata: ObjectMeta) -> bool:
 def first_content(mounts: Collection[MountedVersions]) -> ClassContent:
     """Determine the content of a class from the statuses of all its pods at first sight.
 
-    A pod that mounted other versions after the last update shows a later update, whose pods have
-    ended, or has versions of its own: then nothing is known.
+    If a pod mounted other versions after the last update, there was a later update whose pods have
+    ended, or the pod has versions of its own: then nothing is known.
     """
     updated = [mount for mount in mounts if mount.updated]
     if updated:

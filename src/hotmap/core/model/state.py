@@ -113,7 +113,7 @@ class SourceRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     #: The resourceVersion with which it was adopted as it was, so that pods with older content stay
     #: as they are; "" if it was not, or has changed since.
     adopted: str = ""
-    #: The last change of what is in frozen use, where that of files is another; None: the same.
+    #: The last change of the data keys in frozen use, if it differs from that of all; None: equal.
     start: StartRecord | None = None
 
 

@@ -82,8 +82,8 @@ def find_writers(metadata: ObjectMeta) -> TemplateWriters:
 def is_paused_by_other(metadata: ObjectMeta) -> bool:
     """Return whether another manager than ours and Reloader owns `spec.paused`.
 
-    A manager that applies the value that a field has already becomes one of its owners (kubernetes:
-    server-side apply), so this also finds who wants it paused beside us.
+    A manager that applies the value that a field already has becomes one of its owners (kubernetes:
+    server-side apply), so this also finds managers that want it paused as well.
     """
     return any(
         not entry.subresource

@@ -96,7 +96,7 @@ def agent_stage(report: AgentReport, announcement: AgentAnnouncement, *, synced:
         announcement = announcement._replace(now=report.at)
     announced = answer.live == desired.live
     if synced.reached or not announced:
-        # What it waits for is in none of its directories, or is not desired any more.
+        # It waits for content that none of its directories has, or that is no longer desired.
         answer = answer.of_present_files
     nudged = announcement.nudged
     if not announced and nudged is not None and nudged.live == desired.live:
@@ -159,8 +159,8 @@ def _is_updated(
     """Return whether the last updates of some directories belong to the last changes.
 
     If announcements and updates arrived in order, an update must not be older than its change.
-    Otherwise it may belong to the change before, so it must be clearly younger, or the kubelet must
-    have had the time to update the files once more after it. Which directory has which
+    Otherwise it may belong to the previous change, so it must be clearly younger than its change,
+    or the kubelet must have had the time to update the files again. Which directory has which
     source is not known, so the latest updates are compared with the latest changes: kubelets watch
     each source separately, and one may arrive long after another.
     """

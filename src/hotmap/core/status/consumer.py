@@ -140,14 +140,14 @@ def derive_status(
 
     `last` is None before the first decision, `pods_checked` when there is no record of it, and
     `pod_check` is the result of the last check of its pods, None where all were current.
-    `announced` says that agents in its pods were told something since that check.
+    `announced`: its pods were nudged with other content since that check, and agents not asked yet.
     """
     if last is None or pods_checked is None:
         return _NOT_RECONCILED
     if last.failed:
         return ConsumerStatus(State.FAILED, last.reason)
     if last.held:
-        # What is held is in none of its pods, as far as nothing is known of them.
+        # Without a pod check, none of its pods counts as having the held content.
         known = pod_check.behind if pod_check else 0
         return ConsumerStatus(State.HELD, last.reason, known or consumer.pods)
     if last.missing_sources:

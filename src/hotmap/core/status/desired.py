@@ -53,8 +53,8 @@ class DesiredContent(NamedTuple):
     target: Target
     #: When a rollout of ours wrote that into the template, POSIX seconds; 0: it is not known.
     applied_at: float
-    #: When our last rollout was, POSIX seconds, whatever it was for, and the revision it wrote; 0:
-    #: that is not known.
+    #: The time of our last rollout, whatever its reason, in POSIX seconds (0: unknown), and the
+    #: revision that it wrote.
     rolled_at: float
     rolled_revision: str
     #: Last change of what is read at container start, and of what is mounted as files.
@@ -69,8 +69,8 @@ class DesiredContent(NamedTuple):
     estimated: bool = False
     #: The newest resourceVersion with which such a source was adopted; 0: none.
     adopted_version: int = 0
-    #: Whether the last change replaced content that a pod of its own second may hold; and the last
-    #: one of what is read at start.
+    #: Whether the last change replaced content that a pod may have that started within the same
+    #: second; and the same for the last change of what is read at start.
     edited: bool = False
     start_edited: bool = False
     #: After when content that pods may have read at their start was last replaced, as observed;
@@ -177,8 +177,8 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
 def _may_be_read(source: SourceSnapshot, gone: Mapping[ObjectKey, SourceSnapshot]) -> bool:
     """Return whether pods may have content of a source, now or from before.
 
-    They may or may not have that of a required source that was deleted, and of one that cannot be
-    read. An optional one that is not known to have existed has none.
+    Pods may have the content of a required source that was deleted, and of a source that cannot be
+    read. They have none of an optional source that is not known to have existed.
     """
     return source.exists or source.required or _is_unseen(source) or source.source in gone
 

@@ -61,8 +61,9 @@ _NUDGE_SYNC = 3.0
 #: Seconds in which a pod that ever gets Ready mostly does.
 _READY_WITHIN = 120.0
 
-#: The removal of a data key is written like that. resourceVersions are revisions of one etcd: ours,
-#: since Kubernetes orders those of one kind only (KEP-5504), so this is doubt and never proof.
+#: For example the removal of a data key. Compares the resourceVersions of a source and a pod, which
+#: are revisions of one etcd. This is ours: Kubernetes orders only the versions of one kind
+#: (KEP-5504), so it may cast doubt but never prove anything.
 _UNDATED = "a source was written after this pod was, and its metadata does not show when"
 
 #: What shows that a pod was made after the last change, where times are too close.

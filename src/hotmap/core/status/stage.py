@@ -84,7 +84,7 @@ def weakest(stages: Sequence[Stage]) -> Stage:
 def stage_by_time(at: float, changed: float | None, *, edited: bool = False) -> Stage:
     """Compare a start with the last change, both POSIX seconds of the API server.
 
-    `edited`: it replaced content that a pod of its own second may have.
+    `edited`: the change replaced content that a pod may have that started within the same second.
     """
     if changed is None:
         return Stage(Confidence.UNKNOWN, "last change time unknown")
