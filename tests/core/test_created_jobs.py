@@ -7,46 +7,79 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.objects import ENV_AND_FILES, KEY, config_map, cron_job, sources
+from tests.support.objects import ENV_AND_FILES, config_map, cron_job, snapshot
 
-from hotmap.core.decide.assessment import Assessment, Finding, Verdict
-from hotmap.core.decide.source_snapshot import take_snapshots
+from hotmap.core.decide.decide import Decision, decide
+from hotmap.core.decide.record import Outcome, first_record, next_record
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.state import Record
 from hotmap.core.patch.jobs import job_again, job_of_cron_job, run_name
+from hotmap.core.policy.policy import OnChange, Policy
 
 A = {"LEVEL": "info", "app.yaml": "a: 1"}
+B = A | {"LEVEL": "debug"}
 
 Object = dict[str, Any]
 
 
-def name_for(data: dict[str, str], *, changed_at: float | None = 100.0, cron: str = "web") -> str:
-    """Name the run of a CronJob whose one source changed then and holds some data."""
+def adopted(who: Consumer, *, version: int = 1) -> Record:
+    """Record that a CronJob was first seen when its source had that version of A."""
+    record = first_record(decide(snapshot(who, config_map("app", A, version=version))))
+    assert record is not None
+    return record
+
+
+def decided(
+    data: dict[str, str], record: Record | None = None, *, changed_at: float | None = 100.0
+) -> Decision:
+    """Decide on a CronJob whose one source changed then and has some data now."""
+    who = cron_job(ENV_AND_FILES, annotations={"hotmap.dev/on-change": "run-now"})
+    policy = Policy(opted_in=True, on_change=OnChange.RUN_NOW)
+    source = config_map("app", data, version=7, changed_at=changed_at)
+    return decide(snapshot(who, source, record=record or adopted(who), policy=policy))
+
+
+def name_for(data: dict[str, str], *, cron: str) -> str:
+    """Name a Job of a CronJob for some content of its source."""
     who = cron_job(ENV_AND_FILES)
-    key = who.key._replace(name=cron)
-    snapshots = take_snapshots(
-        who.uses, sources(config_map("app", data, changed_at=changed_at)), KEY
-    )
-    findings = tuple(Finding(current, Verdict.FROZEN, "changed") for current in snapshots)
-    assessment = Assessment(Verdict.FROZEN, "", findings)
-    return run_name(msgspec.structs.replace(who, key=key), assessment.content())
+    return run_name(msgspec.structs.replace(who, key=who.key._replace(name=cron)), [str(data)])
 
 
-def test_same_change_has_the_same_name() -> None:
-    """So that two replicas, or one that crashed, make one Job."""
-    assert name_for(A) == name_for(dict(A))
-    assert name_for(A).startswith("web-")
+def ran(decision: Decision, at: float) -> Record:
+    """Record the run that a decision started."""
+    record = next_record(decision, Outcome(1, "", at))
+    assert record is not None
+    return record
 
 
-@pytest.mark.parametrize(
-    ("data", "changed_at"),
-    [
-        pytest.param(A | {"LEVEL": "debug"}, 100.0, id="frozen content"),
-        pytest.param(A | {"app.yaml": "a: 2"}, 100.0, id="live content"),
-        pytest.param(A, 200.0, id="the content came back later"),
-    ],
-)
-def test_another_change_has_another_name(data: dict[str, str], changed_at: float) -> None:
+def test_repeated_decision_names_the_same_job() -> None:
+    """A controller that repeats it after a crash may know another time of the change."""
+    names = {decided(B, changed_at=at).run_name for at in (100.0, 100.4, 160.0, None)}
+    assert len(names) == 1
+    assert names.pop().startswith("web-")
+
+
+@pytest.mark.parametrize("changed", [{"LEVEL": "trace"}, {"app.yaml": "a: 2"}])
+def test_other_content_has_another_name(changed: dict[str, str]) -> None:
     """A run that was made for something else does not count as made."""
-    assert name_for(data, changed_at=changed_at) != name_for(A)
+    assert decided(B | changed).run_name != decided(B).run_name
+
+
+def test_content_that_returns_has_another_name() -> None:
+    """Each run has its own, though the earlier Jobs still exist."""
+    names, record = set(), None
+    for turn in range(6):
+        decision = decided(A if turn % 2 else B, record)
+        names.add(decision.run_name)
+        record = ran(decision, 100.0 * turn)
+    assert len(names) == 6
+
+
+def test_run_after_records_were_lost_has_another_name() -> None:
+    """The CronJob is adopted with another version of its source then."""
+    who = cron_job(ENV_AND_FILES)
+    first = decided(B, adopted(who, version=1)).run_name
+    assert decided(B, adopted(who, version=3)).run_name != first
 
 
 def test_long_name_is_cut_to_label_length() -> None:

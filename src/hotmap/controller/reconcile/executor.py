@@ -18,7 +18,7 @@ from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import AlreadyExists, Conflict
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.patch.jobs import job_again, job_of_cron_job, run_name
+from hotmap.core.patch.jobs import job_again, job_of_cron_job
 from hotmap.core.patch.rollout import (
     TemplatePatch,
     end_pause_patch,
@@ -103,8 +103,7 @@ class ClusterExecutor:
                 case ActionType.RESTART_PODS:
                     generation = await self._restart_pods(consumer, restart_at(decision))
                 case ActionType.RUN_NOW:
-                    content = decision.assessment.content()
-                    await self._run_now(consumer, run_name(consumer, content))
+                    await self._run_now(consumer, decision.run_name)
                 case ActionType.RECREATE:
                     await self._recreate(consumer, decision.plan.reason)
                 case ActionType.EVICT:

@@ -159,13 +159,6 @@ class Assessment(NamedTuple):
         """Select the findings that need an action."""
         return tuple(f for f in self.findings if f.verdict in CHANGED)
 
-    def content(self) -> tuple[str, ...]:
-        """Return a text that identifies the assessed content and its change time."""
-        return (
-            *(f"{f.current.source}|{f.current.frozen}|{f.current.live}" for f in self.findings),
-            *(f"{f.current.source}|{f.current.changed_at}" for f in self.changed()),
-        )
-
 
 #: Sources that a reason names; a consumer may have a thousand, and its reasons are kept.
 _DESCRIBED = 8

@@ -43,6 +43,7 @@ from hotmap.core.duration import format_age
 from hotmap.core.model.annotations import RELEASE
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import RolloutTimes, Window
+from hotmap.core.patch.jobs import run_name
 from hotmap.core.policy.policy import ROLLABLE, Policy, Strategy
 from hotmap.core.reloader.annotations import Writing
 
@@ -119,6 +120,24 @@ class Decision(NamedTuple):
     def starts_new_pods(self) -> bool:
         """Whether the plan replaces or adds pods."""
         return any(action.type in NEW_PODS for action in self.plan.actions)
+
+    @property
+    def run_name(self) -> str:
+        """The name of the Job that it starts from a CronJob.
+
+        Content is told apart from its earlier use by the last run before, or by when it was
+        adopted. Both are in the record, so that a controller which decides again what a crash has
+        left unrecorded gives the same name; times of changes differ between controllers.
+        """
+        snapshot, findings = self.snapshot, self.assessment.findings
+        content = [f"{f.current.source}|{f.current.frozen}|{f.current.live}" for f in findings]
+        if snapshot.record is None:
+            since = [f"{f.current.source}|{f.current.changed_at}" for f in findings]
+        else:
+            adopted = (f"{s.kind}/{s.name}|{s.adopted}" for s in snapshot.record.sources)
+            runs = self.rollouts
+            since = [*sorted(adopted), runs.release, *map(str, runs.times[-1:])]
+        return run_name(snapshot.consumer, [*content, *since])
 
     @property
     def only_nudges(self) -> bool:

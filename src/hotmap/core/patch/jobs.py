@@ -52,10 +52,9 @@ _DELETION = ("foregroundDeletion", "orphan")
 def run_name(consumer: Consumer, content: Sequence[str]) -> str:
     """Return the name of the Job that a CronJob starts after a change of its sources.
 
-    `content` identifies the current content and its change time. Equal decisions give equal names,
-    also of a second replica, or of a controller that crashed between the create and the record: an
-    existing name then means that the Job was created. The change time distinguishes a return to
-    earlier content from its first use.
+    `content` identifies the current content, and what distinguishes its return from its first use.
+    Equal decisions give equal names, also of a second replica, or of a controller that crashed
+    between the create and the record: an existing name then means that the Job was created.
     """
     mark = hashlib.sha256("\n".join((consumer.uid, *content)).encode()).hexdigest()[:10]
     return f"{consumer.key.name[:_NAME_LENGTH]}-{mark}"
