@@ -136,6 +136,47 @@ async def test_run_waits_for_scheduled_run(world: World) -> None:
     assert len(await jobs(world)) == 1
 
 
+@pytest.mark.parametrize("policy", ["Forbid", "Replace"])
+async def test_run_waits_for_earlier_run_of_its_own(world: World, policy: str) -> None:
+    """The CronJob's own controller does not list these as active."""
+    await world.config_map(LEVEL="info")
+    await world.cron_job(annotations=RUN_NOW, concurrencyPolicy=policy)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.event("JobStarted")
+        (first,) = await jobs(world)
+        name = first["metadata"]["name"]
+        await world.edit(LEVEL="trace")
+        await world.until(lambda: _waits(controller), "the run is waited for")
+        (entries,) = controller.decision_log.history().values()
+        assert entries[-1].reason.endswith(f"a Job when {name} ends (concurrencyPolicy)")
+        assert len(await jobs(world)) == 1
+        ended = [{"type": "Complete", "status": "True"}]
+        await world.merge_status("Job", name, {"conditions": ended})
+        await world.until(partial(_are_jobs, world, 2), "it runs again")
+
+
+async def test_job_of_a_crashed_controller_is_not_waited_for(world: World) -> None:
+    """It is the run that is wanted; when it ends it may be removed, and would be started again."""
+    await world.config_map(LEVEL="info")
+    await world.cron_job(annotations=RUN_NOW, concurrencyPolicy="Forbid")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+    records = await world.records()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.event("JobStarted")
+        await world.quiet(controller)
+    await world.put_records_back(records)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        ((*_, last),) = controller.decision_log.history().values()
+        assert last.reason.endswith(": starting a Job")
+    assert len(await jobs(world)) == 1
+
+
 async def test_crash_between_run_and_record_runs_once(world: World) -> None:
     """The next controller decides the same, meets the Job, and makes no second one."""
     await world.config_map(LEVEL="info")
@@ -680,6 +721,10 @@ async def _is_going(world: World, name: str, kind: str = "Job") -> Object | None
 async def _waits(controller: Any) -> bool:
     entries = [entry for kept in controller.decision_log.history().values() for entry in kept]
     return any(entry.reason.endswith("(concurrencyPolicy)") for entry in entries)
+
+
+async def _are_jobs(world: World, count: int) -> bool:
+    return len(await jobs(world)) == count
 
 
 async def _is_reported(world: World, reason: str, times: int) -> bool:

@@ -15,7 +15,7 @@ from hotmap.controller.reconcile.executor import ClusterExecutor
 from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.nudges import Nudges
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
-from hotmap.controller.reconcile.reconcile import Reconciler
+from hotmap.controller.reconcile.reconcile import Lookups, Reconciler
 from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.controller.report.alerts import Alerts
 from hotmap.controller.report.annotation_warnings import AnnotationWarnings
@@ -40,7 +40,7 @@ from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer, ObserverSettings
 from hotmap.controller.watch.other_uses import OtherUses
-from hotmap.controller.watch.pods import list_pods
+from hotmap.controller.watch.pods import list_pods, with_all_runs
 from hotmap.controller.watch.reflectors import Reflectors
 from hotmap.controller.watch.watched_until import WatchedUntil
 from hotmap.core.fingerprint import FingerprintKey
@@ -194,8 +194,11 @@ class TermFactory:
         )
         return Reconciler(
             observer=observer,
-            list_pods=lambda consumer: list_pods(shared.client, consumer),
-            find_other_uses=OtherUses(shared.client).find,
+            lookups=Lookups(
+                pods=partial(list_pods, shared.client),
+                other_uses=OtherUses(shared.client).find,
+                runs=partial(with_all_runs, shared.client, cached=False),
+            ),
             executor=ShadowExecutor() if shared.shadow else executor,
             records=shared.records,
             reporter=reporter,

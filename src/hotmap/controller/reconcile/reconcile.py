@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from hotmap.controller.reconcile.executor import Executor
@@ -40,7 +41,7 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.model.state import Record
 
-__all__ = ["Reconciler"]
+__all__ = ["Lookups", "Reconciler"]
 
 FindOtherUses = Callable[
     [Collection[ObjectKey], Collection[str]], Awaitable[Mapping[ObjectKey, OtherUse | None]]
@@ -58,6 +59,16 @@ _CONFLICTS = 3
 _CONFLICT_PAUSE = 10.0
 
 
+class Lookups(NamedTuple):
+    """What a decision may need that no store has; each takes a request or more."""
+
+    pods: Callable[[Consumer], Awaitable[list[Pod]]]
+    #: Pods that use sources of a namespace, beside some by their uids.
+    other_uses: FindOtherUses
+    #: A CronJob with all its Jobs in progress.
+    runs: Callable[[Consumer], Awaitable[Consumer]]
+
+
 class Reconciler:
     """Decides and acts for one consumer at a time; workers of both queues call it."""
 
@@ -65,20 +76,15 @@ class Reconciler:
         self,
         *,
         observer: Observer,
-        list_pods: Callable[[Consumer], Awaitable[list[Pod]]],
-        find_other_uses: FindOtherUses,
+        lookups: Lookups,
         executor: Executor,
         records: Records,
         reporter: EventReporter,
         reread: Callable[[ObjectKey], Awaitable[None]],
     ) -> None:
-        """`reread` reads one object consistently into its store.
-
-        `find_other_uses` looks for pods that use sources of a namespace, beside some by their uids.
-        """
+        """`reread` reads one object consistently into its store."""
         self._observer = observer
-        self._list_pods = list_pods
-        self._find_other_uses = find_other_uses
+        self._lookups = lookups
         self._executor = executor
         self._records = records
         self._reporter = reporter
@@ -143,6 +149,8 @@ class Reconciler:
                 self._reporter.report_settling(decision)
                 return decision.settle_in
             try:
+                if decision.plan.starts_run and snapshot.consumer.exclusive:
+                    decision = decision.beside_runs(await self._lookups.runs(snapshot.consumer))
                 outcome = await self._executor.execute(decision)
             except (ApiError, Unreachable) as error:
                 self._keep_windows(decision)
@@ -185,14 +193,14 @@ class Reconciler:
         if not decision.needs_pod_starts:
             return decision
         try:
-            pods = await self._list_pods(snapshot.consumer)
+            pods = await self._lookups.pods(snapshot.consumer)
         except Forbidden as error:  # it is retried, and nothing else would tell a user
             self._reporter.report_failure(decision, error)
             raise
         starts, own = pod_starts(snapshot.consumer, pods), {pod.metadata.uid for pod in pods}
         decision, others = decide(snapshot, starts), dict[ObjectKey, OtherUse | None]()
         while sources := decision.shared_sources:
-            others |= await self._find_other_uses(sources, own)
+            others |= await self._lookups.other_uses(sources, own)
             decision = decide(snapshot, starts, others)
         return decision
 

@@ -80,11 +80,12 @@ async def _list_pods(
     return pods, others
 
 
-async def with_all_runs(client: Client, consumer: Consumer) -> Consumer:
+async def with_all_runs(client: Client, consumer: Consumer, *, cached: bool = True) -> Consumer:
     """Return a CronJob with all Jobs in progress that were made from it; another kind as it is.
 
-    Its own controller lists those that its schedule has started, and not what `kubectl create job
-    --from` makes (kubernetes: cronjob controller, "UnexpectedJob").
+    Its own controller lists those that its schedule has started, and not what hotmap or `kubectl
+    create job --from` makes (kubernetes: cronjob controller, "UnexpectedJob"). With `cached`, one
+    that was created a moment ago may be missing.
 
     Raises:
         ResponseTooLarge: the Jobs of its namespace have more bytes than a list may have.
@@ -94,7 +95,8 @@ async def with_all_runs(client: Client, consumer: Consumer) -> Consumer:
         return consumer
     found = set(consumer.runs)
     with suppress(Forbidden):
-        async for job in list_items(client, JOBS, consumer.key.namespace, type=Job, cached=True):
+        jobs = list_items(client, JOBS, consumer.key.namespace, type=Job, cached=cached)
+        async for job in jobs:
             owner = controller_of(job.metadata)
             if owner is not None and owner.uid == consumer.uid and not is_finished(job):
                 found.add(job.metadata.name)

@@ -36,11 +36,19 @@ from hotmap.core.decide.flap_breaker import (
 )
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.own_rollouts import is_already_applied
-from hotmap.core.decide.plan import NEW_PODS, Action, ActionType, Plan, make_plan
+from hotmap.core.decide.plan import (
+    NEW_PODS,
+    Action,
+    ActionType,
+    Plan,
+    make_plan,
+    wait_for_runs,
+)
 from hotmap.core.decide.revisions import name_content
 from hotmap.core.decide.snapshot import Snapshot, changed_before
 from hotmap.core.duration import format_age
 from hotmap.core.model.annotations import RELEASE
+from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import RolloutTimes, Window
 from hotmap.core.patch.jobs import run_name
@@ -138,6 +146,16 @@ class Decision(NamedTuple):
             runs = self.rollouts
             since = [*sorted(adopted), runs.release, *map(str, runs.times[-1:])]
         return run_name(snapshot.consumer, [*content, *since])
+
+    def beside_runs(self, consumer: Consumer) -> Decision:
+        """Wait for runs in progress of a CronJob where they exclude what is to be started.
+
+        `consumer` is the CronJob with all of these. If one of them is the Job of this decision,
+        that was created before, and nothing was recorded.
+        """
+        if self.run_name in consumer.runs:
+            return self
+        return self._replace(plan=wait_for_runs(self.plan, consumer))
 
     @property
     def only_nudges(self) -> bool:

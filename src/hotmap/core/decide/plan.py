@@ -41,13 +41,13 @@ from hotmap.core.reloader.annotations import Writing
 from hotmap.core.reloader.patch import Stamp
 from hotmap.core.text import join_names
 
-__all__ = ["NEW_PODS", "Action", "ActionType", "Plan", "make_plan"]
+__all__ = ["NEW_PODS", "Action", "ActionType", "Plan", "make_plan", "wait_for_runs"]
 
 #: Seconds until a waiting consumer is reconciled again.
 _WAIT = 1.0
 
-#: Seconds until a CronJob with a running Job is reconciled again; the end of the Job is watched,
-#: too.
+#: Seconds until a CronJob with a running Job is reconciled again; the end of one that its
+#: schedule has started is watched, too.
 _WAIT_FOR_RUN = 30.0
 
 
@@ -116,6 +116,11 @@ class Plan(NamedTuple):
     #: Whether the reason is only that nothing changed.
     confirms: bool = False
 
+    @property
+    def starts_run(self) -> bool:
+        """Whether a Job is started from a CronJob."""
+        return any(action.type is ActionType.RUN_NOW for action in self.actions)
+
 
 def make_plan(
     consumer: Consumer,
@@ -160,10 +165,17 @@ def _plan(
     held = any(finding.verdict is Verdict.HOLD for finding in assessment.findings)
     again = _WAIT if held else None  # the next decision reports what another source is held for
     plan = Plan(verdict, actions, f"{cause}: {outcome}", cause, settles=True, requeue_after=again)
-    if consumer.busy and plan.actions == (Action(ActionType.RUN_NOW),):
-        reason = f"{plan.reason} when the running Job ends (concurrencyPolicy)"
-        return Plan(verdict, (), reason, requeue_after=_WAIT_FOR_RUN)
-    return plan
+    return wait_for_runs(plan, consumer)
+
+
+def wait_for_runs(plan: Plan, consumer: Consumer) -> Plan:
+    """Start no run of a CronJob beside another one that its `concurrencyPolicy` excludes."""
+    if not consumer.busy or not plan.starts_run:
+        return plan
+    runs = join_names(consumer.runs)
+    ends = "ends" if len(consumer.runs) == 1 else "end"
+    reason = f"{plan.reason} when {runs} {ends} (concurrencyPolicy)"
+    return Plan(plan.verdict, (), reason, requeue_after=_WAIT_FOR_RUN)
 
 
 def _choose(

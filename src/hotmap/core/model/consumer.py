@@ -109,9 +109,9 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     reloaded_at: float | None = None
     #: Job: it has completed or failed, and no pod of it will start any more.
     finished: bool = False
-    #: CronJob: a run of it is in progress, and it allows no concurrent one (`concurrencyPolicy`).
-    busy: bool = False
-    #: CronJob: the names of the Jobs in progress that its schedule has started.
+    #: CronJob: it allows no concurrent runs (`concurrencyPolicy`).
+    exclusive: bool = False
+    #: CronJob: the names of the Jobs in progress, those that its schedule has started at least.
     runs: tuple[str, ...] = ()
     #: Rollout, or what a Rollout takes its pod template from.
     argo: Argo | None = None
@@ -131,6 +131,11 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     def over_budget(self) -> str:
         """The bound of `limits` that it exceeds, as text, so that it is left out; "" if none."""
         return self.too_large or self.uses.over_budget
+
+    @property
+    def busy(self) -> bool:
+        """Whether a run of it is in progress, and it allows no concurrent one."""
+        return self.exclusive and bool(self.runs)
 
     @property
     def has_no_pods(self) -> bool:

@@ -222,7 +222,7 @@ def consumer_from_cron_job(
             dialect=dialect,
             known=known,
         ),
-        busy=item.spec.concurrency_policy in ("Forbid", "Replace") and bool(active),
+        exclusive=item.spec.concurrency_policy in ("Forbid", "Replace"),
         runs=tuple(sorted(active)[:MAX_RUNS]),
     )
 
