@@ -155,8 +155,8 @@ def test_pod_with_nothing_to_follow_is_unchanged() -> None:
         ("-f - -i", b"", "--in-place excludes --output and standard input (-f -)"),
         ("-f - -o /nowhere/x", WEB.encode(), "cannot write /nowhere/x: no such file or "
          "directory"),
-        ("-f - --remove --stage", WEB.encode(), "--remove removes any injection; omit the flags "
-         "of an injection"),
+        ("-f - --remove --stage", WEB.encode(), "--remove takes no flags of an injection; omit "
+         "them"),
         ("-f - --mode beside", b"", "Invalid value for '--mode': 'beside' is not one of "
          "'native-sidecar', 'sidecar', 'init', 'supervisor'; see 'hotmap inject --help'"),
         ("-f - -- --settle soon", WEB.encode(), '--settle: invalid duration "soon": expected a '

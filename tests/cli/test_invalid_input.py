@@ -144,10 +144,10 @@ def test_invalid_follow_is_an_error(tmp_path: Path) -> None:
     [
         ("", "has no contexts, so it names no cluster"),
         ("clusters: [", "is not valid YAML at line 1, column 12"),
-        ("- a list\n", "has a wrong shape: Expected `object`, got `array`"),
+        ("- a list\n", "is not valid: Expected `object`, got `array`"),
         (
             "clusters: 7\n",
-            "has a wrong shape: Expected `array | null`, got `int` - at `$.clusters`",
+            "is not valid: Expected `array | null`, got `int` - at `$.clusters`",
         ),
     ],
     ids=["empty", "no YAML", "a list", "a number"],

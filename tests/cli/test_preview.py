@@ -185,7 +185,10 @@ def test_removal_among_thousands_of_data_keys_is_held(stage: Stage, tmp_path: Pa
     [
         ([], "name a source, such as configmap/app, or manifests with --filename"),
         (["cm/app", "-f", "app.yaml"], "name a source, such as configmap/app, or manifests"),
-        (["-f", "app.yaml", "--key", "LEVEL"], "--key and --remove-key exclude --filename"),
+        (
+            ["-f", "app.yaml", "--key", "LEVEL"],
+            "--key and --remove-key cannot be used with --filename",
+        ),
         (["deployment/web"], 'invalid source "deployment/web": expected configmap/NAME'),
         (["cm/.."], 'invalid name "..": expected lowercase letters, digits, - and .'),
         (["cm/app", "-n", "a b"], 'invalid namespace "a b": expected lowercase letters'),

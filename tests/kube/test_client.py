@@ -477,6 +477,4 @@ async def test_client_trusts_a_certificate_authority_that_was_renewed(
             ca_file.write_bytes(authority.pem + Authority("next authority").pem)
             caplog.set_level(logging.INFO, "hotmap.kube.transport")
             await client.request("GET", "/version")
-            assert caplog.messages[1:] == [
-                f"the certificate authority of {client.server} was read again"
-            ]
+            assert caplog.messages[1:] == [f"reloaded the certificate authority of {client.server}"]

@@ -235,7 +235,7 @@ def test_nothing_of_a_client_certificate_stays_on_the_disk(
         ),
         (
             kubeconfig(cluster={"server": ["geheim"]}),
-            "kubeconfig {path} has a wrong shape: Expected `str | null`, got `array` - at"
+            "kubeconfig {path} is not valid: Expected `str | null`, got `array` - at"
             " `$.clusters[0].cluster.server`",
         ),
         (

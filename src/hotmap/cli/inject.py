@@ -62,7 +62,7 @@ def _injection(options: InjectOptions, flags: Sequence[str]) -> Injection | None
         kept = ("filename", "output", "in_place", "remove", "mode")
         given = [getattr(options, field) for field in InjectOptions._fields if field not in kept]
         if words or any(value is not None and value is not False for value in given):
-            raise SettingsError("--remove removes any injection; omit the flags of an injection")
+            raise SettingsError("--remove takes no flags of an injection; omit them")
         return None
     image = options.image or default_image()
     return Injection(

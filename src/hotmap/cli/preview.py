@@ -83,7 +83,7 @@ def run_preview(
     if bool(text) == bool(options.filename):
         raise SettingsError("name a source, such as configmap/app, or manifests with --filename")
     if options.filename and (options.key or options.remove_key):
-        raise SettingsError("--key and --remove-key exclude --filename, which says what changes")
+        raise SettingsError("--key and --remove-key cannot be used with --filename")
     previews = asyncio.run(_get_previews(text, options, cluster, address))
     items = [convert_document(item, EditPreview) for item in previews]
     if options.output in ("json", "yaml"):

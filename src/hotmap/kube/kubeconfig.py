@@ -248,7 +248,7 @@ def _read_kubeconfig(path: Path) -> _File:
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise SettingsError(f"kubeconfig {path} is not valid YAML{where}") from error
     except msgspec.ValidationError as error:
-        raise SettingsError(f"kubeconfig {path} has a wrong shape: {error}") from error
+        raise SettingsError(f"kubeconfig {path} is not valid: {error}") from error
 
 
 def _resolve(name: str, context: _Context, cluster: _Cluster, user: _User) -> ClusterConfig:

@@ -245,7 +245,7 @@ class Transport:
             config = self.config.refreshed()
             if config is not self.config:
                 self._use(config)
-                _log.info("the certificate authority of %s was read again", self.server)
+                _log.info("reloaded the certificate authority of %s", self.server)
         except SettingsError as error:
             _log.warning("%s; using the last one", error)
 

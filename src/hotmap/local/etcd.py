@@ -293,7 +293,7 @@ class EtcdStore:
             try:
                 for message in self._gateway.watch(revision + 1):
                     if self._interruption:
-                        logger.info("the watch on etcd goes on")
+                        logger.info("the watch on etcd resumed")
                     self._interruption = ""
                     batch = self._batch(message)
                     revision = max(revision, batch.revision)

@@ -22,4 +22,4 @@ def raise_open_files_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     except (OSError, ValueError) as error:
         # macOS has a lower limit of the kernel than the one it tells.
-        logger.debug("the limit of open files stays %d: %s", soft, error)
+        logger.debug("cannot raise the limit of open files above %d: %s", soft, error)

@@ -234,7 +234,9 @@ def status_from_pods(
             return waiting._replace(reason=f"{waiting.reason}; {_NEVER_READY}")
         return waiting
     if not proofs and consumer.pods:
-        return _waiting(consumer.pods, "its own controller counts them, and none is listed")
+        return _waiting(
+            consumer.pods, "its own controller reports them, but the API server lists none"
+        )
     return _current_status(proofs)
 
 

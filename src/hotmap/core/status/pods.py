@@ -64,7 +64,7 @@ _READY_WITHIN = 120.0
 #: For example the removal of a data key. Compares the resourceVersions of a source and a pod, which
 #: are revisions of one etcd. This is ours: Kubernetes orders only the versions of one kind
 #: (KEP-5504), so it may cast doubt but never prove anything.
-_UNDATED = "a source was written after this pod was, and its metadata does not show when"
+_UNDATED = "a source was written after this pod, and its metadata does not show when"
 
 #: What shows that a pod was made after the last change, where times are too close.
 _MADE_AFTER = Stage(Confidence.PROVEN, "created by a template change after the last change")

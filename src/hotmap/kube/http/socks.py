@@ -82,7 +82,9 @@ class _Handshake:
         if method == 2 and proxy.username:
             await self._log_in(unquote(proxy.username), unquote(proxy.password or ""))
         elif method != 0:
-            raise ConnectionError("the proxy wants another authentication")
+            raise ConnectionError(
+                "the proxy requires an authentication method that is not supported"
+            )
         await self._send(b"\x05\x01\x00" + _encode(host) + port.to_bytes(2))
         _, reply, _, kind = await self._receive(4)
         if reply:
@@ -96,7 +98,7 @@ class _Handshake:
         await self._send(b"\x01" + b"".join(bytes((len(field),)) + field for field in fields))
         _, status = await self._receive(2)
         if status:
-            raise ConnectionError("the proxy rejects user or password")
+            raise ConnectionError("the proxy rejected the user name or password")
 
     async def _send(self, data: bytes) -> None:
         await self._loop.sock_sendall(self._connection, data)
