@@ -213,7 +213,7 @@ async def test_metadata_change_is_not_sent(world: World, receiver: Receiver) -> 
 async def test_failed_request_is_retried(
     world: World, receiver: Receiver, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """With pauses, until it takes it; its host is named, and never the path."""
+    """With pauses, until it takes it; that is said once, with its host and never the path."""
     receiver.answers = [500, 302]
     await world.config_map(LEVEL="info")
     with caplog.at_level(logging.WARNING, "hotmap"):
@@ -223,8 +223,72 @@ async def test_failed_request_is_retried(
             documents = await received(world, receiver, 3)
     assert [document["dataKeys"] for document in documents] == [["LEVEL"]] * 3
     assert "127.0.0.1 answered 500" in caplog.text
-    assert "127.0.0.1 answered 302" in caplog.text
+    assert len([line for line in caplog.messages if "change webhook failed" in line]) == 1
     assert "planted" not in caplog.text
+
+
+def _change(number: int, *, namespace: str = "default", keys: int = 1) -> tuple[Any, ...]:
+    """The creation of a source, as a store tells it."""
+    data = {f"key-{number}": "x" for number in range(keys)}
+    found = sources(config_map(f"app-{number}", data))
+    ((key, source),) = found.items()
+    return key._replace(namespace=namespace), None, source
+
+
+async def _sent(world: World, webhooks: Webhooks, receiver: Receiver, count: int) -> list[Any]:
+    """Send what waits, so many documents."""
+    webhooks.start(Supervisor())
+    documents = await received(world, receiver, count)
+    await webhooks.aclose()
+    assert len(receiver.bodies) == count
+    return documents
+
+
+async def test_refused_change_is_given_up(
+    world: World, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A receiver that may be starting is asked for ten minutes; then the log names the source."""
+    receiver.answers = [404] * 1000
+    webhooks = Webhooks(changes(receiver), followers=lambda key: [])
+    webhooks.source_changed(*_change(1))
+    webhooks.start(Supervisor())
+    await asyncio.sleep(599)
+    assert "given up" not in caplog.text
+    await asyncio.sleep(302)
+    (line,) = [record for record in caplog.records if "given up" in record.message]
+    assert (line.levelname, line.__dict__["source"]) == ("ERROR", "ConfigMap default/app-1")
+    assert "planted" not in line.message
+    told = len(receiver.bodies)
+    await asyncio.sleep(3600)
+    assert len(receiver.bodies) == told
+    receiver.answers.clear()
+    webhooks.source_changed(*_change(1))
+    await received(world, receiver, told + 1)
+    await webhooks.aclose()
+
+
+async def test_waiting_changes_are_bounded(
+    world: World, receiver: Receiver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """By namespace, so that no tenant takes the place of another."""
+    webhooks = Webhooks(changes(receiver), followers=lambda key: [])
+    for number in range(1100):
+        webhooks.source_changed(*_change(number))
+    webhooks.source_changed(*_change(1, namespace="other"))
+    webhooks.source_changed(*_change(1, keys=2))
+    documents = await _sent(world, webhooks, receiver, 1001)
+    assert "other" in {document["namespace"] for document in documents[:500]}
+    assert "1000 sources of a namespace wait" in caplog.text
+
+
+async def test_very_many_data_keys_are_not_named(world: World, receiver: Receiver) -> None:
+    """Edits of one source with ever new data keys fill no memory, and stay incomplete."""
+    webhooks = Webhooks(changes(receiver), followers=lambda key: [])
+    webhooks.source_changed(*_change(1, keys=1001))
+    webhooks.source_changed(*_change(1, keys=2))
+    webhooks.source_changed(*_change(2, keys=1000))
+    first, second = await _sent(world, webhooks, receiver, 2)
+    assert (first["dataKeys"], len(second["dataKeys"])) == ([], 1000)
 
 
 # -- after acting -----------------------------------------------------------------------------
