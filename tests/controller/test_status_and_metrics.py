@@ -501,6 +501,28 @@ async def test_overview_is_paged(world: World, http: aiohttp.ClientSession) -> N
         assert (found, body["counts"]["unverified"]) == (["a", "b", "c", "d"], 4)
 
 
+async def test_pages_are_in_the_order_of_their_tokens(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """A namespace whose name goes on where another one ends is on one of the pages too."""
+    await world.namespace("default-eu")
+    for namespace in ("default", "default-eu"):
+        await world.config_map(namespace=namespace, LEVEL="info")
+        for name in ("a", "b"):
+            await world.workload(name, namespace=namespace)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        found, token = [], ""
+        while True:
+            query = f"/v1/status?limit=1&continue={token}"
+            _, body = await get_json(http, controller, query)
+            found += [(item["namespace"], item["name"]) for item in body["workloads"]]
+            if not (token := body.get("continue", "")):
+                break
+    namespaces = ("default", "default-eu")
+    assert sorted(found) == [(namespace, name) for namespace in namespaces for name in ("a", "b")]
+
+
 @pytest.mark.parametrize(
     ("query", "word"),
     [

@@ -210,10 +210,13 @@ class StatusPage:
         }
         totals = _totals((status.state.value, status.behind) for status in statuses.values())
         selected = sorted(
-            key
-            for key, status in statuses.items()
-            if (not query.states or status.state.value in query.states)
-            and _continue_token(key) > query.token
+            (
+                key
+                for key, status in statuses.items()
+                if (not query.states or status.state.value in query.states)
+                and _continue_token(key) > query.token
+            ),
+            key=_continue_token,  # keys are in another order: of namespaces `a` and `a-b`
         )
         page = selected[: query.limit]
         documents = [
