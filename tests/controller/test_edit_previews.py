@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import aiohttp
 import pytest
@@ -103,6 +104,23 @@ async def test_pages_of_previews(world: World, http: aiohttp.ClientSession) -> N
             if not (token := body.get("continue", "")):
                 break
     assert names == ["a", "b", "c"]
+
+
+async def test_page_of_previews_finds_the_uses_of_those_on_it(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """Of a source with thousands of users, one page holds up neither others nor decisions."""
+    await world.config_map(LEVEL="info")
+    for name in "abcde":
+        await world.workload(name, annotations={})
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        with mock.patch.object(
+            controller.index, "uses_or_follows", side_effect=controller.index.uses_or_follows
+        ) as seen:
+            _, body = await get_json(http, controller, f"{APP}&changed=*&limit=2")
+    assert [item["name"] for item in body["workloads"]] == ["a", "b"]
+    assert [call.args[0].key.name for call in seen.call_args_list] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(

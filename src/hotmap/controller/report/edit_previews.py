@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from hotmap.controller.watch.index import Index
@@ -27,10 +27,26 @@ class EditPreviews:
         self._index = index
         self._observer = observer
 
-    def users_of(self, source: ObjectKey) -> list[ObjectKey]:
-        """List the workloads that use or follow a source, in the order of their names."""
-        found = (*self._index.users_of(source), *self._index.followers_of(source))
-        return sorted({consumer.key for consumer in found if not consumer.owned})
+    async def users_of(
+        self, source: ObjectKey, *, among: Callable[[ObjectKey], bool], limit: int
+    ) -> list[ObjectKey]:
+        """List the first workloads that use or follow a source, in the order of their names.
+
+        `among` selects some of all first: of thousands, the uses are unpacked in slices.
+        """
+        found = []
+        for key in sorted(filter(among, self._index.candidates_for(source))):
+            await share_loop()
+            consumer = self._index.consumer(key)
+            if (
+                consumer is not None
+                and not consumer.owned
+                and self._index.uses_or_follows(consumer, source)
+            ):
+                found.append(key)
+                if len(found) == limit:
+                    break
+        return found
 
     async def documents(self, edit: Edit, keys: Iterable[ObjectKey]) -> list[dict[str, Any]]:
         """Describe what an edit would do to workloads, in slices of the event loop."""

@@ -232,12 +232,12 @@ class StatusPage:
     ) -> dict[str, Any]:
         """Make a page of the workloads that use a source, with what an edit of it would do."""
         previews = EditPreviews(index=self._index, observer=leader.observer)
-        users = [
-            key
-            for key in previews.users_of(edit.source)
-            if (readable is None or key.namespace in readable)
-            and _continue_token(key) > query.token
-        ]
+
+        def among(key: ObjectKey) -> bool:
+            is_readable = readable is None or key.namespace in readable
+            return is_readable and _continue_token(key) > query.token
+
+        users = await previews.users_of(edit.source, among=among, limit=query.limit + 1)
         page = users[: query.limit]
         more = {"continue": _continue_token(page[-1])} if len(users) > len(page) else {}
         return {**_totals(()), "workloads": await previews.documents(edit, page), **more}

@@ -229,6 +229,25 @@ class Index:
             if among(consumer) and source in consumer.uses.sources()
         ]
 
+    def candidates_for(self, source: ObjectKey) -> set[ObjectKey]:
+        """Return the consumers among which are all that use or follow a source.
+
+        Few are others, and that is quick; `uses_or_follows` tells, and may have to find uses.
+        """
+        found = set()
+        for store in self.consumers.values():
+            found.update(store.keys_by_index("sources", hash(source)))
+            for naming in self._naming(store, source.namespace):
+                if (named := self._with_template_of(naming)) is not None:
+                    found.add(named.key)
+        return found
+
+    def uses_or_follows(self, consumer: Consumer, source: ObjectKey) -> bool:
+        """Return whether a consumer uses a source, opted in or not, or follows it by name."""
+        return source in consumer.uses.sources() or self._may_follow(
+            consumer, source, referenced=False, offered=self.is_offered(source)
+        )
+
     def followers_of(self, source: ObjectKey, *, offered: bool | None = None) -> list[Consumer]:
         """List the consumers that follow a source.
 
