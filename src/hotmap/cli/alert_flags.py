@@ -1,7 +1,5 @@
 """The flags of `hotmap controller` for alerts of rollouts, read by `alert_settings`."""
 
-from __future__ import annotations
-
 from typing import Annotated, NamedTuple
 
 from hotmap.cli.options import Flag

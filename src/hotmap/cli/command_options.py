@@ -1,7 +1,5 @@
 """The options of single commands: `hotmap status`, `inject`, `stamp` and `local up`."""
 
-from __future__ import annotations
-
 from typing import Annotated, NamedTuple
 
 import click

@@ -1,7 +1,5 @@
 """The controller's own flags; those that Reloader has too are in `reloader_flags`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -15,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["ControllerFlags"]
 
 
-def _from_settings(read: Callable[[Settings], Any]) -> Callable[[], str]:
+def _from_settings(read: Callable[["Settings"], Any]) -> Callable[[], str]:
     """Show a default of the controller's settings, which are imported only when it is shown."""
 
     def text() -> str:
@@ -30,7 +28,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds:g}s" if seconds >= 1 else f"{seconds * 1000:g}ms"
 
 
-def _address(settings: Settings) -> str:
+def _address(settings: "Settings") -> str:
     host, port = settings.listen or ("", 0)
     return f"{host}:{port}"
 

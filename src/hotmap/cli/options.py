@@ -9,14 +9,15 @@
 
 The field's name gives the flag, its type what the flag takes, its default the flag's default.
 Help, reference page (docs/reference/cli.md) and error messages read the same declaration.
+Modules with such classes do without `from __future__ import annotations`: as texts, the types of a
+hundred flags would be compiled and evaluated at each start.
 """
 
 from __future__ import annotations
 
 import functools
-import sys
 from collections.abc import Callable
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple
 
 import click
 
@@ -66,11 +67,9 @@ def declared(holder: type[Any]) -> dict[str, Flag]:
 
 def _typed_flags(holder: type[Any]) -> dict[str, tuple[Flag, Any]]:
     """List flag and type of each field."""
-    names = vars(sys.modules[holder.__module__])  # what the annotations refer to
-    hints = get_type_hints(holder, names, include_extras=True)
     return {
         field: (flag, hint.__origin__)
-        for field, hint in hints.items()
+        for field, hint in holder.__annotations__.items()
         for flag in getattr(hint, "__metadata__", ())
         if isinstance(flag, Flag)
     }

@@ -5,8 +5,6 @@ from click's, a manifest may have left quotes around them, and a flag that is no
 from one that is set to its default.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated, NamedTuple
 

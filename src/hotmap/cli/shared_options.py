@@ -1,7 +1,5 @@
 """The options that several commands take: the cluster, the workloads, the controller, the log."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from hotmap.cli.options import Flag, QuotedChoice
@@ -34,7 +32,7 @@ class ClusterOptions(NamedTuple):
         Flag("Context of the kubeconfig to use.", "NAME", default="the current context"),
     ] = None
 
-    def load(self) -> ClusterConfig:
+    def load(self) -> "ClusterConfig":
         """Read the connection to the API server; the process then holds credentials.
 
         Raises:
