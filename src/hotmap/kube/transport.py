@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from asyncio.sslproto import SSLProtocol
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -40,6 +39,7 @@ from hotmap.kube.http.errors import (
 )
 from hotmap.kube.http.fetch import system_trust
 from hotmap.kube.http.route import LONGEST_REASON, Route
+from hotmap.kube.http.tls_reads import limit_tls_reads
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.proxy import describe_proxy
 from hotmap.kube.retry import Outage
@@ -52,11 +52,6 @@ JSON: Final = "application/json"
 
 #: Seconds after which the CA file is read again, as a token file is.
 CA_PERIOD: Final = 60.0
-
-#: Bytes that a TLS connection reads at once. asyncio allocates as many for each connection, and
-#: again for each read: its own 256 KiB take 3 MB for the watches, and more than twice the processor
-#: time where the C library returns such blocks to the system (`cli/controller`; measured).
-_TLS_READ = 1 << 16
 
 #: Bytes of an error response that are read; a Status is far smaller.
 _ERROR_BODY = 1 << 16
@@ -131,7 +126,7 @@ class Transport:
         Raises:
             SettingsError: the address of the server, a certificate or a key is not usable.
         """
-        SSLProtocol.max_size = _TLS_READ
+        limit_tls_reads()
         self._ca_read_at = loop_time()
         try:
             self._http = HttpClient(_route(self.config), connect_timeout=self._connect_timeout)

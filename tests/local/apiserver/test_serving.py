@@ -9,6 +9,7 @@ import logging
 import socket
 import ssl
 import time
+from asyncio.sslproto import SSLProtocol
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -417,3 +418,12 @@ async def test_invalid_timeout_is_refused(api: Api, timeout: str, path: str) -> 
 @pytest.mark.parametrize("timeout", ["34s", "1m30s", "0"])
 async def test_valid_timeout_is_accepted(api: Api, timeout: str) -> None:
     assert (await api.get("/api/v1/namespaces", timeout=timeout)).status == 200
+
+
+async def test_connection_has_a_small_buffer(
+    server: APIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """asyncio's own of 256 KiB is most of what a watch without events takes."""
+    monkeypatch.setattr(SSLProtocol, "max_size", 1 << 18)
+    await server.start()
+    assert SSLProtocol.max_size == 1 << 16

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hotmap.core.errors import ApiError, Expired, SettingsError, api_error
+from hotmap.kube.http.tls_reads import limit_tls_reads
 from hotmap.local.access import ANONYMOUS
 from hotmap.local.apiserver import connect
 from hotmap.local.apiserver.authentication import (
@@ -166,6 +167,7 @@ class APIServer:
         Raises:
             SettingsError: the port is taken, or may not be used.
         """
+        limit_tls_reads()
         # The handler of a disconnected client is cancelled, and its watch with it.
         server = web.Server(
             self._serve,
