@@ -1,7 +1,8 @@
 """The state directory of a local cluster: its content and its owner.
 
 A clean end removes everything that is worth no more than the run it belongs to; what a killed run
-left is removed by the next start. Where state is kept, store, volumes and pki outlive the run.
+left is removed by the next start. Where state is kept, store, volumes, logs and pki outlive the
+run.
 
     kubeconfig   for kubectl and hotmap, with the administrator's token
     run.json     which process runs here
@@ -25,8 +26,8 @@ from typing import NamedTuple
 
 from hotmap.core.errors import SettingsError
 
-_DIRECTORIES = ("pods", "logs", "sandbox")
-_KEPT = ("pki", "volumes")
+_DIRECTORIES = ("pods", "sandbox")
+_KEPT = ("pki", "volumes", "logs")
 _FILES = ("kubeconfig", "run.json")
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import re
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.local.kubelet.conftest import LocalNode
+from tests.local.kubelet.conftest import LocalNode, eventually
 
 from hotmap.core.errors import BadRequest
-from hotmap.local.kubelet.logs import MAX_LINE, ContainerLog, parse_line
+from hotmap.local.kubelet.logs import MAX_FILES, MAX_LINE, ContainerLog, parse_line
 from hotmap.local.kubelet.missing_logs import no_log
 from hotmap.local.kubelet_api import LogOptions
 
@@ -170,12 +171,111 @@ def test_missing_log_is_explained(status: dict[str, Any], init: bool, text: str)
     assert no_log(pod, "p", "c") == text
 
 
-async def test_log_of_an_earlier_kubelet_is_gone(node: LocalNode) -> None:
-    """Also of a pod that has finished, which no worker takes up again."""
+async def test_log_of_a_finished_pod_survives_the_kubelet(node: LocalNode) -> None:
+    """No worker takes the pod up again; its log goes with it."""
     assert await node.output("done", "echo hello") == "hello\n"
     await node.restart()
-    with pytest.raises(BadRequest, match="unable to retrieve container logs for hotmap://"):
-        await node.logs("done")
+    assert await node.logs("done") == "hello\n"
+    await node.registry.delete("pods", "default", "done", grace_period=0)
+    await eventually(lambda: not list((node.directory / "logs").iterdir()))
+
+
+async def test_previous_log_is_that_of_the_earlier_kubelet(node: LocalNode) -> None:
+    """What ran is restarted, so its output is that of the run before."""
+    await node.run_pod("p", "date +%s%N; exec sleep 600")
+    await node.phase("p", "Running")
+    before = await node.logs("p")
+    await node.restart()
+    await node.until("p", lambda pod: "running" in container_state(pod))
+    assert await node.logs("p", previous=True) == before
+    assert len(list((node.directory / "logs").glob("*/c/*"))) == 2
+
+
+async def test_logs_of_pods_that_are_gone_are_removed(node: LocalNode) -> None:
+    """They may have been deleted while no kubelet ran."""
+    await node.output("done", "echo hello")
+    await node.stop()
+    await node.registry.delete("pods", "default", "done", grace_period=0)
+    await node.start()
+    assert not list((node.directory / "logs").iterdir())
+
+
+def container_state(pod: dict[str, Any]) -> dict[str, Any]:
+    statuses = pod.get("status", {}).get("containerStatuses") or [{}]
+    found: dict[str, Any] = statuses[0]
+    return dict(found["state"]) if found.get("restartCount") else {}
+
+
+async def test_large_log_is_rotated(tmp_path: Path) -> None:
+    """The newest file can be read; the older ones are limited in number."""
+    log = ContainerLog(tmp_path / "0.log", max_size=1000)
+    for number in range(300):
+        log.write("stdout", b"%d\n" % number)
+    assert len(list(tmp_path.iterdir())) == MAX_FILES
+    shown = (await read(log)).split()
+    assert 0 < len(shown) < 30
+    assert shown[-1] == b"299"
+    log.close()
+
+
+async def test_log_follow_goes_on_after_a_rotation(tmp_path: Path) -> None:
+    """Nothing is left out, whichever file it is in."""
+    log = ContainerLog(tmp_path / "0.log", max_size=1000)
+    log.write("stdout", b"0\n")
+    stream = log.read(LogOptions(follow=True))
+    received = await anext(stream)
+    for number in range(1, 90):
+        log.write("stdout", b"%d\n" % number)
+    log.close()
+    received += b"".join([chunk async for chunk in stream])
+    assert received.split() == [b"%d" % number for number in range(90)]
+
+
+async def test_reading_a_large_log_leaves_others_their_turn(tmp_path: Path) -> None:
+    """Also where nothing of it is wanted."""
+    log = ContainerLog(tmp_path / "0.log")
+    log.write("stdout", b"x" * 99 + b"\n" * 20_000)
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(count())
+    assert await read(log, since=4102444800.0) == b""
+    other.cancel()
+    assert turns > 5
+    log.close()
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 1499, 2999, 3000, 5000])
+async def test_tail_begins_at_a_line(log: ContainerLog, count: int) -> None:
+    """However many blocks of the file it takes."""
+    lines = [b"%d %s\n" % (number, b"x" * (number % 97)) for number in range(3000)]
+    log.write("stdout", b"".join(lines))
+    expected = b"".join(lines[max(0, 3000 - count) :])
+    assert await read(log, tail_lines=count) == expected
+
+
+async def test_output_that_cannot_be_written_is_lost(
+    log: ContainerLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On a full disk the container goes on, and what is written later can be read."""
+    log.write("stdout", b"1\n")
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60, limit[1]))
+    try:
+        log.write("stdout", b"2\n" * 100)
+        log.write("stdout", b"3\n" * 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    log.write("stdout", b"4\n")
+    assert await read(log) == b"1\n4\n"
+    assert [record.message for record in caplog.records] == [
+        f"output is missing from {log.path}: no space left"
+    ]
 
 
 async def test_log_of_a_pod_that_initializes(node: LocalNode) -> None:

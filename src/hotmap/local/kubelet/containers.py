@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import shutil
 import signal
 import sys
 import time
@@ -33,7 +32,12 @@ from hotmap.local.kubelet.environment import (
 )
 from hotmap.local.kubelet.exec import Command
 from hotmap.local.kubelet.images import Image, ImageMissing
-from hotmap.local.kubelet.logs import ContainerLog
+from hotmap.local.kubelet.logs import (
+    ContainerLog,
+    log_directory,
+    log_path,
+    remove_older_logs,
+)
 from hotmap.local.kubelet.probes import Target, answers, ask
 from hotmap.local.kubelet.runtime import StartFailed
 from hotmap.local.kubelet.status import Waiting
@@ -114,10 +118,8 @@ class PodContainers:
         changed: Callable[[], None],
     ) -> None:
         self.pod = pod
-        self.states = {
-            name: _earlier_state(found)
-            for name, found in earlier_runs(pod, now=time.time()).items()
-        }
+        self._log_directory = log_directory(node.root, pod)
+        self.states = earlier_states(node.root, pod)
         self.address = address
         self._node = node
         self._volumes = volumes
@@ -138,10 +140,6 @@ class PodContainers:
                 state.streams.close()
         for task in self._kills:
             task.cancel()
-
-    def remove_logs(self) -> None:
-        """Remove the log files; readers that have one open can read it to its end."""
-        shutil.rmtree(self._log_directory, ignore_errors=True)
 
     # Starting a container.
 
@@ -176,11 +174,11 @@ class PodContainers:
     ) -> float | None:
         name, last = container["name"], state.run
         restarts = state.earlier if last is None else last.restarts + 1
-        log = ContainerLog(self._log_directory / name / f"{restarts}.log")
-        if state.previous_log is not None:
-            # The run before the current one can be queried, as upstream keeps one dead container.
-            state.previous_log.path.unlink(missing_ok=True)
-        state.previous, state.previous_log = last or state.previous, state.log
+        log = ContainerLog(log_path(self._log_directory, name, restarts))
+        # The run before the current one can be queried, as upstream keeps one dead container.
+        remove_older_logs(log.path, restarts - 1)
+        if last is not None:
+            state.previous, state.previous_log = last, state.log
         state.log, state.waiting = log, None
         state.streams = streams = ContainerStreams(container, log)
         last_words = TerminationMessage(container, self._message_path(name, restarts))
@@ -446,13 +444,6 @@ class PodContainers:
 
     # Current state.
 
-    @property
-    def _log_directory(self) -> Path:
-        """Return the directory of this pod's logs; the name is upstream's (`/var/log/pods/…`)."""
-        metadata = self.pod["metadata"]
-        name = f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}"
-        return self._node.root / "logs" / name
-
     def _message_path(self, name: str, restarts: int) -> Path:
         return self._node.root / "pods" / self._uid / "containers" / name / str(restarts)
 
@@ -545,10 +536,23 @@ def retry_delay(period: float) -> float:
     return period * (1 + random.random() / 2)
 
 
-def _earlier_state(found: EarlierRun) -> Container:
+def earlier_states(root: Path, pod: Mapping[str, Any]) -> dict[str, Container]:
+    """Return what is left of the containers of a pod that an earlier kubelet ran."""
+    directory = log_directory(root, pod)
+    return {
+        name: _earlier_state(found, directory, name)
+        for name, found in earlier_runs(pod, now=time.time()).items()
+    }
+
+
+def _earlier_state(found: EarlierRun, directory: Path, name: str) -> Container:
+    log, previous_log = (
+        ContainerLog.of_earlier_run(log_path(directory, name, found.run.restarts - before))
+        for before in (0, 1)
+    )
     if found.is_final:
-        return Container(run=found.run)
-    return Container(previous=found.run, earlier=found.run.restarts + 1)
+        return Container(run=found.run, log=log, previous_log=previous_log)
+    return Container(previous=found.run, earlier=found.run.restarts + 1, previous_log=log)
 
 
 def _is_running(state: Container) -> bool:

@@ -20,10 +20,11 @@ from hotmap.core.errors import AlreadyExists, ApiError, BadRequest, NotFound, ap
 from hotmap.local.host_ports import NO_FREE_PORTS, collides, host_ports
 from hotmap.local.informer import Informer, Informers
 from hotmap.local.kubelet.addresses import PodAddresses
-from hotmap.local.kubelet.containers import Node
+from hotmap.local.kubelet.containers import Node, earlier_states
 from hotmap.local.kubelet.exec import FailedCommand
 from hotmap.local.kubelet.heartbeat import NodeHeartbeat, with_known_transitions
 from hotmap.local.kubelet.lease import NodeLease
+from hotmap.local.kubelet.logs import log_directory, remove_logs
 from hotmap.local.kubelet.missing_logs import no_log
 from hotmap.local.kubelet.node import make_node, with_labels
 from hotmap.local.kubelet.runtime import Runtime, StartFailed
@@ -59,8 +60,9 @@ POD_NETWORK = ipaddress.IPv4Network("127.1.0.0/16")
 class Kubelet:
     """Runs the pods of one node as processes; implements `local.kubelet_api.KubeletAPI`.
 
-    `root_dir` belongs to the kubelet: it creates `pods/`, `logs/` and `sandbox/` in it, and removes
-    them at the end (`clean_up`). `tokens` issues service account tokens for projected volumes.
+    `root_dir` belongs to the kubelet: it creates `pods/` and `sandbox/` in it, and removes them at
+    the end (`clean_up`); `logs/` stays as long as its pods do. `tokens` issues service account
+    tokens for projected volumes.
     """
 
     def __init__(
@@ -117,6 +119,7 @@ class Kubelet:
                 self._pods.subscribe(self._pod_changed)
                 tasks.create_task(self._pods.run())
                 await self._pods.synced()
+                self._remove_logs_of_others()
                 self._ready.set()
         finally:
             await self._stop()
@@ -195,6 +198,8 @@ class Kubelet:
             known = self._workers.get(old["metadata"]["uid"])
             if known is not None:
                 known[0].remove()
+            else:
+                remove_logs(self._root, old)
             return
         uid = new["metadata"]["uid"]
         if uid in self._workers:
@@ -216,6 +221,13 @@ class Kubelet:
         task = asyncio.create_task(worker.run(), name=f"pod {pod['metadata']['name']}")
         self._workers[uid] = (worker, task)
         task.add_done_callback(lambda task: self._worker_ended(uid, task))
+
+    def _remove_logs_of_others(self) -> None:
+        """Remove the logs of pods that were removed while no kubelet ran."""
+        known = {log_directory(self._root, pod) for pod in self._pods.objects.values()}
+        for path in (self._root / "logs").glob("*"):
+            if path not in known:
+                shutil.rmtree(path, ignore_errors=True)
 
     def _reject(self, pod: dict[str, Any], reason: str, text: str) -> None:
         """Fail a pod that the node does not take (pkg/kubelet/kubelet.go, rejectPod).
@@ -269,12 +281,17 @@ class Kubelet:
             BadRequest: there is no such container, or no such run of it.
         """
         worker = self._worker(namespace, pod)
-        state = worker.containers.states.get(container) if worker is not None else None
+        known = self._pods.objects.get((namespace, pod)) if worker is None else worker.pod
+        if worker is not None:
+            state = worker.containers.states.get(container)
+        else:
+            state = earlier_states(self._root, known).get(container) if known else None
         log = None
         if state is not None:
-            log = state.previous_log if options.previous else state.log
+            # Before its first run here, a container has the log of its last run.
+            is_current = not options.previous and state.log is not None
+            log = state.log if is_current else state.previous_log
         if log is None:
-            known = self._pods.objects.get((namespace, pod)) if worker is None else worker.pod
             waiting = state.waiting.reason if state is not None and state.waiting else ""
             raise BadRequest(
                 no_log(known or {}, pod, container, waiting=waiting, previous=options.previous)
@@ -389,7 +406,7 @@ def clean_up(root_dir: Path) -> None:
     Processes and mounts need no clean-up: they end with the kubelet (see `zygote`). Do not call
     this for a directory that a running kubelet uses.
     """
-    for name in ("pods", "logs", "sandbox"):
+    for name in ("pods", "sandbox"):
         shutil.rmtree(root_dir / name, ignore_errors=True)
 
 

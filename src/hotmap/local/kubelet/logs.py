@@ -3,24 +3,37 @@
 One line per line of output: `<RFC 3339, nanoseconds> stdout|stderr F|P <text>`, where P marks a
 part of a longer line (kubernetes: KEP CRI logging; pkg/kubelet/kuberuntime/logs). The runtime's
 output is written to them; `logs` reads them.
+
+A file that has become large is rotated, as by a kubelet with its default settings
+(containerLogMaxSize, containerLogMaxFiles): the newest file is what can be read, and readers that
+follow go on in it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
+import os
+import shutil
 import time
-from collections import deque
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Iterable, Mapping
+    from typing import Any, BinaryIO
 
     from hotmap.local.kubelet_api import LogOptions
 
+_log = logging.getLogger(__name__)
+
 #: Bytes of one line after which it is written in parts (containerd: maxContainerLogLineSize).
 MAX_LINE = 16 * 1024
+#: Bytes of a log file after which it is rotated, and how many files are kept with the newest.
+MAX_SIZE = 10 * 1024 * 1024
+MAX_FILES = 5
 #: Bytes read from a log file at a time.
 _CHUNK = 1 << 16
 
@@ -40,13 +53,26 @@ class ContainerLog:
     streams never mix.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, max_size: int = MAX_SIZE) -> None:
         self.path = path
         self.closed = False
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._max_size = max_size
         self._file = path.open("ab", buffering=0)
+        self._size = self._file.tell()
+        self._rotations = 0
         self._partial = {"stdout": b"", "stderr": b""}
         self._readers: set[asyncio.Event] = set()
+        self._is_lossy = False
+
+    @classmethod
+    def of_earlier_run(cls, path: Path) -> ContainerLog | None:
+        """Open the log of a run that is over, for reading; None if there is no file."""
+        if not path.is_file():
+            return None
+        log = cls(path)
+        log.close()
+        return log
 
     def write(self, stream: str, data: bytes) -> None:
         """Write output as it arrives."""
@@ -77,9 +103,48 @@ class ContainerLog:
 
     def _append(self, records: Iterable[bytes]) -> None:
         data = b"".join(records)
-        if data:
-            self._file.write(data)
-            self._wake()
+        if not data:
+            return
+        try:
+            written = self._file.write(data)
+        except OSError as error:
+            self._lose(error)
+            return
+        if written != len(data):
+            self._lose(None)
+            return
+        self._size += len(data)
+        if self._size >= self._max_size:
+            self._rotate()
+        self._wake()
+
+    def _lose(self, error: OSError | None) -> None:
+        """Give up what could not be written: the container goes on (containerd: cri/io)."""
+        with contextlib.suppress(OSError):
+            # Not half a record, which the next one would be joined to.
+            os.ftruncate(self._file.fileno(), self._size)
+        if not self._is_lossy:
+            self._is_lossy = True
+            reason = error.strerror if error is not None else "no space left"
+            _log.error("output is missing from %s: %s", self.path, reason)
+
+    def _rotate(self) -> None:
+        old = self._rotated(self._rotations)
+        try:
+            self.path.rename(old)
+            file = self.path.open("ab", buffering=0)
+        except OSError:
+            # Tried again after the next line; until then the file is as readers expect it.
+            with contextlib.suppress(OSError):
+                old.rename(self.path)
+            return
+        self._file.close()
+        self._file, self._size = file, 0
+        self._rotations += 1
+        self._rotated(self._rotations - MAX_FILES).unlink(missing_ok=True)
+
+    def _rotated(self, number: int) -> Path:
+        return self.path.with_name(f"{self.path.name}.{number}")
 
     def _wake(self) -> None:
         for reader in self._readers:
@@ -89,27 +154,64 @@ class ContainerLog:
         """Return the chosen part of the log; with `options.follow` go on until the run is over."""
         changed = asyncio.Event()
         self._readers.add(changed)
-        remaining = options.limit_bytes
+        number = self._rotations
+        file = self._open(number)
         try:
-            with self.path.open("rb", buffering=_CHUNK) as file:
-                lines: Iterable[Line] = map(parse_line, file)
-                if options.tail_lines is not None:
-                    lines = deque(lines, maxlen=options.tail_lines)
-                while True:
-                    complete = self.closed
-                    for chunk in _chunks(lines, options):
-                        yield chunk[:remaining]
-                        if remaining is not None:
-                            remaining -= len(chunk)
-                            if remaining <= 0:
-                                return
-                    if complete or not options.follow:
+            if options.tail_lines is not None:
+                file.seek(_start_of_tail(file, options.tail_lines))
+            remaining = options.limit_bytes
+            while True:
+                # What is written after this is for the next round.
+                complete, newest = self.closed, self._rotations
+                while records := file.readlines(_CHUNK):
+                    chunk = _select(records, options)
+                    if remaining is not None:
+                        chunk, remaining = chunk[:remaining], remaining - len(chunk)
+                    if chunk:
+                        yield chunk
+                    if remaining is not None and remaining <= 0:
                         return
-                    await changed.wait()
-                    changed.clear()
-                    lines = map(parse_line, file)
+                    # Much output is read beside other requests, whoever reads this one.
+                    await asyncio.sleep(0)
+                if options.follow and number < newest:
+                    number = max(number + 1, self._rotations - MAX_FILES + 1)
+                    file.close()
+                    file = self._open(number)
+                    continue
+                if complete or not options.follow:
+                    return
+                await changed.wait()
+                changed.clear()
         finally:
+            file.close()
             self._readers.discard(changed)
+
+    def _open(self, number: int) -> BinaryIO:
+        return (self._rotated(number) if number < self._rotations else self.path).open("rb")
+
+
+def log_directory(root: Path, pod: Mapping[str, Any]) -> Path:
+    """Return the directory of a pod's logs; the name is upstream's (`/var/log/pods/…`)."""
+    metadata = pod["metadata"]
+    return root / "logs" / f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}"
+
+
+def remove_logs(root: Path, pod: Mapping[str, Any]) -> None:
+    """Remove the logs of a pod; readers that have one open can read it to its end."""
+    shutil.rmtree(log_directory(root, pod), ignore_errors=True)
+
+
+def log_path(directory: Path, container: str, restarts: int) -> Path:
+    """Return the file for one run of a container."""
+    return directory / container / f"{restarts}.log"
+
+
+def remove_older_logs(path: Path, restarts: int) -> None:
+    """Remove the logs of runs before this one; readers read on in what they have open."""
+    for found in path.parent.glob("*.log*"):
+        number = found.name.partition(".")[0]
+        if number.isdecimal() and int(number) < restarts:
+            found.unlink(missing_ok=True)
 
 
 def parse_line(record: bytes) -> Line:
@@ -120,22 +222,35 @@ def parse_line(record: bytes) -> Line:
     return Line(when.decode(), stream.decode(), text)
 
 
-def _chunks(lines: Iterable[Line], options: LogOptions) -> Iterable[bytes]:
-    """Join the lines that are wanted to chunks of moderate size."""
+def _select(records: Iterable[bytes], options: LogOptions) -> bytes:
+    """Join the text of the records that are wanted."""
     earliest = "" if options.since is None else _timestamp(int(options.since * 1e9))
-    parts: list[bytes] = []
-    size = 0
-    for line in lines:
-        if line.time < earliest:
-            continue
-        text = b"%s %s" % (line.time.encode(), line.text) if options.timestamps else line.text
-        parts.append(text)
-        size += len(text)
-        if size >= _CHUNK:
-            yield b"".join(parts)
-            parts, size = [], 0
-    if parts:
-        yield b"".join(parts)
+    return b"".join(
+        b"%s %s" % (line.time.encode(), line.text) if options.timestamps else line.text
+        # The last record may be cut off where the kubelet was killed.
+        for record in records
+        if record.endswith(b"\n") and (line := parse_line(record)).time >= earliest
+    )
+
+
+def _start_of_tail(file: BinaryIO, count: int) -> int:
+    """Return where the last `count` lines of a file begin (kuberuntime/logs, tail.go)."""
+    position = file.seek(0, os.SEEK_END)
+    if count == 0:
+        return position
+    missing = count + 1
+    while position > 0:
+        begin = max(0, position - _CHUNK)
+        file.seek(begin)
+        block = file.read(position - begin)
+        found = block.count(b"\n")
+        if found >= missing:
+            at = len(block)
+            for _ in range(missing):
+                at = block.rindex(b"\n", 0, at)
+            return begin + at + 1
+        missing, position = missing - found, begin
+    return 0
 
 
 def _line(now: str, stream: str, text: bytes) -> Iterable[bytes]:

@@ -32,7 +32,7 @@ def no_log(
     if "running" in known and not previous:
         ended = {"containerID": state.get("containerID", "")}
     if ended is not None:
-        # It ran, under an earlier kubelet, which has taken its logs along.
+        # It ran under an earlier kubelet, and its log was not kept.
         return f"unable to retrieve container logs for {ended.get('containerID', '')}"
     reason = waiting or (known.get("waiting") or {}).get("reason") or _idle(pod)
     return f"{shown} is waiting to start: {reason}"

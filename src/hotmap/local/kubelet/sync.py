@@ -33,6 +33,7 @@ from hotmap.local.kubelet.containers import (
     retry_delay,
 )
 from hotmap.local.kubelet.environment import wanted_sources
+from hotmap.local.kubelet.logs import remove_logs
 from hotmap.local.kubelet.mounts import PodVolumes, volume_sources
 from hotmap.local.kubelet.node import MAX_PODS
 from hotmap.local.kubelet.status import Ended, PodFacts, make_status
@@ -230,7 +231,7 @@ class PodWorker:
         spec = self.pod["spec"]
         await self._kill_running()
         self._volumes.remove()
-        self.containers.remove_logs()
+        remove_logs(self._node.root, self.pod)
         if self._removed:
             return
         metadata = self.pod["metadata"]
