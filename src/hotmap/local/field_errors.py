@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
 
 class FieldError(NamedTuple):
@@ -64,6 +64,12 @@ def too_long(path: str, limit: int) -> FieldError:
     return FieldError("FieldValueTooLong", path, text)
 
 
+def too_many(path: str, count: int, limit: int) -> FieldError:
+    """Build the error for a list of more than `limit` items."""
+    text = f"Too many: {count}: must have at most {limit} items"
+    return FieldError("FieldValueTooMany", path, text)
+
+
 def duplicate(path: str, value: object) -> FieldError:
     """Build the error for a value that occurs twice in a list of unique ones."""
     return FieldError("FieldValueDuplicate", path, f"Duplicate value: {_shown(value)}")
@@ -98,3 +104,12 @@ def _go_escape(found: re.Match[str]) -> str:
 def rule_errors(path: str, value: str, rule: Callable[[str], list[str]]) -> list[FieldError]:
     """Check one field by a rule that returns the reasons why a text is invalid."""
     return [invalid_value(path, value, why) for why in rule(value)]
+
+
+def choice_errors(
+    obj: Mapping[str, Any], path: str, field: str, known: tuple[str, ...]
+) -> list[FieldError]:
+    """Check a field, which has a default, that is one of a few texts."""
+    if obj[field] in known:
+        return []
+    return [unsupported(f"{path}.{field}", obj[field], known)]

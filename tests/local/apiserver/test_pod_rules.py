@@ -142,6 +142,91 @@ async def test_pod_is_accepted(api: Api, spec: dict[str, Any]) -> None:
     assert (await api.post(PODS, pod("p", **spec))).status == 201
 
 
+def rules(*found: dict[str, Any], policy: str | None = "Never") -> dict[str, Any]:
+    own = {} if policy is None else {"restartPolicy": policy}
+    return container(restartPolicyRules=list(found), **own)
+
+
+def restart_rule(action: str = "Restart", operator: str = "In", count: int = 1) -> dict[str, Any]:
+    exit_codes = {"operator": operator, "values": list(range(count))}
+    return {"action": action, "exitCodes": exit_codes}
+
+
+RESTARTS = "spec.containers[0].restartPolicy"
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (
+            rules(restart_rule(), policy=None),
+            f"{RESTARTS}: Required value: must specify restartPolicy when restart rules are used",
+        ),
+        (
+            rules(policy=""),
+            f'{RESTARTS}: Unsupported value: "": supported values: "Always", "Never", "OnFailure"',
+        ),
+        (
+            rules(restart_rule("Stop")),
+            f'{RESTARTS}Rules[0].action: Unsupported value: "Stop": supported values: "Restart", '
+            '"RestartAllContainers"',
+        ),
+        (
+            rules({"action": "Restart"}),
+            f"{RESTARTS}Rules[0].exitCodes: Required value: must be specified",
+        ),
+        (
+            rules(restart_rule(operator="Is")),
+            f'{RESTARTS}Rules[0].exitCodes.operator: Unsupported value: "Is": supported values: '
+            '"In", "NotIn"',
+        ),
+        (
+            rules(restart_rule(count=256)),
+            f"{RESTARTS}Rules[0].exitCodes.values: Too many: 256: must have at most 255 items",
+        ),
+        (
+            rules(*[restart_rule()] * 21),
+            f"{RESTARTS}Rules: Too many: 21: must have at most 20 items",
+        ),
+        (
+            {"ephemeralContainers": [{"name": "e", "image": "i"}]},
+            "spec.ephemeralContainers: Forbidden: cannot be set on create",
+        ),
+    ],
+)
+async def test_restart_policies_of_containers_are_checked(
+    api: Api, spec: dict[str, Any], text: str
+) -> None:
+    """Without a policy of its own a container can have no rules."""
+    refused = await api.post(PODS, pod("p", **spec))
+    assert (refused.status, text in refused.message) == (422, True), refused.message
+
+
+async def test_ephemeral_containers_are_checked(api: Api) -> None:
+    """They are containers without what only an application has."""
+    await api.post(PODS, pod("p"))
+    added = {
+        "name": "e",
+        "image": " i",
+        "targetContainerName": "nobody",
+        "ports": [{"containerPort": 1}],
+        "restartPolicy": "Always",
+        "volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": "s"}],
+    }
+    change = {"spec": {"ephemeralContainers": [added]}}
+    refused = await api.patch(f"{PODS}/p/ephemeralcontainers", change)
+    at, why = "spec.ephemeralContainers[0]", "cannot be set for an Ephemeral Container"
+    for text in (
+        f'{at}.volumeMounts[0].name: Not found: "v"',
+        f'{at}.image: Invalid value: " i": must not have leading or trailing whitespace',
+        f'{at}.targetContainerName: Not found: "nobody"',
+        f"{at}.ports: Forbidden: {why}",
+        f"{at}.restartPolicy: Forbidden: {why}",
+        f"{at}.volumeMounts[0].subPath: Forbidden: {why}",
+    ):
+        assert text in refused.message
+
+
 def job(*rules: dict[str, Any], restarts: str = "Never", **spec: Any) -> dict[str, Any]:
     template = {"spec": {**container(), "restartPolicy": restarts}}
     return {"podFailurePolicy": {"rules": list(rules)}, "template": template, **spec}

@@ -6,48 +6,33 @@ meaning. Paths and texts are upstream's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from hotmap.local.apiserver.affinity_validation import affinity_errors
+from hotmap.local.apiserver.container_validation import (
+    container_errors,
+    handler_errors,
+    image_error,
+)
+from hotmap.local.apiserver.ephemeral_validation import ephemeral_errors
 from hotmap.local.apiserver.metadata import label_errors
 from hotmap.local.apiserver.pod_scheduling_validation import scheduling_errors
-from hotmap.local.apiserver.probe_validation import probe_errors, resource_errors
-from hotmap.local.apiserver.security_validation import (
-    container_security_errors,
-    pod_security_errors,
-)
-from hotmap.local.apiserver.volume_validation import (
-    field_ref_errors,
-    resource_field_errors,
-    volume_errors,
-)
+from hotmap.local.apiserver.restart_validation import restart_errors
+from hotmap.local.apiserver.security_validation import pod_security_errors
+from hotmap.local.apiserver.volume_validation import volume_errors
 from hotmap.local.field_errors import (
     FieldError,
+    choice_errors,
     duplicate,
-    forbidden_field,
     invalid_value,
-    not_found_value,
     required,
     rule_errors,
-    unsupported,
 )
-from hotmap.local.names import (
-    config_key_errors,
-    env_name_errors,
-    label_name_errors,
-    port_name_errors,
-    relative_path_errors,
-    subdomain_errors,
-)
+from hotmap.local.names import label_name_errors, subdomain_errors
 
 JsonObject = dict[str, Any]
 
 _INT32_MAX = (1 << 31) - 1
-_ENV_FIELD_PATHS = (
-    "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName",
-    "spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
-)  # fmt: skip
 
 
 def pod_spec_errors(spec: JsonObject, path: str) -> list[FieldError]:
@@ -55,18 +40,12 @@ def pod_spec_errors(spec: JsonObject, path: str) -> list[FieldError]:
     errors, names = _volumes_errors(spec.get("volumes", ()), f"{path}.volumes")
     if not spec.get("containers"):
         errors.append(required(f"{path}.containers"))
-    taken: set[str] = set()
     for field in ("containers", "initContainers"):
-        for index, container in enumerate(spec.get(field, ())):
-            at = f"{path}.{field}[{index}]"
-            errors += _container_errors(container, at, names)
-            errors += _handler_errors(container, at, spec, is_initial=field == "initContainers")
-            if container.get("name") in taken:
-                errors.append(duplicate(f"{at}.name", container["name"]))
-            taken.add(container.get("name", ""))
-    errors += _choice(spec, path, "restartPolicy", ("Always", "OnFailure", "Never"))
+        errors += _containers_errors(spec, field, path, names)
+    errors += ephemeral_errors(spec, f"{path}.ephemeralContainers", names)
+    errors += choice_errors(spec, path, "restartPolicy", ("Always", "OnFailure", "Never"))
     dns = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-    errors += _choice(spec, path, "dnsPolicy", dns)
+    errors += choice_errors(spec, path, "dnsPolicy", dns)
     if spec["dnsPolicy"] == "None" and "dnsConfig" not in spec:
         why = "must provide `dnsConfig` when `dnsPolicy` is None"
         errors.append(required(f"{path}.dnsConfig", why))
@@ -86,13 +65,30 @@ def pod_spec_errors(spec: JsonObject, path: str) -> list[FieldError]:
 
 def image_errors(spec: JsonObject, path: str) -> list[FieldError]:
     """Check the images of a pod, but not of a template (validateContainerOnlyForPod)."""
-    why = "must not have leading or trailing whitespace"
     return [
-        invalid_value(f"{path}.{field}[{index}].image", container["image"], why)
+        error
         for field in ("initContainers", "containers")
         for index, container in enumerate(spec.get(field, ()))
-        if (image := container.get("image", "")) != image.strip()
+        for error in image_error(container, f"{path}.{field}[{index}]")
     ]
+
+
+def _containers_errors(
+    spec: JsonObject, field: str, path: str, volumes: set[Any]
+) -> list[FieldError]:
+    errors: list[FieldError] = []
+    is_initial = field == "initContainers"
+    taken = {c.get("name", "") for c in spec.get("containers", ())} if is_initial else set()
+    for index, container in enumerate(spec.get(field, ())):
+        at = f"{path}.{field}[{index}]"
+        errors += container_errors(container, at, volumes)
+        handlers = handler_errors(container, at, spec, is_initial=is_initial)
+        restarts = restart_errors(container, at)
+        errors += [*restarts, *handlers] if is_initial else [*handlers, *restarts]
+        if container.get("name") in taken:
+            errors.append(duplicate(f"{at}.name", container["name"]))
+        taken.add(container.get("name", ""))
+    return errors
 
 
 def _deadline_errors(spec: JsonObject, path: str) -> list[FieldError]:
@@ -122,12 +118,6 @@ def _host_port_errors(spec: JsonObject, path: str) -> list[FieldError]:
     return errors
 
 
-def _choice(obj: JsonObject, path: str, field: str, known: tuple[str, ...]) -> list[FieldError]:
-    if obj[field] in known:
-        return []
-    return [unsupported(f"{path}.{field}", obj[field], known)]
-
-
 def _volumes_errors(volumes: Any, path: str) -> tuple[list[FieldError], set[Any]]:
     """Check the volumes; return the names of those that are right as well (ValidateVolumes)."""
     errors: list[FieldError] = []
@@ -145,159 +135,3 @@ def _volumes_errors(volumes: Any, path: str) -> tuple[list[FieldError], set[Any]
             taken.add(name)
         errors += found
     return errors, taken
-
-
-def _container_errors(container: JsonObject, path: str, volumes: set[Any]) -> list[FieldError]:
-    errors: list[FieldError] = []
-    name = container.get("name", "")
-    if not name:
-        errors.append(required(f"{path}.name"))
-    else:
-        errors += rule_errors(f"{path}.name", name, label_name_errors)
-    if not container.get("image"):
-        errors.append(required(f"{path}.image"))
-    errors += _ports_errors(container.get("ports", ()), f"{path}.ports")
-    for index, variable in enumerate(container.get("env", ())):
-        errors += _env_errors(variable, f"{path}.env[{index}]")
-    for index, source in enumerate(container.get("envFrom", ())):
-        errors += _env_from_errors(source, f"{path}.envFrom", index)
-    errors += _mount_errors(container.get("volumeMounts", ()), f"{path}.volumeMounts", volumes)
-    pull = ("Always", "IfNotPresent", "Never")
-    errors += _choice(container, path, "imagePullPolicy", pull)
-    errors += _choice(
-        container, path, "terminationMessagePolicy", ("File", "FallbackToLogsOnError")
-    )
-    errors += container_security_errors(container, path)
-    return errors + resource_errors(container, path)
-
-
-def _handler_errors(
-    container: JsonObject, path: str, spec: JsonObject, *, is_initial: bool
-) -> list[FieldError]:
-    """Check probes and hooks, which only some init containers may have."""
-    if not is_initial or container.get("restartPolicy") == "Always":
-        return probe_errors(container, path, grace=spec.get("terminationGracePeriodSeconds"))
-    why = "may not be set for init containers without restartPolicy=Always"
-    return [
-        forbidden_field(f"{path}.{field}", why)
-        for field in ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
-        if container.get(field) is not None
-    ]
-
-
-def _ports_errors(ports: Any, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    taken: set[str] = set()
-    for index, port in enumerate(ports):
-        name, at = port.get("name", ""), f"{path}[{index}]"
-        whys = port_name_errors(name) if name else []
-        errors += [invalid_value(f"{at}.name", name, why) for why in whys]
-        if name and not whys and name in taken:
-            errors.append(duplicate(f"{at}.name", name))
-        taken.add(name)
-        errors += _port_errors(port, at)
-    return errors
-
-
-def _port_errors(port: JsonObject, path: str) -> list[FieldError]:
-    number = port.get("containerPort", 0)
-    if not number:
-        return [required(f"{path}.containerPort")]
-    errors: list[FieldError] = []
-    if not 1 <= number <= 65535:
-        why = "must be between 1 and 65535, inclusive"
-        errors.append(invalid_value(f"{path}.containerPort", number, why))
-    return errors + _choice(port, path, "protocol", ("SCTP", "TCP", "UDP"))
-
-
-def _env_errors(variable: JsonObject, path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    name = variable.get("name", "")
-    if not name:
-        errors.append(required(f"{path}.name"))
-    else:
-        errors += rule_errors(f"{path}.name", name, env_name_errors)
-    if "valueFrom" not in variable:
-        return errors
-    source, at = variable["valueFrom"], f"{path}.valueFrom"
-    used = [field for field in _ENV_SOURCES if field in source]
-    for field in used:
-        errors += _ENV_SOURCES[field](source[field], f"{at}.{field}")
-    if not used:
-        why = (
-            "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, "
-            "`secretKeyRef` or `fileKeyRef`"
-        )
-        errors.append(invalid_value(at, "", why))
-    elif variable.get("value"):
-        errors.append(invalid_value(at, "", "may not be specified when `value` is not empty"))
-    elif len(used) > 1:
-        errors.append(invalid_value(at, "", "may not have more than one field specified at a time"))
-    return errors
-
-
-def _env_field_errors(ref: JsonObject, path: str) -> list[FieldError]:
-    return field_ref_errors(ref, path, _ENV_FIELD_PATHS)
-
-
-def _key_ref_errors(ref: JsonObject, path: str) -> list[FieldError]:
-    errors = rule_errors(f"{path}.name", ref.get("name", ""), subdomain_errors)
-    if not ref.get("key"):
-        return [*errors, required(f"{path}.key")]
-    return errors + rule_errors(f"{path}.key", ref["key"], config_key_errors)
-
-
-# In upstream's order, which is that of its messages.
-_ENV_SOURCES: dict[str, Callable[[JsonObject, str], list[FieldError]]] = {
-    "fieldRef": _env_field_errors,
-    "resourceFieldRef": resource_field_errors,
-    "configMapKeyRef": _key_ref_errors,
-    "secretKeyRef": _key_ref_errors,
-}
-
-
-def _env_from_errors(source: JsonObject, path: str, index: int) -> list[FieldError]:
-    at = f"{path}[{index}]"
-    errors: list[FieldError] = []
-    if source.get("prefix"):
-        errors += rule_errors(f"{at}.prefix", source["prefix"], env_name_errors)
-    used = [field for field in ("configMapRef", "secretRef") if field in source]
-    for field in used:
-        name = source[field].get("name", "")
-        if not name:
-            errors.append(required(f"{at}.{field}.name"))
-        else:
-            errors += rule_errors(f"{at}.{field}.name", name, subdomain_errors)
-    if not used:
-        why = "must specify one of: `configMapRef` or `secretRef`"
-        errors.append(invalid_value(path, "", why))
-    elif len(used) > 1:
-        why = "may not have more than one field specified at a time"
-        errors.append(invalid_value(path, "", why))
-    return errors
-
-
-def _mount_errors(mounts: Any, path: str, volumes: set[Any]) -> list[FieldError]:
-    errors: list[FieldError] = []
-    taken: set[str] = set()
-    for index, mount in enumerate(mounts):
-        at, name = f"{path}[{index}]", mount.get("name", "")
-        target = mount.get("mountPath", "")
-        if not name:
-            errors.append(required(f"{at}.name"))
-        if name not in volumes:
-            errors.append(not_found_value(f"{at}.name", name))
-        if not target:
-            errors.append(required(f"{at}.mountPath"))
-        elif target in taken:
-            errors.append(invalid_value(f"{at}.mountPath", target, "must be unique"))
-        taken.add(target)
-        # Upstream's path has no index here.
-        if mount.get("subPath"):
-            errors += rule_errors(f"{path}.subPath", mount["subPath"], relative_path_errors)
-        if mount.get("subPathExpr"):
-            if mount.get("subPath"):
-                why = "subPathExpr and subPath are mutually exclusive"
-                errors.append(invalid_value(f"{at}.subPathExpr", mount["subPathExpr"], why))
-            errors += rule_errors(f"{path}.subPathExpr", mount["subPathExpr"], relative_path_errors)
-    return errors

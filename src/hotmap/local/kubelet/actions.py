@@ -1,13 +1,19 @@
 """What to do with a pod's containers now: pod and container runs → actions; pure.
 
 kubernetes: pkg/kubelet/kuberuntime/kuberuntime_manager.go (computePodActions,
-computeInitContainerActions, doBackOff) and pkg/kubelet/container/helpers.go
-(ShouldContainerBeRestarted). `sync` carries the actions out; `status` reports the result.
+computeInitContainerActions, doBackOff). `restart_policy` says what is restarted, `sync` carries the
+actions out, and `status` reports the result.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hotmap.local.kubelet.restart_policy import (
+    is_sidecar,
+    restarts_all,
+    should_restart,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -51,12 +57,14 @@ class Run(NamedTuple):
 class PodActions(NamedTuple):
     """The containers to start, in order, and whether what still runs is to be killed.
 
-    `finished` means that nothing is started again: the pod has succeeded or failed.
+    `finished` means that nothing is started again: the pod has succeeded or failed. Those to
+    `reset` are removed one after the other, so that the pod starts anew.
     """
 
     start: tuple[str, ...] = ()
     kill: tuple[str, ...] = ()
     finished: bool = False
+    reset: tuple[str, ...] = ()
 
 
 class BackOff(NamedTuple):
@@ -74,19 +82,18 @@ def compute_pod_actions(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> Pod
     only has to have been started. When all regular containers are done for good, what is left
     of the sidecars is killed. Back-off is not considered here: see `is_backing_off`.
     """
-    policy = spec.get("restartPolicy", "Always")
+    if causes := _causes_of_reset(spec, runs):
+        return PodActions(reset=_reset_order(spec, runs, causes))
     regular = [container["name"] for container in spec["containers"]]
-    if _is_finished(spec, policy, runs):
+    if _is_finished(spec, runs):
         return PodActions(kill=_still_running(runs), finished=True)
     if not _have_begun(regular, runs):
-        start, initialized = _init_actions(spec, policy, runs)
+        start, initialized = _init_actions(spec, runs)
         if not initialized:
             return PodActions(start=start)
     else:
-        start = tuple(name for name in _sidecars(spec) if _needs_start("Always", runs.get(name)))
-    return PodActions(
-        start=(*start, *(name for name in regular if _needs_start(policy, runs.get(name))))
-    )
+        start = _to_start(spec, filter(is_sidecar, spec.get("initContainers") or ()), runs)
+    return PodActions(start=(*start, *_to_start(spec, spec["containers"], runs)))
 
 
 def next_back_off(known: BackOff | None, finished_at: float) -> BackOff:
@@ -106,11 +113,6 @@ def is_backing_off(known: BackOff | None, finished_at: float, now: float) -> boo
     return now - finished_at < known.duration
 
 
-def is_sidecar(container: Mapping[str, Any]) -> bool:
-    """Return whether an init container is a native sidecar (KEP-753)."""
-    return container.get("restartPolicy") == "Always"
-
-
 def is_initialized(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> bool:
     """Return whether the regular containers may run: all init containers done, sidecars started."""
     if _have_begun([container["name"] for container in spec["containers"]], runs):
@@ -122,15 +124,51 @@ def is_initialized(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> bool:
     return True
 
 
-def _init_actions(
-    spec: Mapping[str, Any], policy: str, runs: Mapping[str, Run]
-) -> tuple[tuple[str, ...], bool]:
+def is_restarting_all(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> bool:
+    """Return whether a container has ended in a way that restarts all of them (KEP-5532)."""
+    return bool(_causes_of_reset(spec, runs))
+
+
+def has_failed_for_good(
+    spec: Mapping[str, Any], container: Mapping[str, Any], run: Run | None
+) -> bool:
+    """Return whether a container has failed and is not run again."""
+    return (
+        run is not None
+        and not run.running
+        and not run.succeeded
+        and not should_restart(spec, container, run.exit_code)
+    )
+
+
+def _causes_of_reset(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> set[str]:
+    containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
+    return {
+        container["name"]
+        for container in containers
+        if (run := runs.get(container["name"])) and restarts_all(container, run.exit_code)
+    }
+
+
+def _reset_order(
+    spec: Mapping[str, Any], runs: Mapping[str, Run], causes: set[str]
+) -> tuple[str, ...]:
+    """Order what has run: what caused the reset comes last (getContainersToReset)."""
+    known = [
+        container["name"]
+        for container in [*spec["containers"], *(spec.get("initContainers") or ())]
+        if container["name"] in runs
+    ]
+    return tuple(sorted(known, key=lambda name: name in causes))
+
+
+def _init_actions(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> tuple[tuple[str, ...], bool]:
     """Return the init containers to start, and whether the regular ones may follow at once."""
     start: list[str] = []
     for container in spec.get("initContainers") or ():
         name, run = container["name"], runs.get(container["name"])
         if is_sidecar(container):
-            if _needs_start("Always", run):
+            if _needs_start(spec, container, run):
                 start.append(name)
             if run is None or not _is_up(run):
                 # The next one waits until this one is observed running.
@@ -138,8 +176,7 @@ def _init_actions(
             continue
         if run is not None and run.succeeded:
             continue
-        # An init container is run until it succeeds, whatever "Always" means elsewhere.
-        if _needs_start("Never" if policy == "Never" else "OnFailure", run):
+        if _needs_start(spec, container, run):
             start.append(name)
         return tuple(start), False
     return tuple(start), True
@@ -154,33 +191,30 @@ def _is_up(run: Run) -> bool:
     return run.running and run.started
 
 
-def _needs_start(policy: str, run: Run | None) -> bool:
+def _to_start(
+    spec: Mapping[str, Any], containers: Iterable[Mapping[str, Any]], runs: Mapping[str, Run]
+) -> tuple[str, ...]:
+    return tuple(c["name"] for c in containers if _needs_start(spec, c, runs.get(c["name"])))
+
+
+def _needs_start(spec: Mapping[str, Any], container: Mapping[str, Any], run: Run | None) -> bool:
     if run is None:
         return True
-    if run.running or policy == "Never":
-        return False
-    return policy == "Always" or not run.succeeded
+    return not run.running and should_restart(spec, container, run.exit_code)
 
 
-def _is_finished(spec: Mapping[str, Any], policy: str, runs: Mapping[str, Run]) -> bool:
-    if policy == "Never" and _failed_init(spec, runs):
+def _is_finished(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> bool:
+    if any(
+        has_failed_for_good(spec, container, runs.get(container["name"]))
+        for container in spec.get("initContainers") or ()
+    ):
         return True
-    regular = [runs.get(container["name"]) for container in spec["containers"]]
     return all(
-        run is not None and not run.running and not _needs_start(policy, run) for run in regular
+        (run := runs.get(container["name"])) is not None
+        and not run.running
+        and not _needs_start(spec, container, run)
+        for container in spec["containers"]
     )
-
-
-def _failed_init(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> bool:
-    for container in spec.get("initContainers") or ():
-        run = runs.get(container["name"])
-        if run and not is_sidecar(container) and not run.running and not run.succeeded:
-            return True
-    return False
-
-
-def _sidecars(spec: Mapping[str, Any]) -> list[str]:
-    return [c["name"] for c in spec.get("initContainers") or () if is_sidecar(c)]
 
 
 def _still_running(runs: Mapping[str, Run]) -> tuple[str, ...]:

@@ -59,6 +59,11 @@ if TYPE_CHECKING:
 ERROR_PERIOD = 10.0
 #: Grace period in seconds if the pod sets none (kubernetes: pkg/apis/core/v1/defaults.go).
 FALLBACK_GRACE = 30.0
+#: Seconds that a container gets at least (kuberuntime: minimumGracePeriodInSeconds).
+MINIMUM_GRACE = 2.0
+#: What is told of a container that was removed so that all start anew (kubelet_pods.go).
+_RESTARTING_ALL = "RestartingAllContainers"
+_REMOVED = "The container is removed because RestartAllContainers in place"
 _LASTING_PROBES: tuple[ProbeKind, ...] = ("Readiness", "Liveness")
 
 
@@ -399,17 +404,29 @@ class PodContainers:
 
     # Termination.
 
-    async def kill(self, names: Sequence[str], grace: Callable[[], float]) -> None:
+    async def reset(self, names: Sequence[str]) -> None:
+        """Kill and remove containers one after the other, as if they had not run (KEP-5532)."""
+        for name in names:
+            if _is_running(self.states[name]):
+                container = named_container(self.pod["spec"], name)
+                self._event(container, "Normal", "Killing", "killing")
+                await self.kill([name], lambda: MINIMUM_GRACE, hooks=False)
+            self.states[name] = _removed_state(self.states[name])
+
+    async def kill(
+        self, names: Sequence[str], grace: Callable[[], float], *, hooks: bool = True
+    ) -> None:
         """Send TERM, and KILL after the grace period; return when all have ended.
 
         `grace` returns seconds and is called again at `reconsider`: a second deletion may shorten
-        the grace period.
+        the grace period. `hooks` says whether preStop hooks run.
         """
         processes = [p for name in names if (p := self.states[name].process) is not None]
         if not processes:
             return
         begun = time.monotonic()
-        await self._pre_stop(names, grace())
+        if hooks:
+            await self._pre_stop(names, grace())
         for process in processes:
             process.signal(signal.SIGTERM)
         watchers = [watcher for name in names if (watcher := self.states[name].watcher)]
@@ -553,6 +570,24 @@ def _earlier_state(found: EarlierRun, directory: Path, name: str) -> Container:
     if found.is_final:
         return Container(run=found.run, log=log, previous_log=previous_log)
     return Container(previous=found.run, earlier=found.run.restarts + 1, previous_log=log)
+
+
+def _removed_state(state: Container) -> Container:
+    """Return the state of a container that was removed so that all start anew."""
+    assert state.run is not None
+    restarts = state.run.restarts + 1
+    removed = Run(
+        "",
+        restarts,
+        0.0,
+        ready=False,
+        finished_at=0.0,
+        exit_code=137,
+        reason=_RESTARTING_ALL,
+        message=_REMOVED,
+    )
+    waiting = Waiting(_RESTARTING_ALL, _REMOVED)
+    return Container(previous=removed, earlier=restarts, waiting=waiting, back_off=state.back_off)
 
 
 def _is_running(state: Container) -> bool:

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hotmap.local.kubelet.actions import Run
+from hotmap.local.kubelet.restart_policy import policy_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,14 +33,20 @@ class EarlierRun(NamedTuple):
 
 def earlier_runs(pod: Mapping[str, Any], *, now: float) -> dict[str, EarlierRun]:
     """Read the last run of each container that ever ran from a pod's status; `now` is POSIX."""
-    policy = pod["spec"].get("restartPolicy", "Always")
-    regular = {container["name"] for container in pod["spec"]["containers"]}
+    spec = pod["spec"]
+    is_run_once = spec.get("restartPolicy", "Always") == "Never"
+    regular = {container["name"]: container for container in spec["containers"]}
     found: dict[str, EarlierRun] = {}
     for status in _statuses(pod.get("status") or {}):
         run = _last_run(status, now)
         if run is not None:
-            is_done = status["name"] in regular and policy == "OnFailure" and run.succeeded
-            found[status["name"]] = EarlierRun(run, is_final=policy == "Never" or is_done)
+            container = regular.get(status["name"])
+            is_done = (
+                container is not None
+                and policy_of(spec, container) == "OnFailure"
+                and run.succeeded
+            )
+            found[status["name"]] = EarlierRun(run, is_final=is_run_once or is_done)
     return found
 
 

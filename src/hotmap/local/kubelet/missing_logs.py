@@ -25,7 +25,7 @@ def no_log(
     state = _status(pod, container)
     last = (state.get("lastState") or {}).get("terminated")
     shown = f'container "{container}" in pod "{name}"'
-    if previous and last is None:
+    if previous and not (last or {}).get("containerID"):
         return f"previous terminated {shown} not found"
     known = state.get("state") or {}
     ended = last if previous else known.get("terminated") or last

@@ -9,7 +9,17 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hotmap.local.kubelet.actions import Run, is_initialized, is_sidecar
+from hotmap.local.kubelet.actions import (
+    Run,
+    has_failed_for_good,
+    is_initialized,
+    is_restarting_all,
+)
+from hotmap.local.kubelet.restart_policy import (
+    has_rule_for_all,
+    is_sidecar,
+    should_restart,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,9 +69,9 @@ def make_status(pod: Mapping[str, Any], facts: PodFacts, *, now: float) -> dict[
     `now` is POSIX seconds. Equal arguments give an equal status.
     """
     spec, old = pod["spec"], pod.get("status") or {}
-    phase = "Failed" if facts.ended else compute_phase(spec, facts.runs)
+    phase = "Failed" if facts.ended else compute_phase(spec, facts.runs, facts.previous)
     idle = "PodInitializing" if spec.get("initContainers") else "ContainerCreating"
-    conditions = _conditions(spec, phase, facts)
+    conditions = _conditions(spec, phase, facts, old)
     observed = {"observedGeneration": facts.generation} if facts.generation else {}
     for condition in conditions:
         condition.update(observed)
@@ -87,37 +97,61 @@ def make_status(pod: Mapping[str, Any], facts: PodFacts, *, now: float) -> dict[
     return status
 
 
-def compute_phase(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> str:
-    """Name the phase of a pod (kubernetes: pkg/kubelet/kubelet_pods.go, getPhase)."""
-    policy = spec.get("restartPolicy", "Always")
+def compute_phase(
+    spec: Mapping[str, Any], runs: Mapping[str, Run], previous: Mapping[str, Run] | None = None
+) -> str:
+    """Name the phase of a pod (kubernetes: pkg/kubelet/kubelet_pods.go, getPhase).
+
+    A container that waits for a start has ended before, if there is a `previous` run.
+    """
     if not is_initialized(spec, runs):
         failed = any(
-            run and not run.running and not run.succeeded and not is_sidecar(container)
+            has_failed_for_good(spec, container, runs.get(container["name"]))
             for container in spec.get("initContainers") or ()
-            if (run := runs.get(container["name"]))
         )
-        return "Failed" if failed and policy == "Never" else "Pending"
-    known = [runs.get(container["name"]) for container in spec["containers"]]
-    if any(run is None for run in known):
+        return "Failed" if failed else "Pending"
+    before = previous or {}
+    known = [
+        (container, runs.get(container["name"]) or before.get(container["name"]))
+        for container in spec["containers"]
+    ]
+    ended = [(container, run) for container, run in known if run is not None]
+    if len(ended) < len(known):
         return "Pending"
-    if any(run is not None and run.running for run in known) or policy == "Always":
+    if any(run.running or should_restart(spec, c, run.exit_code) for c, run in ended):
         return "Running"
-    if all(run is not None and run.succeeded for run in known):
-        return "Succeeded"
-    return "Failed" if policy == "Never" else "Running"
+    return "Succeeded" if all(run.succeeded for _, run in ended) else "Failed"
 
 
-def _conditions(spec: Mapping[str, Any], phase: str, facts: PodFacts) -> list[dict[str, Any]]:
+def _conditions(
+    spec: Mapping[str, Any], phase: str, facts: PodFacts, old: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     done = phase in ("Succeeded", "Failed")
     unready = _unready(spec, facts.runs)
-    initialized = is_initialized(spec, facts.runs)
-    return [
+    # Once a pod is initialized it stays so, also where its init containers run again.
+    initialized = is_initialized(spec, facts.runs) or any(
+        condition["type"] == "Initialized" and condition["status"] == "True"
+        for condition in old.get("conditions") or ()
+    )
+    conditions = [
         _condition("PodReadyToStartContainers", not done),
         _initialized(spec, initialized, facts.runs, phase),
         _readiness("Ready", unready, phase),
         _readiness("ContainersReady", unready, phase),
         _condition("PodScheduled", True),
     ]
+    if has_rule_for_all(spec):
+        conditions.append(_restarting_all(phase, is_restarting_all(spec, facts.runs)))
+    return conditions
+
+
+def _restarting_all(phase: str, holds: bool) -> dict[str, Any]:
+    type, reason = "AllContainersRestarting", "RestartAllContainersStarted"
+    if phase in ("Succeeded", "Failed"):
+        return _condition(type, False, "PodCompleted" if phase == "Succeeded" else "PodFailed")
+    if holds:
+        return _condition(type, True, reason, "container exited with restart policy rule")
+    return _condition(type, False)
 
 
 def _unready(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> list[str]:
@@ -216,11 +250,13 @@ def _waiting(waiting: Waiting) -> dict[str, str]:
 
 def _terminated(run: Run) -> dict[str, Any]:
     assert run.finished_at is not None
+    # Of a run that was removed nothing is told but that it was.
+    is_known = bool(run.id)
     return {
-        "containerID": f"hotmap://{run.id}",
+        **({"containerID": f"hotmap://{run.id}"} if is_known else {}),
         "exitCode": run.exit_code,
         "reason": run.reason,
         **({"message": run.message} if run.message else {}),
-        "startedAt": rfc3339(run.started_at),
-        "finishedAt": rfc3339(run.finished_at),
+        "startedAt": rfc3339(run.started_at) if is_known else None,
+        "finishedAt": rfc3339(run.finished_at) if is_known else None,
     }

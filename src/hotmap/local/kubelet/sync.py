@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from hotmap.core.errors import Conflict, HotmapError, NotFound
-from hotmap.local.kubelet.actions import compute_pod_actions, is_sidecar
+from hotmap.local.kubelet.actions import compute_pod_actions
 from hotmap.local.kubelet.claims import ClaimedPaths
 from hotmap.local.kubelet.containers import (
     ERROR_PERIOD,
@@ -36,11 +36,12 @@ from hotmap.local.kubelet.environment import wanted_sources
 from hotmap.local.kubelet.logs import remove_logs
 from hotmap.local.kubelet.mounts import PodVolumes, volume_sources
 from hotmap.local.kubelet.node import MAX_PODS
+from hotmap.local.kubelet.restart_policy import is_sidecar, without_restarts
 from hotmap.local.kubelet.status import Ended, PodFacts, make_status
 from hotmap.local.meta import parse_time
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from hotmap.local.kubelet.containers import Node
 
@@ -51,6 +52,9 @@ MANAGER = "kubelet"
 #: (kubernetes: pkg/volume/util/nestedpendingoperations).
 VOLUME_RETRY_FIRST = 0.5
 VOLUME_RETRY_LAST = 122.0
+#: Seconds between two restarts of all containers, for which there is no back-off: about what a
+#: container runtime takes for one.
+RESET_PERIOD = 1.0
 #: pkg/kubelet/active_deadline.go
 _PAST_DEADLINE = Ended(
     "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
@@ -109,6 +113,7 @@ class PodWorker:
         self._removed = False
         self._ended: Ended | None = None
         self._volume_retry = VOLUME_RETRY_FIRST
+        self._last_reset = -RESET_PERIOD
 
     # Notifications.
 
@@ -163,7 +168,7 @@ class PodWorker:
             self._event("Normal", *_PAST_DEADLINE)
         if self._ended is not None:
             await self._kill_running()
-            await self._report({**spec, "restartPolicy": "Never"})
+            await self._report(without_restarts(spec))
             return None
         self._register_sources()  # 1
         failures = await self._volumes.set_up(self.pod)  # 2
@@ -192,6 +197,12 @@ class PodWorker:
         delays: list[float] = []
         while True:
             actions = compute_pod_actions(spec, self.containers.runs())
+            if actions.reset:
+                wait = self._last_reset + RESET_PERIOD - time.monotonic()
+                if wait > 0:
+                    return [*delays, wait]
+                await self._reset(actions.reset)
+                continue
             for name in actions.kill:
                 self.containers.event_of_stop(name)
             await self.containers.kill(actions.kill, self._grace)
@@ -203,6 +214,13 @@ class PodWorker:
                 delay = await self.containers.start(named_container(spec, name))
                 if delay is not None:
                     delays.append(delay)
+
+    async def _reset(self, names: Sequence[str]) -> None:
+        """Remove all containers, so that the pod starts anew with its volumes (KEP-5532)."""
+        await self._report(self.pod["spec"])
+        await self.containers.reset(names)
+        self._last_reset = time.monotonic()
+        await self._report(self.pod["spec"])
 
     # Ending.
 
@@ -237,7 +255,7 @@ class PodWorker:
         metadata = self.pod["metadata"]
         try:
             # Nothing is restarted any more, whatever the policy says.
-            await self._report({**spec, "restartPolicy": "Never"})
+            await self._report(without_restarts(spec))
             await self._node.client.delete(
                 "pods", metadata["namespace"], metadata["name"], grace_period=0, uid=self._uid
             )

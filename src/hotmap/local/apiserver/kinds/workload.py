@@ -16,6 +16,7 @@ from hotmap.local.apiserver.pod_validation import pod_spec_errors
 from hotmap.local.apiserver.selector_validation import selector_errors
 from hotmap.local.field_errors import (
     FieldError,
+    forbidden_field,
     invalid_value,
     required,
     unsupported,
@@ -99,6 +100,9 @@ class WorkloadStrategy(Strategy):
         errors = label_errors(f"{path}.labels", metadata.get("labels", {}))
         errors += annotation_errors(f"{path}.annotations", metadata.get("annotations", {}))
         errors += pod_spec_errors(spec, f"{path}.spec")
+        if spec.get("ephemeralContainers"):
+            why = "ephemeral containers not allowed in pod template"
+            errors.append(forbidden_field(f"{path}.spec.ephemeralContainers", why))
         policy, at = spec["restartPolicy"], f"{path}.spec.restartPolicy"
         if policy == "Always" and "Always" not in self.restart_policies:
             # The default, so upstream calls it missing.

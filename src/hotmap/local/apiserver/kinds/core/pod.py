@@ -19,10 +19,8 @@ from hotmap.local.apiserver.pod_scheduling_validation import (
 from hotmap.local.apiserver.pod_validation import image_errors, pod_spec_errors
 from hotmap.local.field_errors import (
     FieldError,
-    duplicate,
     forbidden_field,
     invalid_value,
-    required,
 )
 from hotmap.local.group_version_kind import GroupVersionKind
 from hotmap.local.scheme import PROXY_VERBS, STATUS, Kind, Names, Subresource
@@ -72,7 +70,10 @@ class PodStrategy(Strategy):
         default_pod(obj)
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
-        return pod_spec_errors(obj["spec"], "spec") + image_errors(obj["spec"], "spec")
+        errors = _spec_errors(obj["spec"])
+        if obj["spec"].get("ephemeralContainers"):
+            errors.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
+        return errors
 
     def warnings(self, obj: JsonObject) -> list[str]:
         return pod_warnings(obj["spec"], "spec")
@@ -81,7 +82,7 @@ class PodStrategy(Strategy):
         add_tolerations(new.setdefault("spec", {}))
 
     def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
-        return _update_errors(old, new) + self.validate(new)
+        return _update_errors(old, new) + _spec_errors(new["spec"])
 
     def prepare_subresource(self, old: JsonObject, new: JsonObject, subresource: str) -> None:
         if subresource == _EPHEMERAL:
@@ -92,7 +93,7 @@ class PodStrategy(Strategy):
         self, old: JsonObject, new: JsonObject, subresource: str
     ) -> list[FieldError]:
         if subresource == _EPHEMERAL:
-            return list(_ephemeral_errors(old["spec"], new["spec"]))
+            return [*_spec_errors(new["spec"]), *_ephemeral_errors(old["spec"], new["spec"])]
         return super().validate_subresource(old, new, subresource)
 
     def deletion_grace(self, obj: JsonObject, wanted: int | None) -> int:
@@ -119,6 +120,10 @@ def assign_node(pod: JsonObject, node: str, now: str) -> None:
     status["conditions"] = [*others, scheduled]
 
 
+def _spec_errors(spec: JsonObject) -> list[FieldError]:
+    return [*pod_spec_errors(spec, "spec"), *image_errors(spec, "spec")]
+
+
 def _update_errors(old: JsonObject, new: JsonObject) -> list[FieldError]:
     before, after = old["spec"], new["spec"]
     resized = [
@@ -137,14 +142,7 @@ def _update_errors(old: JsonObject, new: JsonObject) -> list[FieldError]:
 def _ephemeral_errors(old: JsonObject, new: JsonObject) -> Iterator[FieldError]:
     """An ephemeral container stays as it is (ValidatePodEphemeralContainersUpdate)."""
     field = "spec.ephemeralContainers"
-    taken = {c["name"] for part in ("containers", "initContainers") for c in new.get(part) or ()}
-    for index, container in enumerate(new.get("ephemeralContainers") or ()):
-        if container.get("name") in taken:
-            yield duplicate(f"{field}[{index}].name", container["name"])
-        taken.add(container.get("name", ""))
-        if not container.get("image"):
-            yield required(f"{field}[{index}].image")
-    present = {each["name"]: each for each in new.get("ephemeralContainers") or ()}
+    present = {each.get("name"): each for each in new.get("ephemeralContainers") or ()}
     for container in old.get("ephemeralContainers") or ():
         name = container["name"]
         if present.get(name) != container:
