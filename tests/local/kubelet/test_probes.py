@@ -54,6 +54,16 @@ async def test_failed_liveness_probe_restarts_container(node: LocalNode) -> None
     await node.phase("web", "Running")
     await node.until("web", lambda pod: pod["status"]["containerStatuses"][0]["restartCount"])
     await node.event("Killing", "Container c failed liveness probe, will be restarted")
+
+
+async def test_failed_liveness_probe_ends_a_container_that_runs_once(node: LocalNode) -> None:
+    """The Event promises no restart."""
+    probe = {"exec": {"command": ["false"]}, **FAST}
+    script = "trap 'exit 1' TERM; while :; do sleep 0.01; done"
+    told = asyncio.create_task(node.event("Killing", "Container c failed liveness probe"))
+    await node.run_pod("web", script, livenessProbe=probe, pod={"restartPolicy": "Never"})
+    await node.phase("web", "Failed")
+    await told
     await node.event("Unhealthy", "Liveness probe failed: I am ill\n")
 
 

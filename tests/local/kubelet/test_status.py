@@ -141,3 +141,12 @@ def test_status_names_the_generation_that_it_is_about() -> None:
     status = make_status({"spec": spec()}, facts, now=1.0)
     assert status["observedGeneration"] == 3
     assert {condition["observedGeneration"] for condition in status["conditions"]} == {3}
+
+
+def test_statuses_of_containers_are_sorted() -> None:
+    """By name, as a kubelet sorts them, and those of init containers in their own order."""
+    names = [{"name": "b"}, {"name": "a"}]
+    value = status({}, pod={"spec": {"containers": names, "initContainers": names}})
+    assert [each["name"] for each in value["containerStatuses"]] == ["a", "b"]
+    assert [each["name"] for each in value["initContainerStatuses"]] == ["b", "a"]
+    assert "[b a]" in str(value["conditions"])

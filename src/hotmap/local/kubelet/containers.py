@@ -39,6 +39,7 @@ from hotmap.local.kubelet.logs import (
     remove_older_logs,
 )
 from hotmap.local.kubelet.probes import Target, answers, ask
+from hotmap.local.kubelet.restart_policy import policy_of
 from hotmap.local.kubelet.runtime import StartFailed
 from hotmap.local.kubelet.status import Waiting
 from hotmap.local.kubelet.termination_message import TerminationMessage
@@ -345,7 +346,8 @@ class PodContainers:
                 self._set_run(state, state.run._replace(ready=answer.good))
             elif not answer.good:
                 failed = f"Container {container['name']} failed {kind.lower()} probe"
-                await self._restart(container, f"{failed}, will be restarted")
+                again = policy_of(self.pod["spec"], container) != "Never"
+                await self._restart(container, f"{failed}, will be restarted" if again else failed)
                 return
             elif kind == "Startup":
                 ready = "readinessProbe" not in container

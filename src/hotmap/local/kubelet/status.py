@@ -7,6 +7,7 @@ pkg/kubelet/status/generate.go (conditions). `sync` sends it.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hotmap.local.kubelet.actions import (
@@ -85,7 +86,11 @@ def make_status(pod: Mapping[str, Any], facts: PodFacts, *, now: float) -> dict[
         "podIPs": [{"ip": facts.address}],
         "startTime": old.get("startTime") or rfc3339(facts.started_at),
         "qosClass": old.get("qosClass") or "BestEffort",
-        "containerStatuses": [_container_status(c, facts, idle=idle) for c in spec["containers"]],
+        # Init containers are told in their own order (kubetypes.SortedContainerStatuses).
+        "containerStatuses": [
+            _container_status(container, facts, idle=idle)
+            for container in sorted(spec["containers"], key=itemgetter("name"))
+        ],
     }
     if facts.ended:
         status |= facts.ended._asdict()
