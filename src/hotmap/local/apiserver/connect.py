@@ -163,8 +163,9 @@ def choose_container(pod: JsonObject, wanted: str) -> str:
     spec, name = pod["spec"], pod["metadata"]["name"]
     containers = [container["name"] for container in spec.get("containers", ())]
     inits = [container["name"] for container in spec.get("initContainers", ())]
+    ephemeral = [container["name"] for container in spec.get("ephemeralContainers", ())]
     if wanted:
-        if wanted not in containers + inits:
+        if wanted not in containers + inits + ephemeral:
             raise BadRequest(f"container {wanted} is not valid for pod {name}")
         return wanted
     if len(containers) == 1:

@@ -87,13 +87,15 @@ def compute_pod_actions(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> Pod
     regular = [container["name"] for container in spec["containers"]]
     if _is_finished(spec, runs):
         return PodActions(kill=_still_running(runs), finished=True)
+    # Ephemeral containers are started once, whether or not the pod is initialized.
+    ephemeral = [c["name"] for c in spec.get("ephemeralContainers") or () if c["name"] not in runs]
     if not _have_begun(regular, runs):
         start, initialized = _init_actions(spec, runs)
         if not initialized:
-            return PodActions(start=start)
+            return PodActions(start=(*ephemeral, *start))
     else:
         start = _to_start(spec, filter(is_sidecar, spec.get("initContainers") or ()), runs)
-    return PodActions(start=(*start, *_to_start(spec, spec["containers"], runs)))
+    return PodActions(start=(*ephemeral, *start, *_to_start(spec, spec["containers"], runs)))
 
 
 def next_back_off(known: BackOff | None, finished_at: float) -> BackOff:

@@ -23,6 +23,7 @@ from hotmap.local.kubelet.actions import BackOff, Run, is_backing_off, next_back
 from hotmap.local.kubelet.attach import ContainerStreams
 from hotmap.local.kubelet.earlier_runs import earlier_runs
 from hotmap.local.kubelet.environment import (
+    ConfigError,
     SourceName,
     expand_command,
     make_environment,
@@ -39,7 +40,7 @@ from hotmap.local.kubelet.logs import (
     remove_older_logs,
 )
 from hotmap.local.kubelet.probes import Target, answers, ask
-from hotmap.local.kubelet.restart_policy import policy_of
+from hotmap.local.kubelet.restart_policy import all_containers, policy_of
 from hotmap.local.kubelet.runtime import StartFailed
 from hotmap.local.kubelet.status import Waiting
 from hotmap.local.kubelet.termination_message import TerminationMessage
@@ -287,7 +288,22 @@ class PodContainers:
             "root": image.root,
             **identity,
             "processes": self._uid if pod["spec"].get("shareProcessNamespace") else "",
+            "beside": self._target_process(container),
         }
+
+    def _target_process(self, container: Mapping[str, Any]) -> int | None:
+        """Return the number of the process whose namespace an ephemeral container joins.
+
+        Raises:
+            ConfigError: that container has not run.
+        """
+        target = container.get("targetContainerName")
+        if not target:
+            return None
+        state = self.states.get(target)
+        if state is None or state.process is None:
+            raise ConfigError(f"unable to find target container {target}")
+        return state.process.id
 
     async def _fetch(
         self, wanted: Iterable[SourceName]
@@ -400,6 +416,7 @@ class PodContainers:
             "mounts": [],
             "root": "",
             "processes": "",
+            "beside": None,
             **_identity(self.pod["spec"], container),
         }
         return await Command.start(self._node.runtime, state.process, spec, stdin=stdin, tty=tty)
@@ -499,15 +516,15 @@ class PodContainers:
 
 
 def named_container(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Find the definition of a container, init container or not."""
-    containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
-    return next(container for container in containers if container["name"] == name)
+    """Find the definition of a container of any kind."""
+    return next(container for container in all_containers(spec) if container["name"] == name)
 
 
 def container_path(spec: Mapping[str, Any], name: str) -> str:
     """Name a container as a part of its pod (pkg/kubelet/container/ref.go)."""
-    is_regular = any(container["name"] == name for container in spec["containers"])
-    return f"spec.{'containers' if is_regular else 'initContainers'}{{{name}}}"
+    fields = ("containers", "initContainers", "ephemeralContainers")
+    field = next(f for f in fields if any(c["name"] == name for c in spec.get(f) or ()))
+    return f"spec.{field}{{{name}}}"
 
 
 class _Identity(TypedDict):

@@ -36,6 +36,7 @@ def earlier_runs(pod: Mapping[str, Any], *, now: float) -> dict[str, EarlierRun]
     spec = pod["spec"]
     is_run_once = spec.get("restartPolicy", "Always") == "Never"
     regular = {container["name"]: container for container in spec["containers"]}
+    ephemeral = {container["name"] for container in spec.get("ephemeralContainers") or ()}
     found: dict[str, EarlierRun] = {}
     for status in _statuses(pod.get("status") or {}):
         run = _last_run(status, now)
@@ -46,12 +47,13 @@ def earlier_runs(pod: Mapping[str, Any], *, now: float) -> dict[str, EarlierRun]
                 and policy_of(spec, container) == "OnFailure"
                 and run.succeeded
             )
-            found[status["name"]] = EarlierRun(run, is_final=is_run_once or is_done)
+            is_final = is_run_once or is_done or status["name"] in ephemeral
+            found[status["name"]] = EarlierRun(run, is_final=is_final)
     return found
 
 
 def _statuses(status: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for field in ("initContainerStatuses", "containerStatuses"):
+    for field in ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses"):
         yield from status.get(field) or ()
 
 

@@ -27,6 +27,7 @@ from hotmap.local.kubelet.lease import NodeLease
 from hotmap.local.kubelet.logs import log_directory, remove_logs
 from hotmap.local.kubelet.missing_logs import no_log
 from hotmap.local.kubelet.node import make_node, with_labels
+from hotmap.local.kubelet.restart_policy import all_containers
 from hotmap.local.kubelet.runtime import Runtime, StartFailed
 from hotmap.local.kubelet.sources import (
     CachedSources,
@@ -387,11 +388,10 @@ class Kubelet:
     def _find(self, namespace: str, pod: str, container: str) -> tuple[PodWorker, Container | None]:
         """Find a container by names."""
         worker = self._worker(namespace, pod)
-        if worker is not None:
-            spec = worker.pod["spec"]
-            names = [c["name"] for c in [*(spec.get("initContainers") or ()), *spec["containers"]]]
-            if container in names:
-                return worker, worker.containers.states.get(container)
+        if worker is not None and any(
+            known["name"] == container for known in all_containers(worker.pod["spec"])
+        ):
+            return worker, worker.containers.states.get(container)
         raise BadRequest(f"container {container} is not valid for pod {pod}")
 
 

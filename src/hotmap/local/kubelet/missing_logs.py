@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hotmap.local.kubelet.restart_policy import all_containers
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -40,7 +42,7 @@ def no_log(
 
 def _status(pod: Mapping[str, Any], container: str) -> Mapping[str, Any]:
     status = pod.get("status") or {}
-    for field in ("containerStatuses", "initContainerStatuses"):
+    for field in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         for found in status.get(field) or ():
             if found["name"] == container:
                 return dict(found)
@@ -48,7 +50,7 @@ def _status(pod: Mapping[str, Any], container: str) -> Mapping[str, Any]:
 
 
 def _names(spec: Mapping[str, Any]) -> set[str]:
-    return {c["name"] for c in [*(spec.get("initContainers") or ()), *spec["containers"]]}
+    return {container["name"] for container in all_containers(spec)}
 
 
 def _idle(pod: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
+    "all_containers",
     "has_rule_for_all",
     "is_sidecar",
     "policy_of",
@@ -21,6 +22,12 @@ __all__ = [
 ]
 
 _RESTART_ALL = "RestartAllContainers"
+
+
+def all_containers(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the containers of a pod of all kinds, in the order of their starts."""
+    fields = ("initContainers", "containers", "ephemeralContainers")
+    return [container for field in fields for container in spec.get(field) or ()]
 
 
 def is_sidecar(container: Mapping[str, Any]) -> bool:

@@ -52,6 +52,8 @@ if TYPE_CHECKING:
         root: NotRequired[str]
         #: The name of the PID namespace that it shares with others; "" for one of its own.
         processes: NotRequired[str]
+        #: The container whose PID namespace it joins, by its number; None for none.
+        beside: NotRequired[int | None]
 
 
 OVERLAY = "overlay"

@@ -1,8 +1,9 @@
-"""One PID namespace for all containers of a pod: `shareProcessNamespace`.
+"""PID namespaces that containers share: `shareProcessNamespace`, and ephemeral containers.
 
-Process 1 of the namespace belongs to no container, as with a real kubelet (KEP-1495, build/pause):
-it reaps orphans of the containers and does nothing else. It exists as long as a container of the
-pod does.
+An ephemeral container with a target is in the namespace of that container, and ends with it. With
+`shareProcessNamespace` process 1 of the namespace belongs to no container, as with a real kubelet
+(KEP-1495, build/pause): it reaps orphans of the containers and does nothing else. It exists as long
+as a container of the pod does.
 
 In a namespace of its own a container's processes end with its first one, by the kernel. In a shared
 one this module kills them, found by their mount namespace, as runc finds them by their cgroup
@@ -37,6 +38,8 @@ class SharedProcesses:
         self._keepers: dict[str, _Keeper] = {}
         #: Of running containers, by their pidfd: the name, and the mount namespace or 0.
         self._containers: dict[int, tuple[str, int]] = {}
+        #: Of containers in the namespace of another one, by their pidfd: the mount namespace or 0.
+        self._guests: dict[int, int] = {}
 
     def enter(self, name: str, home: int) -> None:
         """Put the next fork into the namespace called `name`; `home` is the caller's pidfd."""
@@ -59,8 +62,15 @@ class SharedProcesses:
         self._keepers[name].containers += 1
         self._containers[container] = (name, mounts)
 
+    def add_guest(self, container: int, mounts: int) -> None:
+        """Count a container, by its pidfd, that runs in the namespace of another one."""
+        self._guests[container] = mounts
+
     def ended(self, container: int) -> None:
         """Kill what an ended container left, and the namespace after its last container."""
+        if guest_mounts := self._guests.pop(container, 0):
+            _kill_in(guest_mounts)
+            return
         name, mounts = self._containers.pop(container, ("", 0))
         if not name:
             return

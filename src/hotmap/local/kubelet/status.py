@@ -99,6 +99,11 @@ def make_status(pod: Mapping[str, Any], facts: PodFacts, *, now: float) -> dict[
             _container_status(c, facts, idle="PodInitializing", init=True)
             for c in spec["initContainers"]
         ]
+    if spec.get("ephemeralContainers"):
+        status["ephemeralContainerStatuses"] = [
+            _ephemeral_status(container, facts, idle=idle)
+            for container in sorted(spec["ephemeralContainers"], key=itemgetter("name"))
+        ]
     return status
 
 
@@ -246,6 +251,15 @@ def _container_status(
         # Of a container that an earlier kubelet ran, only the previous run is known.
         "restartCount": shown.restarts if (shown := run or last) is not None else 0,
     }
+
+
+def _ephemeral_status(
+    container: Mapping[str, Any], facts: PodFacts, *, idle: str
+) -> dict[str, Any]:
+    """Describe an ephemeral container, which has no probes and is never ready."""
+    status = {**_container_status(container, facts, idle=idle), "ready": False}
+    del status["started"]
+    return status
 
 
 def _waiting(waiting: Waiting) -> dict[str, str]:

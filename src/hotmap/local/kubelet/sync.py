@@ -36,7 +36,7 @@ from hotmap.local.kubelet.environment import wanted_sources
 from hotmap.local.kubelet.logs import remove_logs
 from hotmap.local.kubelet.mounts import PodVolumes, volume_sources
 from hotmap.local.kubelet.node import MAX_PODS
-from hotmap.local.kubelet.restart_policy import is_sidecar, without_restarts
+from hotmap.local.kubelet.restart_policy import all_containers, is_sidecar, without_restarts
 from hotmap.local.kubelet.status import Ended, PodFacts, make_status
 from hotmap.local.meta import parse_time
 
@@ -289,7 +289,7 @@ class PodWorker:
     def _register_sources(self) -> None:
         spec = self.pod["spec"]
         wanted = list(volume_sources(spec))
-        for container in [*(spec.get("initContainers") or ()), *spec["containers"]]:
+        for container in all_containers(spec):
             wanted += wanted_sources(container)
         self._node.sources.register(self._uid, self.pod["metadata"]["namespace"], wanted)
 

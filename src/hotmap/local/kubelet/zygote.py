@@ -139,6 +139,8 @@ class Zygote:
                 self._start_command(message, spec, stdio)
             elif shared := spec.get("processes"):
                 self._start_beside_others(message["id"], spec, stdio, shared)
+            elif (target := spec.get("beside")) is not None:
+                self._start_as_guest(message["id"], spec, stdio, target)
             else:
                 linux.unshare(linux.CLONE_NEWPID)
                 self._fork(message["id"], spec, stdio, lambda: self._isolate(spec))
@@ -161,9 +163,23 @@ class Zygote:
     def _start_beside_others(
         self, id: int, spec: ContainerSpec, stdio: list[int], namespace: str
     ) -> None:
+        self._shared.enter(namespace, self._self)
+        child, mounts = self._fork_isolated(id, spec, stdio)
+        self._shared.add(namespace, child.pidfd, mounts)
+
+    def _start_as_guest(self, id: int, spec: ContainerSpec, stdio: list[int], target: int) -> None:
+        """Start a container in the PID namespace of another one, which ends with that one."""
+        host = self._children.get(target)
+        if host is None or host.failed:
+            raise ProcessLookupError("the target container is not running")
+        linux.setns(host.pidfd, linux.CLONE_NEWPID)
+        child, mounts = self._fork_isolated(id, spec, stdio)
+        self._shared.add_guest(child.pidfd, mounts)
+
+    def _fork_isolated(self, id: int, spec: ContainerSpec, stdio: list[int]) -> tuple[Child, int]:
+        """Fork a container that is not process 1; return also its `own_mounts`."""
         reader, writer = os.pipe()
         try:
-            self._shared.enter(namespace, self._self)
             try:
                 child = self._fork(id, spec, stdio, lambda: self._isolate(spec, writer))
             finally:
@@ -172,7 +188,7 @@ class Zygote:
             mounts = os.read(reader, MAX_FAILURE)
         finally:
             os.close(reader)
-        self._shared.add(namespace, child.pidfd, int(mounts or 0))
+        return child, int(mounts or 0)
 
     def _isolate(self, spec: ContainerSpec, writer: int | None = None) -> None:
         """Create mount and host name namespaces for this fork; return the mount namespace."""
