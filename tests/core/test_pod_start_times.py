@@ -100,6 +100,47 @@ def test_pod_is_as_old_as_its_oldest_reader(spec: str, member: Pod, at: float | 
     assert start.at == at
 
 
+INJECTED = """
+    initContainers:
+    - {name: agent, restartPolicy: Always, volumeMounts: [{name: v, mountPath: /v}]}
+    containers:
+    - {name: web, envFrom: [{configMapRef: {name: app}}]}
+    volumes: [{name: v, configMap: {name: app}}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("added", "at", "restarted"),
+    [
+        pytest.param("", 299.0, True, id="the agent only has files"),
+        pytest.param("{name: log, volumeMounts: [{name: v, mountPath: /v}]}", 299.0, True,
+                     id="another container with files"),
+        pytest.param("{name: log, envFrom: [{configMapRef: {name: app}}]}", 199.0, False,
+                     id="another container with an environment"),
+        pytest.param("{name: log, volumeMounts: [{name: v, mountPath: /v, subPath: a}]}", 199.0,
+                     False, id="another container with a file that is bound at its start"),
+    ],
+)  # fmt: skip
+def test_container_with_files_only_has_read_nothing_at_its_start(
+    added: str, at: float, restarted: bool
+) -> None:
+    """The application was restarted in place, and what a webhook has added was not."""
+    member = pod(started=50, containers={"web": 300, "log": 200}, restartable={"agent": 60})
+    assert member.status.container_statuses is not None
+    web, log = member.status.container_statuses
+    status = msgspec.structs.replace(
+        member.status,
+        container_statuses=[msgspec.structs.replace(web, restart_count=1), log],
+    )
+    more = f"    - {added}\n" if added else ""
+    found = template(INJECTED.replace("    volumes:", f"{more}    volumes:"))
+    member = msgspec.structs.replace(member, spec=found.spec, status=status)
+    (start,) = pod_starts(deployment(INJECTED), [member])
+    assert start.at == 59.0, "files are judged by the oldest of all"
+    assert start.of_content_read_at_start().at == at
+    assert start.all_restarted is restarted
+
+
 @pytest.mark.parametrize(
     "member",
     [

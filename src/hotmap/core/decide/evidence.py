@@ -25,12 +25,12 @@ and partitions all keep old pods.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from math import floor, inf
 from typing import NamedTuple
 
 from hotmap.core.model.consumer import REVISION, Consumer
-from hotmap.core.model.objects import ContainerState, ObjectKey, Pod, PodTemplate
+from hotmap.core.model.objects import ContainerState, Pod, PodTemplate
 from hotmap.core.model.pod_conditions import FINISHED
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import parse_time
@@ -87,6 +87,18 @@ class PodStart(NamedTuple):
     version: int = 0
     #: Whether it has the marks that Reloader's strategies have left in the present template.
     is_marked: bool = False
+    #: Those of `containers` that read content when they start: the others only have files, which
+    #: are updated while they run.
+    at_start: tuple[Span, ...] = ()
+    #: Whether each of those has run before.
+    all_restarted: bool = False
+
+    def of_content_read_at_start(self) -> PodStart:
+        """Leave out containers that only have files, where something reloads or re-reads those."""
+        if not self.at_start:
+            return self
+        at = min(span.earliest for span in self.at_start)
+        return self._replace(at=at, containers=self.at_start)
 
 
 #: Kinds whose controller leaves pods of an earlier template as they are (kubernetes: ReplicaSet,
@@ -102,12 +114,8 @@ def pod_starts(consumer: Consumer, pods: Iterable[Pod]) -> tuple[PodStart, ...]:
     creation, since those do not run again. Containers that an admission webhook added count too.
     """
     uses = [use for use in consumer.uses if use.kind in (UseKind.FROZEN, UseKind.LIVE)]
-    init = any(use.init for use in uses)
-    # A source that is followed by name may be read by any container.
-    users = {use.container for use in uses} if all(use.container for use in uses) else set()
-    sources = {use.source for use in uses}
     found = (
-        (pod, _with_marks(_pod_start(pod, users, sources, init=init), consumer, pod))
+        (pod, _with_marks(_pod_start(pod, uses), consumer, pod))
         for pod in pods
         if not pod.metadata.deletion_timestamp and pod.status.phase not in FINISHED
     )
@@ -137,19 +145,15 @@ def _what_is_used(use: Use) -> Hashable:
     return use.source, use.kind, use.container, use.keys.names
 
 
-def _pod_start(
-    pod: Pod, users: set[str], sources: Collection[ObjectKey], *, init: bool
-) -> PodStart:
-    if users and (added := find_users(pod.spec, pod.metadata.namespace, sources) - users):
-        users = users | added
-        init = init or any(
-            each.name in added and each.restart_policy != "Always"
-            for each in pod.spec.init_containers or ()
-        )
+def _pod_start(pod: Pod, uses: Sequence[Use]) -> PodStart:
+    users, init = _users(pod, uses, only_at_start=False)
+    readers, _ = _users(pod, uses, only_at_start=True)
     spans = [_span(pod, at) for at in _container_starts(pod, users)]
+    at_start = [_span(pod, at) for at in _container_starts(pod, readers)] if readers else []
     acknowledged = parse_time(pod.status.start_time)
     if init and acknowledged is not None:
         spans.append(_span(pod, acknowledged))
+        at_start.append(spans[-1])
     revision = (pod.metadata.annotations or {}).get(REVISION, "")
     at = min((span.earliest for span in spans), default=None)
     created = parse_time(pod.metadata.creation_timestamp) or 0.0
@@ -162,7 +166,32 @@ def _pod_start(
         earliest_mount(pod),
         restarted=_has_restarted(pod, users),
         version=parse_number(pod.metadata.resource_version) or 0,
+        at_start=tuple(at_start),
+        all_restarted=not init and bool(readers) and _has_restarted(pod, readers, every=True),
     )
+
+
+def _users(pod: Pod, uses: Sequence[Use], *, only_at_start: bool) -> tuple[set[str], bool]:
+    """Name a pod's containers that use a source, and whether an init container is among them.
+
+    None are named if it may be any. `only_at_start` leaves out those that only have files which
+    are updated while they run.
+    """
+    counted = [use for use in uses if use.kind is UseKind.FROZEN or not only_at_start]
+    init = any(use.init for use in counted)
+    users = {use.container for use in counted}
+    if not all(users):  # a source that is followed by name may be read by any container
+        return set(), init
+    if not users:
+        return users, init
+    sources = {use.source for use in uses}
+    found = find_users(pod.spec, pod.metadata.namespace, sources, only_at_start=only_at_start)
+    added = found - users
+    init = init or any(
+        each.name in added and each.restart_policy != "Always"
+        for each in pod.spec.init_containers or ()
+    )
+    return users | added, init
 
 
 def earliest_mount(pod: Pod) -> float | None:
@@ -193,9 +222,11 @@ def _container_starts(pod: Pod, users: set[str]) -> list[float]:
     return [at for name, at in begun if at is not None and (name in users or not users)]
 
 
-def _has_restarted(pod: Pod, users: set[str]) -> bool:
+def _has_restarted(pod: Pod, users: set[str], *, every: bool = False) -> bool:
+    """Return whether any of the containers that use a source has run before, or each of them."""
     statuses = (*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ()))
-    return any(each.restart_count and (each.name in users or not users) for each in statuses)
+    counts = [bool(each.restart_count) for each in statuses if each.name in users or not users]
+    return all(counts) and len(counts) >= len(users) if every else any(counts)
 
 
 def _started_at(state: ContainerState | None, *, ended: bool) -> float | None:

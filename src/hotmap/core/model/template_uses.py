@@ -76,8 +76,13 @@ def find_uses(template: PodTemplate, namespace: str) -> tuple[Use, ...]:
     return found.listed()
 
 
-def find_users(spec: PodSpec, namespace: str, sources: Collection[ObjectKey]) -> set[str]:
-    """Name the containers of a pod that use any of the sources in any way."""
+def find_users(
+    spec: PodSpec, namespace: str, sources: Collection[ObjectKey], *, only_at_start: bool = False
+) -> set[str]:
+    """Name the containers of a pod that use any of the sources in any way.
+
+    `only_at_start` leaves out those that only mount files which are updated while they run.
+    """
     volumes = {
         volume.name
         for volume in spec.volumes or ()
@@ -85,8 +90,12 @@ def find_users(spec: PodSpec, namespace: str, sources: Collection[ObjectKey]) ->
     }
     return {
         container.name
-        for container, _, _ in _containers(spec)
-        if any(mount.name in volumes for mount in container.volume_mounts or ())
+        for container, _, init in _containers(spec)
+        if any(
+            mount.name in volumes
+            and (init or not only_at_start or mount.sub_path or mount.sub_path_expr)
+            for mount in container.volume_mounts or ()
+        )
         or any(source in sources for source in environment_sources(container, namespace))
     }
 

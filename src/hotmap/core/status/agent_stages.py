@@ -26,6 +26,7 @@ from hotmap.core.target import Target
 __all__ = [
     "AgentAnnouncement",
     "agent_stage",
+    "has_restarted",
     "is_final",
     "projected_by_agent",
     "restart_progress",
@@ -180,7 +181,8 @@ def _is_updated(
 def restart_stage(report: AgentReport, announcement: AgentAnnouncement) -> Stage | None:
     """Return the state of a restart for content read at start; None: no problem is reported.
 
-    A completed restart shows in the start of the containers, so the report is no proof of it.
+    A completed restart shows in the start of the containers; where that leaves open whether it was
+    after the change, `has_restarted` is evidence as well.
     """
     answer, desired = report.answer, announcement.desired
     if answer is None:
@@ -189,6 +191,17 @@ def restart_stage(report: AgentReport, announcement: AgentAnnouncement) -> Stage
     if answer.frozen != desired.frozen and nudged is not None and nudged.frozen == desired.frozen:
         return _waiting("the announcement has not reached its agent yet")
     return _trouble(answer.restart.state, answer) if answer.restart.state in _TROUBLE else None
+
+
+def has_restarted(report: AgentReport, announcement: AgentAnnouncement) -> bool:
+    """Return whether an agent has restarted its application for the desired content.
+
+    It reports the same of content that was announced first, so containers must have restarted.
+    """
+    answer, frozen = report.answer, announcement.desired.frozen
+    if answer is None or answer.frozen != frozen:
+        return False
+    return answer.restart.state is AgentState.LOADED and answer.restart.fingerprint == frozen
 
 
 def restart_progress(report: AgentReport, desired: Target) -> RestartProgress | None:

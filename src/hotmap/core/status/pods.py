@@ -41,6 +41,7 @@ from hotmap.core.status.agent_coverage import Uncovered
 from hotmap.core.status.agent_stages import (
     AgentAnnouncement,
     agent_stage,
+    has_restarted,
     projected_by_agent,
     restart_stage,
 )
@@ -148,7 +149,8 @@ def pod_proofs(
     had other content. `agents` has the reports of agents by the uid of their pods, where an agent
     reloads the application; None where none does.
     """
-    in_window = set(find_pods_started_within([pod.start for pod in pods], windows))
+    starts = [_start_of_readers(desired, pod) for pod in pods]
+    in_window = set(find_pods_started_within(starts, windows))
     return tuple(
         _PodAssessment(
             desired,
@@ -160,6 +162,11 @@ def pod_proofs(
         ).proof()
         for pod in pods
     )
+
+
+def _start_of_readers(desired: DesiredContent, pod: ObservedPod) -> PodStart:
+    """Return when the containers of a pod started that read desired content at their start."""
+    return pod.start if desired.files_read_at_start else pod.start.of_content_read_at_start()
 
 
 _NOT_ASKED = AgentReport(None, "its agent was not queried yet")
@@ -179,6 +186,7 @@ class _PodAssessment:
         agent: AgentReport | None,
     ) -> None:
         self._desired, self._pod, self._now = desired, pod, now
+        self._readers = _start_of_readers(desired, pod)
         #: An immutable source in place of which its kubelet may serve an earlier one.
         self._replaced = desired.pinned or _find_replaced(desired, pod)
         if self._replaced is not None:
@@ -193,12 +201,13 @@ class _PodAssessment:
         counts = pod.ready or not desired.require_ready
         started = self._now if pod.start.at is None else pod.start.at
         long_unready = not pod.ready and self._now - started >= _READY_WITHIN
-        if pod.start.at is None or pod.mounted_at is None or pod.waiting_reason or not counts:
+        read_at = self._readers.at
+        if read_at is None or pod.mounted_at is None or pod.waiting_reason or not counts:
             nothing = self._not_serving()
             projected = nothing if desired.has_files else None
             return PodProof(pod, projected, nothing, long_unready=long_unready)
         files = self._files(pod.mounted_at)
-        loaded = self._read_at_start(pod.start.at, pod.mounted_at)
+        loaded = self._read_at_start(read_at, pod.mounted_at)
         if self._in_window and (loaded or not desired.has_files):
             loaded = [
                 Stage(Confidence.UNKNOWN, "may have started while the source had other content")
@@ -249,12 +258,10 @@ class _PodAssessment:
             by_time = self._known_by_time(
                 started, desired.start_changed, edited=desired.start_edited
             )
-            stage = self._or_by_template(by_time)
-            if not stage.reached and self._agent is not None and desired.restarts_in_place:
-                stage = restart_stage(self._agent, self._announcement) or stage
-            stages.append(stage)
+            stages.append(self._or_by_agent(self._or_by_template(by_time), desired.start_changed))
         if desired.pinned_changed != -inf:
-            stages.append(self._or_by_template(self._pinned_files(started, mounted)))
+            stage = self._or_by_template(self._pinned_files(started, mounted))
+            stages.append(self._or_by_agent(stage, desired.pinned_changed))
         if desired.files_changed != -inf and desired.files_read_at_start:
             stages.append(self._or_by_template(self._files_at_start(started, mounted)))
         return stages
@@ -378,7 +385,7 @@ class _PodAssessment:
             return Stage(Confidence.UNKNOWN, f"{self._desired.unseen} cannot be read")
         if self._is_proven():
             return _MADE_AFTER
-        is_older = any_started_before((self._pod.start,), self._desired.edited_since)
+        is_older = any_started_before((self._readers,), self._desired.edited_since)
         # A return to earlier content brings its name back, and not the content into its pods.
         template, applied_at = self._desired.template, self._desired.applied_at
         if is_older:
@@ -389,6 +396,27 @@ class _PodAssessment:
             why = "all pods have the template written for this content"
             return Stage(Confidence.INFERRED, why)
         return by_time
+
+    def _or_by_agent(self, stage: Stage, changed: float | None) -> Stage:
+        """Fall back on the agent that restarts containers, where their starts prove nothing.
+
+        Times are whole seconds. A restart because of an announcement came after the change that
+        was announced, though it shows as of the same second.
+        """
+        if stage.reached or self._agent is None or not self._desired.restarts_in_place:
+            return stage
+        if (reported := restart_stage(self._agent, self._announcement)) is not None:
+            return reported
+        if changed is None or self._replaced is not None or self._is_undated:
+            return stage
+        may_be_older = any_started_before((self._readers,), changed)
+        if (
+            self._readers.all_restarted
+            and not may_be_older
+            and has_restarted(self._agent, self._announcement)
+        ):
+            return Stage(Confidence.PROBABLE, "its agent has restarted it for the last change")
+        return stage
 
     def _is_proven(self) -> bool:
         """Return whether the pod was made by a change of its template after all other changes."""
