@@ -28,7 +28,7 @@ def test_scheme_in_capitals_is_the_same_scheme() -> None:
     ["Mon, 01 Jan 99999999999 00:00:00 GMT", "Mon, 01 Jan 2026 00:00:00 +99999999999999999999"],
 )
 def test_impossible_date_is_ignored(date: str) -> None:
-    clock = ServerClock(wall_clock=lambda: 1_000.0)
+    clock = ServerClock(lambda: 1_000.0)
     clock.learn(date, waited=0.0)
     assert clock.ahead == 0.0
     assert retry_after(Status(), header=date) is None

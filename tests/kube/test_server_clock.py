@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from email.utils import formatdate
 
 import pytest
 
-from hotmap.kube.server_clock import ServerClock
+from hotmap.kube.server_clock import ServerClock, steady_clock
 
 #: A whole second.
 NOON = 1_700_000_000.0
@@ -63,12 +64,21 @@ def test_slow_response_proves_little() -> None:
 
 
 def test_contradicting_date_replaces_earlier_bounds() -> None:
-    """What contradicts all before counts alone: a clock was set, ours or the server's."""
+    """What contradicts all before counts alone: the server's clock was set."""
     machine = Machine()
     machine.answers(600.0)
     machine.now += 600.0
     machine.answers(0.0)
     assert machine.clock.ahead == pytest.approx(0.0, abs=0.1)
+
+
+def test_own_clock_that_is_set_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change that a watch shows before the next response has the right time."""
+    wall, clock = time.time, ServerClock(steady_clock())
+    clock.learn(formatdate(wall(), usegmt=True), waited=0.0)
+    for jump in (1200.0, -600.0):
+        monkeypatch.setattr(time, "time", lambda jump=jump: wall() + jump)
+        assert clock.now() == pytest.approx(wall(), abs=1.0)
 
 
 @pytest.mark.parametrize("date", ["", "yesterday", "Mon, 99 Foo 2026 99:99:99 GMT"])

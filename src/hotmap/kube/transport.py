@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -43,7 +42,7 @@ from hotmap.kube.http.tls_reads import limit_tls_reads
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.proxy import describe_proxy
 from hotmap.kube.retry import Outage
-from hotmap.kube.server_clock import ServerClock
+from hotmap.kube.server_clock import ServerClock, steady_clock
 from hotmap.kube.status import read_status, retry_after
 
 __all__ = ["Request", "Transport", "WatchStream", "is_certificate_error"]
@@ -111,7 +110,7 @@ class Transport:
         #: (method, HTTP status as text) → responses; "unreachable" counts attempts without one.
         self.answers: Counter[tuple[str, str]] = Counter()
         #: When the server last responded, on the event loop's clock.
-        self.clock = ServerClock(wall_clock=time.time)
+        self.clock = ServerClock(steady_clock())
         #: Whether the server cannot be reached now.
         self.outage = Outage()
 
