@@ -15,6 +15,7 @@ from hotmap.core.decide.restart_wave import RestartProgress
 from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.policy.policy import Agent, Policy
 from hotmap.core.status.agent_answers import AgentReport, merge_reports, read_answer
+from hotmap.core.status.agent_coverage import AgentCoverage, WatchedVolume
 from hotmap.core.status.agent_locations import (
     AgentAddress,
     AgentContainer,
@@ -336,6 +337,29 @@ def test_restart_in_the_second_of_the_change_is_known_from_the_agent(
     assert found.state is state
     if state is PodState.CURRENT:
         assert found.loaded.confidence is Confidence.PROBABLE
+
+
+def test_source_that_was_created_with_the_pod_is_not_waited_for() -> None:
+    """After an edit of another one: its files were there when the agent started."""
+    first, second = (ObjectKey("Secret", "shop", name) for name in ("first", "second"))
+    wish = SECRET._replace(
+        live_changes=((first, CHANGED), (second, STARTED)),
+        live_edited=frozenset([first]),
+        edited=True,
+    )
+    watched = (WatchedVolume("a", frozenset([first])), WatchedVolume("b", frozenset([second])))
+    coverage = AgentCoverage(watched, uncovered=(), directories=2)
+    found = pod(told=wish.target, told_at=CHANGED)._replace(coverage=coverage)
+    report = answer(directory("loaded", "order", age=2.0), directory("loaded", "order", age=None))
+
+    def state(wish: DesiredContent) -> PodState:
+        (proof,) = pod_proofs(wish, [found], now=NOW, agents={UID: report})
+        return proof.state
+
+    assert state(wish) is PodState.CURRENT
+    assert state(wish._replace(live_edited=frozenset([first, second]))) is PodState.WAITING
+    later = ((first, CHANGED), (second, STARTED + 5))
+    assert state(wish._replace(live_changes=later)) is PodState.WAITING
 
 
 @pytest.mark.parametrize("wish", [WISH, SECRET], ids=["ConfigMap", "Secret"])

@@ -80,6 +80,8 @@ class DesiredContent(NamedTuple):
     proven_since: float = 0.0
     #: Last change of each source in live use.
     live_changes: tuple[tuple[ObjectKey, float | None], ...] = ()
+    #: Those of them whose last change replaced content that a pod of its own second may hold.
+    live_edited: frozenset[ObjectKey] = frozenset()
     #: Digests of the volumes of ConfigMaps, as far as known; and the last change of what is in live
     #: use and in none of these volumes.
     volume_digests: tuple[VolumeDigest, ...] = ()
@@ -149,6 +151,9 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         ),
         proven_since=_proven_since(snapshot),
         live_changes=tuple((each.source, each.changed_at) for each in known if each.live),
+        live_edited=frozenset(
+            each.source for each in known if each.live and (each.edited or each.modified)
+        ),
         order_changed=_last_change([source for source in known if source.live]),
         pinned_changed=_last_change([source for source in read if _is_pinned(source)]),
         require_ready=snapshot.policy.require_ready,

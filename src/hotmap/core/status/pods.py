@@ -126,11 +126,19 @@ def _delivered_by_nudge(desired: DesiredContent, pod: ObservedPod) -> float:
 def _changed_since_mounted(
     desired: DesiredContent, sources: Collection[ObjectKey], mounted: float | None
 ) -> float | None:
-    """Return when files of some sources last changed; -inf: they were mounted after that."""
-    changed = latest_time(at for key, at in desired.live_changes if key in sources)
-    if mounted is not None and stage_by_time(mounted, changed, edited=desired.edited).reached:
-        return -inf
-    return changed
+    """Return when files of some sources last changed; -inf: they were mounted after that.
+
+    Each source counts by itself: one that was created just before the pod is in its files, also
+    after an edit of another one.
+    """
+
+    def is_mounted(source: ObjectKey, changed: float | None) -> bool:
+        edited = source in desired.live_edited
+        return mounted is not None and stage_by_time(mounted, changed, edited=edited).reached
+
+    return latest_time(
+        at for key, at in desired.live_changes if key in sources and not is_mounted(key, at)
+    )
 
 
 def pod_proofs(
