@@ -112,6 +112,17 @@ def test_forked_children_are_not_found_as_processes(tmp_path: Path) -> None:
         assert running.process.wait(20) == 9
 
 
+def test_another_agent_is_not_found_as_process(tmp_path: Path) -> None:
+    """Two agents in a pod see each other, and each other's flags."""
+    volume, mark = Volume(tmp_path / "volume", text="one"), tmp_path / "mark"
+    touches = ("--dir", volume, "--touch", mark)
+    tells = ("--dir", volume, "--signal", "HUP", "--process", f"command:{mark}")
+    with agent(tmp_path / "first", *touches) as other, agent(tmp_path / "second", *tells) as own:
+        other.reaches("told")
+        own.reaches("failing")
+        assert f"no process with command {mark} found" in own.message
+
+
 #: Holds a lock while it lives; says so when another copy does.
 LOCKED = """
 import fcntl, os, signal, sys, time

@@ -16,7 +16,7 @@ from hotmap.agent.decide.facts import (
 )
 from hotmap.agent.decide.reconciler import Reconciler
 from hotmap.agent.decide.snapshot import Snapshot
-from hotmap.agent.process.process_table import observe_wall_clock
+from hotmap.agent.process.process_table import name_this_process, observe_wall_clock
 from hotmap.agent.process.signals import signal_name
 from hotmap.agent.report.reporter import Reporter
 from hotmap.agent.runtime.log import Log
@@ -147,6 +147,7 @@ class Agent:
             self._executor.execute(command)
 
     def _start(self) -> None:
+        name_this_process()
         self._loop.on_signals([signal.SIGHUP], self._on_sighup)
         self._loop.on_signals(_OTHER_SIGNALS, self._executor.application.forward)
         self._executor.application.prepare()

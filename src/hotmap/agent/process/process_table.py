@@ -20,6 +20,7 @@ __all__ = [
     "find",
     "has_mark",
     "identify",
+    "name_this_process",
     "observe_wall_clock",
     "read_proc",
     "seconds_after",
@@ -36,6 +37,9 @@ _TITLE_LENGTH = 30
 
 #: Variable in the environment of check commands.
 CHECK_MARK = "HOTMAP_CHECK"
+
+#: The name of an agent's process, whatever it was started as; what it executes has another one.
+_AGENT_NAME = "hotmap-agent"
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -179,6 +183,15 @@ def _open_at_once(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
+def name_this_process() -> None:
+    """Name this process as an agent, so that no agent takes it for an application."""
+    try:
+        with open("/proc/self/comm", "w", encoding="ascii") as file:
+            file.write(_AGENT_NAME)
+    except OSError:
+        return  # then only this agent knows
+
+
 def observe_wall_clock() -> None:
     """Record the offset of the wall clock; to be called regularly, since it can be set."""
     _wall_clock.observe()
@@ -194,8 +207,8 @@ _trusted: dict[str, tuple[tuple[int, int], Process]] = {}
 def _matching(kind: str, value: str) -> Iterator[Process]:
     ours = command_of(os.getpid())
     for pid in _pids():
-        if command_of(pid) == ours:
-            continue  # the agent, or a forked child of it
+        if command_of(pid) == ours or _name_of(pid) == _AGENT_NAME:
+            continue  # an agent, or a forked child of it; a pod may have several
         if (
             (_has_name(pid, value) if kind == "name" else value in command_of(pid))
             and (started := start_ticks(pid)) is not None
@@ -208,7 +221,11 @@ def _has_name(pid: int, name: str) -> bool:
     words = command_of(pid).split(" ")
     # nginx and postgres rewrite their command line to "nginx: master process …".
     first = words[0].rstrip(":").rpartition("/")[2]
-    return name in (first, read_proc(f"/proc/{pid}/comm").strip())
+    return name in (first, _name_of(pid))
+
+
+def _name_of(pid: int) -> str:
+    return read_proc(f"/proc/{pid}/comm").strip()
 
 
 def command_of(pid: int) -> str:
