@@ -125,6 +125,10 @@ def test_manifests_are_read_as_the_api_server_reads_them(stage: Stage, tmp_path:
     [
         ("kind: Secret\nmetadata: {name: new}\ndata: {a: é}", "a value is not valid base64"),
         ("kind: Secret\nmetadata: {name: new}\ndata: {a: b}", "a value is not valid base64"),
+        (
+            "kind: ConfigMap\nmetadata: {name: app}\ndata: {LEVEL: 1}",
+            'ConfigMap/app: data "LEVEL" is a number, not a text; put it in quotes',
+        ),
         ("kind: ConfigMap\nmetadata: {name: a/b}", 'ConfigMap: invalid name "a/b"'),
         ("kind: ConfigMap\nmetadata: {generateName: a-}", 'ConfigMap: invalid name ""'),
         ("kind: ConfigMap\nmetadata: {name: a, namespace: ..}", 'invalid namespace ".."'),

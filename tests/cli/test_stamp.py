@@ -216,7 +216,17 @@ def test_kinds_without_rollouts_are_unchanged(kind: str) -> None:
     ("arguments", "text", "message"),
     [
         ((), "kind: Service\n", "standard input: no Deployment, StatefulSet, DaemonSet or Rollout"),
-        ((), APP.replace("LEVEL: info", "LEVEL: 5"), "document 1: ConfigMap/app: Expected str"),
+        (
+            (),
+            APP.replace("LEVEL: info", "LEVEL: 5"),
+            'document 1: ConfigMap/app: data "LEVEL" is a number, not a text; put it in quotes',
+        ),
+        (
+            (),
+            SECRET.replace("hunter2", "yes"),
+            'Secret/login: stringData "PASSWORD" is a boolean, not a text; put it in quotes',
+        ),
+        ((), APP.replace("LEVEL: info", "LEVEL: [5]"), '"LEVEL" is a list, not a text\n'),
         (
             (),
             SECRET.replace("stringData: {PASSWORD: hunter2}", "data: {PASSWORD: é}"),

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hotmap.cli.command_options import PreviewOptions
+from hotmap.cli.data_values import check_values
 from hotmap.cli.injection.manifest import Manifest
 from hotmap.cli.manifest_files import describe_file, read_manifests
 from hotmap.cli.printers import print_preview
@@ -266,14 +267,17 @@ def _read_sources(
             if data.get("apiVersion") != "v1" or data.get("kind") not in ("ConfigMap", "Secret"):
                 continue
             count += 1
+            check_values(data, _describe_object(data, place))
             try:
                 manifest = msgspec.convert(data, _SourceManifest)
                 content = manifest.content()
             except msgspec.ValidationError as error:
-                raise ManifestError(f"{place}: {data['kind']}: {_describe(error)}") from None
+                raise ManifestError(
+                    f"{_describe_object(data, place)}: {_describe(error)}"
+                ) from None
             except ValueError:
                 raise ManifestError(
-                    f"{place}: {data['kind']}: a value is not valid base64"
+                    f"{_describe_object(data, place)}: a value is not valid base64"
                 ) from None
             named = manifest.metadata
             source = SourceName(manifest.kind, named.namespace or namespace, named.name or "")
@@ -283,6 +287,12 @@ def _read_sources(
     if not count:
         where = ", ".join(map(describe_file, texts))
         raise ManifestError(f"{where}: no ConfigMap or Secret found")
+
+
+def _describe_object(data: Mapping[str, Any], place: str) -> str:
+    metadata = data.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return f"{place}: {data['kind']}{f'/{name}' if name else ''}"
 
 
 def _invalid_name(source: SourceName) -> str:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from hotmap.cli.command_options import StampOptions
+from hotmap.cli.data_values import check_values
 from hotmap.cli.injection.manifest import FoundTemplate, Manifest, Planned
 from hotmap.cli.injection.pod_templates import Template
 from hotmap.cli.manifest_files import describe_file, read_manifests, write_manifests
@@ -140,6 +141,7 @@ def _read_source(data: dict[str, Any], place: str, key: FingerprintKey) -> tuple
     kind = data["kind"]
     metadata = data["metadata"] if isinstance(data.get("metadata"), dict) else {}
     name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
+    check_values(data, f"{place}: {kind}/{name}")
     try:
         fields = {field: _read_texts(data.get(field)) for field in ("data", "binaryData")}
         if kind == "Secret":

@@ -1,0 +1,36 @@
+"""The values of ConfigMaps and Secrets in manifests, which have to be texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hotmap.core.errors import ManifestError
+from hotmap.core.text import quote_short
+
+__all__ = ["check_values"]
+
+#: The fields of ConfigMaps and Secrets with values by data key.
+_FIELDS = ("data", "binaryData", "stringData")
+
+#: Kinds of YAML values; of a boolean, a number as well.
+_KINDS = ((bool, "a boolean"), ((int, float), "a number"), (list, "a list"), (dict, "a mapping"))
+
+
+def check_values(data: dict[str, Any], place: str) -> None:
+    """Check that every value is a text, or null, which counts as empty.
+
+    `level: 1` and `debug: yes` are what users write most often, and the API server refuses them.
+
+    Raises:
+        ManifestError: a value has another kind. The value itself is not shown.
+    """
+    for field in _FIELDS:
+        values = data.get(field)
+        for name, value in values.items() if isinstance(values, dict) else ():
+            if value is None or isinstance(value, str):
+                continue
+            kind = next((words for types, words in _KINDS if isinstance(value, types)), "no text")
+            hint = "" if isinstance(value, list | dict) else "; put it in quotes"
+            raise ManifestError(
+                f"{place}: {field} {quote_short(str(name))} is {kind}, not a text{hint}"
+            )
