@@ -139,6 +139,32 @@ def test_pod_with_nothing_to_follow_is_unchanged() -> None:
 
 
 @pytest.mark.parametrize(
+    ("mode", "fields"),
+    [
+        ("sidecar", "restartPolicy: Never"),  # as in the test of a new Helm chart
+        ("supervisor", "terminationGracePeriodSeconds: 1"),  # the container has no command
+        ("native-sidecar", "nodeSelector: {kubernetes.io/os: windows}"),
+    ],
+)
+def test_pod_with_nothing_to_follow_may_be_unsupported(mode: str, fields: str) -> None:
+    """It is left unchanged, so that what other pods need is not required of it."""
+    other = PLAIN.replace("spec: {", f"spec: {{{fields}, ")
+    status, output, notes = hotmap(
+        *("-f", "-", "--mode", mode), *ACTION, stdin=f"{other}---\n{WEB}".encode()
+    )
+    assert status == 0, notes
+    assert output.decode().startswith(other)
+    assert "it is left unchanged" in notes
+
+
+#: 9 to the power of 7 values.
+ALIASES = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
+    b"%c: &%c [%s]\n" % (name, name, b",".join([b"*%c" % (name - 1)] * 9))
+    for name in range(ord("b"), ord("h"))
+)
+
+
+@pytest.mark.parametrize(
     ("arguments", "stdin", "message"),
     [
         ("-f -", b"a:\n\t- b\n", "standard input: invalid YAML at line 2: indented with a "
@@ -146,6 +172,14 @@ def test_pod_with_nothing_to_follow_is_unchanged() -> None:
         ("-f -", b"a: \x01\n", "standard input: invalid YAML at line 1: the character U+0001 is "
          "not allowed"),
         ("-f -", b"a: \xff\n", "cannot read standard input: not valid UTF-8"),
+        ("-f -", ALIASES, "standard input: invalid YAML at line 7: aliases stand for more than "
+         "1,000,000 values"),
+        (
+            "-f -",
+            b'{"a": 1}\n{"b": 2}\n',
+            "standard input: invalid YAML at line 2: a document ends here; separate two with a "
+            "line ---",
+        ),
         ("-f -", b"a: *b\n", "standard input: invalid YAML at line 1: the alias *b has no anchor "
          "&b"),
         ("-f -", b"kind: Service\n", "standard input: no pod template found, nothing to inject "

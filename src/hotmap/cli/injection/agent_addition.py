@@ -22,6 +22,7 @@ from hotmap.cli.injection.agent_flags import (
     complete_flags,
     flags_for_once,
     frozen_way,
+    reject_reserved_flags,
     restarts_all,
     settings_of,
     signals,
@@ -115,8 +116,7 @@ class _TemplateEditor:
 
     def add(self) -> None:
         """Determine all changes, then make them."""
-        self._pod.reject_unsupported()
-        reject_windows(self._spec, self._name)
+        reject_reserved_flags(self._injection.flags, mode=self._injection.mode)
         stage = self._stage()
         watched = self._watched(stage)
         conversion = self._conversion()
@@ -124,6 +124,8 @@ class _TemplateEditor:
             if "restart-on" not in self._pod.given or not self._pod.frozen_uses(stage, conversion):
                 raise NothingToFollow(self._pod.nothing_to_follow())
             watched = [POD_PATH]  # only announcements are followed
+        self._pod.reject_unsupported()  # a pod without anything to follow may be any
+        reject_windows(self._spec, self._name)
         flags, settings = self._flags(watched, stage, conversion)
         way = frozen_way(settings)
         self._pod.require_programs(settings)

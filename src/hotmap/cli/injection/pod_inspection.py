@@ -8,7 +8,7 @@ from typing import Any
 
 from hotmap.agent.settings.flags import parse_arguments
 from hotmap.agent.settings.settings import Settings
-from hotmap.cli.injection.agent_flags import acts, reject_reserved_flags, signals
+from hotmap.cli.injection.agent_flags import acts, signals
 from hotmap.cli.injection.agent_paths import agent_path, is_reserved
 from hotmap.cli.injection.application import (
     choose_application,
@@ -82,9 +82,8 @@ class PodInspection:
 
     def reject_unsupported(self) -> None:
         """Reject pods in which the agent of this mode cannot work."""
-        injection, name = self._injection, self._name
-        reject_reserved_flags(injection.flags, mode=injection.mode)
-        if injection.mode == "sidecar" and self._runs_to_completion():
+        name = self._name
+        if self._injection.mode == "sidecar" and self._runs_to_completion():
             raise ManifestError(
                 f"{name} runs to completion, which a plain sidecar prevents; use --mode "
                 "native-sidecar"

@@ -144,6 +144,10 @@ _FAST: Any = getattr(yaml, "CSafeLoader", None)
 
 _SLOW: Any = yaml.SafeLoader
 
+#: Values that the aliases of one document may stand for in all: nested ones multiply, so that a few
+#: lines would fill the memory.
+_MOST_ALIASED = 1_000_000
+
 #: A line that starts a document, wherever it stands; and one that is a directive.
 _START = re.compile(r"^---(?=[ \t\r\n]|\Z)", re.MULTILINE)
 _DIRECTIVE = re.compile("^%", re.MULTILINE)
@@ -169,6 +173,8 @@ def _read_slowly(text: str) -> list[Node]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = error.problem or "syntax error"
+        if problem.startswith("expected '<document start>'"):
+            problem = "a document ends here; separate two with a line ---"
         if "'\\t'" in problem:
             problem = "indented with a tab; YAML requires spaces"
         raise InvalidYaml(problem, mark.line + 1 if mark else 1) from None
@@ -196,15 +202,20 @@ class _Composer:
         self._offset = offset
         self._events: Iterator[Any] = iter(yaml.parse(text, Loader=loader))
         self._anchors: dict[str, Node] = {}
+        #: Values of each anchor, aliases in it written out; and those of the document so far.
+        self._sizes: dict[str, int] = {}
+        self._size = self._aliased = 0
 
     def documents(self) -> Iterator[Node]:
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
-                self._anchors = {}
+                self._anchors, self._sizes, self._aliased = {}, {}, 0
                 yield self._node(next(self._events))
 
     def _node(self, event: Any) -> Node:
         kind = type(event)
+        before = self._size
+        self._size += 1
         if kind is yaml.ScalarEvent:
             node = Node("scalar", event.start_mark.index + self._offset)
             node.scalar = _scalar(event)
@@ -217,6 +228,7 @@ class _Composer:
             node = self._mapping(event)
         if event.anchor:
             self._anchors[event.anchor] = node
+            self._sizes[event.anchor] = self._size - before
         return node
 
     def _alias(self, event: Any) -> Node:
@@ -224,6 +236,13 @@ class _Composer:
         if original is None:
             raise yaml.composer.ComposerError(
                 None, None, f"the alias *{event.anchor} has no anchor &{event.anchor}",
+                event.start_mark,
+            )  # fmt: skip
+        self._size += self._sizes[event.anchor]
+        self._aliased += self._sizes[event.anchor]
+        if self._aliased > _MOST_ALIASED:
+            raise yaml.composer.ComposerError(
+                None, None, f"aliases stand for more than {_MOST_ALIASED:,} values",
                 event.start_mark,
             )  # fmt: skip
         node = Node(original.kind, event.start_mark.index + self._offset)
