@@ -65,6 +65,21 @@ def test_preview_names_action_and_reason(stage: Stage) -> None:
     assert max(map(len, result.out.splitlines())) <= 80
 
 
+def test_preview_of_a_source_that_does_not_exist(stage: Stage) -> None:
+    """It says so, since the name may be mistyped; a source that nothing uses exists."""
+    result = stage.hotmap("preview", "configmap/ap", columns="")
+    assert result.status == 0, result.err
+    assert result.out == (
+        "configmap/ap in default: does not exist, and would be created\n"
+        "no workload in the cluster uses it\n"
+    )
+    result = stage.hotmap("preview", "configmap/kube-root-ca.crt", columns="")
+    assert result.out == (
+        "configmap/kube-root-ca.crt in default: an edit of every data key\n"
+        "no workload in the cluster uses it\n"
+    )
+
+
 def test_preview_of_an_unused_data_key(stage: Stage) -> None:
     """Nothing is done, and the reason says why."""
     result = stage.hotmap("preview", "cm/app", "--key=OTHER", columns="")

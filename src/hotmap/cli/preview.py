@@ -109,7 +109,25 @@ async def _get_previews(
             edits = [_named_edit(text, options, namespace)]
         else:
             edits = await _compare_manifests(options.filename, namespace, cluster)
-        return [await _get_preview(client, edit) for edit in edits]
+        previews = [await _get_preview(client, edit) for edit in edits]
+        # That no workload uses it is no answer to a name that was mistyped.
+        if text and not previews[0]["workloads"]:
+            previews[0]["creates"] = await _is_missing(edits[0].source, cluster)
+        return previews
+
+
+async def _is_missing(source: SourceName, cluster: ClusterOptions) -> bool:
+    """Return whether a source is known not to exist; the caller may not be permitted to see it."""
+    try:
+        async with Client(cluster.load(), user_agent="hotmap-cli", limits=_LIMITS) as client:
+            await client.get(
+                BY_KIND[source.kind], source.namespace, source.name, type=_ObjectWithName
+            )
+    except NotFound:
+        return True
+    except (ApiError, SettingsError, Unreachable):
+        pass
+    return False
 
 
 def _named_edit(text: str, options: PreviewOptions, namespace: str) -> _Edit:
@@ -177,6 +195,12 @@ class _Metadata(msgspec.Struct):
     name: str | None = None
     namespace: str | None = None
     annotations: dict[str, str | None] | None = None
+
+
+class _ObjectWithName(msgspec.Struct):
+    """An object whose content does not matter."""
+
+    metadata: _Metadata
 
 
 class _SourceManifest(msgspec.Struct, rename="camel"):

@@ -168,7 +168,7 @@ def print_preview(console: Console, preview: EditPreview) -> None:
     console.print(Text(title, style="bold") + Text(_describe_edit(preview)), soft_wrap=True)
     if not preview.workloads:
         if preview.changed or preview.changed is None or preview.removed:
-            console.print(Text("no workload uses it", style="dim"))
+            console.print(Text("no workload in the cluster uses it", style="dim"))
         return
     rows = []
     for workload in preview.workloads:
@@ -181,7 +181,7 @@ def _describe_edit(preview: EditPreview) -> str:
     changed = "every data key" if preview.changed is None else join_names(preview.changed)
     parts = []
     if preview.creates:
-        parts.append("would be created")
+        parts.append("does not exist, and would be created")
     elif changed:
         parts.append(f"an edit of {changed}")
     if preview.removed:
