@@ -42,7 +42,10 @@ _TROUBLE = {
     AgentState.SETTLING: (PodState.SETTLING, "its agent waits until the files are complete"),
     AgentState.CHECKING: (PodState.CHECKING, "its agent is checking the content"),
     AgentState.LOADING: (PodState.LOADING, "its agent is reloading the process"),
-    AgentState.RESTARTING: (PodState.RESTARTING, "its agent is restarting the process"),
+    AgentState.RESTARTING: (
+        PodState.RESTARTING,
+        "its agent is restarting the process, or waits until it has run for a while (--min-uptime)",
+    ),
     AgentState.UNREADABLE: (PodState.FAILED, "its agent cannot read the files"),
     AgentState.CHECK_FAILED: (PodState.FAILED, "the check of its agent could not run"),
     AgentState.FAILED: (PodState.FAILED, "the process did not load the content"),
