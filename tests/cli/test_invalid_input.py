@@ -71,6 +71,10 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
     [
         ("--nope", "No such option '--nope'; see 'hotmap --help'"),
         (
+            "-n shop status",
+            "No such option '-n'; '-n' follows the command; see 'hotmap --help'",
+        ),
+        (
             "status --namespce=x",
             "No such option '--namespce'; did you mean '--all-namespaces', "
             "'--controller-namespace', '--namespace'; see 'hotmap status --help'",
@@ -507,3 +511,15 @@ def test_internal_error_is_one_sentence(words: list[str], monkeypatch: pytest.Mo
         r"hotmap: internal error: KeyError in __main__\.py:\d+; please report it, with the command",
         str(exit_.value.code),
     )
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&-", ">&- <&- 2>&-"])
+def test_closed_standard_streams_are_no_internal_error(closed: str) -> None:
+    """As a daemon or a job of cron may start it."""
+    command = f"exec {sys.executable} -m hotmap stamp --filename - {closed}"
+    text = b"kind: Deployment\nspec: {template: {spec: {containers: []}}}\n"
+    ended = subprocess.run(
+        ["sh", "-c", command], input=text, capture_output=True, check=False, timeout=60
+    )
+    assert b"internal error" not in ended.stderr
+    assert ended.returncode == (WRONG if "<" in closed else 0)

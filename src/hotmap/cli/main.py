@@ -59,6 +59,7 @@ def run(arguments: Sequence[str]) -> int:
 
     Unexpected exceptions pass, and `__main__` describes them without a traceback.
     """
+    _replace_closed_streams()
     try:
         status = _run(arguments)
     finally:
@@ -78,6 +79,7 @@ def _run(arguments: Sequence[str]) -> int:
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else _program_name()
         message = _SUGGESTION.sub(r"; did you mean \1", error.format_message()).rstrip(".")
+        message += _hint_at_order(error)
         click.echo(f"{_program_name()}: {message}; see '{command} --help'", err=True)
         return error.exit_code
     except click.ClickException as error:
@@ -94,6 +96,27 @@ def _run(arguments: Sequence[str]) -> int:
     except OSError as error:
         return _fail(_describe_os_error(error), 1)
     return result if isinstance(result, int) else 0
+
+
+def _hint_at_order(error: click.UsageError) -> str:
+    """Say where an option of commands stands that was given before the command; "" otherwise."""
+    group = error.ctx.command if error.ctx else None
+    if not isinstance(error, click.NoSuchOption) or not isinstance(group, click.Group):
+        return ""
+    options = {
+        name for command in group.commands.values() for each in command.params for name in each.opts
+    }
+    return f"; '{error.option_name}' follows the command" * (error.option_name in options)
+
+
+def _replace_closed_streams() -> None:
+    """Open /dev/null in the place of a standard stream that the caller has closed (`>&-`).
+
+    Otherwise Python has None in its place, and the next file or socket gets its number.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
 def _flush_output() -> bool:
