@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -88,11 +89,12 @@ class Kubectl:
         )
         return Result(done.returncode, done.stdout + done.stderr)
 
+    @contextmanager
     def start(
         self, *arguments: str, env: Mapping[str, str], stderr: int | None = None
-    ) -> subprocess.Popen[str]:
-        """Start a command that goes on until it is ended."""
-        return subprocess.Popen(
+    ) -> Iterator[subprocess.Popen[str]]:
+        """Run a command that goes on until it is ended, at the latest with the `with`."""
+        with subprocess.Popen(
             [self._program, "--namespace=default", *arguments],
             cwd=self.directory,
             env={**self._environment, **env},
@@ -100,7 +102,11 @@ class Kubectl:
             stdout=subprocess.PIPE,
             stderr=stderr,
             text=True,
-        )
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.terminate()
 
 
 def run_cluster(directory: Path, mode: str) -> Iterator[Kubectl]:

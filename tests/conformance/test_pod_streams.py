@@ -93,14 +93,12 @@ def test_attach_passes_input_and_output(pod: Kubectl, environment: dict[str, str
         process.stdin.write("one\n")
         process.stdin.flush()
         assert process.stdout.readline() == "got one\n"
-        process.terminate()
     with pod.start(*command, env=environment) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write("two\n")
         process.stdin.flush()
         assert process.stdout.readline() == "got two\n"
-        process.terminate()
 
 
 def test_port_forward_reaches_pod(pod: Kubectl, environment: dict[str, str]) -> None:
@@ -123,7 +121,6 @@ def test_port_forward_reaches_pod(pod: Kubectl, environment: dict[str, str]) -> 
             assert line, text
             text += line
         assert "error forwarding port 1 to pod streams_default, uid " in text
-        process.terminate()
 
 
 def test_cp_copies_both_ways(pod: Kubectl, environment: dict[str, str]) -> None:
