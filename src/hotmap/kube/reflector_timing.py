@@ -67,9 +67,9 @@ def pause_after(
     minute is resumed at once, while one that ends at once is not: there are never more attempts
     than pauses of `backoff`. After a failure there is a short pause all the same, so that the
     clients of a failed server do not reconnect at the same instant. A 410 is the answer of a server
-    that works again, so its list does not wait for the pause that failures before it have made
-    long; but there is no list sooner than the longest pause after the last one. Ours; client-go
-    waits a full pause in every case.
+    that works again, so the list does not wait for a pause that earlier failures have made long,
+    unless the last list began less than the longest pause ago. Ours; client-go waits a full pause
+    in every case.
     """
     works_again = isinstance(error, Expired) and listed >= timing.pause_last
     if lasted >= timing.healthy_after or works_again:
