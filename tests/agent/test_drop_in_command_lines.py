@@ -180,7 +180,7 @@ def test_configmap_reload_follows_redirects(tmp_path: Path, status: int) -> None
                 eventually(lambda: running.has_metric(line))
 
 
-def test_redirects_end() -> None:
+def test_redirects_are_followed_ten_times_at_most() -> None:
     """After ten, and at once for a call that follows none."""
     call: Call | None = Call(parse_url("http://a/b"), redirects=10)
     for _ in range(10):
@@ -479,14 +479,14 @@ def test_reloader_invalid_flags_are_one_sentence(flags: tuple[str, ...], message
     assert run(RELOADER, *flags) == (2, "", f"prometheus-config-reloader: {message}\n")
 
 
-def test_reloader_version() -> None:
+def test_reloader_version_is_printed_with_status_0() -> None:
     """Exit status 0."""
     status, long, _ = run(RELOADER, "--version")
     assert (status, long.split()[0]) == (0, "prometheus-config-reloader")
     assert run(RELOADER, "--short-version")[1].strip() == long.split()[-1]
 
 
-def test_rendering_rules() -> None:
+def test_config_output_is_rendered_by_reloaders_rules() -> None:
     """Names, escapes, what is put in, and broken gzip."""
     environment = {b"A": b"$(B)", b"B": b"b", b"_1": b""}
     assert render(b"$(A) $(B)$(_1) $(C-D) $( B) $(B", environment) == (

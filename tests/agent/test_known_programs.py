@@ -101,7 +101,7 @@ def own_target(entry: str, pid: int, folder: Path) -> tuple[str, ...]:
     return ("--signal", KNOWN_PROGRAMS[entry].signal, *flags)
 
 
-def test_nginx(tmp_path: Path) -> None:
+def test_nginx_is_reloaded_and_kept_from_broken_files(tmp_path: Path) -> None:
     """W12: the served content changes, the master stays; `nginx -t` keeps a broken file away."""
     needs("nginx", path="/usr/sbin:/usr/bin")
     port = free_port()
@@ -133,7 +133,7 @@ def test_nginx(tmp_path: Path) -> None:
             eventually(lambda: served(port) == "four")
 
 
-def test_haproxy(tmp_path: Path) -> None:
+def test_haproxy_starts_new_workers_and_is_kept_from_broken_files(tmp_path: Path) -> None:
     """The master starts new workers on USR2; `haproxy -c` keeps a broken file away."""
     needs("haproxy", path="/usr/sbin:/usr/bin")
     port = free_port()
@@ -166,7 +166,7 @@ frontend web
             assert served(port) == "two"
 
 
-def test_prometheus(tmp_path: Path) -> None:
+def test_prometheus_is_reloaded_and_verified_by_its_metrics(tmp_path: Path) -> None:
     """HUP makes it read its file; its own metrics say that it did; promtool checks before."""
     needs("prometheus", "promtool")
     port = free_port()
@@ -255,7 +255,7 @@ def test_process_that_blocks_all_signals_has_just_started(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow  # ten seconds of processor time, most of them for initdb
-def test_postgres(tmp_path: Path) -> None:
+def test_postgres_is_reloaded_and_verified_by_its_load_time(tmp_path: Path) -> None:
     """HUP makes it read its files; pg_conf_load_time() says that it did; `postgres -C` checks."""
     binaries = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     requires(
@@ -348,7 +348,7 @@ def _break_postgres(
         assert running.rule()["loads"] == loads + 1
 
 
-def test_redis(tmp_path: Path) -> None:
+def test_redis_loads_users_and_refuses_an_invalid_file(tmp_path: Path) -> None:
     """ACL LOAD takes a new users.acl; one with an error is refused by Redis and tried again."""
     needs("redis-server", "redis-cli")
     port = free_port()
@@ -535,7 +535,7 @@ def other_pid(pidfile: Path, pid: int) -> str:
     return "" if text == str(pid) else text
 
 
-def test_gunicorn(tmp_path: Path) -> None:
+def test_gunicorn_starts_new_workers_and_is_kept_from_broken_files(tmp_path: Path) -> None:
     """HUP starts new workers with the new settings; `--check-config` keeps a broken file away."""
     needs("gunicorn")
     port = free_port()

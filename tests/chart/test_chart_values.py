@@ -506,7 +506,7 @@ def test_what_has_no_effect_is_named() -> None:
         ("image.name=stakater/reloader", f"hotmap:{__version__}"),
     ],
 )
-def test_image_reference(values: str, image: str) -> None:
+def test_image_reference_is_made_of_registry_name_tag_or_digest(values: str, image: str) -> None:
     """A registry, a name below it, a tag or a digest."""
     found = container(render_objects(f"--set={values}"))["image"]
     assert found == image or found == f"{image}:{__version__}"

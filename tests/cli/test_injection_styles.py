@@ -273,7 +273,9 @@ STYLES = [
 
 
 @pytest.mark.parametrize("text", STYLES)
-def test_parsers_agree(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_parsers_give_equal_values_and_positions(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """libyaml and PyYAML give the same values, at the same places."""
 
     def places(node: Node) -> list[Any]:

@@ -79,7 +79,7 @@ async def test_named_source_in_another_namespace_is_ignored(world: World) -> Non
     assert await world.revision() == ""
 
 
-async def test_exclude(world: World) -> None:
+async def test_excluded_source_causes_no_action(world: World) -> None:
     """An excluded source never causes an action; the others do."""
     await world.config_map("app", LEVEL="info")
     await world.config_map("extra", LEVEL="info")
@@ -180,7 +180,7 @@ async def test_flag_follows_all_workloads(world: World) -> None:
         await world.rollout()
 
 
-async def test_namespaced_mode(world: World) -> None:
+async def test_namespaced_mode_needs_a_role_only(world: World) -> None:
     """One namespace is watched with a Role alone; what its Namespace says is not read."""
     world.registry.withheld |= {*PLURALS.values(), "namespaces"}
     await world.namespace("shop", FOLLOW)
@@ -202,7 +202,7 @@ async def test_namespaced_mode(world: World) -> None:
 # -- what is done -----------------------------------------------------------------------------
 
 
-async def test_strategy_notify(world: World) -> None:
+async def test_strategy_notify_writes_an_event_only(world: World) -> None:
     """An Event, nothing else: no rollout, no nudge."""
     await world.config_map(LEVEL="info")
     await world.workload(spec=files(), annotations={**FOLLOW, "hotmap.dev/strategy": "notify"})
@@ -218,7 +218,7 @@ async def test_strategy_notify(world: World) -> None:
     assert await world.target("web-1") == ""
 
 
-async def test_strategy_rollout(world: World) -> None:
+async def test_strategy_rollout_replaces_pods_for_every_change(world: World) -> None:
     """New pods for every change, also where the application re-reads its files."""
     await world.config_map(LEVEL="info")
     said = {**FOLLOW, "hotmap.dev/rereads": "true", "hotmap.dev/strategy": "rollout"}
@@ -283,7 +283,7 @@ AUTO = "reloader.stakater.com/auto"
     ],
 )
 @pytest.mark.parametrize("place", ["consumer", "pod template"])
-async def test_reloaders_annotations(
+async def test_reloaders_annotations_are_read_unless_hotmaps_are_set(
     world: World, said: dict[str, str], rolled: bool, place: str
 ) -> None:
     """Lists of expressions that match whole names, and auto; hotmap's own dialect wins."""

@@ -256,7 +256,7 @@ async def test_file_edit_beside_env_only_nudges(world: World) -> None:
 
 
 @hurried
-async def test_strategy_nudge(world: World) -> None:
+async def test_strategy_nudge_refreshes_files_only(world: World) -> None:
     """Files are refreshed twice as ever, and the Event says what is left for the next restart."""
     await world.config_map(LEVEL="info")
     said = {**FOLLOW, "hotmap.dev/strategy": "nudge"}

@@ -426,7 +426,9 @@ def digest(version: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
-async def test_env_vars(world: World, driver: Driver, kind: str) -> None:
+async def test_strategy_env_vars_marks_the_container_that_mounts_the_class(
+    world: World, driver: Driver, kind: str
+) -> None:
     """Reloader's variable with its digest, in the container that mounts the class."""
     await set_up(world, driver, annotations=AUTO, kind=kind)
 
@@ -649,7 +651,7 @@ async def test_classes_that_may_not_be_read(world: World, driver: Driver) -> Non
         assert await world.revision() == first
 
 
-async def test_namespaced_mode(world: World, driver: Driver) -> None:
+async def test_each_served_namespace_has_watches_of_its_own(world: World, driver: Driver) -> None:
     """Each served namespace has watches of its own."""
     world.registry.withheld |= {CLASSES, STATUSES}
     await set_up(world, driver)

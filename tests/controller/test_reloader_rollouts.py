@@ -79,7 +79,9 @@ def sent(world: World) -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet"])
-async def test_env_vars(world: World, kind: str, sent: list[Any]) -> None:
+async def test_strategy_env_vars_writes_one_variable(
+    world: World, kind: str, sent: list[Any]
+) -> None:
     """One variable with the source's SHA-1, by the field manager Reloader, and nothing else."""
     await world.config_map(LEVEL="info")
     before = await world.workload(kind=kind, annotations=AUTO)
@@ -114,7 +116,7 @@ async def test_workload_without_pods_is_marked_once(world: World, sent: list[Any
     assert len([patch for patch in sent if "template" in patch["spec"]]) == 1
 
 
-async def test_annotations(world: World, sent: list[Any]) -> None:
+async def test_strategy_annotations_writes_one_annotation(world: World, sent: list[Any]) -> None:
     """One annotation that names the source, its SHA-1, the container and the time."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations=AUTO)
@@ -135,7 +137,7 @@ async def test_annotations(world: World, sent: list[Any]) -> None:
     assert len(sent) == 1
 
 
-async def test_secret(world: World) -> None:
+async def test_digest_of_a_secret_is_of_its_decoded_values(world: World) -> None:
     """Its digest is that of the decoded values."""
     await world.secret("login", password="old")
     spec = env("password", source="login", kind="secret")
@@ -409,7 +411,7 @@ async def test_named_but_not_referenced(world: World) -> None:
         await until_variable(world, "STAKATER_OTHER_CONFIGMAP", DEBUG)
 
 
-async def test_files(world: World) -> None:
+async def test_change_of_files_is_marked_in_the_container_that_mounts_them(world: World) -> None:
     """A change of mounted files is marked in the container that mounts them."""
     await world.config_map(LEVEL="info")
     await world.workload(spec=files(), annotations=AUTO)

@@ -149,7 +149,9 @@ def _rollouts(running: Controller) -> int:
     )
 
 
-async def test_reloader_alone(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_rollout_by_reloader_alone_is_logged_with_the_reason(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     """A data key that is not used: Reloader rolls, hotmap does not, and says why."""
     await world.config_map(LEVEL="info", COLOUR="red")
     await world.workload(spec=env("LEVEL"), annotations=AUTO)

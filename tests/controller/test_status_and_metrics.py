@@ -40,7 +40,9 @@ async def get_metrics(
     }
 
 
-async def test_metrics(world: World, http: aiohttp.ClientSession) -> None:
+async def test_metrics_count_decisions_actions_watches_and_requests(
+    world: World, http: aiohttp.ClientSession
+) -> None:
     """Decisions, actions, records, watches, queues and requests are counted."""
     await world.config_map(LEVEL="info")
     await world.workload("web")
@@ -84,7 +86,7 @@ async def test_series_count_is_independent_of_cluster_size(
     assert {key for key in after if key not in before and "requests" not in key[0]} == set()
 
 
-async def test_health(world: World, http: aiohttp.ClientSession) -> None:
+async def test_health_lists_every_watch(world: World, http: aiohttp.ClientSession) -> None:
     """Every watch says how long it has been silent."""
     async with world.controller() as controller:
         status, body = await get_json(http, controller, "/healthz")
@@ -104,7 +106,9 @@ async def test_health(world: World, http: aiohttp.ClientSession) -> None:
     }
 
 
-async def test_readiness(world: World, http: aiohttp.ClientSession) -> None:
+async def test_readiness_names_stores_that_are_not_complete(
+    world: World, http: aiohttp.ClientSession
+) -> None:
     """Not ready before every store is complete; the answer names what is missing."""
     await world.plane.stop()
     controller = world.controller(patient=True)
@@ -220,7 +224,9 @@ async def test_own_namespace_is_not_listed(world: World) -> None:
     assert refusal.met == 0
 
 
-async def test_status(world: World, http: aiohttp.ClientSession) -> None:
+async def test_status_lists_every_workload_without_a_request(
+    world: World, http: aiohttp.ClientSession
+) -> None:
     """Every consumer with its state, and counts of all, without a request."""
     await world.config_map(LEVEL="info")
     await world.workload()

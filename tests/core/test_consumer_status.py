@@ -398,7 +398,7 @@ LATENT = ConsumerStatus(State.LATENT, "1 of 2 pods …", 1)
         ),
     ],
 )
-def test_derived_status(
+def test_status_is_derived_from_decision_record_and_pod_check(
     last: LastDecision | None,
     pods_checked: PodCheck | None,
     found: ConsumerStatus | None,

@@ -75,7 +75,7 @@ def test_times_are_read_or_unknown(text: str) -> None:
         (None, None),
     ],
 )
-def test_time_values(text: str | None, at: float | None) -> None:
+def test_times_are_read_in_kubernetes_format_only(text: str | None, at: float | None) -> None:
     """RFC 3339 in UTC as Kubernetes writes it, cut to seconds, and nothing else."""
     assert parse_time(text) == at
 

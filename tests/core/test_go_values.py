@@ -12,7 +12,7 @@ from hotmap.core.reloader.go_values import parse_bool, split_list, unquote
     [(text, True) for text in ("1", "t", "T", "TRUE", "true", "True")]
     + [(text, False) for text in ("0", "f", "F", "FALSE", "false", "False")],
 )
-def test_booleans(text: str, value: bool) -> None:
+def test_booleans_are_read_as_go_does(text: str, value: bool) -> None:
     """strconv.ParseBool's twelve words."""
     assert parse_bool(text) is value
 
@@ -39,7 +39,7 @@ def test_invalid_boolean_is_rejected(text: str) -> None:
         (('"a","b"',), ("a", "b")),
     ],
 )
-def test_lists(texts: tuple[str, ...], items: tuple[str, ...]) -> None:
+def test_repeated_list_flags_are_joined(texts: tuple[str, ...], items: tuple[str, ...]) -> None:
     """A flag may be repeated, each time with a comma list; quotes around it are taken off."""
     assert split_list(texts) == items
 

@@ -161,14 +161,16 @@ def test_which_sources_are_followed(
     ],
 )
 @pytest.mark.parametrize("place", ["annotations", "template_annotations"])
-def test_values(annotation: str, text: str, field: str, value: object, place: str) -> None:
+def test_annotations_are_read_from_workload_or_pod_template(
+    annotation: str, text: str, field: str, value: object, place: str
+) -> None:
     """Each annotation is read from the consumer or its pod template."""
     metadata: dict[str, Any] = {place: {f"hotmap.dev/{annotation}": text}}
     read = read_policy(deployment(**metadata))
     assert (getattr(read, field), read.problems) == (value, ())
 
 
-def test_defaults() -> None:
+def test_policy_without_annotations_has_the_defaults() -> None:
     """Silence means: not opted in, the least disruptive action, half a second of quiet."""
     assert policy() == Policy(
         opted_in=False,

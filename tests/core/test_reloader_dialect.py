@@ -275,7 +275,7 @@ def test_kinds_of_workloads_that_flags_ignore() -> None:
 
 @pytest.mark.parametrize("place", ["annotations", "template_annotations"])
 @pytest.mark.parametrize(("text", "seconds"), [("5m", 300.0), ("1h30m", 5400.0), ("0", 0.0)])
-def test_pause_period(place: str, text: str, seconds: float) -> None:
+def test_pause_period_is_the_settle_time(place: str, text: str, seconds: float) -> None:
     """The rollout waits this long from the first change on, in either place."""
     metadata: dict[str, Any] = {place: {PAUSE: text}}
     policy = read_policy(deployment(**metadata))
@@ -321,7 +321,7 @@ def test_settle_annotation_overrides_the_pause_period() -> None:
 # -- other names ------------------------------------------------------------------------------
 
 
-def test_renamed_annotations() -> None:
+def test_renamed_annotations_are_read_under_the_new_name_only() -> None:
     """What a flag renames is read under its new name, and under no other."""
     names = Names(auto="acme.com/auto", config_map="acme.com/reload", ignore="acme.com/ignore")
     defaults = Defaults(dialect=DialectSettings(names=names))

@@ -190,7 +190,9 @@ def test_source_that_was_recreated() -> None:
         (False, True, Verdict.UP_TO_DATE),
     ],
 )
-def test_deleted_source(optional: bool, wanted: bool, verdict: Verdict) -> None:
+def test_deletion_is_a_rollout_only_if_flags_ask_for_it(
+    optional: bool, wanted: bool, verdict: Verdict
+) -> None:
     """Only where flags ask for it, and never where new pods could not start without it."""
     spec = ENV.replace("key: LEVEL", "key: LEVEL, optional: true") if optional else ENV
     who = marked("1", spec)
@@ -213,7 +215,7 @@ def test_invisible_sources_do_not_hold_a_rollout() -> None:
 
 @pytest.mark.parametrize("live_needs_rollout", [True, False])
 @pytest.mark.parametrize("spec", [ENV, FILES])
-def test_recorded_revision(spec: str, live_needs_rollout: bool) -> None:
+def test_record_names_content_as_the_snapshot_does(spec: str, live_needs_rollout: bool) -> None:
     """A record names its content as the content itself was named."""
     who = marked("", spec)
     source = read(OLD)
@@ -293,7 +295,7 @@ def test_revision_is_a_merge_patch() -> None:
     )
 
 
-def test_reloaders_variable() -> None:
+def test_reloaders_variable_is_a_strategic_merge_patch() -> None:
     """A strategic merge patch by Reloader, with preconditions that it does not send."""
     env = [{"name": "STAKATER_APP_CONFIGMAP", "value": "2"}]
     body = {"template": {"spec": {"containers": [{"name": "web", "env": env}]}}}
@@ -305,7 +307,7 @@ def test_reloaders_variable() -> None:
     )
 
 
-def test_reloaders_annotation() -> None:
+def test_reloaders_annotation_is_a_strategic_merge_patch() -> None:
     """The same with its annotation."""
     sent = patch(marked("1"), Writing.ANNOTATIONS)
     assert sent.field_manager == "Reloader"

@@ -54,7 +54,7 @@ def digest(data: Mapping[str, str], binary: Mapping[str, bytes] | None = None) -
         ({"b": "2", "a": "1"}, "f83e99e324ba68ccc373a58ef1eb42f8ab88646a"),
     ],
 )
-def test_digests(data: dict[str, str], expected: str) -> None:
+def test_digests_are_equal_to_reloaders(data: dict[str, str], expected: str) -> None:
     """The values that Reloader computes, whatever the order of the data keys."""
     assert digest(data) == expected
 

@@ -67,7 +67,9 @@ def pods(text: str) -> list[RestartPod]:
         ("r= r r", 1, "", True),
     ],
 )
-def test_next_wave(state: str, limit: int, told: str, stopped: bool) -> None:
+def test_next_wave_selects_pods_within_max_unavailable(
+    state: str, limit: int, told: str, stopped: bool
+) -> None:
     """The table: pods, maxUnavailable, which are told, and whether the wave has stopped."""
     wave = next_wave(pods(state), max_unavailable=limit)
     assert " ".join(wave.names) == told

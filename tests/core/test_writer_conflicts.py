@@ -145,7 +145,7 @@ def test_reason_names_the_other_writer(who: Consumer, words: str) -> None:
         (web("k.now", ("Reloader", 4900, VARIABLE)), 4900),
     ],
 )
-def test_hold_expires(who: Consumer, at: float) -> None:
+def test_hold_expires_ten_minutes_after_the_last_foreign_write(who: Consumer, at: float) -> None:
     """Ten minutes after the last write of any other controller, no rollout is suppressed."""
     seen = found(who)
     assert seen is not None

@@ -17,7 +17,9 @@ from hotmap.core.errors import api_error
 pytestmark = pytest.mark.slow
 
 
-async def test_apiserver_restart(plane: ControlPlane, podless_scenario: Scenario) -> None:
+async def test_watches_resume_after_a_restart_of_the_api_server(
+    plane: ControlPlane, podless_scenario: Scenario
+) -> None:
     """Watches are resumed where they were, and what was edited in the gap is done."""
     await podless_scenario.set_up()
     async with podless_scenario.controller() as controller:

@@ -241,7 +241,7 @@ async def test_token_is_rotated(mall: Mall) -> None:
         await shop.check_invariants({"web": 1})
 
 
-async def test_rollout_undo(mall: Mall) -> None:
+async def test_rollout_undo_needs_no_action(mall: Mall) -> None:
     """It brings an old template back, whose pods read what is there now: nothing to do."""
     shop = mall.scenario
     await shop.set_up(replicas=2)
@@ -312,7 +312,7 @@ async def test_source_and_image_are_applied_in_one_go(mall: Mall) -> None:
         await shop.check_invariants({"web": 0})
 
 
-async def test_paused_deployment(mall: Mall) -> None:
+async def test_paused_deployment_takes_the_content_when_resumed(mall: Mall) -> None:
     """It takes the revision, and its pods the content once it is resumed."""
     shop = mall.scenario
     await shop.set_up(replicas=2)

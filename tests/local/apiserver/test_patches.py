@@ -44,7 +44,7 @@ MERGES = [
 
 
 @pytest.mark.parametrize(("target", "patch", "wanted"), MERGES)
-def test_merge_patch(target: Any, patch: Any, wanted: Any) -> None:
+def test_merge_patch_follows_the_examples_of_the_rfc(target: Any, patch: Any, wanted: Any) -> None:
     """The examples of the RFC."""
     assert merge_patch(target, patch) == wanted
 
@@ -73,7 +73,7 @@ OPERATIONS = [
 
 
 @pytest.mark.parametrize(("target", "patch", "wanted"), OPERATIONS)
-def test_json_patch(target: Any, patch: Any, wanted: Any) -> None:
+def test_json_patch_is_applied_as_evanphx_does(target: Any, patch: Any, wanted: Any) -> None:
     """RFC 6902, with evanphx's reading of missing members and negative indices."""
     assert json_patch(target, patch) == wanted
 

@@ -70,7 +70,7 @@ def up(state: dict[str, Any], *, restarts: int = 0, started: bool = True) -> dic
         ),
     ],
 )
-def test_pod_columns(
+def test_pod_columns_count_started_native_sidecars(
     init: dict[str, Any], containers: dict[str, Any], phase: str, cells: list[str]
 ) -> None:
     """Native sidecars, named so here, count as containers once they have started."""

@@ -51,13 +51,13 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("text", MATCHING)
-def test_matching_selectors(text: str) -> None:
+def test_selectors_match_as_kubectls_do(text: str) -> None:
     """The grammar of kubectl's -l."""
     assert all(requirement.matches(LABELS) for requirement in parse_labels(text))
 
 
 @pytest.mark.parametrize("text", OTHERS)
-def test_nonmatching_selectors(text: str) -> None:
+def test_selectors_exclude_as_kubectls_do(text: str) -> None:
     """Each of them excludes the labels."""
     assert not all(requirement.matches(LABELS) for requirement in parse_labels(text))
 

@@ -155,7 +155,7 @@ AGGREGATED = (
 )
 
 
-async def test_aggregated_discovery(api: Api) -> None:
+async def test_aggregated_discovery_has_two_documents(api: Api) -> None:
     """Two documents tell everything, in the type that was asked for."""
     core = await api.request("GET", "/api", accept=AGGREGATED)
     assert core.headers["Content-Type"] == (
@@ -201,7 +201,7 @@ async def test_json_is_indented_for_people(
             assert (await response.text()).startswith('{\n  "kind"') is is_indented
 
 
-async def test_plain_discovery(api: Api) -> None:
+async def test_plain_discovery_has_a_document_for_each_group_version(api: Api) -> None:
     """One document for each group version, subresources included."""
     assert (await api.get("/api")).body["versions"] == ["v1"]
     groups = (await api.get("/apis")).body["groups"]
@@ -288,7 +288,7 @@ async def test_watch_of_stalled_client_is_ended(api: Api, registry: Registry) ->
         assert made
 
 
-async def test_tokens_expire() -> None:
+async def test_pod_token_expires_and_is_for_its_account() -> None:
     """A pod's token is good for its lifetime, and for its own service account."""
     now = 0.0
     tokens = Tokens(clock=lambda: now)

@@ -270,7 +270,7 @@ async def test_deployment_with_wrong_json_type_is_refused(
     )
 
 
-async def test_deployment_defaults(api: Api) -> None:
+async def test_deployment_gets_kubernetes_defaults(api: Api) -> None:
     """Defaults of the Deployment, its strategy, its pods, containers, probes and volumes."""
     spec = mounted({"name": "v", "configMap": {"name": "c"}})
     spec["containers"][0] |= {
@@ -379,7 +379,7 @@ async def test_workload_selector_is_immutable(api: Api) -> None:
     )
 
 
-async def test_scale_subresource(api: Api) -> None:
+async def test_scale_subresource_reads_and_writes_replicas(api: Api) -> None:
     """The subresource reads and writes the number of replicas."""
     await api.post(DEPLOYMENTS, deployment("web", replicas=2))
     scale = (await api.get(f"{DEPLOYMENTS}/web/scale")).body

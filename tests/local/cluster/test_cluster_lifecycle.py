@@ -165,7 +165,7 @@ async def test_failure_of_a_part_is_raised(
             await cluster.wait_for_failure()
 
 
-async def test_pod_runs(directory: Path) -> None:
+async def test_pod_runs_as_a_process_and_leaves_none(directory: Path) -> None:
     """The whole of it: scheduler, kubelet, a process, and no process afterwards."""
     cluster = LocalCluster(directory)
     try:

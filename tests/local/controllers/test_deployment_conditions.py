@@ -73,7 +73,9 @@ def test_status_counts_during_rollout() -> None:
         ),
     ],
 )
-def test_available_condition(available: int, expected: tuple[str, str, str]) -> None:
+def test_available_means_replicas_less_max_unavailable(
+    available: int, expected: tuple[str, str, str]
+) -> None:
     """Available means at least the replicas less maxUnavailable: 3 of 4 at 25 %, 2 of 3 at 1."""
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}}
     new = replica_set("web-1", 3, available=available)
@@ -138,7 +140,9 @@ def test_available_condition(available: int, expected: tuple[str, str, str]) -> 
         ),
     ],
 )
-def test_progressing_condition(before: Object, new: Object, expected: tuple[str, str, str]) -> None:
+def test_progressing_follows_from_the_replica_sets(
+    before: Object, new: Object, expected: tuple[str, str, str]
+) -> None:
     """The Progressing condition after one look at the ReplicaSets."""
     assert _reason(rollout_status(before, new, [], now=NOW)) == expected
 

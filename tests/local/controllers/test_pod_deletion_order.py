@@ -54,7 +54,7 @@ def test_pod_on_fuller_node_is_deleted_first() -> None:
         (pod(phase="Failed"), False),
     ],
 )
-def test_active_pods(candidate: Object, active: bool) -> None:
+def test_finished_and_deleted_pods_are_not_active(candidate: Object, active: bool) -> None:
     """A finished pod is no replica, and neither is one that is going."""
     assert is_active(candidate) is active
     candidate["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"

@@ -75,7 +75,7 @@ def _old(name: str, revision: str, replicas: int = 0, **status: Any) -> Object:
     return replica_set(name, replicas, annotations={REVISION: revision}, **status)
 
 
-def test_latest_revision() -> None:
+def test_latest_revision_is_the_highest_number() -> None:
     """The highest number counts; a value that is not a number is ignored."""
     assert latest_revision([_old("a", "9"), _old("b", "10"), _old("c", "x")]) == 10
     assert latest_revision([]) == 0

@@ -41,7 +41,9 @@ def _container(**fields: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_template_equality(template: dict[str, Any], other: dict[str, Any], same: bool) -> None:
+def test_templates_are_equal_apart_from_hash_label_and_empty_values(
+    template: dict[str, Any], other: dict[str, Any], same: bool
+) -> None:
     """The hash label, null and empty do not count; everything else does."""
     assert equal_ignoring_hash(template, other) is same
     assert (pod_template_hash(template, None) == pod_template_hash(other, None)) is same

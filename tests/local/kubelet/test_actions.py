@@ -83,7 +83,9 @@ SIDECAR = [{"name": "s", "restartPolicy": "Always"}, {"name": "i"}]
         "sidecars are killed when the regular ones are done",
     ],
 )
-def test_pod_actions(pod: dict[str, Any], runs: dict[str, Run], expected: PodActions) -> None:
+def test_actions_follow_from_spec_and_newest_runs(
+    pod: dict[str, Any], runs: dict[str, Run], expected: PodActions
+) -> None:
     """The next actions follow from the specification and the newest runs alone."""
     assert compute_pod_actions(pod, runs) == expected
 

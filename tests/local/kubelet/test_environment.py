@@ -144,7 +144,9 @@ def environment(**container: Any) -> dict[str, str]:
         "the node's name",
     ],
 )
-def test_container_environment(container: dict[str, Any], expected: dict[str, str]) -> None:
+def test_container_has_exactly_these_variables(
+    container: dict[str, Any], expected: dict[str, str]
+) -> None:
     """A container's variables are these, and no others."""
     assert environment(**container) == expected
 
@@ -217,7 +219,7 @@ def test_resource_of_other_container() -> None:
         ("$(A)$", "1$"),
     ],
 )
-def test_expansion_grammar(text: str, expected: str) -> None:
+def test_references_are_replaced_in_one_pass(text: str, expected: str) -> None:
     """References are replaced in one pass; everything else stays byte for byte."""
     assert expand(text, {"A": "1", "B": "$(A)"}.get) == expected
 
@@ -319,7 +321,7 @@ def test_pod_variable_overrides_service_variable() -> None:
     assert env["MY_DB_SERVICE_HOST"] == "mine"
 
 
-def test_visible_services() -> None:
+def test_services_of_the_namespace_are_visible_unless_disabled() -> None:
     """default/kubernetes always; those of the namespace unless service links are off."""
     master: dict[str, Any] = {
         "metadata": {"name": "kubernetes", "namespace": "default"},

@@ -24,7 +24,7 @@ def mounted(source: dict[str, Any], path: str = "/etc/config", **mount: Any) -> 
     }
 
 
-async def test_pod_environment(node: LocalNode) -> None:
+async def test_pod_environment_has_data_keys_and_whole_config_maps(node: LocalNode) -> None:
     """Values of data keys and of whole ConfigMaps are in the environment of the command."""
     await node.config_map("special-config", {"special.how": "very", "special.type": "charm"})
     await node.config_map("env-config", {"log_level": "INFO"})
@@ -38,7 +38,7 @@ async def test_pod_environment(node: LocalNode) -> None:
     assert {"SPECIAL_LEVEL_KEY=very", "log_level=INFO"} <= set(printed.splitlines())
 
 
-async def test_pod_arguments(node: LocalNode) -> None:
+async def test_references_in_pod_arguments_are_replaced(node: LocalNode) -> None:
     """$(NAME) in the command is replaced before it starts."""
     await node.config_map("special-config", {"special.how": "very"})
     reference = {"name": "special-config", "key": "special.how"}
@@ -50,7 +50,7 @@ async def test_pod_arguments(node: LocalNode) -> None:
     assert printed == "very charm\n"
 
 
-async def test_pod_volume(node: LocalNode) -> None:
+async def test_mounted_config_map_is_files_below_the_mount_path(node: LocalNode) -> None:
     """A mounted ConfigMap is files under mountPath, by name or by the path of an item."""
     await node.config_map("special-config", {"special.how": "very"})
     whole = {"configMap": {"name": "special-config"}}

@@ -115,7 +115,7 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
         ("/none", "malformed HTTP response"),
     ],
 )
-async def test_http_answers(path: str, expected: str) -> None:
+async def test_http_probe_accepts_2xx_and_3xx(path: str, expected: str) -> None:
     """2xx and 3xx are good, everything else is not; the port may be named."""
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
     async with server:
@@ -126,7 +126,7 @@ async def test_http_answers(path: str, expected: str) -> None:
         assert await ask(probe, target, timeout=5) == expected
 
 
-async def test_tcp_answers() -> None:
+async def test_tcp_probe_needs_an_open_port() -> None:
     """A port that is open is good, one that is closed is not."""
     target = Target({"name": "c"}, "127.0.0.1", no_command)
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0)

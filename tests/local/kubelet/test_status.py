@@ -38,7 +38,9 @@ def spec(policy: str = "Always", *, init: bool = False) -> dict[str, Any]:
         (spec("Never", init=True), {"i": FAILED}, "Failed"),
     ],
 )
-def test_phase(pod: dict[str, Any], runs: dict[str, Run], phase: str) -> None:
+def test_phase_follows_from_restart_policy_and_runs(
+    pod: dict[str, Any], runs: dict[str, Run], phase: str
+) -> None:
     """The phase follows from restart policy and container runs."""
     assert compute_phase(pod, runs) == phase
 
