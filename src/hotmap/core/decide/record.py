@@ -6,7 +6,7 @@ when it sees a consumer for the first time; the other functions are their steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import floor
 from typing import NamedTuple
 
@@ -370,28 +370,13 @@ def record_applied(
     be checked afterwards. `record` None: there was none before.
     """
     known = records_by_source(record if record is not None and record.key_id == key_id else None)
-    before = records_by_source(record)
     verdicts = {finding.verdict for finding in findings}
     new_pods = Verdict.FROZEN in verdicts
     held = Verdict.HOLD in verdicts and not new_pods
     adopts = Verdict.ADOPT in verdicts
-    updates = any(
-        finding.verdict is Verdict.LIVE and finding.current.source.kind == PROVIDER_CLASS
-        for finding in findings
-    )
     if held:
         generation = record.generation if record else UNVOUCHED
-    recorded = [
-        build_source_record(
-            f,
-            known.get(f.current.source.kind_and_name),
-            new_pods=new_pods,
-            rolling=consumer.rolling or consumer.behind > 0,
-            pinned=not (consumer.has_no_pods and f.verdict is Verdict.ADOPT)
-            and stays_pinned(f, before.get(f.current.source.kind_and_name)),
-        )
-        for f in findings
-    ]
+    recorded = _record_sources(consumer, findings, known, before=records_by_source(record))
     results = zip((f.current for f in findings), recorded, strict=True)
     followed = {f.current.source.kind_and_name for f in findings}
     used = {use.source.kind_and_name for use in consumer.uses}
@@ -414,7 +399,7 @@ def record_applied(
         revision=consumer.revision if adopts or record is None else record.revision,
         foreign_writes=record.foreign_writes if record else _initial_foreign_writes(consumer),
         pods_checked=PodCheck.NOT_YET
-        if adopts or new_pods or updates or record is None or _raises_doubt(record, findings)
+        if record is None or _raises_doubt(record, findings)
         else record.pods_checked,
         namespace=consumer.key.namespace,
         former=former_immutable(known.values(), is_served),
@@ -422,10 +407,43 @@ def record_applied(
     )
 
 
+def _record_sources(
+    consumer: Consumer,
+    findings: Sequence[Finding],
+    known: Mapping[tuple[str, str], SourceRecord],
+    *,
+    before: Mapping[tuple[str, str], SourceRecord],
+) -> list[SourceRecord | None]:
+    """Build the record of each source; None: it stays unknown.
+
+    `known` are the earlier records with comparable fingerprints, `before` those with any.
+    """
+    new_pods = any(finding.verdict is Verdict.FROZEN for finding in findings)
+    recorded = []
+    for finding in findings:
+        name = finding.current.source.kind_and_name
+        is_unused = consumer.has_no_pods and finding.verdict is Verdict.ADOPT
+        recorded.append(
+            build_source_record(
+                finding,
+                known.get(name),
+                new_pods=new_pods,
+                rolling=consumer.rolling or consumer.behind > 0,
+                pinned=not is_unused and stays_pinned(finding, before.get(name)),
+            )
+        )
+    return recorded
+
+
 def _raises_doubt(record: Record, findings: Sequence[Finding]) -> bool:
-    """Return whether pods that were found to be current may have a source that was deleted."""
-    is_good = record.pods_checked in (PodCheck.CURRENT, PodCheck.DELIVERED)
-    return is_good and any(finding.deleted for finding in findings)
+    """Return whether the result of the last pod check no longer holds."""
+    was_good = record.pods_checked in (PodCheck.CURRENT, PodCheck.DELIVERED)
+    return any(
+        finding.verdict in (Verdict.ADOPT, Verdict.FROZEN)
+        or (finding.verdict is Verdict.LIVE and finding.current.source.kind == PROVIDER_CLASS)
+        or (was_good and finding.deleted)
+        for finding in findings
+    )
 
 
 def _initial_foreign_writes(consumer: Consumer) -> ForeignWrites | None:
