@@ -158,31 +158,17 @@ class Controller:
             self._leading.result()
 
     async def _start(self) -> None:
-        if self._settings.listen is not None:
-            await self._server.start(*self._settings.listen)
-            self.port = self._server.port
+        await self._listen()
         self._background.start(
             "measure loop lag", lambda: measure_loop_lag(self._metrics.observe_loop_lag)
         )
-        if self._settings.status_listen is not None:
-            await self._server.start_for_users(*self._settings.status_listen)
-            self.status_port = self._server.user_port
         await self._wait_for_apiserver()
         if self._shadow:
             self._keys = passing_keyring()
-            for consumers in self.index.consumers.values():
-                consumers.subscribe(self._shadow.consumer_changed)
-            self._background.start("compare with Reloader", self._shadow.run)
+            self._start_comparison(self._shadow)
         else:
             self._keys = await self._load_keyring()
-            keyring = KeyringFollower(
-                self._client,
-                self._settings.namespace,
-                keys_in_use=lambda: self._keys,
-                may_restore=lambda: self._acting.is_set() and self._may_write(),
-                on_change=self._use_keys,
-            )
-            self._background.start("check keyring", keyring.run)
+            self._start_keyring_check()
         self._reflectors = Reflectors(
             self._client,
             index=self.index,
@@ -194,24 +180,56 @@ class Controller:
             sources.subscribe(self._enqueue_webhooks)
         self._webhooks.start(self.supervisor)
         self._alerts.start(self.supervisor)
+        leading = await self._start_leading()
+        self._reflectors.start()
+        await self._wait_until_acting_or_warm(leading, self._reflectors)
+
+    async def _listen(self) -> None:
+        """Listen for probes, scrapers and users; the ports are known from then on."""
+        if self._settings.listen is not None:
+            await self._server.start(*self._settings.listen)
+            self.port = self._server.port
+        if self._settings.status_listen is not None:
+            await self._server.start_for_users(*self._settings.status_listen)
+            self.status_port = self._server.user_port
+
+    def _start_comparison(self, shadow: Shadow) -> None:
+        for consumers in self.index.consumers.values():
+            consumers.subscribe(shadow.consumer_changed)
+        self._background.start("compare with Reloader", shadow.run)
+
+    def _start_keyring_check(self) -> None:
+        keyring = KeyringFollower(
+            self._client,
+            self._settings.namespace,
+            keys_in_use=lambda: self._keys,
+            may_restore=lambda: self._acting.is_set() and self._may_write(),
+            on_change=self._use_keys,
+        )
+        self._background.start("check keyring", keyring.run)
+
+    async def _start_leading(self) -> asyncio.Task[None]:
+        """Start the task that runs the terms, at once or while the Lease is held.
+
+        Returns the task once it leads, or has tried to acquire the Lease.
+        """
         lease = ObjectKey(LEASES.kind, self._settings.namespace, LEASE)
-        if self._settings.identity:
-            self._elector = LeaderElector(
-                self._client,
-                lease,
-                identity=self._settings.identity,
-                supervisor=self.supervisor,
-            )
-            self._leading = asyncio.create_task(self._elector.run(self._lead))
-            await self._first_try()
-        else:
+        if not self._settings.identity:
             if self._settings.warns_of_leader:
                 warning = OtherLeaderWarning(self._client, lease)
                 self._background.start("check for another leader", warning.run)
-            self._leading = asyncio.create_task(self._lead())
+            leading = self._leading = asyncio.create_task(self._lead())
             await self._elected.wait()
-        self._reflectors.start()
-        await self._wait_until_acting_or_warm(self._leading, self._reflectors)
+            return leading
+        self._elector = LeaderElector(
+            self._client,
+            lease,
+            identity=self._settings.identity,
+            supervisor=self.supervisor,
+        )
+        leading = self._leading = asyncio.create_task(self._elector.run(self._lead))
+        await self._first_try()
+        return leading
 
     async def _wait_for_apiserver(self) -> None:
         """Wait for the API server, as long as the settings allow."""
