@@ -131,14 +131,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         has_files=any(source.live for source in sources),
         files_read_at_start=snapshot.live_needs_rollout,
         estimated=any(source.estimated for source in (*known, *read)),
-        adopted_version=max(
-            (
-                parse_number(recorded.adopted) or 0
-                for source, _, recorded in snapshot.recorded_sources()
-                if source.estimated
-            ),
-            default=0,
-        ),
+        adopted_version=_adopted_version(snapshot),
         edited=any(source.edited or source.modified for source in known),
         start_edited=any(source.edited or source.modified for source in read),
         edited_since=max(
@@ -161,22 +154,38 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         rereads=snapshot.policy.rereads,
         rereads_within=snapshot.policy.rereads_within,
         classes=tuple(_desired_class(item) for item in classes),
-        immutable=tuple(
-            (source.source, source.created_at)
-            for source, changes in zip(snapshot.sources, snapshot.changes, strict=True)
-            if source.created_at is not None
-            and (changes.latest is None or changes.latest < source.created_at)
-        ),
+        immutable=_unobserved_immutable(snapshot),
         unseen=next((item.source for item in known if _is_unseen(item)), None),
-        pinned=next(
-            (
-                item.source
-                for item, _, recorded in snapshot.recorded_sources()
-                if item.exists and serves_another(recorded, item)
-            ),
-            None,
-        ),
+        pinned=_pinned_source(snapshot),
     )
+
+
+def _adopted_version(snapshot: Snapshot) -> int:
+    """Return the newest version with which a source was adopted whose last change is estimated."""
+    versions = (
+        parse_number(recorded.adopted) or 0
+        for source, _, recorded in snapshot.recorded_sources()
+        if source.estimated
+    )
+    return max(versions, default=0)
+
+
+def _unobserved_immutable(snapshot: Snapshot) -> tuple[tuple[ObjectKey, float], ...]:
+    """List the immutable sources whose creation was not observed, and when they were created."""
+    return tuple(
+        (source.source, source.created_at)
+        for source, changes in zip(snapshot.sources, snapshot.changes, strict=True)
+        if source.created_at is not None
+        and (changes.latest is None or changes.latest < source.created_at)
+    )
+
+
+def _pinned_source(snapshot: Snapshot) -> ObjectKey | None:
+    """Find a source in place of which kubelets may serve an immutable one with other content."""
+    for source, _, recorded in snapshot.recorded_sources():
+        if source.exists and serves_another(recorded, source):
+            return source.source
+    return None
 
 
 def _may_be_read(source: SourceSnapshot, gone: Mapping[ObjectKey, SourceSnapshot]) -> bool:
