@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.immutable_uses import has_immutable_predecessor
-from hotmap.core.decide.snapshot import SentNudge, Snapshot, take_snapshot
+from hotmap.core.decide.snapshot import ChangeSummary, SentNudge, Snapshot, take_snapshot
 from hotmap.core.decide.source_changes import (
     SourceHistory,
     bound_change,
@@ -28,7 +28,7 @@ from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.provider_class import PROVIDER_CLASS
-from hotmap.core.model.state import Record, RolloutTimes, records_by_source
+from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, records_by_source
 from hotmap.core.policy.policy import Policy, followed_uses, unfollowed_sources
 from hotmap.kube.loop_clock import loop_time
 
@@ -36,7 +36,6 @@ __all__ = ["Observer", "ObserverSettings"]
 
 #: Deleted Jobs and Pods that are remembered; most are recreated within a minute.
 _REPLACED = 1024
-
 
 #: Seconds between two turns of matching the patterns of one consumer.
 _MATCHING_PAUSE = 0.05
@@ -112,7 +111,7 @@ class Observer:
             keys=self._settings.keys,
             now=self._clock(),
         )
-        snapshot = snapshot._replace(**self._summarize_changes(snapshot))
+        snapshot = self._with_changes(snapshot)
         return snapshot._replace(
             sent=self._sent_nudge(key),
             waited=self._waited(key),
@@ -179,39 +178,40 @@ class Observer:
             return None
         return policy._replace(named=named, excluded=excluded)
 
-    def _summarize_changes(self, snapshot: Snapshot) -> dict[str, Any]:
-        """Return the observed changes of each source since the version that was last applied."""
-        known, history = records_by_source(snapshot.record), self._index.history
+    def _with_changes(self, snapshot: Snapshot) -> Snapshot:
+        """Add the observed changes of each source since the version that was last applied."""
+        known = records_by_source(snapshot.record)
+        observed = [
+            self._observe(source, known.get(source.source.kind_and_name), snapshot)
+            for source in snapshot.sources
+        ]
+        return snapshot._replace(
+            sources=tuple(source for source, _ in observed),
+            changes=tuple(changes for _, changes in observed),
+        )
+
+    def _observe(
+        self, source: SourceSnapshot, recorded: SourceRecord | None, snapshot: Snapshot
+    ) -> tuple[SourceSnapshot, ChangeSummary]:
+        """Return a source with what is known of its last change, and a summary of its changes."""
+        history = self._index.history.of(source.source)
+        if source.exists and source.source.kind == PROVIDER_CLASS:
+            source = source._replace(mounts=self._index.provider_classes.mounts(source.source))
+            # What was updated while no controller ran is seen from the statuses of pods.
+            history = history._replace(gap=None)
+        changes = summarize_changes(source, recorded, history, is_known=snapshot.record is not None)
+        bounded = bound_start(bound_change(source, recorded, changes), recorded, history)
+        unreadable = self._index.is_unreadable(source.source)
         template = self._index.templates.last_change(snapshot.consumer.key)
-        summaries, sources = [], []
-        for source in snapshot.sources:
-            recorded = known.get(source.source.kind_and_name)
-            changes = history.of(source.source)
-            if source.exists and source.source.kind == PROVIDER_CLASS:
-                mounts = self._index.provider_classes.mounts(source.source)
-                source = source._replace(mounts=mounts)
-                # What was updated while no controller ran is seen from the statuses of pods.
-                changes = changes._replace(gap=None)
-            summary = summarize_changes(
-                source, recorded, changes, is_known=snapshot.record is not None
-            )
-            summaries.append(summary)
-            bounded = bound_start(bound_change(source, recorded, summary), recorded, changes)
-            unreadable = self._index.is_unreadable(source.source)
-            visible = source.exists or (not unreadable and self._is_visible(source.source))
-            replaced = replaces_immutable(changes, template, recorded) or has_immutable_predecessor(
-                snapshot.record, source.source.kind_and_name, source.uid
-            )
-            is_known = recorded is not None and bool(recorded.uid)
-            sources.append(
-                bounded._replace(
-                    visible=visible,
-                    unreadable=unreadable,
-                    replaces_immutable=replaced,
-                    pinned_before=None if is_known else self._pinned_before(source, changes),
-                )
-            )
-        return {"changes": tuple(summaries), "sources": tuple(sources)}
+        name = source.source.kind_and_name
+        is_known = recorded is not None and bool(recorded.uid)
+        return bounded._replace(
+            visible=source.exists or (not unreadable and self._is_visible(source.source)),
+            unreadable=unreadable,
+            replaces_immutable=replaces_immutable(history, template, recorded)
+            or has_immutable_predecessor(snapshot.record, name, source.uid),
+            pinned_before=None if is_known else self._pinned_before(source, history),
+        ), changes
 
     def _pinned_before(self, source: SourceSnapshot, history: SourceHistory) -> float | None:
         """Return which pods make kubelets serve an immutable source that this one replaces.
