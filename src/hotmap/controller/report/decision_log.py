@@ -130,20 +130,7 @@ class DecisionLog:
         `continues` says that its actions are not finished and that nothing refused them.
         """
         consumer, plan = decision.snapshot.consumer, decision.plan
-        entry = DecisionEntry(
-            consumer.key,
-            self._wall_clock(),
-            plan.verdict.value,
-            printable(plan.reason),
-            tuple(action.type.value for action in plan.actions),
-            decision.snapshot.revision,
-            printable(outcome),
-            decision.snapshot.versions,
-            held=plan.warning,
-            waits=continues or not plan.settles,
-            continues=continues,
-            only_reported=any(action.type is ActionType.NOTIFY for action in plan.actions),
-        )
+        entry = _make_entry(decision, outcome, continues=continues, at=self._wall_clock())
         self.decisions[entry.verdict] += 1
         self._decided[consumer.key] = decision.snapshot.unfollowed
         self._settling.pop(consumer.key, None)
@@ -249,6 +236,24 @@ class DecisionLog:
         self._decided.pop(key, None)
         self._missing_sources.pop(key, None)
         self._settling.pop(key, None)
+
+
+def _make_entry(decision: Decision, outcome: str, *, continues: bool, at: float) -> DecisionEntry:
+    plan = decision.plan
+    return DecisionEntry(
+        decision.snapshot.consumer.key,
+        at,
+        plan.verdict.value,
+        printable(plan.reason),
+        tuple(action.type.value for action in plan.actions),
+        decision.snapshot.revision,
+        printable(outcome),
+        decision.snapshot.versions,
+        held=plan.warning,
+        waits=continues or not plan.settles,
+        continues=continues,
+        only_reported=any(action.type is ActionType.NOTIFY for action in plan.actions),
+    )
 
 
 def _name_sources(decision: Decision) -> str:

@@ -63,18 +63,10 @@ def build_source_record(
     kubelets may serve in place of its successor (`pinned`), also to new pods.
     """
     current = finding.current
-    kind, _, name = current.source
     if not current.visible:
         return recorded
-    held = finding.verdict is Verdict.HOLD
-    if held and pinned and _is_as_recorded(current, recorded):
-        recorded = None  # equal to what was applied, and kubelets may serve another one
-    if held and recorded is not None:
-        shared_at = finding.shared_at or recorded.shared_at
-        recorded = msgspec.structs.replace(recorded, shared_at=shared_at)
-        return _with_pin(recorded) if pinned else recorded
-    if held and not pinned:
-        return None
+    if finding.verdict is Verdict.HOLD:
+        return _record_held(finding, recorded, pinned=pinned)
     if recorded is not None and recorded.uses != current.digest:
         recorded = None
     if recorded is not None and current.is_unknown:
@@ -85,16 +77,40 @@ def build_source_record(
         if not new_pods:
             gone = finding.verdict is Verdict.LIVE
             return msgspec.structs.replace(recorded, live=ABSENT) if gone else recorded
-    if held:  # what kubelets serve in its place is not known
-        frozen, live = ABSENT if current.frozen else "", ABSENT if current.live else ""
-        current = current._replace(uid="", content="", frozen=frozen, live=live)
     content = current.content
     same = recorded is not None and finding.verdict in (Verdict.UP_TO_DATE, Verdict.LIVE)
     if same and recorded is not None and (rolling or pinned):
         content = recorded.content
-    made = SourceRecord(
-        kind,
-        name,
+    made = _record_current(current, content, pinned=pinned, shared_at=finding.shared_at)
+    return made if recorded is None or new_pods else _with_replaced(made, recorded, finding)
+
+
+def _record_held(
+    finding: Finding, recorded: SourceRecord | None, *, pinned: bool
+) -> SourceRecord | None:
+    """Build the record of a held source, of which nothing was applied."""
+    current = finding.current
+    if pinned and _is_as_recorded(current, recorded):
+        recorded = None  # equal to what was applied, and kubelets may serve another one
+    if recorded is not None:
+        shared_at = finding.shared_at or recorded.shared_at
+        recorded = msgspec.structs.replace(recorded, shared_at=shared_at)
+        return _with_pin(recorded) if pinned else recorded
+    if not pinned:
+        return None
+    # What kubelets serve in its place is not known.
+    frozen, live = ABSENT if current.frozen else "", ABSENT if current.live else ""
+    current = current._replace(uid="", frozen=frozen, live=live)
+    return _record_current(current, "", pinned=True, shared_at=finding.shared_at)
+
+
+def _record_current(
+    current: SourceSnapshot, content: str, *, pinned: bool, shared_at: float
+) -> SourceRecord:
+    """Record that a source was applied as it is now; `content` is that of all its data keys."""
+    return SourceRecord(
+        current.source.kind,
+        current.source.name,
         current.digest,
         current.uid,
         current.resource_version,
@@ -106,11 +122,10 @@ def build_source_record(
         current.edited or current.modified,
         pinned,
         current.estimated,
-        finding.shared_at,
+        shared_at,
         start=current.start
         and StartRecord(current.start.changed_at, current.start.edited, current.start.estimated),
     )
-    return made if recorded is None or new_pods else _with_replaced(made, recorded, finding)
 
 
 def _is_as_recorded(current: SourceSnapshot, recorded: SourceRecord | None) -> bool:
