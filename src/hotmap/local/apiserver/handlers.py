@@ -11,14 +11,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import msgspec
 
-from hotmap.core.errors import ApiError, BadRequest
+from hotmap.core.errors import BadRequest
 from hotmap.kube.loop_slices import SHORT_SLICE, share_loop
 from hotmap.local.access import ANONYMOUS, Reviewer, UserInfo
 from hotmap.local.apiserver import admission, managed_fields
-from hotmap.local.apiserver.decode_errors import json_type, summarize
-from hotmap.local.apiserver.encoding import arrange_fields, decode
+from hotmap.local.apiserver.body_checks import (
+    check_applied_type,
+    check_delete_options,
+    check_replicas,
+    check_scale,
+    check_type,
+    field_warnings,
+    patched_field_warnings,
+    repetition_warnings,
+)
+from hotmap.local.apiserver.encoding import arrange_fields
 from hotmap.local.apiserver.eviction import evict
-from hotmap.local.apiserver.field_validation import duplicate_fields, strict_errors
 from hotmap.local.apiserver.large_objects import beside_loop
 from hotmap.local.apiserver.lists import EncodedList, parse_resource_version
 from hotmap.local.apiserver.negotiation import (
@@ -49,29 +57,23 @@ from hotmap.local.apiserver.scale import (
     scale_of,
 )
 from hotmap.local.apiserver.status import (
-    SCHEME,
     internal,
     invalid,
-    invalid_patch,
-    invalid_strategic_patch,
 )
 from hotmap.local.apiserver.tables import metadata_encoder, partial_metadata, row_encoder, table
-from hotmap.local.field_errors import invalid_value
 from hotmap.local.meta import timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from hotmap.local.apiserver.authentication import Access
     from hotmap.local.apiserver.negotiation import Decoded
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.routes import ResourcePath, Verb
-    from hotmap.local.scheme import Kind, Scheme
-    from hotmap.local.store import Entry
+    from hotmap.local.scheme import Kind
 
 JsonObject = dict[str, Any]
 
-_INT32 = 1 << 31
 _T = TypeVar("_T")
 
 
@@ -222,9 +224,9 @@ async def _sent_object(
 ) -> JsonObject:
     """Read the object of a create or update, and warn of what it should not have."""
     obj, repeated = await _decode(request, path.kind.kind)
-    _check_type(registry.scheme, path.kind, obj, request.body)
+    check_type(registry.scheme, path.kind, obj, request.body)
     check = partial(
-        _field_warnings,
+        field_warnings,
         path.kind,
         obj,
         options,
@@ -332,7 +334,7 @@ async def _update(registry: Registry, path: ResourcePath, request: Request) -> A
     options = _write_options(request, "UpdateOptions")
     if path.subresource == "scale":
         scale = (await _decode(request, "Scale")).value
-        _check_scale(scale)
+        check_scale(scale)
         return await _rescale(registry, path, scale, options)
     obj = await _sent_object(registry, path, request, options)
     updated = await registry.update(
@@ -348,15 +350,15 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
     if path.subresource == "scale":
         workload = await registry.get(*_target(registry, path))
         scale = apply_patch(kind, scale_of(path.kind, workload), patch, of=path.kind)
-        _check_replicas(scale)
+        check_replicas(scale)
         return await _rescale(registry, path, scale, options)
     if kind == "strategic" and not path.kind.strategy.typed and path.kind.version_strategies:
         raise unsupported_patch()
     status = 200
     if kind == "apply":
         assert isinstance(patch, dict)
-        _check_applied_type(path.kind, patch)
-        request.warn(*_repetition_warnings(repeated, options))
+        check_applied_type(path.kind, patch)
+        request.warn(*repetition_warnings(repeated, options))
         if not path.subresource and not registry.reader.exists(path):
             status = 201
     else:
@@ -371,16 +373,6 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
     return _answer_with_object(registry, path.kind, patched, request)._replace(status=status)
 
 
-def _check_scale(obj: JsonObject) -> None:
-    sent = obj.get("kind") or "Scale"
-    if sent != "Scale":
-        version = str(obj.get("apiVersion", "")).rpartition("/")[2]
-        raise BadRequest(
-            f'{sent} in version "{version}" cannot be handled as a Scale: '
-            f"converting ({version}.{sent}) to (autoscaling.Scale): unknown conversion"
-        )
-
-
 async def _check_patched_fields(
     registry: Registry, path: ResourcePath, request: Request, patch: Patch, options: WriteOptions
 ) -> None:
@@ -388,47 +380,9 @@ async def _check_patched_fields(
     if options.field_validation == "Ignore":
         return
     entry = registry.reader.entry(path.kind, path.namespace, path.name)
-    check = partial(_patched_field_warnings, path.kind, entry, patch, request.body, options)
+    check = partial(patched_field_warnings, path.kind, entry, patch, request.body, options)
     size = len(entry.value or b"") + len(request.body)
     request.warn(*await beside_loop(size, check))
-
-
-def _patched_field_warnings(
-    kind: Kind, entry: Entry, patch: Patch, body: bytes, options: WriteOptions
-) -> tuple[str, ...]:
-    try:
-        patched = apply_patch(patch.kind, decode(entry, kind), patch.value, of=kind)
-    except ApiError:
-        # It is refused where it is applied.
-        return ()
-    found = duplicate_fields(body)
-    if patch.kind == "json":
-        found = [f"json patch {text}" for text in [*found, *_unknown_members(patch.value)]]
-    try:
-        return _field_warnings(kind, patched, options, b"", also=found)
-    except BadRequest as error:
-        if not kind.strategy.typed:
-            raise
-        why = error.message.partition(": ")[2]
-        if patch.kind == "strategic" and isinstance(patch.value, dict):
-            raise invalid_strategic_patch(patch.value, why) from None
-        raise invalid_patch(patched, why) from None
-
-
-def _unknown_members(operations: object) -> Iterator[str]:
-    """Find what the operations of a JSON patch do not have (patch.go: jsonPatchOp)."""
-    for index, operation in enumerate(operations if isinstance(operations, list) else ()):
-        for name in operation if isinstance(operation, dict) else ():
-            if name not in ("op", "path", "from", "value"):
-                yield f'unknown field "[{index}].{name}"'
-
-
-def _check_replicas(scale: JsonObject) -> None:
-    """Refuse a number of replicas that upstream's type does not hold."""
-    wanted = (scale.get("spec") or {}).get("replicas")
-    if isinstance(wanted, int) and not -_INT32 <= wanted < _INT32:
-        why = f"json: cannot unmarshal number {wanted} into Go struct field "
-        raise invalid_patch(scale, f"{why}ScaleSpec.spec.replicas of type int32")
 
 
 async def _rescale(
@@ -447,21 +401,13 @@ async def _rescale(
 
 async def _delete(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     body = (await _decode(request)).value if request.body else {}
-    _check_delete_options(body)
+    check_delete_options(body)
     options = delete_options(request.query, body)._replace(user=request.user)
     request.warn(path.kind.strategy.deletion_warning(options.propagation))
     deleted = await registry.delete(*_target(registry, path), **options._asdict())
     if deleted["kind"] == "Status":
         return _json(deleted)
     return _answer_with_object(registry, path.kind, deleted, request)
-
-
-def _check_delete_options(body: JsonObject) -> None:
-    """Refuse options that say they are something else."""
-    sent, version = body.get("kind"), body.get("apiVersion", "")
-    if sent and sent != "DeleteOptions":
-        text = f'no kind "{sent}" is registered for version "{version}" in scheme {SCHEME}'
-        raise BadRequest(text)
 
 
 async def _delete_collection(registry: Registry, path: ResourcePath, request: Request) -> Answer:
@@ -510,79 +456,5 @@ def _json(obj: JsonObject) -> Answer:
     return Answer(msgspec.json.encode(obj))
 
 
-def _check_type(scheme: Scheme, kind: Kind, obj: JsonObject, body: bytes) -> None:
-    """Refuse an object that says it is something else; absent fields are accepted."""
-    for field in ("apiVersion", "kind"):
-        if not isinstance(obj.get(field), str | None):
-            raise BadRequest(
-                f"the object provided is unrecognized (must be of type {kind.kind}): "
-                "couldn't get version/kind; json parse error: json: cannot unmarshal "
-                f"{json_type(obj[field])} into Go struct field .{field} of type string "
-                f"({summarize(body)})"
-            )
-    api_version = obj.get("apiVersion") or kind.api_version
-    sent = obj.get("kind") or kind.kind
-    if (api_version, sent) == (kind.api_version, kind.kind):
-        return
-    if str(api_version).count("/") > 1:
-        raise BadRequest(
-            f"the object provided is unrecognized (must be of type {kind.kind}): "
-            f"unexpected GroupVersion string: {api_version} ({summarize(body)})"
-        )
-    if kind.strategy.is_custom and api_version == kind.api_version:
-        error = invalid_value("kind", sent, f"must be {kind.kind}")
-        name = (obj.get("metadata") or {}).get("name", "")
-        raise invalid(kind._replace(names=kind.names._replace(kind=str(sent))), name, [error])
-    version = str(api_version).rpartition("/")[2]
-    if api_version == kind.api_version and _is_known(scheme, kind.group, str(sent)):
-        package = kind.group.partition(".")[0] or "core"
-        why = f"converting ({version}.{sent}) to ({package}.{kind.kind}): unknown conversion"
-    else:
-        why = f'no kind "{sent}" is registered for version "{api_version}" in scheme {SCHEME}'
-    raise BadRequest(f'{sent} in version "{version}" cannot be handled as a {kind.kind}: {why}')
-
-
-def _is_known(scheme: Scheme, group: str, name: str) -> bool:
-    """Return whether a group has a kind, or the list of one."""
-    return any(
-        known.group == group and name in (known.kind, f"{known.kind}List") for known in scheme
-    )
-
-
-def _check_applied_type(kind: Kind, config: JsonObject) -> None:
-    """Refuse a configuration that says it is something else, or does not say what it is."""
-    api_version, sent = str(config.get("apiVersion", "")), config.get("kind", "")
-    if (api_version, sent) != (kind.api_version, kind.kind):
-        group, _, version = api_version.rpartition("/")
-        raise BadRequest(f"invalid object type: {group}/{version}, Kind={sent}")
-
-
-def _repetition_warnings(found: str, options: WriteOptions) -> tuple[str, ...]:
-    """Tell of keys that an applied configuration has twice (endpoints/handlers/patch.go)."""
-    if options.field_validation == "Ignore":
-        return ()
-    if found and options.field_validation == "Strict":
-        raise BadRequest(f"error strict decoding YAML: {found}")
-    return (found,) if found else ()
-
-
 def _json_of(request: Request) -> bytes:
     return request.body if is_json(request.content_type) else b""
-
-
-def _field_warnings(
-    kind: Kind, obj: JsonObject, options: WriteOptions, body: bytes, *, also: Sequence[str] = ()
-) -> tuple[str, ...]:
-    """Find unknown and duplicate fields; the server's default is to warn (KEP-2885).
-
-    Duplicates are found in `body`, the JSON that `obj` was, or b""; `also` was found elsewhere.
-    """
-    if options.field_validation == "Ignore":
-        return ()
-    found = [*also, *strict_errors(kind, obj, body)]
-    if found and options.field_validation == "Strict":
-        raise BadRequest(
-            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
-            f"strict decoding error: {', '.join(found)}"
-        )
-    return tuple(found)

@@ -1,0 +1,173 @@
+"""Checks the body of a request before the registry gets it: what it says it is, and its fields."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hotmap.core.errors import ApiError, BadRequest
+from hotmap.local.apiserver.decode_errors import json_type, summarize
+from hotmap.local.apiserver.encoding import decode
+from hotmap.local.apiserver.field_validation import duplicate_fields, strict_errors
+from hotmap.local.apiserver.patch import apply_patch
+from hotmap.local.apiserver.status import (
+    SCHEME,
+    invalid,
+    invalid_patch,
+    invalid_strategic_patch,
+)
+from hotmap.local.field_errors import invalid_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from hotmap.local.apiserver.negotiation import Patch
+    from hotmap.local.apiserver.options import WriteOptions
+    from hotmap.local.scheme import Kind, Scheme
+    from hotmap.local.store import Entry
+
+__all__ = [
+    "check_applied_type",
+    "check_delete_options",
+    "check_replicas",
+    "check_scale",
+    "check_type",
+    "field_warnings",
+    "patched_field_warnings",
+    "repetition_warnings",
+]
+
+JsonObject = dict[str, Any]
+
+_INT32 = 1 << 31
+
+
+def check_type(scheme: Scheme, kind: Kind, obj: JsonObject, body: bytes) -> None:
+    """Refuse an object that says it is something else; absent fields are accepted."""
+    for field in ("apiVersion", "kind"):
+        if not isinstance(obj.get(field), str | None):
+            raise BadRequest(
+                f"the object provided is unrecognized (must be of type {kind.kind}): "
+                "couldn't get version/kind; json parse error: json: cannot unmarshal "
+                f"{json_type(obj[field])} into Go struct field .{field} of type string "
+                f"({summarize(body)})"
+            )
+    api_version = obj.get("apiVersion") or kind.api_version
+    sent = obj.get("kind") or kind.kind
+    if (api_version, sent) == (kind.api_version, kind.kind):
+        return
+    if str(api_version).count("/") > 1:
+        raise BadRequest(
+            f"the object provided is unrecognized (must be of type {kind.kind}): "
+            f"unexpected GroupVersion string: {api_version} ({summarize(body)})"
+        )
+    if kind.strategy.is_custom and api_version == kind.api_version:
+        error = invalid_value("kind", sent, f"must be {kind.kind}")
+        name = (obj.get("metadata") or {}).get("name", "")
+        raise invalid(kind._replace(names=kind.names._replace(kind=str(sent))), name, [error])
+    version = str(api_version).rpartition("/")[2]
+    if api_version == kind.api_version and _is_known(scheme, kind.group, str(sent)):
+        package = kind.group.partition(".")[0] or "core"
+        why = f"converting ({version}.{sent}) to ({package}.{kind.kind}): unknown conversion"
+    else:
+        why = f'no kind "{sent}" is registered for version "{api_version}" in scheme {SCHEME}'
+    raise BadRequest(f'{sent} in version "{version}" cannot be handled as a {kind.kind}: {why}')
+
+
+def _is_known(scheme: Scheme, group: str, name: str) -> bool:
+    """Return whether a group has a kind, or the list of one."""
+    return any(
+        known.group == group and name in (known.kind, f"{known.kind}List") for known in scheme
+    )
+
+
+def check_applied_type(kind: Kind, config: JsonObject) -> None:
+    """Refuse a configuration that says it is something else, or does not say what it is."""
+    api_version, sent = str(config.get("apiVersion", "")), config.get("kind", "")
+    if (api_version, sent) != (kind.api_version, kind.kind):
+        group, _, version = api_version.rpartition("/")
+        raise BadRequest(f"invalid object type: {group}/{version}, Kind={sent}")
+
+
+def repetition_warnings(found: str, options: WriteOptions) -> tuple[str, ...]:
+    """Tell of keys that an applied configuration has twice (endpoints/handlers/patch.go)."""
+    if options.field_validation == "Ignore":
+        return ()
+    if found and options.field_validation == "Strict":
+        raise BadRequest(f"error strict decoding YAML: {found}")
+    return (found,) if found else ()
+
+
+def field_warnings(
+    kind: Kind, obj: JsonObject, options: WriteOptions, body: bytes, *, also: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Find unknown and duplicate fields; the server's default is to warn (KEP-2885).
+
+    Duplicates are found in `body`, the JSON that `obj` was, or b""; `also` was found elsewhere.
+    """
+    if options.field_validation == "Ignore":
+        return ()
+    found = [*also, *strict_errors(kind, obj, body)]
+    if found and options.field_validation == "Strict":
+        raise BadRequest(
+            f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
+            f"strict decoding error: {', '.join(found)}"
+        )
+    return tuple(found)
+
+
+def patched_field_warnings(
+    kind: Kind, entry: Entry, patch: Patch, body: bytes, options: WriteOptions
+) -> tuple[str, ...]:
+    """Find duplicate fields of a patch, and unknown and duplicate ones of its result."""
+    try:
+        patched = apply_patch(patch.kind, decode(entry, kind), patch.value, of=kind)
+    except ApiError:
+        # It is refused where it is applied.
+        return ()
+    found = duplicate_fields(body)
+    if patch.kind == "json":
+        found = [f"json patch {text}" for text in [*found, *_unknown_members(patch.value)]]
+    try:
+        return field_warnings(kind, patched, options, b"", also=found)
+    except BadRequest as error:
+        if not kind.strategy.typed:
+            raise
+        why = error.message.partition(": ")[2]
+        if patch.kind == "strategic" and isinstance(patch.value, dict):
+            raise invalid_strategic_patch(patch.value, why) from None
+        raise invalid_patch(patched, why) from None
+
+
+def _unknown_members(operations: object) -> Iterator[str]:
+    """Find what the operations of a JSON patch do not have (patch.go: jsonPatchOp)."""
+    for index, operation in enumerate(operations if isinstance(operations, list) else ()):
+        for name in operation if isinstance(operation, dict) else ():
+            if name not in ("op", "path", "from", "value"):
+                yield f'unknown field "[{index}].{name}"'
+
+
+def check_scale(obj: JsonObject) -> None:
+    """Refuse an object that says it is something else than a Scale."""
+    sent = obj.get("kind") or "Scale"
+    if sent != "Scale":
+        version = str(obj.get("apiVersion", "")).rpartition("/")[2]
+        raise BadRequest(
+            f'{sent} in version "{version}" cannot be handled as a Scale: '
+            f"converting ({version}.{sent}) to (autoscaling.Scale): unknown conversion"
+        )
+
+
+def check_replicas(scale: JsonObject) -> None:
+    """Refuse a number of replicas that upstream's type does not hold."""
+    wanted = (scale.get("spec") or {}).get("replicas")
+    if isinstance(wanted, int) and not -_INT32 <= wanted < _INT32:
+        why = f"json: cannot unmarshal number {wanted} into Go struct field "
+        raise invalid_patch(scale, f"{why}ScaleSpec.spec.replicas of type int32")
+
+
+def check_delete_options(body: JsonObject) -> None:
+    """Refuse options that say they are something else."""
+    sent, version = body.get("kind"), body.get("apiVersion", "")
+    if sent and sent != "DeleteOptions":
+        text = f'no kind "{sent}" is registered for version "{version}" in scheme {SCHEME}'
+        raise BadRequest(text)
