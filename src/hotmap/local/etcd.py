@@ -24,7 +24,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from hotmap.core.errors import AlreadyExists, Conflict, NotFound, SettingsError, api_error
-from hotmap.local.store import Entry, MVCCStore, Range, Reading, StaleRead, Watch
+from hotmap.local.store import Entry, MVCCStore, Range, Reading, StaleRead
+from hotmap.local.store_watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

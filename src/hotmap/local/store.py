@@ -5,24 +5,24 @@ Each write of the store increments its revision, so a revision identifies one st
 answers ranges at an older revision and lets a watch start in the past without a gap.
 
 Values are opaque bytes; the registry interprets them. Everything is
-synchronous and never waits, except for reading a watch, so code that reads and writes without
-awaiting in between is not interrupted.
+synchronous and never waits, so code that reads and writes without awaiting in between is not
+interrupted. `store_watch` has the watches.
 
 Without a journal the content is lost at exit; `journal` has a journal on disk.
 """
 
 from __future__ import annotations
 
-import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from hotmap.core.errors import AlreadyExists, Conflict, Expired, NotFound
+from hotmap.local.store_watch import StoreEvent, Watch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 # The watch cache of kube-apiserver keeps at least 75 s of events; counts and bytes bound
 # memory where a duration does not.
@@ -42,16 +42,6 @@ class Entry(NamedTuple):
     value: bytes | None
     create_revision: int
     mod_revision: int
-
-
-class StoreEvent(NamedTuple):
-    """One write, as watches see it: `prev_value` is None for a key that did not exist."""
-
-    type: Literal["PUT", "DELETE"]
-    key: str
-    value: bytes | None
-    prev_value: bytes | None
-    revision: int
 
 
 class Range(NamedTuple):
@@ -443,115 +433,6 @@ class Reading:
             if not after:
                 return
             yield entries
-
-
-class Watch:
-    """The writes under one prefix, read by one reader as an async iterator or with `take`.
-
-    A reader that falls behind by more than the buffer is cut off: it still gets what was
-    buffered, then the end, and can resume from the last revision it saw. So a watch never has
-    a gap, and never grows.
-    """
-
-    def __init__(
-        self,
-        store: MVCCStore,
-        prefix: str,
-        since: int,
-        backlog: Iterable[StoreEvent],
-        buffer: int,
-    ) -> None:
-        self.prefix = prefix
-        self._store = store
-        self._since = since
-        self._events = deque(backlog)
-        # Replayed history does not count as falling behind.
-        self._limit = len(self._events) + buffer
-        self._ended = False
-        self._waiter: asyncio.Future[None] | None = None
-        #: Called instead of waking a reader that waits; it has to call `take` or `wake`.
-        self.on_event: Callable[[], None] | None = None
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a reader waits for an event."""
-        return self._waiter is not None and not self._waiter.done()
-
-    @property
-    def ended(self) -> bool:
-        """Whether no event will follow the buffered ones."""
-        return self._ended
-
-    @property
-    def progress(self) -> int:
-        """The revision up to which everything was taken: safe to resume from."""
-        if self._events:
-            return self._events[0].revision - 1
-        return self._since if self._ended else max(self._since, self._store.revision)
-
-    def push(self, event: StoreEvent) -> None:
-        """Add a write; only the store calls this."""
-        if event.revision <= self._since:
-            return
-        if len(self._events) >= self._limit:
-            self._end()
-            return
-        self._events.append(event)
-        if self.on_event is not None and self.is_waiting:
-            self.on_event()
-        else:
-            self.wake()
-
-    def take(self) -> list[StoreEvent]:
-        """Take every buffered event, without waiting."""
-        events = list(self._events)
-        self._events.clear()
-        if events:
-            self._since = events[-1].revision
-        return events
-
-    async def wait(self) -> bool:
-        """Wait for an event or a `wake`; False means that the watch has ended.
-
-        One reader at a time. A cancelled wait loses nothing.
-        """
-        if not self._events and not self._ended:
-            self._waiter = asyncio.get_running_loop().create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
-        return bool(self._events) or not self._ended
-
-    def wake(self, error: Exception | None = None) -> None:
-        """End the present wait, with an error if there is one."""
-        if self._waiter is None or self._waiter.done():
-            return
-        if error is None:
-            self._waiter.set_result(None)
-        else:
-            self._waiter.set_exception(error)
-
-    def close(self) -> None:
-        """End the watch and drop what was not taken."""
-        self._events.clear()
-        self._end()
-
-    def __aiter__(self) -> Watch:
-        return self
-
-    async def __anext__(self) -> StoreEvent:
-        while not self._events:
-            if not await self.wait():
-                raise StopAsyncIteration
-        event = self._events.popleft()
-        self._since = event.revision
-        return event
-
-    def _end(self) -> None:
-        self._ended = True
-        self._store.forget_watch(self)
-        self.wake()
 
 
 def _mod_revision(entry: Entry) -> int:

@@ -16,7 +16,8 @@ from tests.local.apiserver.api import store_of
 from tests.local.controllers.plane import Object, Plane, control_plane, template_change, web
 
 from hotmap.local.controllers.rolling import Bounds, bounds_of
-from hotmap.local.store import MVCCStore, StoreEvent
+from hotmap.local.store import MVCCStore
+from hotmap.local.store_watch import StoreEvent
 
 OPERATIONS = 40
 

@@ -13,7 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from hotmap.core.errors import AlreadyExists, Conflict, Expired, NotFound
 from hotmap.local import store as store_module
-from hotmap.local.store import Entry, MVCCStore, Reading, Watch
+from hotmap.local.store import Entry, MVCCStore, Reading
+from hotmap.local.store_watch import Watch
 
 HISTORY = 6
 KEYS = st.sampled_from(["/a/x", "/a/y", "/a/y/z", "/ab/x", "/b/n/1", "/b/n/2", "/b/m/1"])

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.reader import ObjectReader
     from hotmap.local.apiserver.routes import ResourcePath
     from hotmap.local.scheme import Kind
-    from hotmap.local.store import Store, Watch
+    from hotmap.local.store import Store
+    from hotmap.local.store_watch import Watch
 
 __all__ = ["Operation", "StoredObjects", "has_rule", "is_selected", "matches_rules"]
 

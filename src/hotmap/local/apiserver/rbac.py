@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotmap.local.scheme import Kind, Scheme
-    from hotmap.local.store import Store, Watch
+    from hotmap.local.store import Store
+    from hotmap.local.store_watch import Watch
 
 __all__ = ["RBACAuthorizer", "check_escalation"]
 

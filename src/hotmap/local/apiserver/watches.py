@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from hotmap.local.scheme import Kind
-    from hotmap.local.store import StoreEvent, Watch
+    from hotmap.local.store_watch import StoreEvent, Watch
 
 JsonObject = dict[str, Any]
 # A watch event as (type, object as JSON).
