@@ -74,7 +74,7 @@ def account_name(user: str) -> tuple[str, str] | None:
 
 
 class Attributes(NamedTuple):
-    """What a request wants to do: with a resource, or with a path that is none."""
+    """What a request wants to do with a resource, or with a path that is no resource."""
 
     user: UserInfo
     verb: str
@@ -107,7 +107,7 @@ class Authorizer(Protocol):
 
 
 class TokenAuthenticator(Protocol):
-    """Tells whose a token is."""
+    """Finds the user of a token."""
 
     def user_of(self, token: str, audiences: tuple[str, ...] = ()) -> UserInfo | None: ...
 

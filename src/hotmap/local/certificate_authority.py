@@ -139,7 +139,7 @@ def _signature_error(request: x509.CertificateSigningRequest) -> str:
 
 
 def certificate_error(pem: bytes) -> str:
-    """Say what is wrong with a chain of certificates in PEM; "" for nothing."""
+    """Return the error of a chain of certificates in PEM; "" for none."""
     from cryptography import x509
 
     blocks = list(_BLOCK.finditer(pem))

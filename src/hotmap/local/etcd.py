@@ -364,7 +364,7 @@ class _Gateway:
                 raise
 
     def watch(self, revision: int) -> Iterator[_Message]:
-        """Watch all keys from a revision on, so that every revision is told of."""
+        """Watch all keys from a revision on, so that every revision is reported."""
         # Silence is no failure here: etcd closes the connection when it ends.
         self._watch = self._connect(*self._address, timeout=None)
         everything = {"key": _b64(b"\0"), "range_end": _b64(b"\0")}

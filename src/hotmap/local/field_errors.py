@@ -109,7 +109,7 @@ def rule_errors(path: str, value: str, rule: Callable[[str], list[str]]) -> list
 def choice_errors(
     obj: Mapping[str, Any], path: str, field: str, known: tuple[str, ...]
 ) -> list[FieldError]:
-    """Check a field, which has a default, that is one of a few texts."""
+    """Check a field with a default that must be one of a few texts."""
     if obj[field] in known:
         return []
     return [unsupported(f"{path}.{field}", obj[field], known)]

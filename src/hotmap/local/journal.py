@@ -188,7 +188,7 @@ class DiskJournal:
         return found.end
 
     def _open_log(self, revision: int, end: int) -> None:
-        """Write to the log after a revision from now on, behind what is valid of it."""
+        """Write to the log after a revision from now on, after its valid part."""
         path = self._directory / f"log-{revision:020}"
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -261,7 +261,7 @@ class DiskJournal:
 
 
 def open_store(directory: Path, *, log_limit: int = _LOG_LIMIT) -> tuple[MVCCStore, DiskJournal]:
-    """Open the store of a directory; close the journal when the store is used no more.
+    """Open the store of a directory; close the journal after the last use of the store.
 
     Raises:
         SettingsError: the directory is in use, or of another format, or damaged.

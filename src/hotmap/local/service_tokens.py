@@ -37,7 +37,7 @@ _LEGACY = "kubernetes.io/serviceaccount/"
 
 
 class BoundObject(NamedTuple):
-    """An object whose life a token shares; its uid is "" where the token does not have it."""
+    """The object that a token is bound to; its uid is "" if the token does not have it."""
 
     kind: str
     name: str
@@ -58,7 +58,7 @@ class Claims(NamedTuple):
 
 
 class TokenSigner:
-    """Makes tokens, and tells what is in them."""
+    """Makes and reads tokens."""
 
     def __init__(self, key: Path, *, clock: Callable[[], float] = time.time) -> None:
         """Use the private key in a PEM file, which is read when it is first needed."""

@@ -350,7 +350,7 @@ class MVCCStore:
                 watch.push(event)
 
     def _trim(self) -> None:
-        """Keep the history within its bounds, and whatever is being read beyond them."""
+        """Keep the history within its bounds, except for what is being read."""
         held = min(self._held, default=self._revision)
         while self._history and self._history[0].revision <= held:
             is_long = len(self._history) > self._history_events or (

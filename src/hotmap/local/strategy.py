@@ -38,7 +38,7 @@ class Column(NamedTuple):
 
 
 class ScalePaths(NamedTuple):
-    """JSON paths of the replicas that are wanted, those that there are, and the selector's text."""
+    """JSON paths of the desired replicas, the current ones, and the selector as text."""
 
     replicas: str
     status_replicas: str
@@ -51,7 +51,7 @@ def field_labels(*labels: str) -> tuple[tuple[str, FieldPath], ...]:
 
 
 class Strategy:
-    """Stores objects as they are sent: no defaults, no rules beyond those of metadata.
+    """Stores objects as they are sent: no defaults, no validation except of metadata.
 
     Stateless. Methods that change an object do so in place; objects have the form that
     `apiserver.encoding.arrange_fields` gives them.
@@ -139,7 +139,7 @@ class Strategy:
     hidden_annotations: tuple[str, ...] = ()
 
     def warnings(self, obj: JsonObject) -> list[str]:
-        """Return what is odd in an object that is created or updated (WarningsOnCreate)."""
+        """Return warnings of an object that is created or updated (WarningsOnCreate)."""
         return []
 
     def deletion_warning(self, propagation: str | None) -> str:

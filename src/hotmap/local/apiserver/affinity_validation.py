@@ -40,7 +40,7 @@ _NUMBER_OF_VALUES = {
 
 
 def affinity_errors(spec: JsonObject, path: str) -> Iterator[FieldError]:
-    """Find what is wrong with where the spec of a pod or a template wants to be scheduled."""
+    """Find the errors in the scheduling constraints of a pod or a template."""
     affinity, at = spec.get("affinity") or {}, f"{path}.affinity"
     yield from _node_affinity_errors(affinity.get("nodeAffinity") or {}, f"{at}.nodeAffinity")
     for field in ("podAffinity", "podAntiAffinity"):

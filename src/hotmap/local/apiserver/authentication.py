@@ -116,7 +116,7 @@ class Authenticator:
         return user._replace(uid=claims.account_uid, extra=tuple(extra))
 
     def _is_alive(self, claims: Claims, token: str) -> bool:
-        """Return whether the account, and what the token is bound to, are those of the token."""
+        """Return whether the account and the bound object still exist and are the token's."""
         wanted = [("serviceaccounts", claims.namespace, claims.account, claims.account_uid)]
         if claims.bound is not None:
             kind, name, uid = claims.bound

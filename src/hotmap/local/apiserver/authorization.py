@@ -1,4 +1,4 @@
-"""Whether a request may do what it wants, and the 403 that says that it may not.
+"""Whether a request is permitted, and the 403 if it is not.
 
 kubernetes: apiserver/pkg/endpoints/filters/authorization.go, handlers/responsewriters/errors.go.
 """
@@ -25,11 +25,11 @@ _PATH_VERBS = {"GET": "get", "POST": "post", "PUT": "put", "PATCH": "patch", "DE
 
 
 class AccessDenied(Forbidden):
-    """The 403 of an authorizer, whose answer carries one header more than those of admission."""
+    """The 403 of an authorizer, which has one more header than a 403 of admission."""
 
 
 class AllowAll:
-    """Everybody who is known may do everything (--authorization-mode=AlwaysAllow)."""
+    """Permits everything to authenticated users (--authorization-mode=AlwaysAllow)."""
 
     def authorize(self, attributes: Attributes) -> Decision:
         return Decision(True)

@@ -1,4 +1,4 @@
-"""Checks the body of a request before the registry gets it: what it says it is, and its fields."""
+"""Checks the body of a request before the registry gets it: its declared type, and its fields."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _INT32 = 1 << 31
 
 
 def check_type(scheme: Scheme, kind: Kind, obj: JsonObject, body: bytes) -> None:
-    """Refuse an object that says it is something else; absent fields are accepted."""
+    """Refuse an object that declares another type; absent fields are accepted."""
     for field in ("apiVersion", "kind"):
         if not isinstance(obj.get(field), str | None):
             raise BadRequest(
@@ -81,7 +81,7 @@ def _is_known(scheme: Scheme, group: str, name: str) -> bool:
 
 
 def check_applied_type(kind: Kind, config: JsonObject) -> None:
-    """Refuse a configuration that says it is something else, or does not say what it is."""
+    """Refuse an applied configuration whose type is missing or is not that of the object."""
     api_version, sent = str(config.get("apiVersion", "")), config.get("kind", "")
     if (api_version, sent) != (kind.api_version, kind.kind):
         group, _, version = api_version.rpartition("/")
@@ -89,7 +89,7 @@ def check_applied_type(kind: Kind, config: JsonObject) -> None:
 
 
 def repetition_warnings(found: str, options: WriteOptions) -> tuple[str, ...]:
-    """Tell of keys that an applied configuration has twice (endpoints/handlers/patch.go)."""
+    """Report duplicate keys of an applied configuration (endpoints/handlers/patch.go)."""
     if options.field_validation == "Ignore":
         return ()
     if found and options.field_validation == "Strict":
@@ -147,7 +147,7 @@ def _unknown_members(operations: object) -> Iterator[str]:
 
 
 def check_scale(obj: JsonObject) -> None:
-    """Refuse an object that says it is something else than a Scale."""
+    """Refuse an object that declares another type than Scale."""
     sent = obj.get("kind") or "Scale"
     if sent != "Scale":
         version = str(obj.get("apiVersion", "")).rpartition("/")[2]
@@ -166,7 +166,7 @@ def check_replicas(scale: JsonObject) -> None:
 
 
 def check_delete_options(body: JsonObject) -> None:
-    """Refuse options that say they are something else."""
+    """Refuse options that declare another type."""
     sent, version = body.get("kind"), body.get("apiVersion", "")
     if sent and sent != "DeleteOptions":
         text = f'no kind "{sent}" is registered for version "{version}" in scheme {SCHEME}'

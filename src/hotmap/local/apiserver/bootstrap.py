@@ -73,7 +73,7 @@ async def create_bootstrap_roles(registry: Registry) -> None:
 
 
 def create_component_statuses(registry: Registry) -> None:
-    """Store what is told of the parts of the plane, which nobody can write."""
+    """Store the read-only statuses of the parts of the plane."""
     kind = registry.scheme.resource("componentstatuses")
     for name in COMPONENTS:
         key = f"{kind.prefix(None)}{name}"

@@ -82,7 +82,7 @@ class ClientAuthority:
         self._read = lru_cache(_REMEMBERED)(self._read_issued)
 
     def user(self, certificate: bytes) -> UserInfo | None:
-        """Return the user that a certificate (DER) names, None for nobody.
+        """Return the user in a certificate (DER); None if it has none.
 
         Raises:
             ValueError: it is not one of this authority for clients, or not at this time.
@@ -121,7 +121,7 @@ def _is_for_clients(certificate: x509.Certificate) -> bool:
 
 
 def _user(certificate: x509.Certificate, encoded: bytes) -> UserInfo | None:
-    """Return who a certificate names (CommonNameUserConversion)."""
+    """Return the user in a certificate (CommonNameUserConversion)."""
     from cryptography.x509.oid import NameOID
 
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)

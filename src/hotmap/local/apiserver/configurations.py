@@ -45,7 +45,7 @@ _UNTYPED = (
 
 
 def configuration_errors(kind: Kind, config: dict[str, Any]) -> list[str]:
-    """List what is wrong with a configuration."""
+    """List the errors of a configuration."""
     known = {name: value for name, value in config.items() if name not in ("apiVersion", "kind")}
     return list(_errors(root_field(kind), known, ""))
 

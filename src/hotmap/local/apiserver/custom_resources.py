@@ -176,7 +176,7 @@ def _condition(kind: str, status: bool, reason: str, message: str) -> JsonObject
 def _merged(
     known: list[JsonObject] | None, conditions: list[JsonObject], now: str
 ) -> list[JsonObject]:
-    """Return conditions with the time at which each became what it is."""
+    """Return conditions with the time of their last transition."""
     # Whoever writes the status may leave the type out, as in Go, where it is "".
     before = {condition.get("type", ""): condition for condition in known or ()}
     merged: list[JsonObject] = []

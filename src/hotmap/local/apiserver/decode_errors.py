@@ -59,7 +59,7 @@ def wrong_type(value: object, wanted: str = _STRUCT) -> str:
 
 
 def yaml_error(error: Exception) -> str:
-    """Say what is wrong with YAML, from what PyYAML raises for it."""
+    """Describe an error of YAML that PyYAML raised."""
     import yaml
 
     if not isinstance(error, yaml.MarkedYAMLError):
@@ -101,7 +101,7 @@ class _SyntaxError(Exception):
 
 
 def json_error(body: bytes) -> str:
-    """Say what is wrong with the syntax of JSON."""
+    """Describe a syntax error of JSON."""
     try:
         at = _scan(body)
     except _SyntaxError as error:

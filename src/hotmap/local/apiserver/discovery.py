@@ -130,7 +130,7 @@ def _kinds(scheme: Scheme, group: str, version: str) -> list[Kind]:
 
 
 def _group_order(group: str) -> tuple[int, str]:
-    """Order groups as upstream does: its own by priority, those of others behind, by name."""
+    """Order groups as upstream does: built-in ones by priority, then others by name."""
     known = group in _GROUPS
     return (_GROUPS.index(group) if known else len(_GROUPS), group)
 

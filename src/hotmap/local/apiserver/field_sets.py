@@ -34,7 +34,7 @@ _ZERO_VALUES: tuple[Any, ...] = (None, "", 0, False, {}, [])
 
 
 class Difference(NamedTuple):
-    """What a write did to an object; `removed` are the roots of what is gone."""
+    """How a write has changed an object; `removed` are the roots of removed fields."""
 
     changed: FieldSet
     removed: FieldSet
@@ -223,12 +223,12 @@ def merge(field: Field, live: Any, applied: Any) -> Any:
 
 
 def _has_one(children: _Children, element: str) -> bool:
-    """Whether there is an item that can be merged; one of several cannot be told from the rest."""
+    """Whether there is exactly one such item, so that it can be merged."""
     return element in children and children[element][0] is not _REPEATED
 
 
 def _merged_order(before: list[str], after: list[str]) -> list[str]:
-    """Put items into the applied order, those of the live list alone where they were.
+    """Put items into the applied order; items only in the live list keep their places.
 
     structured-merge-diff: typed/merge.go, visitListItems.
     """
@@ -291,7 +291,7 @@ def without_removed(fields: FieldSet, removed: FieldSet) -> FieldSet:
 
 
 def read_fields_v1(fields: JsonObject, path: Path = ()) -> FieldSet:
-    """Read a FieldsV1; what is malformed in it is left out."""
+    """Read a FieldsV1; malformed parts are left out."""
     found: FieldSet = set()
     for element, inner in fields.items():
         if element == ".":

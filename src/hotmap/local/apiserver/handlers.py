@@ -222,7 +222,7 @@ async def _create(registry: Registry, path: ResourcePath, request: Request) -> A
 async def _sent_object(
     registry: Registry, path: ResourcePath, request: Request, options: WriteOptions
 ) -> JsonObject:
-    """Read the object of a create or update, and warn of what it should not have."""
+    """Read the object of a create or update, and warn of unknown and duplicate fields."""
     obj, repeated = await _decode(request, path.kind.kind)
     check_type(registry.scheme, path.kind, obj, request.body)
     check = partial(

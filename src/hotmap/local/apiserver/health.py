@@ -79,7 +79,7 @@ def health_paths() -> list[str]:
 
 
 class HealthChecks:
-    """The checks of one server; its parts say what is wrong with them, or "" for nothing."""
+    """The checks of one server; each part returns its problem, or "" for none."""
 
     def __init__(self, *, store: Callable[[], str], shutdown: Callable[[], str]) -> None:
         self._parts = {_ETCD: store, _ETCD_READINESS: store, _SHUTDOWN: shutdown}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class EncodedList(NamedTuple):
-    """A page of objects as JSON, for those who only pass them on."""
+    """A page of objects as JSON, for callers that only pass them on."""
 
     items: list[bytes]
     resource_version: str

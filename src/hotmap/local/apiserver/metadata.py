@@ -77,7 +77,7 @@ def label_errors(path: str, labels: dict[str, str]) -> list[FieldError]:
 
 
 def annotation_errors(path: str, annotations: dict[str, str]) -> list[FieldError]:
-    """Check annotations: their keys, whose case does not count, and their whole size."""
+    """Check annotations: their keys, regardless of case, and their total size."""
     errors = [
         invalid_value(path, key, why)
         for key in sorted(annotations)

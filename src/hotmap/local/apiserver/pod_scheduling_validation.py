@@ -1,4 +1,4 @@
-"""Tolerations, host aliases and sysctls of pods, and what is odd about a pod.
+"""Validates tolerations, host aliases and sysctls of pods; warns of unusual fields.
 
 pkg/apis/core/validation/validation.go, pkg/api/pod/warnings.go.
 """
@@ -109,7 +109,7 @@ def _alias_errors(aliases: Any, path: str) -> Iterator[FieldError]:
 
 
 def pod_warnings(spec: JsonObject, path: str) -> list[str]:
-    """Return what is odd in the spec of a pod (warningsForPodSpecAndMeta)."""
+    """Return warnings of a pod's spec (warningsForPodSpecAndMeta)."""
     found = [
         f'volume "{volume.get("name", "")}" (Projected) has no sources provided'
         for volume in spec.get("volumes") or ()

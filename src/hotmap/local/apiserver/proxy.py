@@ -219,7 +219,7 @@ def _answer_headers(
 
 
 def _in_words(error: Exception, location: Location) -> str:
-    """Say what is wrong as Go's net package does."""
+    """Describe an error in the words of Go's net package."""
     address = location.address
     if isinstance(error, aiohttp.ClientSSLError):
         return "tls: first record does not look like a TLS handshake"
@@ -273,7 +273,7 @@ async def _upgrade(
 
 
 def _any_certificate() -> ssl.SSLContext:
-    """Trust backends whatever their certificates, as upstream does."""
+    """Trust backends with any certificate, as upstream does."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

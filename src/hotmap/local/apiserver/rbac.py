@@ -103,7 +103,7 @@ class RBACAuthorizer:
     def _rules(
         self, user: UserInfo, namespace: str
     ) -> Iterator[tuple[_Binding, JsonObject, list[JsonObject] | None]]:
-        """Go through what bindings give a user; None stands for a role that does not exist."""
+        """Iterate over the rules that bindings give a user; None for a role that does not exist."""
         policy = self._current()
         within = [*policy.bindings.get("", ())]
         if namespace:

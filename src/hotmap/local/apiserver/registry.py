@@ -50,7 +50,7 @@ _STALE_ATTEMPTS = 10
 
 
 def _decide_again(method: _Method) -> _Method:
-    """Repeat a write whose decision rested on what another writer has changed meanwhile."""
+    """Repeat a write that was based on a state which another writer has changed."""
 
     @wraps(method)
     async def repeated(*args: Any, **kwargs: Any) -> Any:

@@ -81,7 +81,7 @@ _connection_logger = logging.getLogger(f"{__name__}.connections")
 
 
 def _shorten(record: logging.LogRecord) -> bool:
-    """Leave the stack out where a client has sent what is no HTTP; it got a 400."""
+    """Log no stack trace if a client has sent invalid HTTP, which was answered with 400."""
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, aiohttp.http_exceptions.HttpProcessingError):
         record.exc_info = None
@@ -259,7 +259,7 @@ class APIServer:
         return response
 
     def _authenticate(self, request: web.BaseRequest) -> UserInfo:
-        """Name the user of a request, who may be impersonated by its sender.
+        """Determine the user of a request, including impersonation.
 
         Raises:
             Unauthorized: it has no valid token, or a certificate of somebody else's authority.

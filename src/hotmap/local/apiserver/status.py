@@ -94,7 +94,7 @@ def version_required(kind: Kind, name: str) -> Invalid:
 
 
 def invalid_patch(patched: JsonObject, why: str) -> Invalid:
-    """Make the 422 for a patch whose result its kind cannot be decoded from."""
+    """Make the 422 for a patch whose result cannot be decoded as its kind."""
     document = {name: patched[name] for name in sorted(patched)}
     metadata = patched.get("metadata")
     if isinstance(metadata, dict):
@@ -170,7 +170,7 @@ def no_name_left(kind: Kind, name: str) -> AlreadyExists:
 
 
 def conflict(kind: Kind, name: str, why: str = STALE) -> Conflict:
-    """Make the 409 for a write that was decided on something else than what is there."""
+    """Make the 409 for a write that was based on another version of the object."""
     return Conflict(
         f'Operation cannot be fulfilled on {kind.resource} "{name}": {why}',
         details=_details(name, kind.group, kind.plural),

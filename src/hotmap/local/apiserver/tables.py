@@ -40,7 +40,7 @@ def table(kind: Kind, objects: Sequence[JsonObject], *, now: float, include: str
 
 
 def row_encoder(kind: Kind, now: float, include: str) -> Callable[[bytes], bytes]:
-    """Return what shows an encoded object as an encoded row; the arguments are those of `table`."""
+    """Return a function from an encoded object to an encoded row; arguments as for `table`."""
     return lambda item: msgspec.json.encode(_row(kind, msgspec.json.decode(item), now, include))
 
 

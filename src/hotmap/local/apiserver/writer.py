@@ -521,7 +521,7 @@ def check_still_same_type(kind: Kind, patched: JsonObject) -> None:
 
 
 def conversion_error(why: str) -> str:
-    """Say what is wrong with a field's type as runtime.DefaultUnstructuredConverter does."""
+    """Describe a wrong type of a field as runtime.DefaultUnstructuredConverter does."""
     match = _WRONG_TYPE.search(why)
     if match is None:
         return why

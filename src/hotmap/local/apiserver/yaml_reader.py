@@ -63,7 +63,7 @@ class YamlDocument(NamedTuple):
 
 
 class _Node(NamedTuple):
-    """A value and where it begins; an alias counts as all that it stands for."""
+    """A value and where it begins; an alias has the size of its value."""
 
     value: Any
     line: int

@@ -32,7 +32,7 @@ class ControllerContext(NamedTuple):
 
 
 class Controller(Generic[K]):
-    """Bring objects closer to what they ask for, one key at a time.
+    """Bring objects closer to their specification, one key at a time.
 
     *name* is for the log, *component* for Events. A controller subscribes to informers in its
     constructor and adds keys to `_loop`; the caches are filled before `run`.

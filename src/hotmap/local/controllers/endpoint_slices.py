@@ -89,7 +89,7 @@ def _grouped(service: Object, pods: Iterable[Object]) -> list[tuple[list[Object]
 
 
 def _distribute(endpoints: list[Object], slices: list[Object]) -> list[list[Object]]:
-    """Divide endpoints among slices: each stays where it is, the others fill what has room."""
+    """Divide endpoints among slices: existing ones stay, new ones fill slices with room."""
     places = {
         endpoint.get("targetRef", {}).get("uid"): place
         for place, found in enumerate(slices)

@@ -40,7 +40,7 @@ _Key = tuple[str, str, str]
 
 
 class _Owners(NamedTuple):
-    """An object's owner references, by what has become of the owners."""
+    """An object's owner references, by the state of the owners."""
 
     solid: list[Object]
     #: Being deleted in the foreground: waiting for their dependents.

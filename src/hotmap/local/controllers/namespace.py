@@ -115,7 +115,7 @@ class NamespaceController(Controller[ObjectName]):
                 continue
 
     async def _write_conditions(self, namespace: Object, resources: Sequence[str]) -> None:
-        """Tell what is left of some kinds, once what can be deleted at once is gone."""
+        """Report in the conditions which objects of some kinds remain after the deletion."""
         name = namespace["metadata"]["name"]
         left: dict[str, list[Object]] = {}
         for resource in resources:

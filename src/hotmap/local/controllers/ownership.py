@@ -54,7 +54,7 @@ class Ownership:
         finalizer: str = "",
         is_member: Callable[[Object, Object], bool] = lambda owner, dependent: True,
     ) -> None:
-        """Prepare; *is_member* says of a selected object whether an owner may have it."""
+        """*is_member* returns whether an owner may have a selected object."""
         self._client = client
         self._dependents = dependents
         self._owner = owner

@@ -82,7 +82,7 @@ def seconds_to_availability(
 def choose_victims(
     pods: Sequence[Object], related: Iterable[Object], count: int, *, now: float
 ) -> list[Object]:
-    """Choose which *count* of *pods* to delete, those that cost least first.
+    """Choose *count* of *pods* to delete, the least valuable first.
 
     1. without a node  2. Pending, then Unknown, then Running  3. not ready
     4. lower pod-deletion-cost  5. on the node with more of the *related* pods (those of all

@@ -225,7 +225,7 @@ class Scheduler(Controller[ObjectName]):
                 self._loop.add(name_of(pod))
 
     def _on_claim(self, old: Object | None, new: Object | None) -> None:
-        """Enqueue the waiting pods that use a claim, whatever has become of it."""
+        """Enqueue the waiting pods that use a claim, after any change of it."""
         claim = new or old
         assert claim is not None
         namespace, name = name_of(claim)

@@ -110,7 +110,7 @@ class ContainerStreams:
         queue.end()
 
     def input_ended(self) -> None:
-        """Record that a client with input sends no more."""
+        """Record that a client with input has finished sending."""
         if self._once and self._input is not None and self._terminal is None:
             self._input.close()
 
@@ -142,7 +142,7 @@ class AttachSession:
             await self._input.write(data)
 
     async def close_input(self) -> None:
-        """Record that the client sends no more."""
+        """Record that the client has finished sending."""
         if self._input is not None:
             self._input = None
             self._streams.input_ended()

@@ -1,4 +1,4 @@
-"""What a pod's status tells of its containers when a kubelet starts anew; pure.
+"""Reads the earlier runs of containers from a pod's status when a kubelet starts; pure.
 
 Nothing outlives a kubelet here (see `zygote`), so its start is to pods what the reboot of a node
 is: what ran has ended without a known exit code, volumes in memory and empty directories are new,

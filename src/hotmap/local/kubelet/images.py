@@ -1,4 +1,4 @@
-"""Which program an image stands for on this node; nothing is pulled.
+"""Which program an image runs on this node; nothing is pulled.
 
 An entry is a program of this machine, or a directory that is the container's root file system. The
 built-in ones are what examples and tests are made of; `hotmap local up --image` and `--images` add
@@ -84,7 +84,7 @@ class Images:
         self._entries = {**BUILT_IN, **(entries or {})}
 
     def find(self, reference: str) -> Image | None:
-        """Find what a reference such as `docker.io/library/nginx:1.27` stands for.
+        """Find the image of a reference such as `docker.io/library/nginx:1.27`.
 
         The whole reference counts first, then its name without tag and digest, then the last part
         of that. A name like hotmap-nginx counts as hotmap with another program, which the machine

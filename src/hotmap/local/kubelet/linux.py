@@ -89,7 +89,7 @@ def make_read_only(target: str) -> None:
 
 
 def unmount(target: str) -> None:
-    """Detach a mount at once; it is released when its last user is gone."""
+    """Detach a mount at once; it is released after its last use."""
     _check(_libc.umount2(os.fsencode(target), MNT_DETACH), f"unmount {target}")
 
 

@@ -54,5 +54,5 @@ def _names(spec: Mapping[str, Any]) -> set[str]:
 
 
 def _idle(pod: Mapping[str, Any]) -> str:
-    """Return for what a container waits of which no status tells yet."""
+    """Return why a container waits that has no status yet."""
     return "PodInitializing" if pod.get("spec", {}).get("initContainers") else "ContainerCreating"

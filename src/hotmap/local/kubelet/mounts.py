@@ -457,7 +457,7 @@ def _make_like(volume: Path, path: Path) -> None:
 
 
 def _make_volume_directory(path: Path) -> None:
-    """Make a volume open to every user of the container, whatever the umask."""
+    """Make a volume accessible to every user of the container, regardless of the umask."""
     if not path.is_dir():
         path.mkdir(parents=True)
         path.chmod(0o777)

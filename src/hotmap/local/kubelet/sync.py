@@ -89,7 +89,7 @@ class SyncSettings:
 
 
 class PodWorker:
-    """Works on one pod (one uid), one thing at a time, until it is gone from node and API."""
+    """Syncs one pod (one uid) until it is gone from the node and the API."""
 
     def __init__(
         self, pod: dict[str, Any], node: Node, *, settings: SyncSettings, address: str
@@ -134,7 +134,7 @@ class PodWorker:
     # The loop.
 
     async def run(self) -> None:
-        """Run until the pod is gone; retry a failed sync, whatever the failure."""
+        """Run until the pod is gone; retry every failed sync."""
         try:
             while not self._is_terminating():
                 self._wake.clear()

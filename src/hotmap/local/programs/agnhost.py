@@ -42,7 +42,7 @@ def entrypoint_tester(arguments: list[str]) -> None:
 
 
 def mounttest(arguments: list[str]) -> None:
-    """Print what is known of files: type of the mount, content, mode, owner; in upstream's order.
+    """Print the mount type, content, mode and owner of files, in upstream's order.
 
     Several questions may come together, so one that fails does not end the others.
     """

@@ -207,7 +207,7 @@ def _decode_error(text: str) -> str:
 
 
 def _without_nulls(value: Any) -> Any:
-    """Drop the nulls that Go's types have no place for; those of defaults and examples stay."""
+    """Drop nulls that Go's types cannot hold; keep the ones in defaults and examples."""
     if isinstance(value, dict):
         return {
             name: inner if name in _RAW else _without_nulls(inner)

@@ -1,4 +1,4 @@
-"""What can be told about the types of an expression in CEL without a type checker.
+"""Derives the types of a CEL expression, as far as that needs no type checker.
 
 The package parses and evaluates, but does not check types. Undeclared names are found in
 the parsed expression. What an expression gives is seen by evaluating it for a sample that a schema
@@ -81,7 +81,7 @@ def constant_type(text: str) -> str:
 def rule_type_error(
     text: str, schema: JsonObject, *, is_root: bool, is_message: bool = False
 ) -> str:
-    """Say what is wrong with the types of a rule of a schema; "" if nothing is known.
+    """Return the type error of a schema's rule; "" if none is known.
 
     A rule is a condition, its message a text.
     """
@@ -127,7 +127,7 @@ def _at(text: str, place: int, message: str) -> str:
 
 
 def _blanked(text: str) -> str:
-    """Replace what is in quotes, so that places stay the same."""
+    """Replace quoted texts by others of the same length."""
     return _STRING.sub(lambda found: "\0" * len(found[0]), text)
 
 

@@ -44,7 +44,7 @@ _BLOCKING = (
 
 
 class CustomStrategy(Strategy):
-    """What a definition says of the objects of one of its versions."""
+    """What a definition has on the objects of one version."""
 
     typed = False
     is_custom = True

@@ -111,7 +111,7 @@ def compile_errors(schema: JsonObject, path: str, *, is_root: bool = True) -> It
 
 
 def _compile_error(text: str, schema: JsonObject, field: str, *, is_root: bool) -> str:
-    """Return what is wrong, as upstream shows it; what only this parser does not know is not."""
+    """Return the error as upstream shows it; "" if only this parser does not know the syntax."""
     if not text.strip():
         return ""
     why = text_error(text, _VARIABLES)
@@ -122,7 +122,7 @@ def _compile_error(text: str, schema: JsonObject, field: str, *, is_root: bool) 
 
 
 def cost_errors(schema: JsonObject, path: str) -> Iterator[FieldError]:
-    """Find the rules of a schema whose cost is far beyond the limit, whatever is estimated."""
+    """Find the rules of a schema whose cost is far beyond the limit by any estimate."""
     costly = list(_costly_rules(schema, path, 1))
     if costly:
         yield from costly

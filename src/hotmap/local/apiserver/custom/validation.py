@@ -234,7 +234,7 @@ def _compiled(pattern: str) -> _Pattern | None:
 
 
 def pattern_error(pattern: str) -> str:
-    """Say what is wrong with a pattern as Go's regexp does."""
+    """Return the error of a pattern in the words of Go's regexp."""
     import re2
 
     options = re2.Options()

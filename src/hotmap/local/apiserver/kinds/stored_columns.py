@@ -109,7 +109,7 @@ def _volume_claim(volume: JsonObject, _: float) -> Cell:
 
 
 def _quota_cell(*, limits: bool) -> Callable[[JsonObject, float], Cell]:
-    """Show used and hard amounts of a quota: those of limits, or all others."""
+    """Show used and hard amounts of a quota: of limits, or of everything else."""
 
     def cell(found: JsonObject, _: float) -> Cell:
         hard, used = _status(found).get("hard") or {}, _status(found).get("used") or {}

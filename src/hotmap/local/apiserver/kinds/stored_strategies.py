@@ -107,7 +107,7 @@ class ReplicationControllerStrategy(StoredStrategy):
 
 
 class SliceStrategy(StoredStrategy):
-    """EndpointSlices have no spec: each change of what they say counts."""
+    """EndpointSlices have no spec: any change of their content counts."""
 
     def changes_generation(self, old: JsonObject, new: JsonObject) -> bool:
         return any(

@@ -89,7 +89,7 @@ class WorkloadStrategy(Strategy):
         ]
 
     def template_selector_errors(self, spec: JsonObject, template: JsonObject) -> list[FieldError]:
-        """Find everything wrong with the selector, and what it makes of the template."""
+        """Find errors of the selector, also together with the template."""
         return []
 
     def _template_errors(self, template: JsonObject) -> list[FieldError]:
@@ -174,7 +174,7 @@ def share_errors(bound: int | str, path: str) -> list[FieldError]:
 
 
 def is_zero_bound(bound: int | str) -> bool:
-    """Return whether a number or share of pods is none, as one that cannot be read is."""
+    """Return whether a number or percentage of pods is 0, or cannot be read."""
     if isinstance(bound, str):
         return not re.fullmatch("[0-9]+%", bound) or int(bound[:-1]) == 0
     return bound == 0

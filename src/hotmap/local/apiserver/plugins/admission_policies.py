@@ -90,7 +90,7 @@ class AdmissionPolicies:
         self.check(operation, request.warnings)
 
     def check(self, operation: Operation, warnings: list[str] | None) -> None:
-        """Refuse what a policy is against; what it warns of is added to `warnings`.
+        """Refuse what a policy denies; its warnings are added to `warnings`.
 
         Raises:
             ApiError: 422, or what the policy says.

@@ -1,4 +1,4 @@
-"""Certificate signing requests: who has sent them, who may approve and who may sign them.
+"""Certificate signing requests: their sender, and the rights to approve and sign them.
 
 pkg/registry/certificates/certificates/strategy.go, plugin/pkg/admission/certificates,
 pkg/certauthorization.
@@ -31,7 +31,7 @@ _ADMINISTRATORS = "system:masters"
 
 
 class CertificateRequestPlugin:
-    """Write the sender of a request into it, and check the rights of those who decide about it.
+    """Write the sender into a request, and check the rights to approve and sign it.
 
     What a client says of the sender is dropped. *clock* gives POSIX seconds.
     """

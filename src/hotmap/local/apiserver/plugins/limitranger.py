@@ -63,7 +63,7 @@ def _is_new(request: AdmissionRequest, plural: str) -> bool:
 
 
 def _set_defaults(pod: JsonObject, limits: JsonObject) -> None:
-    """Give containers what they do not say (mergePodResourceRequirements)."""
+    """Set the default resources of containers (mergePodResourceRequirements)."""
     if limits.get("type") != "Container":
         return
     notes: list[str] = []

@@ -21,5 +21,5 @@ class ByteStream(Protocol):
         ...
 
     async def close(self) -> None:
-        """Send no more."""
+        """End the stream of this side."""
         ...

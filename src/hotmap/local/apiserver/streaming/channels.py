@@ -51,7 +51,7 @@ class Channels:
             await self._socket.send_bytes(bytes([channel]) + data)
 
     async def receive(self) -> AsyncIterator[tuple[int, bytes]]:
-        """Return the messages of the client until it goes; what is no message is dropped."""
+        """Return the messages of the client until it disconnects; other frames are dropped."""
         async for message in self._socket:
             if message.type is aiohttp.WSMsgType.BINARY and message.data and not self._base64:
                 yield message.data[0], message.data[1:]

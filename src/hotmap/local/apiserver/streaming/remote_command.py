@@ -231,7 +231,7 @@ class _Size(msgspec.Struct):
 
 
 async def _resize(session: RemoteSession, data: bytes) -> None:
-    """Set the size of the terminal; what is no size is dropped."""
+    """Set the size of the terminal; invalid messages are ignored."""
     if not data.strip():
         return
     try:

@@ -73,7 +73,7 @@ def claims_of(owner: Object, pod: Object, claims: Claims) -> list[Object]:
 
 
 def outdated_claims(owner: Object, pod: Object, claims: Claims) -> list[Object]:
-    """Return the claims of a pod whose owners are not what the policy says."""
+    """Return the claims of a pod whose owners differ from the policy."""
     return [
         claim
         for claim in claims_of(owner, pod, claims)

@@ -77,7 +77,7 @@ class DaemonSetStrategy(SelectingStrategy):
         return [unsupported("spec.updateStrategy", go_strategy(strategy), known)]
 
     def default(self, obj: JsonObject) -> None:
-        """The generation of the template is told by an annotation (SetDefaults_DaemonSet)."""
+        """The generation of the template is in an annotation (SetDefaults_DaemonSet)."""
         super().default(obj)
         annotations = obj["metadata"].setdefault("annotations", {})
         generation = obj["spec"].pop("templateGeneration", None)

@@ -33,7 +33,7 @@ _DESCRIPTORS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midni
 
 
 def schedule_error(schedule: str) -> str:
-    """Say what is wrong with a schedule (github.com/robfig/cron: parser.go), "" for nothing."""
+    """Return the error of a schedule (github.com/robfig/cron: parser.go), "" for none."""
     text = re.sub(r"^(CRON_)?TZ=\S* *", "", schedule)
     if text.startswith("@"):
         if text in _DESCRIPTORS or text.startswith("@every "):
@@ -80,7 +80,7 @@ def _range_error(part: str, bounds: tuple[int, int], names: dict[str, int]) -> s
 
 
 def _number(text: str, names: dict[str, int]) -> int | str:
-    """Read a number or a name; return what is wrong with it where it is neither."""
+    """Read a number or a name; return an error if it is neither."""
     try:
         number = names.get(text.lower()) or int(text)
     except ValueError:

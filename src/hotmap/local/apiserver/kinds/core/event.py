@@ -78,14 +78,14 @@ class EventStrategy(Strategy):
     )
 
     def default(self, obj: JsonObject) -> None:
-        """Go writes these fields whatever they hold."""
+        """Set the fields that Go writes even if they are empty."""
         for field in ("eventTime", "firstTimestamp", "lastTimestamp"):
             obj.setdefault(field, None)
         for field in ("reportingComponent", "reportingInstance"):
             obj.setdefault(field, "")
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
-        """An Event lies where its object lies; those of the cluster lie in `default`."""
+        """Check that an Event is in its object's namespace, or in `default` for one without."""
         involved = (obj.get("involvedObject") or {}).get("namespace", "")
         if (involved or "default") == obj["metadata"]["namespace"]:
             return []
@@ -119,7 +119,7 @@ def _from_core(event: JsonObject) -> JsonObject:
 
 
 class NewEventStrategy(EventStrategy):
-    """Events of events.k8s.io/v1, which ask for more than those of core/v1."""
+    """Events of events.k8s.io/v1, which require more fields than core/v1."""
 
     selectable_fields = (
         *field_labels(

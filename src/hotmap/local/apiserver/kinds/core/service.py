@@ -177,7 +177,7 @@ class ServiceStrategy(Strategy):
 
 
 def _drop_traffic_policy(before: JsonObject, after: JsonObject) -> None:
-    """Drop what a Service that is not accessible from outside any more has kept, in place."""
+    """Drop the fields, in place, of a Service that is no longer accessible from outside."""
     policy = "externalTrafficPolicy"
     if not _is_reachable(after) and after.get(policy) == before.get(policy):
         after.pop(policy, None)
