@@ -34,8 +34,8 @@ class StatusOptions(NamedTuple):
     awaited: Annotated[
         str,
         Flag(
-            "State that exit status 0 stands for: current, or delivered, which is all that can be "
-            "known of applications that re-read files unnoticed.",
+            "State that is sufficient for exit status 0: current, or delivered, if nothing shows "
+            "when applications re-read their files.",
             "current|delivered",
             name="--for",
             type=QuotedChoice(["current", "delivered"]),
@@ -193,7 +193,7 @@ class StampOptions(NamedTuple):
     key_file: Annotated[
         str | None,
         Flag(
-            "Secret key of 16 bytes or more, with which Secrets are included, too.",
+            "File with a secret key of 16 bytes or more; with it, Secrets are included too.",
             "FILE",
             default="Secrets are not included",
         ),

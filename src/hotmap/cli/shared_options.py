@@ -89,8 +89,8 @@ class ControllerAddress(NamedTuple):
     controller_namespace: Annotated[
         str,
         Flag(
-            "Namespace of the controller's pods. Of several that have its labels, hotmap or the"
-            " current one.",
+            "Namespace of the controller's pods. If several have such pods, hotmap or the current "
+            "one is used.",
             "NAME",
             default="all namespaces, or hotmap if pods may not be listed in all",
         ),
