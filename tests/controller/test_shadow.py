@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from typing import Any
@@ -44,8 +45,8 @@ def log_messages(caplog: pytest.LogCaptureFixture) -> list[str]:
     ]
 
 
-async def reloader_rolls(world: World, digest: str, name: str = "web") -> None:
-    """What Reloader does when a source changes."""
+async def reloader_rolls(world: World, digest: str, *, manager: str = "Reloader") -> None:
+    """What Reloader does when a source changes, and a client that restores that."""
 
     def mark(obj: dict[str, Any]) -> dict[str, Any]:
         (container,) = obj["spec"]["template"]["spec"]["containers"]
@@ -53,7 +54,7 @@ async def reloader_rolls(world: World, digest: str, name: str = "web") -> None:
         container["env"] = [{"name": VARIABLE, "value": digest}, *others]
         return obj
 
-    await world.registry.modify("deployments", "default", name, mark, manager="Reloader")
+    await world.registry.modify("deployments", "default", "web", mark, manager=manager)
 
 
 def decided(running: Controller) -> bool:
@@ -184,5 +185,51 @@ async def test_more_often_than_hotmap(world: World, caplog: pytest.LogCaptureFix
         "Deployment default/web: Reloader rolls it out 3 times for STAKATER_APP_CONFIGMAP; hotmap "
         "once: ConfigMap default/app LEVEL changed (containers[main].env[LEVEL]): "
         "rolling out",
+        "shadow: 0 agreed, 1 differed",
+    ]
+
+
+async def test_undo_is_no_rollout_of_reloader(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It restores or removes a mark; another client writes that."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations=AUTO)
+    async with shadow(world) as running:
+        await world.quiet(running)
+        for number, level in enumerate(("debug", "warn")):
+            await world.edit(LEVEL=level)
+            await reloader_rolls(world, str(number))
+            await world.rolled_out()
+            await world.quiet(running)
+            await asyncio.sleep(40)
+        await world.passes_a_second()
+        await reloader_rolls(world, "0", manager="kubectl")
+        await world.rolled_out()
+        await world.quiet(running)
+    assert log_messages(caplog) == ["shadow: 2 agreed, 0 differed"]
+
+
+async def test_pods_of_a_reverted_edit_are_reloaders(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """hotmap does nothing; with Reloader's pods it would have to replace them."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations=AUTO)
+    await world.pod("web-1", started=time.time() - 100)
+    async with shadow(world) as running:
+        await world.quiet(running)
+        await world.edit(LEVEL="debug")
+        await reloader_rolls(world, "1")
+        await world.delete("Pod", "web-1")
+        await world.pod("web-2", started=time.time())
+        await world.edit(LEVEL="info")
+        await reloader_rolls(world, "2")
+        await world.rolled_out()
+        await until_decided(world, running)
+        await world.quiet(running)
+    assert log_messages(caplog) == [
+        "Deployment default/web: Reloader rolls it out for STAKATER_APP_CONFIGMAP; hotmap does "
+        "not: ConfigMap default/app was changed and reverted",
         "shadow: 0 agreed, 1 differed",
     ]

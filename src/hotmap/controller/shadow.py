@@ -25,7 +25,7 @@ from hotmap.core.decide.record import Outcome
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.reloader.patch import Traces, variable_name
+from hotmap.core.reloader.patch import FIELD_MANAGER, Traces, variable_name
 from hotmap.kube.loop_clock import loop_time
 
 __all__ = ["Shadow", "ShadowExecutor"]
@@ -34,6 +34,8 @@ __all__ = ["Shadow", "ShadowExecutor"]
 #: source (client-go's default of 5 requests a second), so 150 of them are done in it.
 COMPARED_AFTER = 30.0
 
+#: Why hotmap does nothing where a source has the content that it had before.
+_REVERTED = "was changed and reverted"
 
 _log = logging.getLogger(__name__)
 
@@ -73,7 +75,7 @@ class _Comparison(NamedTuple):
     since: float
     ours: int = 0
     reloaders: int = 0
-    #: Why hotmap would have rolled out.
+    #: Why hotmap would have rolled out, or not.
     reason: str = ""
 
 
@@ -103,23 +105,26 @@ class Shadow:
         """Record that hotmap would have rolled out a consumer since some sources changed.
 
         Rollouts for pods with older content (rule 10) are left out: they follow from Reloader's
-        rollouts, which hotmap would have made itself.
+        rollouts, which hotmap would have made itself. So are those for pods that Reloader has
+        started with the content of an edit which was reverted (rule 3).
         """
         if decision.assessment.heals:
             return
         consumer, reason = decision.snapshot.consumer.key, decision.plan.reason
         for source in decision.changed_sources():
-            before = self._comparison(consumer, variable_name(source))
-            self._open[consumer, variable_name(source)] = before._replace(
-                ours=before.ours + 1, reason=reason
-            )
+            key = consumer, variable_name(source)
+            before = self._comparison(*key)
+            if decision.assessment.distinct and before.reloaders:
+                self._open[key] = before._replace(reason=before.reason or f"{source} {_REVERTED}")
+            else:
+                self._open[key] = before._replace(ours=before.ours + 1, reason=reason)
 
     def consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
         """Record what Reloader has written; the consumers' stores call this."""
         if old is None or new is None or old.uid != new.uid:
             self._moved.pop(old.uid if old else "", None)
             return
-        marks = _new_marks(old.traces, new.traces)
+        marks = _new_marks(old.traces, new.traces) if _is_by_reloader(old, new) else set()
         for mark in marks:
             before = self._comparison(key, mark)
             self._open[key, mark] = before._replace(reloaders=before.reloaders + 1)
@@ -173,8 +178,14 @@ class Shadow:
                 f"{consumer}: Reloader rolls it out {_times(comparison.reloaders)} for {mark}; "
                 f"hotmap {_times(comparison.ours)}: {comparison.reason}"
             )
-        reason = self._reason_of(consumer) or "not followed by hotmap"
+        reason = comparison.reason or self._reason_of(consumer) or "not followed by hotmap"
         return f"{consumer}: Reloader rolls it out for {mark}; hotmap does not: {reason}"
+
+
+def _is_by_reloader(old: Consumer, new: Consumer) -> bool:
+    """Return whether Reloader made a change of its marks; an undo restores or removes them, too."""
+    newer = (new.reloaded_at or 0.0) > (old.reloaded_at or 0.0)
+    return newer or new.template_writer in ("", FIELD_MANAGER)
 
 
 def _new_marks(old: Traces | None, new: Traces | None) -> set[str]:

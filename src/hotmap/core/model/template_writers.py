@@ -74,7 +74,9 @@ def find_writers(metadata: ObjectMeta) -> TemplateWriters:
                 revision_at = max(at, revision_at or 0.0)
         if manager == RELOADER and has_template:
             reloaded_at = max(at, reloaded_at or 0.0)
-        if manager != FIELD_MANAGER and has_template and at >= last_at:
+        # Of several in one second Reloader is the last: it follows an edit within that second.
+        is_last = at > last_at or (at == last_at and last != RELOADER)
+        if manager != FIELD_MANAGER and has_template and is_last:
             last, last_at = manager, at
     return TemplateWriters(revision_owner, revision_at, reloaded_at, last, last_at)
 
