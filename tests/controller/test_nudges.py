@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
 from typing import Any, cast
 
@@ -11,7 +12,7 @@ from tests.controller.world import FOLLOW, REREADS, Object, World, both, files
 from tests.support.objects import FILES, deployment, snapshot
 
 from hotmap.controller.reconcile import nudges as nudging
-from hotmap.controller.reconcile.nudges import Nudges, SentTarget
+from hotmap.controller.reconcile.nudges import NudgeReporter, Nudges, SentTarget
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.controller.watch.pods import list_pods
@@ -84,6 +85,25 @@ async def test_file_edit_nudges_pods(world: World) -> None:
         "ConfigMap default/app LEVEL changed (volumes[config] at "
         "containers[main]:/etc/app): refreshing mounted files; the application re-reads them"
     ]
+
+
+@hurried
+async def test_two_hotmaps_do_not_nudge_without_end(world: World) -> None:
+    """Each has a fingerprint key of its own, and takes the other's nudge for one of old content."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS)
+    await world.pod("web-1")
+    sent = count_nudges(world)
+    async with world.controller() as ours, world.controller(namespace="another") as other:
+        for _ in range(3):
+            await world.quiet(ours)
+            await world.quiet(other)
+            sent.clear()
+            await world.edit(LEVEL=f"{time.time()}")
+            await asyncio.sleep(60)
+            assert 2 <= sent["web-1"] <= 8
+        message = await world.event("OtherController")
+    assert "another hotmap also nudges its pods, such as web-1" in message
 
 
 async def test_nudge_ignores_settle_time(world: World) -> None:
@@ -494,7 +514,7 @@ async def test_pod_due_during_a_decision_is_still_nudged() -> None:
         cast(Client, None),
         cast(PayloadDigests, None),
         check_leading=lambda: None,
-        report_refusal=lambda consumer, why: None,
+        reporter=cast(NudgeReporter, None),
         waves=RestartWaves(clock=loop_time, report_stop=lambda consumer, why: None),
     )
     nudges._sent[who.key] = SentTarget(Target(0, "live", "-"))

@@ -155,7 +155,7 @@ class TermFactory:
             shared.client,
             shared.payloads,
             check_leading=shared.check_leading,
-            report_refusal=reporter.nudge_refused,
+            reporter=reporter,
             on_agents_notified=on_agents_notified,
             waves=RestartWaves(
                 clock=loop_time,

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.reconcile.restart_waves import RestartWaves
@@ -47,7 +47,7 @@ from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.resources import PODS
 from hotmap.kube.written import Written
 
-__all__ = ["SECOND_NUDGE", "Nudges", "SentTarget"]
+__all__ = ["SECOND_NUDGE", "NudgeReporter", "Nudges", "SentTarget"]
 
 #: Seconds after which pods are nudged a second time.
 SECOND_NUDGE = 2.0
@@ -73,23 +73,24 @@ _NUDGES_AT_ONCE = 32
 _LISTS_AT_ONCE = 2
 
 
-class _Result(NamedTuple):
-    """The result of nudging one pod."""
-
-    uid: str
-    #: why it will never accept it, or ""
-    refusal: str = ""
-    #: why it could not be nudged now
-    failure: HotmapError | None = None
-
-
 class _Nudge(NamedTuple):
     """The nudge of one pod."""
 
     name: str
     uid: str
-    #: The annotation's value.
+    #: The annotation's value, and the one before.
     value: str
+    replaces: str
+
+
+class _Result(NamedTuple):
+    """The result of nudging one pod."""
+
+    nudge: _Nudge
+    #: why it will never accept it, or ""
+    refusal: str = ""
+    #: why it could not be nudged now
+    failure: HotmapError | None = None
 
 
 class _Round(NamedTuple):
@@ -113,6 +114,18 @@ class SentTarget(NamedTuple):
     completed_at: float | None = None
 
 
+class NudgeReporter(Protocol):
+    """Tells users what prevents nudges."""
+
+    def nudge_refused(self, consumer: Consumer, why: str) -> None:
+        """Report why pods refused a nudge."""
+        ...
+
+    def nudge_overwritten(self, consumer: Consumer, pod: str) -> None:
+        """Report that another client has overwritten the nudge of a pod."""
+        ...
+
+
 class Nudges:
     """The nudges of each consumer's pods in one term of leadership."""
 
@@ -122,18 +135,15 @@ class Nudges:
         payloads: PayloadDigests,
         *,
         check_leading: Callable[[], None],
-        report_refusal: Callable[[Consumer, str], None],
+        reporter: NudgeReporter,
         waves: RestartWaves,
         on_agents_notified: Callable[[ObjectKey], None] = lambda _: None,
     ) -> None:
-        """`report_refusal` gets the reason why pods refused a nudge.
-
-        `on_agents_notified` gets the consumers whose agents were nudged with other content.
-        """
+        """`on_agents_notified` gets consumers whose agents were nudged with other content."""
         self._client = client
         self._payloads = payloads
         self._check_leading = check_leading
-        self._report_refusal = report_refusal
+        self._reporter = reporter
         self._on_agents_notified = on_agents_notified
         self._waves = waves
         # Namespaces take turns: 10,000 pods of one delay no other's.
@@ -142,6 +152,8 @@ class Nudges:
         #: The last nudge of a consumer's pods, and by uid the time of the second one.
         self._sent: dict[ObjectKey, SentTarget] = {}
         self._second: dict[ObjectKey, dict[str, float]] = {}
+        #: The first nudges of pods with that target, by uid, while second ones are missing.
+        self._told: dict[ObjectKey, dict[str, _Nudge]] = {}
 
     def sent(self, key: ObjectKey) -> SentNudge | None:
         """Return the last nudge of a consumer's pods; None: none in this term."""
@@ -194,6 +206,7 @@ class Nudges:
         """Drop the state of a deleted consumer."""
         self._sent.pop(key, None)
         self._second.pop(key, None)
+        self._told.pop(key, None)
         self._waves.forget(key)
 
     async def send(self, decision: Decision) -> int:
@@ -206,7 +219,9 @@ class Nudges:
         consumer, target, now = snapshot.consumer, snapshot.target, loop_time()
         key = consumer.key
         sent = self._sent.get(key)
-        second = self._second.get(key, {}) if sent is not None and sent.target == target else {}
+        is_same = sent is not None and sent.target == target
+        second = self._second.get(key, {}) if is_same else {}
+        earlier = self._told.get(key, {}) if is_same else {}
         due = {uid for uid, at in second.items() if at <= now}
         if not due and sent is not None and _is_complete(sent, target, now):
             return 0
@@ -215,20 +230,29 @@ class Nudges:
         new, held, recent, results, some_start = await self._nudge_pods(
             snapshot, annotated, again=due, is_first=sent is None
         )
-        failures = {result.uid: result.failure for result in results if result.failure}
-        refusals = {result.uid: result.refusal for result in results if result.refusal}
+        failures = {result.nudge.uid: result.failure for result in results if result.failure}
+        refusals = {result.nudge.uid: result.refusal for result in results if result.refusal}
         told = new - failures.keys() - refusals.keys()
         is_complete = not (failures or refusals or held or some_start)
         self._sent[key] = SentTarget(target, loop_time() if is_complete else None)
         self._waves.record_requests(key, target, sorted(told))
         left = {uid: at for uid, at in second.items() if uid not in due or uid in failures}
         wait = _STALLED_INTERVAL if self._waves.is_stalled(key) else _WAVE_INTERVAL
+        nudges = {result.nudge.uid: result.nudge for result in results}
+        # A cache that lags behind may show what was there before; anything else is overwritten.
+        overwritten = {
+            uid for uid in told & earlier.keys() if nudges[uid].replaces != earlier[uid].replaces
+        }
         # A failed request may have reached the pod: then it is the first nudge, and needs a second.
-        once = told | recent | (new & failures.keys())
+        once = (told - overwritten) | recent | (new & failures.keys())
         left |= dict.fromkeys(once, loop_time() + SECOND_NUDGE) | dict.fromkeys(held, now + wait)
         self._second[key] = left
+        # Another hotmap would overwrite the next nudge too, and so on without end.
+        for uid in sorted(overwritten)[:1]:
+            self._reporter.nudge_overwritten(consumer, nudges[uid].name)
+        self._told[key] = {**{uid: nudges[uid] for uid in told}, **earlier} if left else {}
         for refusal in list(refusals.values())[:1]:
-            self._report_refusal(consumer, refusal)
+            self._reporter.nudge_refused(consumer, refusal)
         if new and snapshot.policy.agent is not None:
             self._on_agents_notified(consumer.key)
         for failure in failures.values():
@@ -293,15 +317,15 @@ class Nudges:
                     attempts=1,  # the consumer is retried; others need not wait for it
                 )
             except (NotFound, Conflict):
-                return _Result(uid)  # the pod was deleted, or its name is another pod's
+                return _Result(nudge)  # the pod was deleted, or its name is another pod's
             except (Throttled, Unavailable, Unauthorized) as error:
-                return _Result(uid, failure=error)
+                return _Result(nudge, failure=error)
             except ApiError as error:
                 named = f"Pod {namespace}/{nudge.name}"
-                return _Result(uid, refusal=f"{named} refuses the nudge: {error}")
+                return _Result(nudge, refusal=f"{named} refuses the nudge: {error}")
             except HotmapError as error:
-                return _Result(uid, failure=error)
-        return _Result(uid)
+                return _Result(nudge, failure=error)
+        return _Result(nudge)
 
 
 def _is_complete(sent: SentTarget, target: Target, now: float) -> bool:
@@ -325,7 +349,8 @@ def _nudge(pod: Pod, numbers: NudgeNumbers, target: Target, before: Target | Non
     told = read_target(pod)
     value = _with_content_before(target, told, before)
     value = value._replace(sequence=numbers.after(told))
-    return _Nudge(pod.metadata.name, pod.metadata.uid, str(value))
+    replaces = "" if told is None else str(told)
+    return _Nudge(pod.metadata.name, pod.metadata.uid, str(value), replaces)
 
 
 def _with_content_before(target: Target, told: Target | None, before: Target | None) -> Target:

@@ -186,6 +186,15 @@ class EventReporter:
         """Report that pods refuse the nudge; their kubelets update the files later."""
         self._event(consumer, Reason.NUDGE_REFUSED, why, type_="Warning")
 
+    def nudge_overwritten(self, consumer: Consumer, pod: str) -> None:
+        """Report that another client overwrites nudges; they are not repeated for that."""
+        why = (
+            f"another hotmap also nudges its pods, such as {pod}, so their files may be updated by "
+            "the kubelet's periodic sync only; let each serve other namespaces (--namespaces), or "
+            "let both share one --namespace with --leader-elect"
+        )
+        self._event(consumer, Reason.OTHER_CONTROLLER, why, type_="Warning")
+
     def restart_stopped(self, consumer: Consumer, why: str) -> None:
         """Report that restarts in place have stopped at a pod that did not come back."""
         _log.warning("restarts stopped: %s", why, extra={"workload": str(consumer.key)})
