@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from hotmap.cli.status_document import (
@@ -228,23 +227,20 @@ def _print_table(
     """Print rows; the last text takes the remaining width, or stands below, wrapped at words."""
     lines = [[Text(head, style="dim") for head in heads], *rows]
     widths = [max(cell.cell_len for cell in column) for column in zip(*lines, strict=True)]
-    room = console.width - sum(width + _GAP for width in widths[:-1])
+    indent = sum(width + _GAP for width in widths[:-1])
+    room = console.width - indent
     if room < min(_LEAST_TEXT, widths[-1]):
         _print_stacked(console, lines if show_heads else lines[1:], widths)
         return
-    table = Table(
-        box=None,
-        pad_edge=False,
-        padding=(0, _GAP, 0, 0),
-        header_style="dim",
-        show_header=show_heads,
-    )
-    for head in heads[:-1]:
-        table.add_column(head, no_wrap=True)
-    table.add_column(heads[-1], ratio=1)
-    for row in rows:
-        table.add_row(*row)
-    print_unpadded(console, table)
+    printed: list[Text] = []
+    for cells in lines if show_heads else lines[1:]:
+        first, *more = cells[-1].wrap(console, room)
+        printed.append(_aligned(cells[:-1], widths).append_text(first))
+        printed += [Text(" " * indent).append_text(part) for part in more]
+    for line in printed:
+        line.rstrip()
+    if printed:  # in one step: a thousand rows are printed in a third of the time
+        console.print(Text("\n").join(printed), soft_wrap=True)
 
 
 def _print_stacked(
@@ -252,12 +248,18 @@ def _print_stacked(
 ) -> None:
     """Print each row as one line, which may be wider than the terminal, and its text below."""
     for cells in lines:
-        line = Text()
-        for cell, width in zip(cells[:-1], widths, strict=False):
-            line.append_text(cell).append(" " * (width - cell.cell_len + _GAP))
+        line = _aligned(cells[:-1], widths)
         line.rstrip()
         console.print(line, soft_wrap=True)
         print_unpadded(console, Padding(cells[-1], (0, 0, 0, _GAP), expand=False))
+
+
+def _aligned(cells: Sequence[Text], widths: Sequence[int]) -> Text:
+    """Join cells, each filled up to the width of its column and the gap after it."""
+    line = Text()
+    for cell, width in zip(cells, widths, strict=False):
+        line.append_text(cell).append(" " * (width - cell.cell_len + _GAP))
+    return line
 
 
 def _styled(word: str) -> Text:
