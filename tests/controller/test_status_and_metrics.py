@@ -14,11 +14,15 @@ from tests.controller.test_pod_checks import SOON
 from tests.controller.world import FOLLOW, REREADS, World, env, files
 
 from hotmap.controller.addresses import DEFAULT_NAMESPACE
+from hotmap.controller.report.consumer_states import ConsumerStates
 from hotmap.controller.report.pod_checks import PodChecker
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import PodCheckSettings
 from hotmap.controller.watch import missing_namespaces
+from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
+from hotmap.core.status.consumer import ConsumerStatus, State
+from hotmap.kube.loop_slices import SLICE
 
 
 async def get_json(http: aiohttp.ClientSession, controller: Controller, path: str) -> Any:
@@ -505,6 +509,35 @@ async def test_overview_is_paged(world: World, http: aiohttp.ClientSession) -> N
         assert (await names("state=held,latent"))[0] == []
         found, body = await names("state=unverified,held")
         assert (found, body["counts"]["unverified"]) == (["a", "b", "c", "d"], 4)
+
+
+async def test_overview_leaves_turns_of_the_loop_to_others(
+    world: World, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Right after an edit the status of each of its thousands of users takes a snapshot."""
+    await world.config_map(LEVEL="info")
+    for name in "abc":
+        await world.workload(name)
+    turn, turns = 0, []
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    def take_long(states: ConsumerStates, consumer: Consumer) -> ConsumerStatus:
+        turns.append(turn)
+        time.sleep(2 * SLICE)
+        return ConsumerStatus(State.UNVERIFIED, "")
+
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        monkeypatch.setattr(ConsumerStates, "get", take_long)
+        counting = asyncio.create_task(count_turns())
+        _, body = await get_json(http, controller, "/v1/status")
+        counting.cancel()
+    assert len(body["workloads"]) == len(turns) == len(set(turns)) == 3
 
 
 async def test_pages_are_in_the_order_of_their_tokens(

@@ -37,6 +37,7 @@ from hotmap.core.status.pods import PodProof
 from hotmap.core.status.stage import Stage
 from hotmap.core.text import join_names, printable
 from hotmap.kube.client import Client
+from hotmap.kube.loop_slices import share_loop
 
 __all__ = [
     "LeaderView",
@@ -154,7 +155,7 @@ class StatusPage:
             return {**head, **totals, "workloads": documents}
         if parsed.edit is not None:
             return {**head, **await self._previews(parsed, parsed.edit, leader, readable)}
-        return {**head, **self._overview(parsed, leader, readable, unconfirmed)}
+        return {**head, **await self._overview(parsed, leader, readable, unconfirmed)}
 
     async def _read_consistently(
         self, query: StatusQuery, leader: LeaderView, readable: frozenset[str] | None
@@ -193,21 +194,30 @@ class StatusPage:
 
     # -- the overview --------------------------------------------------------------------------
 
-    def _overview(
+    async def _overview(
         self,
         query: StatusQuery,
         leader: LeaderView,
         readable: frozenset[str] | None,
         unconfirmed: str,
     ) -> dict[str, Any]:
-        """Make a page of consumers, with the counts of all in the namespaces of the query."""
-        statuses = {
-            consumer.key: _confirmed(leader.consumer_states.get(consumer), unconfirmed)
+        """Make a page of consumers, with the counts of all in the namespaces of the query.
+
+        In slices of the event loop: after an edit of a source, the status of each of its consumers
+        takes a snapshot. So each is as of a moment after the query.
+        """
+        keys = [
+            consumer.key
             for consumer in self._consumers_of(query)
             if query.namespace in ("", consumer.key.namespace)
             and (readable is None or consumer.key.namespace in readable)
             and self._index.policies.of(consumer).opted_in
-        }
+        ]
+        statuses = {}
+        for key in keys:
+            await share_loop()
+            if (known := self._index.consumers[key.kind].get(key)) is not None:
+                statuses[key] = _confirmed(leader.consumer_states.get(known), unconfirmed)
         totals = _totals((status.state.value, status.behind) for status in statuses.values())
         selected = sorted(
             (
