@@ -54,6 +54,7 @@ async def test_failed_liveness_probe_restarts_container(node: LocalNode) -> None
     await node.phase("web", "Running")
     await node.until("web", lambda pod: pod["status"]["containerStatuses"][0]["restartCount"])
     await node.event("Killing", "Container c failed liveness probe, will be restarted")
+    await node.event("Unhealthy", "Liveness probe failed: I am ill\n")
 
 
 async def test_failed_liveness_probe_ends_a_container_that_runs_once(node: LocalNode) -> None:
@@ -64,7 +65,6 @@ async def test_failed_liveness_probe_ends_a_container_that_runs_once(node: Local
     await node.run_pod("web", script, livenessProbe=probe, pod={"restartPolicy": "Never"})
     await node.phase("web", "Failed")
     await told
-    await node.event("Unhealthy", "Liveness probe failed: I am ill\n")
 
 
 async def test_startup_probe_delays_other_probes(node: LocalNode) -> None:
