@@ -141,14 +141,3 @@ async def test_tcp_probe_needs_an_open_port() -> None:
 
 async def no_command(command: object) -> tuple[int, bytes]:
     raise AssertionError(f"no command was to be run: {command}")
-
-
-async def test_grpc_probe_fails_with_its_reason(node: LocalNode) -> None:
-    """It is not supported, and a container that is never ready should say why."""
-    probe = {"grpc": {"port": 1, "service": ""}, **FAST}
-    await node.run_pod("web", "exec sleep 600", readinessProbe=probe)
-    await node.event(
-        "Unhealthy",
-        "Readiness probe failed: gRPC probes are not supported by the local plane; use exec, "
-        "httpGet or tcpSocket",
-    )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from hotmap.core.errors import HotmapError
 from hotmap.core.expansion import expand
+from hotmap.local.kubelet.grpc_health import check_health
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -103,9 +104,8 @@ async def _ask(handler: Mapping[str, Any], target: Target) -> str:
         await asyncio.sleep(handler["sleep"]["seconds"])
         return ""
     if "grpc" in handler:
-        # It takes HTTP/2, for which there is no library here.
-        return "gRPC probes are not supported by the local plane; use exec, httpGet or tcpSocket"
-    return "only exec, httpGet, tcpSocket and sleep are supported by this node"
+        return await _ask_grpc(handler["grpc"], target)
+    return "only exec, httpGet, tcpSocket, grpc and sleep are supported by this node"
 
 
 async def _ask_command(action: Mapping[str, Any], target: Target) -> str:
@@ -155,6 +155,20 @@ async def _ask_tcp(action: Mapping[str, Any], target: Target) -> str:
     host = action.get("host") or target.address
     _, writer = await _connect(host, _port(action["port"], target.container), None)
     writer.close()
+    return ""
+
+
+async def _ask_grpc(action: Mapping[str, Any], target: Target) -> str:
+    authority = f"{target.address}:{action['port']}"
+    try:
+        reader, writer = await _connect(target.address, action["port"], None)
+    except OSError as error:
+        return f'error: failed to connect service at "{authority}": {error}'
+    try:
+        service = action.get("service") or ""
+        await check_health(reader, writer, authority=authority, service=service)
+    finally:
+        writer.close()
     return ""
 
 
