@@ -142,6 +142,31 @@ async def test_pod_is_accepted(api: Api, spec: dict[str, Any]) -> None:
     assert (await api.post(PODS, pod("p", **spec))).status == 201
 
 
+@pytest.mark.parametrize(
+    ("ref", "text"),
+    [
+        ({"volumeName": "x"}, '.volumeName: Not found: "x"'),
+        ({"path": "a/../b"}, ".path: Invalid value: \"a/../b\": must not contain '..'"),
+        (
+            {"volumeName": "cm"},
+            '.volumeName: Invalid value: "cm": referenced volume must be',
+        ),
+        ({"key": ""}, ".key: Required value"),
+    ],
+)
+async def test_variable_from_a_file_is_checked(api: Api, ref: dict[str, Any], text: str) -> None:
+    """Its volume is an emptyDir; `optional` has a default."""
+    volumes = [{"name": "v", "emptyDir": {}}, {"name": "cm", "configMap": {"name": "cm"}}]
+    complete = {"volumeName": "v", "path": "/a", "key": "A"}
+    accepted = await api.post(PODS, pod("p", volumes=volumes, **variable(fileKeyRef=complete)))
+    source = accepted.body["spec"]["containers"][0]["env"][0]["valueFrom"]
+    assert source == {"fileKeyRef": {**complete, "optional": False}}
+    broken = variable(fileKeyRef={**complete, **ref})
+    refused = await api.post(PODS, pod("q", volumes=volumes, **broken))
+    at = "spec.containers[0].env[0].valueFrom.fileKeyRef"
+    assert (refused.status, at + text in refused.message) == (422, True), refused.message
+
+
 def rules(*found: dict[str, Any], policy: str | None = "Never") -> dict[str, Any]:
     own = {} if policy is None else {"restartPolicy": policy}
     return container(restartPolicyRules=list(found), **own)

@@ -79,6 +79,17 @@ async def test_ephemeral_container_sees_the_processes_of_its_target(node: LocalN
     assert "running" in state(pod, "other")
 
 
+async def test_ephemeral_container_mounts_a_volume_that_no_other_mounts(node: LocalNode) -> None:
+    """A volume is set up once a container of any kind mounts it."""
+    await node.config_map("settings", {"a": "1"})
+    volumes = [{"name": "v", "configMap": {"name": "settings"}}]
+    await node.run_pod("p", "exec sleep 600", pod={"volumes": volumes})
+    await node.phase("p", "Running")
+    await add(node, "cat /v/a", volumeMounts=[{"name": "v", "mountPath": "/v"}])
+    await node.until("p", lambda pod: "terminated" in state(pod))
+    assert await node.logs("p", "e") == "1"
+
+
 async def test_target_that_has_not_run_is_waited_for(node: LocalNode) -> None:
     await node.run_pod("p", "", image="nowhere", command=None)
     await node.waiting("p", "ErrImageNeverPull")

@@ -31,7 +31,7 @@ from hotmap.local.names import (
     subdomain_errors,
 )
 
-__all__ = ["container_errors", "handler_errors", "image_error"]
+__all__ = ["container_errors", "file_volume_errors", "handler_errors", "image_error"]
 
 JsonObject = dict[str, Any]
 
@@ -73,6 +73,22 @@ def container_errors(container: JsonObject, path: str, volumes: set[Any]) -> lis
     )
     errors += container_security_errors(container, path)
     return errors + resource_errors(container, path)
+
+
+def file_volume_errors(container: JsonObject, path: str, spec: JsonObject) -> list[FieldError]:
+    """Check the volumes that variables come from (validateFileKeyRefVolumes)."""
+    volumes = {volume.get("name"): volume for volume in spec.get("volumes", ())}
+    errors: list[FieldError] = []
+    for index, variable in enumerate(container.get("env", ())):
+        ref = (variable.get("valueFrom") or {}).get("fileKeyRef")
+        if ref is None:
+            continue
+        at, name = f"{path}.env[{index}].valueFrom.fileKeyRef.volumeName", ref.get("volumeName", "")
+        if name not in volumes:
+            errors.append(not_found_value(at, name))
+        elif "emptyDir" not in volumes[name]:
+            errors.append(invalid_value(at, name, "referenced volume must be of type emptyDir"))
+    return errors
 
 
 def handler_errors(
@@ -151,12 +167,32 @@ def _key_ref_errors(ref: JsonObject, path: str) -> list[FieldError]:
     return errors + rule_errors(f"{path}.key", ref["key"], config_key_errors)
 
 
+def _file_key_ref_errors(ref: JsonObject, path: str) -> list[FieldError]:
+    """Check a reference to a file of environment variables (validateFileKeySelector)."""
+    errors: list[FieldError] = []
+    for field, rule in (
+        ("key", env_name_errors),
+        ("volumeName", label_name_errors),
+        ("path", _no_backsteps_errors),
+    ):
+        if not ref.get(field):
+            errors.append(required(f"{path}.{field}"))
+        else:
+            errors += rule_errors(f"{path}.{field}", ref[field], rule)
+    return errors
+
+
+def _no_backsteps_errors(path: str) -> list[str]:
+    return ["must not contain '..'"] if ".." in path.split("/") else []
+
+
 # In upstream's order, which is that of its messages.
 _ENV_SOURCES: dict[str, Callable[[JsonObject, str], list[FieldError]]] = {
     "fieldRef": _env_field_errors,
     "resourceFieldRef": resource_field_errors,
     "configMapKeyRef": _key_ref_errors,
     "secretKeyRef": _key_ref_errors,
+    "fileKeyRef": _file_key_ref_errors,
 }
 
 

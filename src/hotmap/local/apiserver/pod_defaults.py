@@ -116,6 +116,8 @@ def _default_field_refs(source: JsonObject) -> None:
         source["fieldRef"].setdefault("apiVersion", "v1")
     if "resourceFieldRef" in source:
         source["resourceFieldRef"].setdefault("divisor", "0")
+    if "fileKeyRef" in source:
+        source["fileKeyRef"].setdefault("optional", False)
 
 
 def _default_http_get(handler: JsonObject) -> None:

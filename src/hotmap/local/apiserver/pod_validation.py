@@ -11,6 +11,7 @@ from typing import Any
 from hotmap.local.apiserver.affinity_validation import affinity_errors
 from hotmap.local.apiserver.container_validation import (
     container_errors,
+    file_volume_errors,
     handler_errors,
     image_error,
 )
@@ -60,7 +61,11 @@ def pod_spec_errors(spec: JsonObject, path: str) -> list[FieldError]:
     for field in ("hostname", "subdomain"):
         if spec.get(field):
             errors += rule_errors(f"{path}.{field}", spec[field], label_name_errors)
-    return [*errors, *scheduling_errors(spec, path), *affinity_errors(spec, path)]
+    errors += [*scheduling_errors(spec, path), *affinity_errors(spec, path)]
+    for field in ("initContainers", "containers", "ephemeralContainers"):
+        for index, container in enumerate(spec.get(field) or ()):
+            errors += file_volume_errors(container, f"{path}.{field}[{index}]", spec)
+    return errors
 
 
 def image_errors(spec: JsonObject, path: str) -> list[FieldError]:

@@ -28,6 +28,7 @@ from hotmap.local.kubelet.environment import (
     expand_command,
     make_environment,
     visible_services,
+    wanted_files,
     wanted_sources,
     with_runtime_defaults,
 )
@@ -265,6 +266,7 @@ class PodContainers:
                 await self._fetch(wanted_sources(container)),
                 services=visible_services(pod, self._node.services()),
                 allocatable=self._node.allocatable,
+                files=self._volumes.read(pod["spec"], wanted_files(container)),
             ),
             hostname=hostname,
             home=_home(identity["user"], image.root),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hotmap.core.errors import HotmapError, ManifestError, NotFound
 from hotmap.core.expansion import expand
 from hotmap.local.kubelet.downward import field_text, resource_text
+from hotmap.local.kubelet.env_file import EnvFileError, find_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,9 +37,18 @@ class SourceName(NamedTuple):
     name: str
 
 
+class FileName(NamedTuple):
+    """A file of environment variables in a volume of the pod."""
+
+    volume: str
+    path: str
+
+
 if TYPE_CHECKING:
     #: Each requested source: the object, or the error that it does not exist.
     Sources = Mapping[SourceName, dict[str, Any] | NotFound]
+    #: Each requested file whose volume there is: its text, or why it cannot be read.
+    Files = Mapping[FileName, str | EnvFileError]
 
 _REFERENCES = {"configMapRef": "ConfigMap", "secretRef": "Secret"}
 _KEY_REFERENCES = {"configMapKeyRef": "ConfigMap", "secretKeyRef": "Secret"}
@@ -58,6 +68,15 @@ def wanted_sources(container: Mapping[str, Any]) -> list[SourceName]:
     return list(found)
 
 
+def wanted_files(container: Mapping[str, Any]) -> list[FileName]:
+    """List the files in volumes that a container's environment refers to."""
+    return [
+        FileName(reference["volumeName"], reference["path"])
+        for entry in container.get("env") or ()
+        if (reference := (entry.get("valueFrom") or {}).get("fileKeyRef"))
+    ]
+
+
 def make_environment(
     pod: Mapping[str, Any],
     container: Mapping[str, Any],
@@ -65,6 +84,7 @@ def make_environment(
     *,
     services: Iterable[Mapping[str, Any]] = (),
     allocatable: Mapping[str, str] | None = None,
+    files: Files | None = None,
 ) -> dict[str, str]:
     """Compute the environment of a container, numbered as the kubelet does it.
 
@@ -92,7 +112,11 @@ def make_environment(
         if entry.get("value"):
             env[entry["name"]] = expand(entry["value"], known.get)
         elif entry.get("valueFrom"):
-            text = _referred(pod, container, entry["valueFrom"], sources, allocatable or {})
+            origin = entry["valueFrom"]
+            if "fileKeyRef" in origin:
+                text = _file_value(origin["fileKeyRef"], files or {})
+            else:
+                text = _referred(pod, container, origin, sources, allocatable or {})
             if text is not None:
                 env[entry["name"]] = text
         else:
@@ -258,6 +282,25 @@ def _key_value(
     raise ConfigError(
         f"couldn't find key {key} in {source_name.kind} {namespace}/{source_name.name}"
     )
+
+
+def _file_value(reference: Mapping[str, Any], files: Files) -> str | None:
+    """Return the value of a variable in a file; an empty one counts as missing."""
+    volume, key = reference["volumeName"], reference["key"]
+    text = files.get(FileName(volume, reference["path"]))
+    if text is None:
+        raise ConfigError(f'cannot find the volume "{volume}" referenced by FileKeyRef')
+    try:
+        if isinstance(text, EnvFileError):
+            raise text
+        value = find_variable(text, key)
+    except EnvFileError:
+        # Without the reason, as upstream, which logs it: it could show a part of the file.
+        raise ConfigError("couldn't parse env file") from None
+    if value or reference.get("optional"):
+        return value or None
+    path = reference["path"]
+    raise ConfigError(f'environment variable key "{key}" not found in file "{path}"')
 
 
 def _text(kind: str, value: str) -> str:

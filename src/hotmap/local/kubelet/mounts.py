@@ -30,11 +30,13 @@ from hotmap.core.payload import (
     secret_payload,
 )
 from hotmap.local.kubelet.downward import field_text, resource_text
-from hotmap.local.kubelet.environment import ConfigError, SourceName, expand_sub_path
+from hotmap.local.kubelet.env_file import EnvFileError, read_env_file
+from hotmap.local.kubelet.environment import ConfigError, FileName, SourceName, expand_sub_path
+from hotmap.local.kubelet.restart_policy import all_containers
 from hotmap.volume.atomic_writer import AtomicWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from hotmap.local.kubelet.claims import ClaimedPaths
     from hotmap.local.kubelet.sandbox import Mount
@@ -157,6 +159,20 @@ class PodVolumes:
                 }
             )
         return mounts
+
+    def read(
+        self, spec: Mapping[str, Any], wanted: Iterable[FileName]
+    ) -> dict[FileName, str | EnvFileError]:
+        """Read files of environment variables in the pod's volumes (`fileKeyRef`)."""
+        volumes = {volume["name"]: volume for volume in spec.get("volumes") or ()}
+        found: dict[FileName, str | EnvFileError] = {}
+        for name in wanted:
+            if name.volume in volumes:
+                try:
+                    found[name] = read_env_file(self._path(volumes[name.volume]), name.path)
+                except EnvFileError as error:
+                    found[name] = error
+        return found
 
     def remove(self) -> None:
         """Remove the pod's directory and everything in it."""
@@ -374,7 +390,7 @@ def _common_user(spec: Mapping[str, Any]) -> int | None:
     default = (spec.get("securityContext") or {}).get("runAsUser")
     users = {
         (container.get("securityContext") or {}).get("runAsUser", default)
-        for container in _all_containers(spec)
+        for container in all_containers(spec)
     }
     user: int | None = next(iter(users)) if len(users) == 1 else None
     return user if os.geteuid() == 0 else None
@@ -398,17 +414,13 @@ def _is_read_only(volume: Mapping[str, Any]) -> bool:
     return bool(claim.get("readOnly")) or _is_projection(volume)
 
 
-def _all_containers(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [*(spec.get("initContainers") or ()), *spec["containers"]]
-
-
 def _all_mounts(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for container in _all_containers(spec):
+    for container in all_containers(spec):
         yield from container.get("volumeMounts") or ()
 
 
 def _container(spec: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    for container in _all_containers(spec):
+    for container in all_containers(spec):
         if container["name"] == name:
             return container
     raise ManifestError(f"container {name} not found")
@@ -421,7 +433,7 @@ def _nested_mount_points(spec: Mapping[str, Any], volume: str) -> set[str]:
     is read-only in the container, so they cannot be made there.
     """
     nested = set()
-    for container in _all_containers(spec):
+    for container in all_containers(spec):
         mounts = container.get("volumeMounts") or ()
         for outer in (m for m in mounts if m["name"] == volume and not m.get("subPath")):
             base = os.path.normpath(outer["mountPath"]) + "/"
