@@ -196,13 +196,10 @@ def _assess_older_pods(
     ]
     if not older:
         return by_content
-    if (held := _hold_pinned(consumer, record, by_content, affected, facts)) is not None:
-        return held
+    if (pinned := _find_pinned(consumer, record, affected, facts)) is not None:
+        return _with_finding(by_content, pinned)
     reason = f"{join_names(older)} may run with older content"
-    findings = [
-        f._replace(verdict=Verdict.FROZEN) if f in affected else f for f in by_content.findings
-    ]
-    return _new_pods(reason, findings, distinct=True)._replace(heals=True)
+    return _new_pods(reason, _as_frozen(by_content, affected), distinct=True)._replace(heals=True)
 
 
 def _read_at_start(current: SourceSnapshot, facts: Facts) -> SourceSnapshot:
@@ -276,34 +273,38 @@ def _assess_windows(
             verdict=Verdict.CHECK_PODS, reason=f"{came_back}: checking when its pods started"
         )
     if pods := find_pods_started_within(facts.starts, windows):
-        if (held := _hold_pinned(consumer, record, by_content, affected, facts)) is not None:
-            return held
+        if (pinned := _find_pinned(consumer, record, affected, facts)) is not None:
+            return _with_finding(by_content, pinned)
         reason = f"{join_names(pods)} may have started while other content was current"
-        findings = [
-            f._replace(verdict=Verdict.FROZEN) if f in affected else f for f in by_content.findings
-        ]
-        return _new_pods(reason, findings, distinct=True)
+        return _new_pods(reason, _as_frozen(by_content, affected), distinct=True)
     return by_content
 
 
-def _hold_pinned(
-    consumer: Consumer,
-    record: Record,
-    by_content: Assessment,
-    affected: Sequence[Finding],
-    facts: Facts,
-) -> Assessment | None:
-    """Hold if kubelets might serve an earlier immutable source to new pods (rule 7)."""
+def _find_pinned(
+    consumer: Consumer, record: Record, affected: Sequence[Finding], facts: Facts
+) -> Finding | None:
+    """Find a source for which kubelets might serve an earlier immutable one (rule 7)."""
     known = records_by_source(record)
     for finding in affected:
         recorded = known.get(finding.current.source.kind_and_name)
         if recorded is None or not recorded.pinned:
             continue
-        held = assess_recreated_immutable(Case(consumer, record, recorded, finding.current, facts))
-        if held.verdict in (Verdict.HOLD, Verdict.CHECK_OTHERS):
-            findings = [held if f is finding else f for f in by_content.findings]
-            return Assessment(held.verdict, held.reason, tuple(findings))
+        found = assess_recreated_immutable(Case(consumer, record, recorded, finding.current, facts))
+        if found.verdict in (Verdict.HOLD, Verdict.CHECK_OTHERS):
+            return found
     return None
+
+
+def _with_finding(by_content: Assessment, found: Finding) -> Assessment:
+    """Replace the finding on one source, and make its verdict that of the consumer."""
+    source = found.current.source
+    findings = [found if f.current.source == source else f for f in by_content.findings]
+    return Assessment(found.verdict, found.reason, tuple(findings))
+
+
+def _as_frozen(by_content: Assessment, affected: Sequence[Finding]) -> list[Finding]:
+    """Return all findings, with frozen changes of the affected sources."""
+    return [f._replace(verdict=Verdict.FROZEN) if f in affected else f for f in by_content.findings]
 
 
 def _describe_return(by_content: Assessment) -> str:
