@@ -370,6 +370,26 @@ async def test_hook_by_http_has_the_defaults_of_a_probe(api: Api) -> None:
     }
 
 
+async def test_empty_optional_fields_are_as_if_they_were_not_there(api: Api) -> None:
+    """Templates of manifests often leave values empty; the defaults apply."""
+    port = {"containerPort": 80, "protocol": "", "name": "", "hostPort": 0}
+    empty = {
+        "imagePullPolicy": "",
+        "terminationMessagePolicy": "",
+        "workingDir": "",
+        "stdin": False,
+        "ports": [port],
+        "env": [{"name": "A", "value": ""}],
+    }
+    spec = {**container(**empty), "restartPolicy": "", "dnsPolicy": "", "hostNetwork": False}
+    bare = {"ports": [{"containerPort": 80}], "env": [{"name": "A"}]}
+    first = await api.post(PODS, pod("p", **spec))
+    second = await api.post(PODS, pod("q", **container(**bare)))
+    assert first.status == 201, first.body
+    assert first.body["spec"] == second.body["spec"]
+    assert first.body["spec"]["containers"][0]["imagePullPolicy"] == "Always"
+
+
 async def test_null_is_the_zero_value_in_a_map_and_nothing_elsewhere(api: Api) -> None:
     """`note:` without a value in YAML is an empty annotation."""
     obj = pod("p", **container(env=None), nodeSelector=None)
