@@ -157,6 +157,25 @@ def test_sigterm_is_forwarded_and_status_returned(tmp_path: Path) -> None:
         assert notes(tmp_path)[-1] == "got SIGTERM"
 
 
+def test_stopped_application_is_continued_to_end(tmp_path: Path) -> None:
+    """One that SIGSTOP has stopped could not handle TERM, and would be killed in the end."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = ("--dir", volume, "--grace", "10m")
+    with agent(tmp_path, *flags, *application(tmp_path)) as running:
+
+        def suspend(copies: int) -> None:
+            eventually(lambda: len(starts(tmp_path)) == copies)
+            pid = running.status()["application"]["pid"]
+            os.kill(pid, signal.SIGSTOP)
+            eventually(lambda: ") T " in Path(f"/proc/{pid}/stat").read_text())
+
+        suspend(1)
+        volume.write(text="two")
+        suspend(2)
+        assert running.end() == 0
+    assert notes(tmp_path) == ["started {}", "got SIGTERM"] * 2
+
+
 def test_application_is_killed_after_the_grace_period(tmp_path: Path) -> None:
     """On a change as at the end: TERM, the grace, KILL; and never two copies."""
     volume = Volume(tmp_path / "volume", text="one")

@@ -20,6 +20,7 @@ __all__ = [
     "find",
     "has_mark",
     "identify",
+    "is_stopped",
     "name_this_process",
     "observe_wall_clock",
     "read_proc",
@@ -127,6 +128,11 @@ def identify(pid: int) -> Process | None:
     """Return the running process that has a number now; None without one."""
     started = start_ticks(pid)
     return None if started is None else Process(pid, started)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a signal has stopped a process, so that it takes no other one but SIGKILL."""
+    return _stat(pid)[:1] == ["T"]
 
 
 def has_mark(pid: int, name: str) -> bool:

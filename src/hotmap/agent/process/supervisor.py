@@ -15,7 +15,7 @@ import os
 import signal
 
 from hotmap.agent.process.descendants import DescendantKiller
-from hotmap.agent.process.process_table import identify
+from hotmap.agent.process.process_table import identify, is_stopped
 from hotmap.agent.process.spawn import (
     die_with_parent,
     execute_program,
@@ -190,6 +190,8 @@ class Supervisor:
     def _stop(self, number: int) -> None:
         if self._timer is None:
             self.forward(number)
+            if self.pid and is_stopped(self.pid):
+                os.kill(self.pid, signal.SIGCONT)  # otherwise it could not end by itself
             self._timer = self._loop.after(self._grace, self._kill)
 
     def _kill(self) -> None:
