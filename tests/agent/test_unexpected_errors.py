@@ -159,6 +159,47 @@ def test_unexpected_error_is_counted_and_retried(tmp_path: Path) -> None:
         assert "hunter2" not in running.log
 
 
+def test_unread_content_is_not_loaded(tmp_path: Path) -> None:
+    """While a change cannot be read because of an unexpected error, nothing counts as loaded."""
+    volume, fails = Volume(tmp_path / "volume", text="one"), tmp_path / "fails"
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os\n"
+        "from hotmap.agent.watch.detector import Detector\n"
+        "read = Detector.read\n"
+        "def failing_read(self):\n"
+        f"    if os.path.exists('{fails}'): raise LookupError\n"
+        "    return read(self)\n"
+        "Detector.read = failing_read\n"
+    )
+    flags = ("--dir", volume, "--touch", tmp_path / "touched")
+    with agent(tmp_path, *flags, env=with_modules(tmp_path)) as running:
+        running.reaches("told")
+        fails.touch()
+        volume.write(text="two")
+        eventually(lambda: running.status()["internal_errors"])
+        running.reaches("pending")
+        assert '"state":"settling"' in running.get("/v1/pod")[1]
+        fails.unlink()
+        running.reaches("told")
+        assert running.rule()["loads"] == 2
+
+
+def test_content_without_memory_for_it_is_unreadable(tmp_path: Path) -> None:
+    """Its size is allowed, and the memory of the process is limited further."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, "--touch", tmp_path / "touched") as running:
+        running.reaches("told")
+        pages = int(Path(f"/proc/{running.pid}/statm").read_text().split()[0])
+        limit = pages * resource.getpagesize() + (30 << 20)
+        resource.prlimit(running.pid, resource.RLIMIT_AS, (limit, limit))
+        volume.publish({"text": b"x" * (40 << 20)})
+        running.reaches("waiting")
+        assert running.message == f"not enough memory to read {volume}"
+        volume.write(text="two")
+        running.reaches("told")
+        assert running.status()["internal_errors"] == 0
+
+
 def test_exhausted_descriptors_are_retried(tmp_path: Path) -> None:
     """An agent that gets no descriptor for a while continues when there are some again."""
     volume, limit = Volume(tmp_path / "volume", text="one"), tmp_path / "done"

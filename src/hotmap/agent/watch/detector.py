@@ -16,6 +16,7 @@ from hotmap.agent.watch.plain_files import (
     read_plain,
     signature,
     too_large,
+    without_memory,
 )
 from hotmap.agent.watch.tokens import is_service_account_token
 from hotmap.core.errors import NotProjected, TooLarge, TornRead
@@ -181,6 +182,8 @@ class Detector:
             raise NotReadable(describe_error(error, directory)) from None
         except RecursionError:
             raise NotReadable(f"cannot read {directory}: nested too deeply") from None
+        except MemoryError:
+            raise without_memory(directory) from None
 
     def _read_plain(self, directory: str) -> dict[str, bytes]:
         before, now = self._plain.get(directory), self._signature(directory)

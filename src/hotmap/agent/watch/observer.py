@@ -58,7 +58,7 @@ class DirectoryStatus(Value):
 class ObserverStatus(Value):
     """The reported state of watching.
 
-    changing: a change waits for its settle time, or was not taken yet
+    changing: a change waits for its settle time, or was not taken yet, or not read without an error
     unreadable, unreadable_directory: why nothing can be read, and where; "" while it can
     poll_age: seconds since all directories were polled
     """
@@ -112,6 +112,8 @@ class Observer:
         #: Why announcements cannot be read; "" while they can.
         self.problem = ""
         self._unreadable = self._unreadable_directory = ""
+        #: Whether the last reading has come to no end, because of an unexpected error.
+        self._is_unfinished = False
         #: Whether something is too large; when it is read again, though no change was detected.
         self._is_too_large = False
         self._retry_at = 0.0
@@ -147,7 +149,9 @@ class Observer:
                 for path, mount in self._mounts.items()
             },
             detector=self._detector.statistics(),
-            changing=self._settle.due_at() is not None or bool(self._observations),
+            changing=(
+                self._settle.due_at() is not None or bool(self._observations) or self._is_unfinished
+            ),
             unreadable=self._unreadable,
             unreadable_directory=self._unreadable_directory,
             poll_age=self.poll_age,
@@ -210,11 +214,14 @@ class Observer:
         self._link_attempts = 0
         self._settle.clear()
         began, revisions = self._loop.now(), dict(self._detector.revisions)
+        self._is_unfinished = True
         try:
             snapshot = self._detector.read()
         except NotReadable as error:
+            self._is_unfinished = False
             self._on_unreadable(error)
             return
+        self._is_unfinished = False
         self._unreadable = self._unreadable_directory = ""
         self._mounts = self._describe_mounts()
         replaced = any(

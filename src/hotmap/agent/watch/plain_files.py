@@ -8,7 +8,14 @@ from __future__ import annotations
 import os
 import stat
 
-__all__ = ["NotReadable", "describe_error", "read_plain", "signature", "too_large"]
+__all__ = [
+    "NotReadable",
+    "describe_error",
+    "read_plain",
+    "signature",
+    "too_large",
+    "without_memory",
+]
 
 
 #: Bytes that a file counts for at least, since an empty one takes memory too: its path, its digest
@@ -47,6 +54,13 @@ def read_plain(directory: str, max_size: int) -> dict[str, bytes]:
 def too_large(directory: str, max_size: int) -> NotReadable:
     """Return the error of a directory that has more than `max_size` bytes."""
     return _over_limit(directory, f"{max_size} bytes")
+
+
+def without_memory(directory: str) -> NotReadable:
+    """Return the error of a directory that is larger than the memory that is left."""
+    error = NotReadable(f"not enough memory to read {directory}")
+    error.is_too_large = True
+    return error
 
 
 def _over_limit(directory: str, limit: str) -> NotReadable:
