@@ -49,6 +49,26 @@ def test_process_older_than_brief_content_is_left_alone(tmp_path: Path) -> None:
             assert process.loads == ["one", "one"]
 
 
+def test_process_that_was_not_signalled_is_after_refused_content(tmp_path: Path) -> None:
+    """It could not be found before, and is as old as that."""
+    volume, away = Volume(tmp_path / "volume", text="good one"), tmp_path / "away.pid"
+    flags = (
+        *("--dir", volume, "--check", "grep -q good {dir}/text"),
+        *("--signal", "HUP", "--process", f"pidfile:{tmp_path}/loaded.pid"),
+    )
+    with reader(volume.path / "text", tmp_path) as process, agent(tmp_path, *flags) as running:
+        running.reaches("told")
+        process.pidfile.rename(away)
+        volume.write(text="good two")
+        running.reaches("failing")
+        volume.write(text="bad")
+        running.reaches("refused")
+        away.rename(process.pidfile)
+        volume.write(text="good two")
+        running.reaches("told")
+        eventually(lambda: process.loads[-1] == "good two")
+
+
 def test_process_that_started_just_before_refused_content_was_read_is_signalled(
     tmp_path: Path,
 ) -> None:

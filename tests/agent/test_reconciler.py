@@ -248,6 +248,23 @@ def test_content_is_loaded_again_after_refused_content_was_visible() -> None:
     assert decided.rules[0].state == "told"
 
 
+def test_failed_attempt_is_repeated_after_refused_content_was_visible() -> None:
+    """No process has the content, so none can still have it."""
+    decided = reconciler("--exec", "true")
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 2.0)
+    decided.decide(2.0)
+    decided.record(AttemptFinished("default", "failed", 0, 1234.0), 3.0)
+    decided.record(snapshot("b"), 3.0)
+    decided.decide(3.0)
+    decided.record(CheckFinished(snapshot("b"), REFUSED, "syntax"), 4.0)
+    decided.record(snapshot("a"), 5.0)
+    (attempt,) = decided.decide(5.0)
+    assert isinstance(attempt, StartAttempt)
+    assert attempt.doubted_since is None
+
+
 def test_content_is_not_loaded_again_after_refused_content_with_a_stage() -> None:
     """With a stage no process has seen it."""
     decided = reconciler("--exec", "true", "--stage", "/s")

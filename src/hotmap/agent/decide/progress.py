@@ -114,14 +114,17 @@ class Progress:
     def restore(self, now: float, since: float) -> None:
         """Record that the desired content is visible `since` then.
 
-        If other content was before, and this had been tried already, it is loaded again.
+        If other content was before, and this had been tried already, it is loaded again. Where no
+        attempt has succeeded or is running, no process has it that could still have it.
         """
         if self.exposed_since is None:
             return
         self.desired_since = max(self.desired_since, since)
         if self.tried == self.desired:
-            self.doubted_since = self.exposed_since
-            self.desired_since = self.retry_at = now
+            if self.done or self.running:
+                self.doubted_since = self.exposed_since
+                self.desired_since = now
+            self.retry_at = now
             self.position = 0
             self._update_pending_since(now)
         self.exposed_since = None
