@@ -19,9 +19,10 @@ from hotmap.core.decide.evidence import (
 )
 from hotmap.core.decide.own_rollouts import was_made_for
 from hotmap.core.model.consumer_conversion import consumer_from_workload
-from hotmap.core.model.objects import Pod
+from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.model.state import Window
 from hotmap.core.reloader.annotations import DialectSettings, Writing
+from hotmap.core.status.agent_coverage import runs_agent
 
 TWO_READERS = """
     containers:
@@ -139,6 +140,37 @@ def test_container_with_files_only_has_read_nothing_at_its_start(
     assert start.at == 59.0, "files are judged by the oldest of all"
     assert start.of_content_read_at_start().at == at
     assert start.all_restarted is restarted
+
+
+TWO_ENVIRONMENTS = """
+    initContainers:
+    - {name: hotmap-agent, restartPolicy: Always}
+    containers:
+    - {name: web, envFrom: [{configMapRef: {name: app}}]}
+    - {name: log, envFrom: [{configMapRef: {name: other}}]}
+    - {name: idle}
+"""
+
+
+@pytest.mark.parametrize(
+    ("named", "at"),
+    [
+        pytest.param((), 299.0, id="what is not followed is not judged"),
+        pytest.param(("app", "other"), 199.0, id="both are followed"),
+        pytest.param(("app", ""), 69.0, id="any container may read what is followed by name"),
+    ],
+)
+def test_containers_that_read_followed_content_count(named: tuple[str, ...], at: float) -> None:
+    """A container that has only read other content says nothing; agents read nothing by name."""
+    who = deployment(TWO_ENVIRONMENTS)
+    uses = [use for use in who.uses if use.source.name in (named or ("app",))]
+    if "" in named:
+        uses.append(uses[0]._replace(source=ObjectKey("ConfigMap", "shop", "named"), container=""))
+    started = {"web": 300.0, "log": 200.0, "idle": 70.0}
+    member = pod(started=50, containers=started, restartable={"hotmap-agent": 60})
+    member = msgspec.structs.replace(member, spec=template(TWO_ENVIRONMENTS).spec)
+    (start,) = pod_starts(who, [member], followed=uses, is_agent=runs_agent)
+    assert start.of_content_read_at_start().at == at
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,13 @@ def _observe(snapshot: Snapshot, pods: Sequence[Pod]) -> tuple[ObservedPod, ...]
     """Reduce pods to facts, about their agents too if these reload anything."""
     live = frozenset(source.source for source in snapshot.sources if source.live)
     agents = live if _has_agents(snapshot) else frozenset[ObjectKey]()
-    return observe_pods(snapshot.consumer, pods, read_by_agents=agents)
+    followed = [
+        use
+        for source in snapshot.sources
+        if source.source not in snapshot.unfollowed
+        for use in source.uses
+    ]
+    return observe_pods(snapshot.consumer, pods, read_by_agents=agents, followed=followed)
 
 
 def _has_agents(snapshot: Snapshot) -> bool:

@@ -25,12 +25,12 @@ and partitions all keep old pods.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from math import floor, inf
 from typing import NamedTuple
 
 from hotmap.core.model.consumer import REVISION, Consumer
-from hotmap.core.model.objects import ContainerState, Pod, PodTemplate
+from hotmap.core.model.objects import Container, ContainerState, ObjectKey, Pod, PodTemplate
 from hotmap.core.model.pod_conditions import FINISHED
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import parse_time
@@ -106,16 +106,29 @@ class PodStart(NamedTuple):
 _KEEP_PODS = ("ReplicaSet", "CronJob")
 
 
-def pod_starts(consumer: Consumer, pods: Iterable[Pod]) -> tuple[PodStart, ...]:
+def pod_starts(
+    consumer: Consumer,
+    pods: Iterable[Pod],
+    *,
+    followed: Sequence[Use] | None = None,
+    is_agent: Callable[[Container], bool] = lambda container: False,
+) -> tuple[PodStart, ...]:
     """Reduce a consumer's pods to their starts; terminating and finished ones do not count.
 
     The start is the earliest among the containers that use a source, so that one restarted
     container is no evidence for the others; with a use in an init container it is the pod's
     creation, since those do not run again. Containers that an admission webhook added count too.
+
+    `followed` are the uses that count for `PodStart.at_start`, by default all. A source that is
+    followed by name may be read by any container then, but not by agents (`is_agent`).
     """
     uses = [use for use in consumer.uses if use.kind in (UseKind.FROZEN, UseKind.LIVE)]
+
+    def start(pod: Pod) -> PodStart:
+        return _pod_start(pod, uses, uses if followed is None else followed, is_agent)
+
     found = (
-        (pod, _with_marks(_pod_start(pod, uses), consumer, pod))
+        (pod, _with_marks(start(pod), consumer, pod))
         for pod in pods
         if not pod.metadata.deletion_timestamp and pod.status.phase not in FINISHED
     )
@@ -145,15 +158,23 @@ def _what_is_used(use: Use) -> Hashable:
     return use.source, use.kind, use.container, use.keys.names
 
 
-def _pod_start(pod: Pod, uses: Sequence[Use]) -> PodStart:
-    users, init = _users(pod, uses, only_at_start=False)
-    readers, _ = _users(pod, uses, only_at_start=True)
+def _pod_start(
+    pod: Pod, uses: Sequence[Use], followed: Sequence[Use], is_agent: Callable[[Container], bool]
+) -> PodStart:
+    users, init = _users(pod, uses, {use.source for use in uses})
+    frozen = [use for use in followed if use.kind is UseKind.FROZEN]
+    if all(use.container for use in frozen):
+        sources = {use.source for use in followed}
+        readers, init_reads = _users(pod, frozen, sources, only_at_start=True)
+    else:
+        readers, init_reads = _running_containers(pod, is_agent), any(use.init for use in frozen)
     spans = [_span(pod, at) for at in _container_starts(pod, users)]
     at_start = [_span(pod, at) for at in _container_starts(pod, readers)] if readers else []
     acknowledged = parse_time(pod.status.start_time)
     if init and acknowledged is not None:
         spans.append(_span(pod, acknowledged))
-        at_start.append(spans[-1])
+    if init_reads and acknowledged is not None:
+        at_start.append(_span(pod, acknowledged))
     revision = (pod.metadata.annotations or {}).get(REVISION, "")
     at = min((span.earliest for span in spans), default=None)
     created = parse_time(pod.metadata.creation_timestamp) or 0.0
@@ -167,24 +188,21 @@ def _pod_start(pod: Pod, uses: Sequence[Use]) -> PodStart:
         restarted=_has_restarted(pod, users),
         version=parse_number(pod.metadata.resource_version) or 0,
         at_start=tuple(at_start),
-        all_restarted=not init and bool(readers) and _has_restarted(pod, readers, every=True),
+        all_restarted=not init_reads and bool(readers) and _has_restarted(pod, readers, every=True),
     )
 
 
-def _users(pod: Pod, uses: Sequence[Use], *, only_at_start: bool) -> tuple[set[str], bool]:
-    """Name a pod's containers that use a source, and whether an init container is among them.
+def _users(
+    pod: Pod, uses: Sequence[Use], sources: Collection[ObjectKey], *, only_at_start: bool = False
+) -> tuple[set[str], bool]:
+    """Name the containers with these uses of sources, and those that a webhook added to a pod.
 
-    None are named if it may be any. `only_at_start` leaves out those that only have files which
-    are updated while they run.
+    None are named if it may be any. The second value is whether an init container is among them.
     """
-    counted = [use for use in uses if use.kind is UseKind.FROZEN or not only_at_start]
-    init = any(use.init for use in counted)
-    users = {use.container for use in counted}
-    if not all(users):  # a source that is followed by name may be read by any container
+    init = any(use.init for use in uses)
+    users = {use.container for use in uses}
+    if not users or not all(users):  # a source that is followed by name may be read by any
         return set(), init
-    if not users:
-        return users, init
-    sources = {use.source for use in uses}
     found = find_users(pod.spec, pod.metadata.namespace, sources, only_at_start=only_at_start)
     added = found - users
     init = init or any(
@@ -192,6 +210,13 @@ def _users(pod: Pod, uses: Sequence[Use], *, only_at_start: bool) -> tuple[set[s
         for each in pod.spec.init_containers or ()
     )
     return users | added, init
+
+
+def _running_containers(pod: Pod, is_agent: Callable[[Container], bool]) -> set[str]:
+    """Name the containers that run as long as the pod, without those of agents."""
+    sidecars = [each for each in pod.spec.init_containers or () if each.restart_policy == "Always"]
+    containers = [*sidecars, *(pod.spec.containers or ())]
+    return {each.name for each in containers if not is_agent(each)}
 
 
 def earliest_mount(pod: Pod) -> float | None:

@@ -6,15 +6,16 @@ agents are queried.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from hotmap.core.decide.evidence import PodStart, earliest_mount, pod_starts
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ContainerState, ContainerStatus, ObjectKey, Pod
 from hotmap.core.model.pod_conditions import is_ready
+from hotmap.core.model.references import Use
 from hotmap.core.patch.nudge import nudge_time, read_target
-from hotmap.core.status.agent_coverage import AgentCoverage, agent_coverage
+from hotmap.core.status.agent_coverage import AgentCoverage, agent_coverage, runs_agent
 from hotmap.core.status.agent_locations import AgentContainer, agent_container
 from hotmap.core.target import Target
 from hotmap.core.text import printable
@@ -57,16 +58,21 @@ class ObservedPod(NamedTuple):
 
 
 def observe_pods(
-    consumer: Consumer, pods: Iterable[Pod], *, read_by_agents: frozenset[ObjectKey] = frozenset()
+    consumer: Consumer,
+    pods: Iterable[Pod],
+    *,
+    read_by_agents: frozenset[ObjectKey] = frozenset(),
+    followed: Sequence[Use] | None = None,
 ) -> tuple[ObservedPod, ...]:
     """Reduce a consumer's pods to facts; terminating and finished ones do not count.
 
-    `read_by_agents` are the followed sources in live use, if agents may reload them.
+    `read_by_agents` are the followed sources in live use, if agents may reload them. `followed` are
+    the uses of all followed sources, by default those of the template.
     """
     by_name = {pod.metadata.name: pod for pod in pods}
     return tuple(
         _observe_pod(start, by_name[start.name], read_by_agents)
-        for start in pod_starts(consumer, by_name.values())
+        for start in pod_starts(consumer, by_name.values(), followed=followed, is_agent=runs_agent)
     )
 
 
