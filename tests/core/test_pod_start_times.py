@@ -54,6 +54,18 @@ FOREIGN_INIT = """
 """
 
 
+BESIDE_FOREIGN = """
+    containers:
+    - {name: web, envFrom: [{configMapRef: {name: app}}]}
+    - {name: vault, volumeMounts: [{name: v, mountPath: /v}]}
+    volumes:
+    - name: v
+      csi:
+        driver: secrets-store.csi.k8s.io
+        volumeAttributes: {secretProviderClass: vault}
+"""
+
+
 @pytest.mark.parametrize(
     ("spec", "member", "at"),
     [
@@ -89,6 +101,12 @@ FOREIGN_INIT = """
             pod(started=50, containers={"web": 300}),
             299.0,
             id="an init container that reads foreign content only",
+        ),
+        pytest.param(
+            BESIDE_FOREIGN,
+            pod(started=50, containers={"web": 300, "vault": 60}),
+            59.0,
+            id="another container that mounts foreign content",
         ),
         pytest.param(
             "", pod(started=50, containers={"web": 300}), 299.0, id="no use: any container"

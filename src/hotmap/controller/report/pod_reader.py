@@ -11,6 +11,7 @@ from hotmap.controller.report.agents import AgentClient, AgentQuery
 from hotmap.controller.watch.pods import list_pods, with_all_runs
 from hotmap.core.decide.restart_wave import RestartProgress
 from hotmap.core.decide.snapshot import Snapshot
+from hotmap.core.decide.source_rules import has_mounts
 from hotmap.core.model.config_volumes import VolumeDigest
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
@@ -48,7 +49,7 @@ def _observe(snapshot: Snapshot, pods: Sequence[Pod]) -> tuple[ObservedPod, ...]
     followed = [
         use
         for source in snapshot.sources
-        if source.source not in snapshot.unfollowed
+        if source.source not in snapshot.unfollowed and not has_mounts(source)
         for use in source.uses
     ]
     return observe_pods(snapshot.consumer, pods, read_by_agents=agents, followed=followed)

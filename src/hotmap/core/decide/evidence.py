@@ -123,9 +123,12 @@ def pod_starts(
     followed by name may be read by any container then, but not by agents (`is_agent`).
     """
     uses = [use for use in consumer.uses if use.kind in (UseKind.FROZEN, UseKind.LIVE)]
+    mounting = [use for use in consumer.uses if use.kind is UseKind.FOREIGN and not use.init]
+    # Without any of the former, each container counts.
+    counted = [*uses, *mounting] if uses else []
 
     def start(pod: Pod) -> PodStart:
-        return _pod_start(pod, uses, uses if followed is None else followed, is_agent)
+        return _pod_start(pod, counted, uses if followed is None else followed, is_agent)
 
     found = (
         (pod, _with_marks(start(pod), consumer, pod))
