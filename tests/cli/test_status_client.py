@@ -52,6 +52,8 @@ class Server:
         #: By namespace: the answers of the Service there, or the message of its refusal.
         self.services: dict[str, list[dict[str, Any] | str]] = {}
         self.tokens: list[tuple[str, str | None]] = []
+        #: Of all pods.
+        self.pod_status: dict[str, Any] = {"phase": "Running"}
         #: The user of the kubeconfig.
         self.user: dict[str, Any] = {}
         self._server: TestServer | None = None
@@ -95,7 +97,7 @@ class Server:
             {
                 "metadata": {"namespace": self.others.get(name, self.home), "name": name},
                 "spec": {"containers": [{"ports": ports}]},
-                "status": {"phase": "Running"},
+                "status": self.pod_status,
             }
             for name in self.pods
             if namespace in ("", self.home)
@@ -225,6 +227,28 @@ async def test_unreachable_pod_suggests_port_forward(
     assert "cannot reach Pod hotmap/hotmap-a through the API server: no route" in message
     assert "'kubectl --namespace=hotmap port-forward pod/hotmap-a 9533'" in message
     assert message.endswith("--url http://127.0.0.1:9533")
+
+
+@pytest.mark.parametrize(
+    ("phase", "state", "word"),
+    [
+        ("Pending", {"waiting": {"reason": "ImagePullBackOff"}}, "ImagePullBackOff"),
+        ("Running", {"waiting": {"reason": "CrashLoopBackOff"}}, "CrashLoopBackOff"),
+        ("Pending", None, "Pending"),
+    ],
+)
+async def test_pod_that_does_not_run_is_named(
+    server: Server, tmp_path: Path, phase: str, state: dict[str, Any] | None, word: str
+) -> None:
+    """As after an installation whose image cannot be pulled; not that there is no Pod."""
+    server.pods = {"hotmap-a": 503}
+    statuses = [{"name": "hotmap", "state": state}] if state else None
+    server.pod_status = {"phase": phase, "containerStatuses": statuses}
+    message = await refused(await server.start(tmp_path))
+    assert message == (
+        f"the controller's Pod hotmap/hotmap-a does not run ({word}); see "
+        "'kubectl --namespace=hotmap describe pod hotmap-a'"
+    )
 
 
 async def test_forbidden_discovery_names_the_flags(server: Server, tmp_path: Path) -> None:

@@ -166,8 +166,32 @@ class _PodSpec(msgspec.Struct):
     containers: list[_Container] | None = None
 
 
-class _PodStatus(msgspec.Struct):
+class _Waiting(msgspec.Struct):
+    reason: str = ""
+
+
+class _ContainerState(msgspec.Struct):
+    waiting: _Waiting | None = None
+    running: Any = None
+
+
+class _ContainerStatus(msgspec.Struct):
+    state: _ContainerState = msgspec.field(default_factory=_ContainerState)
+
+
+class _PodStatus(msgspec.Struct, rename="camel"):
     phase: str = ""
+    container_statuses: list[_ContainerStatus] | None = None
+
+    @property
+    def problem(self) -> str:
+        """Why no container runs; "" if one does."""
+        states = [status.state for status in self.container_statuses or ()]
+        runs = not states or any(state.running is not None for state in states)
+        if runs and self.phase == "Running":
+            return ""
+        reasons = [state.waiting.reason for state in states if state.waiting]
+        return next(filter(None, reasons), self.phase if self.phase != "Running" else "restarting")
 
 
 class _Pod(msgspec.Struct):
@@ -179,7 +203,7 @@ class _Pod(msgspec.Struct):
 async def _discover(client: Client, address: ControllerAddress) -> _Fetch:
     try:
         found = _of_one_namespace(await _pods(client, address), client.namespace)
-        pods = [pod for pod in found if pod.status.phase == "Running"]
+        pods = [pod for pod in found if not pod.status.problem]
     except StatusUnavailable as error:
         return await _through_service(client, address, error)
     problems: list[StatusUnavailable] = []
@@ -203,7 +227,17 @@ async def _discover(client: Client, address: ControllerAddress) -> _Fetch:
         raise ControllerAway(f"{who}; the leader is not reachable or not elected yet: try again")
     if problems:
         raise problems[0]
-    return await _local(client)
+    try:
+        return await _local(client)
+    except StatusUnavailable as error:
+        if not found:
+            raise
+        pod = found[-1]
+        namespace, name = pod.metadata.namespace, pod.metadata.name
+        raise ControllerAway(
+            f"the controller's Pod {namespace}/{name} does not run ({pod.status.problem}); see "
+            f"'kubectl --namespace={namespace} describe pod {name}'"
+        ) from error
 
 
 def _of_one_namespace(pods: list[_Pod], current: str) -> list[_Pod]:
