@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -223,3 +228,25 @@ def test_invalid_preview_is_refused(stage: Stage, arguments: list[str], words: s
     assert result.status == 2
     assert words in result.err
     assert result.out == ""
+
+
+def test_interrupt_ends_the_wait_for_standard_input(stage: Stage) -> None:
+    """At the first Ctrl-C, as `kubectl kustomize` before the pipe may hang."""
+    command = [sys.executable, "-m", "hotmap", "preview", "-f", "-", "--url", stage.url]
+    env = {"PATH": os.environ["PATH"], "KUBECONFIG": str(stage.plane.kubeconfig)}
+    with subprocess.Popen(
+        command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"# more than a pipe holds: it is being read\n" * 10_000)
+        process.stdin.flush()
+        stat = Path(f"/proc/{process.pid}/stat")
+        # Python loses a signal that comes between two reads, so that it has to wait for the next.
+        while stat.read_text().rpartition(")")[2].split()[0] != "S":
+            time.sleep(0.01)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(timeout=20) == 130
+        finally:
+            process.kill()

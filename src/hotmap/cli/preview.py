@@ -85,7 +85,9 @@ def run_preview(
         raise SettingsError("name a source, such as configmap/app, or manifests with --filename")
     if options.filename and (options.key or options.remove_key):
         raise SettingsError("--key and --remove-key cannot be used with --filename")
-    previews = asyncio.run(_get_previews(text, options, cluster, address))
+    # Before the event loop, in which Ctrl-C would not end the wait for standard input.
+    texts = read_manifests(options.filename, None, in_place=False)
+    previews = asyncio.run(_get_previews(text, texts, options, cluster, address))
     items = [convert_document(item, EditPreview) for item in previews]
     if options.output in ("json", "yaml"):
         document = {"apiVersion": "hotmap.dev/v1", "kind": "EditPreviewList", "items": previews}
@@ -101,14 +103,18 @@ def run_preview(
 
 
 async def _get_previews(
-    text: str, options: PreviewOptions, cluster: ClusterOptions, address: ControllerAddress
+    text: str,
+    texts: Mapping[str, str],
+    options: PreviewOptions,
+    cluster: ClusterOptions,
+    address: ControllerAddress,
 ) -> list[dict[str, Any]]:
     async with connect(cluster, address) as client:
         namespace = options.namespace or client.namespace
         if text:
             edits = [_named_edit(text, options, namespace)]
         else:
-            edits = await _compare_manifests(options.filename, namespace, cluster)
+            edits = await _compare_manifests(texts, namespace, cluster)
         previews = [await _get_preview(client, edit) for edit in edits]
         # That no workload uses it is no answer to a name that was mistyped.
         if text and not previews[0]["workloads"]:
@@ -252,10 +258,10 @@ def _decode(text: str) -> bytes:
 
 
 async def _compare_manifests(
-    given: tuple[str, ...], namespace: str, cluster: ClusterOptions
+    texts: Mapping[str, str], namespace: str, cluster: ClusterOptions
 ) -> list[_Edit]:
     """List the edits that manifests would make, by comparing them with the cluster's objects."""
-    wanted = list(_read_sources(read_manifests(given, None, in_place=False), namespace))
+    wanted = list(_read_sources(texts, namespace))
     async with Client(cluster.load(), user_agent="hotmap-cli", limits=_LIMITS) as client:
         edits = []
         for source, content in wanted:

@@ -75,7 +75,7 @@ class Timeline:
         grid = Table.grid(padding=(0, 1))
         grid.add_column(width=8, style="dim", justify="right")
         grid.add_column(width=10)
-        grid.add_column()
+        grid.add_column(overflow="fold")
         when = f"{line.after:+.2f} s" if line.after is not None else ""
         grid.add_row(when, Text(line.label, style=_STYLES.get(line.label, "")), Text(line.text))
         return grid
