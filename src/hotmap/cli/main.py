@@ -79,7 +79,8 @@ def _run(arguments: Sequence[str]) -> int:
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else _program_name()
         message = _SUGGESTION.sub(r"; did you mean \1", error.format_message()).rstrip(".")
-        message += _hint_at_order(error)
+        if hint := _hint_at_order(error):
+            message = f"{message.partition('; did you mean')[0]}; {hint}"
         click.echo(f"{_program_name()}: {message}; see '{command} --help'", err=True)
         return error.exit_code
     except click.ClickException as error:
@@ -99,14 +100,23 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _hint_at_order(error: click.UsageError) -> str:
-    """Say where an option of commands stands that was given before the command; "" otherwise."""
-    group = error.ctx.command if error.ctx else None
-    if not isinstance(error, click.NoSuchOption) or not isinstance(group, click.Group):
+    """Say where an option stands that was given before its command, or before `--`; else ""."""
+    command = error.ctx.command if error.ctx else None
+    if not isinstance(error, click.NoSuchOption) or command is None:
         return ""
-    options = {
-        name for command in group.commands.values() for each in command.params for name in each.opts
-    }
-    return f"; '{error.option_name}' follows the command" * (error.option_name in options)
+    name = error.option_name
+    if isinstance(command, click.Group):
+        options = {
+            each for inner in command.commands.values() for param in inner.params
+            for each in param.opts
+        }  # fmt: skip
+        return f"'{name}' follows the command" if name in options else ""
+    if command.name == "inject":
+        from hotmap.agent.settings.flags import FLAGS
+
+        if name.removeprefix("--") in FLAGS:
+            return f"flags of the agent follow --, as in '-- {name}'"
+    return ""
 
 
 def _replace_closed_streams() -> None:
