@@ -219,6 +219,22 @@ async def test_path_is_cleaned(api: Api, backend: Backend, sent: str, arrived: s
         assert await response.text() == f"GET {arrived}"
 
 
+@pytest.mark.parametrize("query", ["a=b%26c&d=%20%C3%A9", "a=1%0D%0AHost:%20other"])
+async def test_query_is_passed_as_it_is(api: Api, backend: Backend, query: str) -> None:
+    """Decoded, it would be another one, and could hold lines of a request of its own."""
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    url = URL(f"{api.url}{PODS}/web/proxy/a?{query}", encoded=True)
+    async with api.session.get(url, headers=headers) as response:
+        assert await response.text() == f"GET /a?{query}"
+    url = URL(f"{api.url}{PODS}/web/proxy?{query}", encoded=True)
+    async with api.session.get(url, headers=headers, allow_redirects=False) as response:
+        assert response.headers["Location"] == f"{PODS}/web/proxy/?{query}"
+    url = URL(f"{api.url}{PODS}/web/proxy/socket?{query}", encoded=True)
+    async with api.session.ws_connect(url, headers=headers):
+        assert backend.asked[-1].raw_path == f"/socket?{query}"
+        assert backend.asked[-1].host != "other"
+
+
 async def test_empty_path_is_redirected_to_one_with_a_slash(api: Api, backend: Backend) -> None:
     """Relative links of a page need it; only for methods without a body."""
     async with api.session.get(

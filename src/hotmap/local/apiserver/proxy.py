@@ -94,8 +94,8 @@ class BackendProxy:
         if "upgrade" in tokens:
             return await _upgrade(request, location, split, headers)
         if not split.path and request.method in ("GET", "HEAD"):
-            query = f"?{request.query_string}" if request.query_string else ""
-            target = f"{URL(request.path).raw_path}/{query}"
+            query = request.rel_url.raw_query_string
+            target = f"{URL(request.path).raw_path}/{'?' if query else ''}{query}"
             return web.Response(status=301, headers={"Location": target})
         return await self._forward(request, location, split, headers)
 
@@ -146,7 +146,7 @@ class BackendProxy:
             scheme=location.scheme,
             authority=location.authority,
             path=split.escaped or "/",
-            query_string=request.query_string,
+            query_string=request.rel_url.raw_query_string,
             encoded=True,
         )
         asking = self._client().request(
@@ -287,9 +287,8 @@ async def _switch(
     reader: asyncio.StreamReader,
     writer: asyncio.StreamWriter,
 ) -> web.StreamResponse:
-    target = str(
-        URL.build(path=split.escaped or "/", query_string=request.query_string, encoded=True)
-    )
+    query = request.rel_url.raw_query_string
+    target = str(URL.build(path=split.escaped or "/", query_string=query, encoded=True))
     passed = request_headers(request.headers, client=request.remote or "", upgrade=True)
     lines = [f"{request.method} {target} HTTP/1.1", *(f"{k}: {v}" for k, v in passed.items())]
     writer.write("\r\n".join((*lines, "", "")).encode(errors="surrogateescape"))
