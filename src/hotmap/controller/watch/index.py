@@ -24,6 +24,7 @@ from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import Source
 from hotmap.core.policy.annotations import names_sources, source_ignored, source_offered
 from hotmap.core.policy.policy import Defaults, Policy, live_change_needs_rollout
+from hotmap.core.reloader.annotations import Names
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.loop_slices import share_loop
 from hotmap.kube.store import Store
@@ -76,33 +77,12 @@ class Index:
 
         `clock` returns POSIX seconds of the API server, `monotonic` those of the stores' progress.
         """
-        names = defaults.dialect.names
-        naming = frozenset((names.config_map, names.secret, names.provider_class))
-        self.sources: dict[str, Store[Source]] = {
-            kind: Store(
-                {"namespace": _namespace_of_source},
-                parts=namespaces,
-                filed_alike=lambda old, new: True,  # the namespace is kept
-            )
-            for kind in SOURCE_KINDS
-        }
+        self.sources = _make_source_stores(parts=namespaces)
         #: Fills the store of SecretProviderClasses.
         self.provider_classes = ProviderClasses(
             self.sources[PROVIDER_CLASS], defaults.dialect, parts=namespaces
         )
-        indexes = {
-            "sources": _named_sources,
-            "names": _names_by(naming),
-            "namespace": _namespace_of_consumer,
-        }
-        self.consumers: dict[str, Store[Consumer]] = {
-            kind: Store(
-                {**indexes, "template_in": _template_in} if kind == "Rollout" else indexes,
-                parts=namespaces,
-                filed_alike=_has_equal_index_values,
-            )
-            for kind in CONSUMER_KINDS
-        }
+        self.consumers = _make_consumer_stores(defaults.dialect.names, parts=namespaces)
         self.namespaces: Store[NamespaceAnnotations] = Store()
         #: Whether sources may exist that are not watched, so that a missing one may exist.
         self.is_partial = is_partial
@@ -122,6 +102,9 @@ class Index:
         self._queues: Queues | None = None
         #: The kinds and namespaces of sources whose first list is complete.
         self._listed: set[tuple[str, str | None]] = set()
+        self._subscribe()
+
+    def _subscribe(self) -> None:
         for kind, sources in self.sources.items():
             sources.subscribe(self._source_changed)
             if kind != PROVIDER_CLASS:  # an optional kind may be listed at any time
@@ -409,6 +392,34 @@ def _decisive_fields(consumer: Consumer) -> tuple[object, ...]:
     # Uses last: most that differ in them differ in the generation too, and they need not be found.
     annotations = consumer.annotations, consumer.template_annotations
     return consumer.generation, annotations, consumer.rolling, consumer.busy, consumer.uses
+
+
+def _make_source_stores(*, parts: int) -> dict[str, Store[Source]]:
+    return {
+        kind: Store(
+            {"namespace": _namespace_of_source},
+            parts=parts,
+            filed_alike=lambda old, new: True,  # the namespace is kept
+        )
+        for kind in SOURCE_KINDS
+    }
+
+
+def _make_consumer_stores(names: Names, *, parts: int) -> dict[str, Store[Consumer]]:
+    naming = frozenset((names.config_map, names.secret, names.provider_class))
+    indexes = {
+        "sources": _named_sources,
+        "names": _names_by(naming),
+        "namespace": _namespace_of_consumer,
+    }
+    return {
+        kind: Store(
+            {**indexes, "template_in": _template_in} if kind == "Rollout" else indexes,
+            parts=parts,
+            filed_alike=_has_equal_index_values,
+        )
+        for kind in CONSUMER_KINDS
+    }
 
 
 def _template_in(rollout: Consumer) -> tuple[ObjectKey, ...]:
