@@ -172,6 +172,23 @@ def test_status_from_pods_without_a_rollout(
     assert (found.state, found.reason) == (state, reason)
 
 
+def test_pods_have_their_own_reasons() -> None:
+    """A pod that started in the second of the change is not called older than it."""
+    pods = [held(f"web-{number}", Confidence.UNKNOWN) for number in range(7)]
+    whens = ["started 3s before", "started 3s before", "started in the same second as"]
+    whens += [f"started {age}s before" for age in (4, 5, 6, 6)]
+    proofs = [
+        pod._replace(loaded=Stage(Confidence.UNKNOWN, f"{when} the last change"))
+        for pod, when in zip(pods, whens, strict=True)
+    ]
+    who = msgspec.structs.replace(behind(count=0), pods=len(proofs))
+    assert status_from_pods(who, proofs, DESIRED).reason == (
+        "7 of 7 pods may run with older content (web-0, web-1: started 3s before the last change; "
+        "web-2: started in the same second as the last change; web-3: started 4s before the last "
+        "change; and 3 more); takes effect at the next restart"
+    )
+
+
 def test_pods_that_are_counted_and_not_listed_are_waited_for() -> None:
     """They may have any content."""
     who = msgspec.structs.replace(behind(count=0), pods=3)

@@ -124,6 +124,9 @@ _DELIVERED = ConsumerStatus(
     State.DELIVERED, "files are up to date; nothing shows whether the application uses them"
 )
 
+#: Reasons for which pods may have older content that one status gives.
+_DESCRIBED = 3
+
 #: Results of a check after which nothing more happens.
 _REACHED = {PodCheck.CURRENT: UP_TO_DATE, PodCheck.DELIVERED: _DELIVERED}
 
@@ -286,7 +289,7 @@ def _status_of_older_pods(
     """Return whether pods without evidence for the desired content get it by themselves."""
     names = join_names([proof.pod.start.name for proof in older])
     if consumer.runs:
-        why = f"the run in progress may have older content ({names}: {older[0].loaded.reason})"
+        why = f"the run in progress may have older content ({_describe_starts(older)})"
         return _waiting(len(older), f"{why}; the next one reads the current content")
     targets = [proof.pod.nudged for proof in older]
     if desired.restarts_in_place and all(
@@ -301,9 +304,20 @@ def _status_of_older_pods(
     return ConsumerStatus(
         State.LATENT,
         f"{len(older)} of {_count_pods(total)} may run with older content "
-        f"({names}: {older[0].loaded.reason}); takes effect at the next restart",
+        f"({_describe_starts(older)}); takes effect at the next restart",
         len(older),
     )
+
+
+def _describe_starts(proofs: Sequence[PodProof]) -> str:
+    """Say of the first pods why they may have older content; those of one reason are one item."""
+    alike: dict[str, list[str]] = {}
+    for proof in proofs:
+        alike.setdefault(proof.loaded.reason, []).append(proof.pod.start.name)
+    parts = [f"{join_names(names)}: {reason}" for reason, names in alike.items()]
+    left = sum(map(len, list(alike.values())[_DESCRIBED:]))
+    more = [f"and {left} more"] if left else []
+    return "; ".join(parts[:_DESCRIBED] + more)
 
 
 def _find_stuck_pod(
