@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 import pytest
 from hypothesis import settings
@@ -63,6 +64,27 @@ def test_key_added_during_processing_is_processed_again(queue: WorkQueue[str]) -
         queue.get_nowait()
     queue.done("a")
     assert queue.get_nowait() == "a"
+
+
+async def test_keys_that_are_due_later_set_no_timer(
+    queue: WorkQueue[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An edit of one source may add thousands of keys at a time; one that is due sooner does."""
+    worker = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    loop = asyncio.get_running_loop()
+    delays: list[float] = []
+
+    def call_later(delay: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
+        delays.append(delay)
+        return loop.call_at(loop.time() + delay, callback)
+
+    monkeypatch.setattr(loop, "call_later", call_later)
+    for number in range(100):
+        queue.add_settled(f"{number}", settle=5.0 + number, settle_max=500.0)
+    queue.add_after("soon", 2.0)
+    assert delays == [5.0, 2.0]
+    worker.cancel()
 
 
 def test_groups_take_turns(clock: Clock) -> None:

@@ -321,7 +321,7 @@ class LeaderTerm:
     def _store_changes(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         """Store a change of a source that is followed, or was while a record was made."""
         changes = thin_changes(self._index.history.changes(key), _STORED_CHANGES)
-        if changes and (self._index.followers_of(key) or self._is_recorded(key)):
+        if changes and (self._index.is_followed(key) or self._is_recorded(key)):
             self._records.put_changes(SourceChanges(key, changes))
 
     def _is_recorded(self, key: ObjectKey) -> bool:

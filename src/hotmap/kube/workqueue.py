@@ -278,14 +278,15 @@ class WorkQueue(Generic[K]):
             return
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[key] = _Entry(due, settling_since)
-            self._file(key, due)
+            self._entries[key] = _Entry(due, settling_since)
         else:
             entry.due, entry.settling_since = due, settling_since
-            if due < entry.filed:
-                entry.filed = due
-                self._file(key, due)
-        self._wake()
+            if due >= entry.filed:
+                return
+            entry.filed = due
+        self._file(key, due)
+        if self._heap[0][0] == due:  # otherwise the timer is for an earlier key
+            self._wake()
 
     def _file(self, key: K, due: float) -> None:
         self._sequence += 1

@@ -237,21 +237,28 @@ class Index:
         `offered` says whether those that search find it; None: as it is now.
         """
         is_offered = self.is_offered(source) if offered is None else offered
-        found = {}
+        found = {consumer.key: consumer for consumer in self._followers(source, is_offered)}
+        return list(found.values())
+
+    def is_followed(self, source: ObjectKey) -> bool:
+        """Return whether any consumer follows a source."""
+        return any(True for _ in self._followers(source, self.is_offered(source)))
+
+    def _followers(self, source: ObjectKey, is_offered: bool) -> Iterator[Consumer]:
+        """Iterate over the consumers that follow a source, over some twice."""
         for store in self.consumers.values():
             for consumer in store.by_index("sources", hash(source)):
                 # The policy first: most have not opted in, and uses have to be unpacked.
                 if self._may_follow(consumer, source, referenced=True, offered=is_offered) and (
                     source in consumer.uses.sources()
                 ):
-                    found[consumer.key] = consumer
+                    yield consumer
             for naming in self._naming(store, source.namespace):
                 named = self._with_template_of(naming)
                 if named is not None and self._may_follow(
                     named, source, referenced=False, offered=is_offered
                 ):
-                    found[named.key] = named
-        return list(found.values())
+                    yield named
 
     def _with_template_of(self, consumer: Consumer) -> Consumer | None:
         """Return the consumer that has its pod template: of some Argo Rollouts a Deployment."""
