@@ -194,6 +194,38 @@ async def test_deadline_of_a_pod_may_come_closer(api: Api) -> None:
             "externally-accessible services",
         ),
         (
+            SERVICES,
+            {
+                "spec": {
+                    "type": "NodePort",
+                    "ports": [{"port": 80}],
+                    "externalTrafficPolicy": "Node",
+                }
+            },
+            'spec.externalTrafficPolicy: Unsupported value: "Node": supported values: "Cluster", ',
+        ),
+        (
+            SERVICES,
+            {"spec": {"ports": [{"port": 80}], "internalTrafficPolicy": "Node"}},
+            'spec.internalTrafficPolicy: Unsupported value: "Node": supported values: "Cluster", ',
+        ),
+        (
+            SERVICES,
+            {"spec": {"ports": [{"port": 80, "appProtocol": "a b"}]}},
+            'spec.ports[0].appProtocol: Invalid value: "a b": name part must consist of',
+        ),
+        (
+            SERVICES,
+            {
+                "spec": {
+                    "ports": [{"port": 80}],
+                    "sessionAffinity": "ClientIP",
+                    "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 0}},
+                }
+            },
+            "clientIP.timeoutSeconds: Invalid value: 0: must be greater than 0 and less than 86400",
+        ),
+        (
             LEASES,
             {"spec": {"leaseDurationSeconds": 0}},
             "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0",

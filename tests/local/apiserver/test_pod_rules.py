@@ -177,6 +177,56 @@ def restart_rule(action: str = "Restart", operator: str = "In", count: int = 1) 
     return {"action": action, "exitCodes": exit_codes}
 
 
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        (
+            {"dnsConfig": {"nameservers": ["Bogus"]}},
+            'dnsConfig.nameservers[0]: Invalid value: "Bogus": must be a valid IP address, (e.g. ',
+        ),
+        ({"dnsConfig": {"searches": ["-a"]}}, 'dnsConfig.searches[0]: Invalid value: "-a": a low'),
+        (
+            {"dnsConfig": {"searches": ["x" * 254]}},
+            "must be no more than 253 characters",
+        ),
+        (
+            {"dnsConfig": {"options": [{"value": "1"}]}},
+            "dnsConfig.options[0]: Required value: must not be empty",
+        ),
+        (
+            {"dnsPolicy": "None", "dnsConfig": {}},
+            "dnsConfig.nameservers: Required value: must provide at least one DNS nameserver when",
+        ),
+        (
+            {"readinessGates": [{"conditionType": "a b"}]},
+            'readinessGates[0].conditionType: Invalid value: "a b": name part must consist of',
+        ),
+        (
+            container(ports=[{"containerPort": 80, "hostPort": 70000}]),
+            "containers[0].ports[0].hostPort: Invalid value: 70000: must be between 1 and 65535",
+        ),
+        (
+            container(livenessProbe={"httpGet": {"port": 80, "scheme": "http"}}),
+            'containers[0].livenessProbe.httpGet.scheme: Unsupported value: "http": supported val',
+        ),
+        (
+            container(volumeMounts=[{"name": "v", "mountPath": "/v", "mountPropagation": "All"}]),
+            'containers[0].volumeMounts.mountPropagation: Unsupported value: "All": supported val',
+        ),
+    ],
+)
+async def test_further_field_of_a_pod_is_refused(api: Api, spec: dict[str, Any], text: str) -> None:
+    """In the words of kube-apiserver 1.36.3."""
+    refused = await api.post(PODS, pod("p", volumes=[{"name": "v", "emptyDir": {}}], **spec))
+    assert (refused.status, text in refused.message) == (422, True), refused.message
+
+
+async def test_dns_settings_are_accepted(api: Api) -> None:
+    searches = [".", "a.b.", "_tcp.a_b.c"]
+    config = {"nameservers": ["1.2.3.4", "::1"], "searches": searches, "options": [{"name": "n"}]}
+    assert (await api.post(PODS, pod("p", dnsPolicy="None", dnsConfig=config))).status == 201
+
+
 RESTARTS = "spec.containers[0].restartPolicy"
 
 

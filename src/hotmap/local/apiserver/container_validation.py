@@ -21,6 +21,7 @@ from hotmap.local.field_errors import (
     not_found_value,
     required,
     rule_errors,
+    unsupported,
 )
 from hotmap.local.names import (
     config_key_errors,
@@ -35,6 +36,8 @@ __all__ = ["container_errors", "file_volume_errors", "handler_errors", "image_er
 
 JsonObject = dict[str, Any]
 
+_PORT_RANGE = "must be between 1 and 65535, inclusive"
+_PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 _ENV_FIELD_PATHS = (
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName",
     "spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
@@ -125,8 +128,10 @@ def _port_errors(port: JsonObject, path: str) -> list[FieldError]:
         return [required(f"{path}.containerPort")]
     errors: list[FieldError] = []
     if not 1 <= number <= 65535:
-        why = "must be between 1 and 65535, inclusive"
-        errors.append(invalid_value(f"{path}.containerPort", number, why))
+        errors.append(invalid_value(f"{path}.containerPort", number, _PORT_RANGE))
+    host_port = port.get("hostPort", 0)
+    if host_port and not 1 <= host_port <= 65535:
+        errors.append(invalid_value(f"{path}.hostPort", host_port, _PORT_RANGE))
     return errors + choice_errors(port, path, "protocol", ("SCTP", "TCP", "UDP"))
 
 
@@ -232,7 +237,10 @@ def _mount_errors(mounts: Any, path: str, volumes: set[Any]) -> list[FieldError]
         elif target in taken:
             errors.append(invalid_value(f"{at}.mountPath", target, "must be unique"))
         taken.add(target)
-        # Upstream's path has no index here.
+        # Upstream's paths have no index here.
+        if mount.get("mountPropagation", "None") not in _PROPAGATIONS:
+            at_propagation = f"{path}.mountPropagation"
+            errors.append(unsupported(at_propagation, mount["mountPropagation"], _PROPAGATIONS))
         if mount.get("subPath"):
             errors += rule_errors(f"{path}.subPath", mount["subPath"], relative_path_errors)
         if mount.get("subPathExpr"):

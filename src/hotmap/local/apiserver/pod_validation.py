@@ -15,6 +15,7 @@ from hotmap.local.apiserver.container_validation import (
     handler_errors,
     image_error,
 )
+from hotmap.local.apiserver.dns_validation import dns_errors, readiness_gate_errors
 from hotmap.local.apiserver.ephemeral_validation import ephemeral_errors
 from hotmap.local.apiserver.metadata import label_errors
 from hotmap.local.apiserver.pod_scheduling_validation import scheduling_errors
@@ -47,9 +48,8 @@ def pod_spec_errors(spec: JsonObject, path: str) -> list[FieldError]:
     errors += choice_errors(spec, path, "restartPolicy", ("Always", "OnFailure", "Never"))
     dns = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
     errors += choice_errors(spec, path, "dnsPolicy", dns)
-    if spec["dnsPolicy"] == "None" and "dnsConfig" not in spec:
-        why = "must provide `dnsConfig` when `dnsPolicy` is None"
-        errors.append(required(f"{path}.dnsConfig", why))
+    errors += readiness_gate_errors(spec, path)
+    errors += dns_errors(spec, path)
     errors += _deadline_errors(spec, path)
     errors += pod_security_errors(spec, path)
     errors += _host_port_errors(spec, path)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from hotmap.local.field_errors import FieldError, forbidden_field, invalid_value, required
+from hotmap.local.field_errors import (
+    FieldError,
+    forbidden_field,
+    invalid_value,
+    required,
+    unsupported,
+)
 from hotmap.local.names import qualified_name_errors
 from hotmap.local.quantity import parse_quantity
 
@@ -28,6 +34,7 @@ _STANDARD = (
 )
 NOT_NEGATIVE = "must be greater than or equal to 0"
 _PORT_RANGE = "must be between 1 and 65535, inclusive"
+_SCHEMES = ("HTTP", "HTTPS")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _COUNTS = (
     "initialDelaySeconds",
@@ -98,6 +105,8 @@ def _handler_errors(handler: JsonObject, path: str) -> list[FieldError]:
         port = first.get("port", 0)
         if isinstance(port, int) and not 1 <= port <= 65535:
             errors.insert(0, invalid_value(f"{path}.{used[0]}.port", port, _PORT_RANGE))
+    if used[0] == "httpGet" and first.get("scheme", "HTTP") not in _SCHEMES:
+        errors.append(unsupported(f"{path}.httpGet.scheme", first["scheme"], _SCHEMES))
     if used[0] == "exec" and not first.get("command"):
         errors.insert(0, required(f"{path}.exec.command"))
     return errors

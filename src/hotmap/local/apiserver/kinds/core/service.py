@@ -20,7 +20,7 @@ from hotmap.local.field_errors import (
     unsupported,
 )
 from hotmap.local.group_version_kind import GroupVersionKind
-from hotmap.local.names import label_name_errors, port_name_errors
+from hotmap.local.names import label_name_errors, port_name_errors, qualified_name_errors
 from hotmap.local.scheme import PROXY_VERBS, STATUS, Kind, Names, Subresource
 from hotmap.local.strategy import Column, Strategy, field_labels
 
@@ -36,6 +36,8 @@ _ALLOCATED = ("spec.clusterIP", "spec.ipFamil")
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _OUTSIDE = ("NodePort", "LoadBalancer")
+_TRAFFIC_POLICIES = ("Cluster", "Local")
+_LONGEST_AFFINITY = 86400
 _FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 
 
@@ -142,10 +144,7 @@ class ServiceStrategy(Strategy):
         policy = spec.get("ipFamilyPolicy")
         if policy is not None and policy not in _FAMILY_POLICIES:
             errors.append(unsupported("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES))
-        policy = spec.get("externalTrafficPolicy")
-        if policy and not _is_reachable(spec):
-            text = "may only be set for externally-accessible services"
-            errors.append(invalid_value("spec.externalTrafficPolicy", policy, text))
+        errors += _traffic_errors(spec)
         # Upstream checks what it allocates addresses by before anything else.
         if not any(error.path.startswith(_ALLOCATED) for error in errors):
             errors += external_address_errors(spec.get("externalIPs"), "spec.externalIPs")
@@ -183,6 +182,26 @@ def _drop_traffic_policy(before: JsonObject, after: JsonObject) -> None:
         after.pop(policy, None)
 
 
+def _traffic_errors(spec: JsonObject) -> Iterator[FieldError]:
+    """Check which endpoints get the traffic, and for how long the same ones."""
+    policy, field = spec.get("externalTrafficPolicy"), "spec.externalTrafficPolicy"
+    if policy and not _is_reachable(spec):
+        text = "may only be set for externally-accessible services"
+        yield invalid_value(field, policy, text)
+    elif policy and policy not in _TRAFFIC_POLICIES:
+        yield unsupported(field, policy, _TRAFFIC_POLICIES)
+    policy = spec.get("internalTrafficPolicy")
+    if policy is not None and policy not in _TRAFFIC_POLICIES:
+        yield unsupported("spec.internalTrafficPolicy", policy, _TRAFFIC_POLICIES)
+    seconds = ((spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}).get(
+        "timeoutSeconds"
+    )
+    if seconds is not None and not 0 < seconds <= _LONGEST_AFFINITY:
+        at = "spec.sessionAffinityConfig.clientIP.timeoutSeconds"
+        text = f"must be greater than 0 and less than {_LONGEST_AFFINITY}"
+        yield invalid_value(at, seconds, text)
+
+
 def _address_errors(spec: JsonObject) -> Iterator[FieldError]:
     address = spec.get("clusterIP", "")
     try:
@@ -218,19 +237,26 @@ def _port_errors(spec: JsonObject) -> Iterator[FieldError]:
             if name in names:
                 yield duplicate(f"{path}.name", name)
             names.add(name)
-        yield from _number_errors(port.get("port", 0), f"{path}.port")
-        if port["protocol"] not in _PROTOCOLS:
-            yield unsupported(f"{path}.protocol", port["protocol"], _PROTOCOLS)
-        if isinstance(port.get("targetPort"), int):
-            yield from _number_errors(port["targetPort"], f"{path}.targetPort")
-        else:
-            for why in port_name_errors(port["targetPort"]):
-                yield invalid_value(f"{path}.targetPort", port["targetPort"], why)
+        yield from _target_errors(port, path)
         key = port.get("port"), port["protocol"]
         if key in seen:
             shown = {"protocol": port["protocol"], "port": port.get("port")}
             yield duplicate(path, shown)
         seen.add(key)
+
+
+def _target_errors(port: JsonObject, path: str) -> Iterator[FieldError]:
+    yield from _number_errors(port.get("port", 0), f"{path}.port")
+    if port["protocol"] not in _PROTOCOLS:
+        yield unsupported(f"{path}.protocol", port["protocol"], _PROTOCOLS)
+    if isinstance(port.get("targetPort"), int):
+        yield from _number_errors(port["targetPort"], f"{path}.targetPort")
+    else:
+        for why in port_name_errors(port["targetPort"]):
+            yield invalid_value(f"{path}.targetPort", port["targetPort"], why)
+    if port.get("appProtocol") is not None:
+        for why in qualified_name_errors(port["appProtocol"]):
+            yield invalid_value(f"{path}.appProtocol", port["appProtocol"], why)
 
 
 def _number_errors(number: Any, path: str) -> Iterator[FieldError]:
