@@ -184,11 +184,13 @@ async def test_previous_log_is_that_of_the_earlier_kubelet(node: LocalNode) -> N
     """What ran is restarted, so its output is that of the run before."""
     await node.run_pod("p", "date +%s%N; exec sleep 600")
     await node.phase("p", "Running")
+    logs = node.directory / "logs"
+    await eventually(lambda: any(path.stat().st_size for path in logs.glob("*/c/0.log")))
     before = await node.logs("p")
     await node.restart()
     await node.until("p", lambda pod: "running" in container_state(pod))
     assert await node.logs("p", previous=True) == before
-    assert len(list((node.directory / "logs").glob("*/c/*"))) == 2
+    assert len(list(logs.glob("*/c/*"))) == 2
 
 
 async def test_logs_of_pods_that_are_gone_are_removed(node: LocalNode) -> None:
