@@ -176,6 +176,7 @@ async def test_log_of_a_finished_pod_survives_the_kubelet(node: LocalNode) -> No
     assert await node.output("done", "echo hello") == "hello\n"
     await node.restart()
     assert await node.logs("done") == "hello\n"
+    assert (node.directory / "logs").stat().st_mode & 0o777 == 0o700
     await node.registry.delete("pods", "default", "done", grace_period=0)
     await eventually(lambda: not list((node.directory / "logs").iterdir()))
 

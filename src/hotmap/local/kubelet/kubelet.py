@@ -104,8 +104,9 @@ class Kubelet:
             SettingsError: this machine allows no isolation of processes (see `runtime`).
         """
         clean_up(self._root)
-        # It holds Secrets as files.
-        (self._root / "pods").mkdir(mode=0o700, parents=True)
+        # Volumes hold Secrets as files, and containers print what they like.
+        for name in ("pods", "logs"):
+            (self._root / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             await self.runtime.start()
             await self._register()
