@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -245,3 +247,16 @@ def test_invalid_input_is_one_sentence(arguments: tuple[str, ...], text: str, me
     assert (status, out) == (2, "")
     assert message in problems
     assert problems.count("\n") == 1
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_output_is_utf_8_in_any_locale(encoding: str) -> None:
+    """As kubectl reads it; not an internal error, and not bytes of the locale's encoding."""
+    text = APP.replace("# the only one", "# für ‘app’")
+    ended = subprocess.run(
+        [sys.executable, "-m", "hotmap", "stamp", "-f", "-"],
+        input=text.encode(), env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert "# für ‘app’" in ended.stdout.decode()

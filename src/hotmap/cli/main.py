@@ -7,6 +7,7 @@ error says what to do.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -60,6 +61,8 @@ def run(arguments: Sequence[str]) -> int:
     Unexpected exceptions pass, and `__main__` describes them without a traceback.
     """
     _replace_closed_streams()
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a locale may lack characters, such as “
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         status = _run(arguments)
     finally:

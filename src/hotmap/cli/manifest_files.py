@@ -58,7 +58,9 @@ def write_manifests(
     elif output and output != "-":
         write_manifest(output, join_manifests(results.values()))
     else:
-        sys.stdout.write(join_manifests(results.values()))
+        # Always UTF-8, as manifests are, whatever the encoding of the locale.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(join_manifests(results.values()).encode())
 
 
 def find_manifests(filename: str) -> Iterator[str]:
