@@ -104,6 +104,18 @@ def test_in_place_writes_each_file(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.yaml", "web.yaml"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+def test_in_place_keeps_the_owner(tmp_path: Path) -> None:
+    """As root in a container with the files of a user."""
+    manifest = tmp_path / "web.yaml"
+    manifest.write_text(WEB)
+    os.chown(manifest, 1234, 2345)
+    manifest.chmod(0o4640)
+    assert hotmap("-i", "-f", manifest, *ACTION) == (0, b"", "")
+    status = manifest.stat()
+    assert (status.st_uid, status.st_gid, status.st_mode & 0o7777) == (1234, 2345, 0o4640)
+
+
 def test_stream_keeps_its_bytes(tmp_path: Path) -> None:
     """Line ends and a byte order mark pass through standard input and output."""
     text = ("\ufeff" + WEB).replace("\n", "\r\n").encode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from hotmap.core.errors import ManifestError, SettingsError
@@ -106,7 +107,7 @@ def join_manifests(texts: Iterable[str]) -> str:
 
 
 def write_manifest(filename: str, text: str) -> None:
-    """Write a file completely or not at all; it keeps its permissions.
+    """Write a file completely or not at all; it keeps its permissions and its owner.
 
     A device or a pipe is written to and stays what it is.
 
@@ -121,7 +122,10 @@ def write_manifest(filename: str, text: str) -> None:
             return
         draft.write_bytes(text.encode())
         if target.exists():
-            draft.chmod(target.stat().st_mode & 0o7777)
+            status = target.stat()
+            with suppress(PermissionError):  # root alone can, as in a container with a user's files
+                os.chown(draft, status.st_uid, status.st_gid)
+            draft.chmod(status.st_mode & 0o7777)
         draft.rename(target)
     except OSError as error:
         draft.unlink(missing_ok=True)
