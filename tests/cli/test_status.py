@@ -98,6 +98,7 @@ async def test_status_of_held_workload_is_not_current(stage: Stage) -> None:
     # The pod may have started in the second of the edit; times are whole seconds.
     assert "proven" not in {pod["loaded"]["confidence"] for pod in consumer["pods"]}
 
+    assert re.search(r"^\d\S+ +held +ConfigMap default/app", stage.hotmap("why", "held").out, re.M)
     quiet = stage.hotmap("status", "held", "--quiet")
     assert quiet == (NOT_CURRENT, "", "")
     everything = stage.hotmap("status", "--all-namespaces")

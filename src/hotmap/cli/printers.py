@@ -207,7 +207,7 @@ def print_decisions(console: Console, consumer: Consumer, *, now: float) -> None
         return
     rows = []
     for decision in consumer.decisions:
-        actions = ", ".join(decision.actions) or "none"
+        actions = ", ".join(decision.actions) or ("held" if decision.held else "none")
         reason = decision.reason
         if decision.outcome != "done":
             reason += f"; {decision.outcome}"

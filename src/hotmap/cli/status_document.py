@@ -44,6 +44,7 @@ class Decision(_Part):
     reason: str
     actions: list[str]
     outcome: str
+    held: bool = False
     count: int = 1
     first_at: float = 0.0
 

@@ -412,6 +412,7 @@ def _decision_document(entry: DecisionEntry) -> dict[str, Any]:
         "verdict": entry.verdict,
         "reason": entry.reason,
         "actions": list(entry.actions),
+        "held": entry.held,
         "revision": entry.revision,
         "outcome": entry.outcome,
         "count": entry.times,
