@@ -36,7 +36,7 @@ _OWNERS = {
     ("kube/workqueue.py", "_wake"): "the timer of a queue, which it cancels",
     ("kube/leaderelection.py", "_run_while_leading"): "awaits both tasks, and raises their errors",
     ("controller/startup.py", "wait_for_apiserver"): "awaits the request, or cancels it",
-    ("controller/run.py", "_start_leading"): "the term; `Controller.run` awaits it, and the process ends",
+    ("controller/run.py", "_start_leading"): "the term, which `Controller.run` awaits",
     ("controller/run.py", "_wait_until_acting_or_warm"): "cancels both at the end",
     ("controller/report/pod_checks.py", "run"): "a TaskGroup, in a supervised task",
     ("controller/report/pod_checks.py", "run_agent_checks"): "a TaskGroup, in a supervised task",
