@@ -35,7 +35,7 @@ from hotmap.agent.settings.known_programs import KNOWN_PROGRAMS
 
 def test_every_entry_is_tested() -> None:
     """Every known program has a test; that of nginx-conf.d needs the files of an image."""
-    tested = {name[5:] for name in globals() if name.startswith("test_")}
+    tested = {name.split("_")[1] for name in globals() if name.startswith("test_")}
     tested.add("nginx-conf.d")  # tests/agent/test_published_nginx_on_node.py
     assert set(KNOWN_PROGRAMS) <= tested
 
