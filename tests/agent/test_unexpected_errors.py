@@ -310,8 +310,8 @@ def test_directories_nested_too_deeply_are_unreadable(
         running.reaches("told")
         nest(place)
         (place / "text").write_text("two")
-        running.reaches("waiting")
-        assert "nested too deeply" in running.message
+        eventually(lambda: "nested too deeply" in running.message, "the reason")
+        assert running.status()["state"] == "waiting"
         assert running.status()["internal_errors"] == 0
         remove(place)
         running.reaches("told")

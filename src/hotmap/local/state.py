@@ -91,7 +91,7 @@ class StateDirectory:
         """Remove what a start that failed has written; what an earlier run kept stays."""
         if not self._made:
             return
-        for path in (self.store, self.pki):
+        for path in (self.store, *(self.path / name for name in _KEPT)):
             shutil.rmtree(path, ignore_errors=True)
         with contextlib.suppress(OSError):
             self.path.rmdir()
