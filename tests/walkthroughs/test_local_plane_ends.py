@@ -73,9 +73,9 @@ def state_directory(tmp_path: Path) -> Path:
 
 
 def assert_only_kept_remains(directory: Path, *, keep: bool) -> None:
-    """Nothing of a run remains, but where objects are kept, these and the certificates."""
+    """Nothing of a run remains, except kept objects, certificates and logs of containers."""
     if keep:
-        assert {path.name for path in directory.iterdir()} == {"store", "pki"}
+        assert {path.name for path in directory.iterdir()} == {"logs", "store", "pki"}
     else:
         assert not directory.exists()
     assert mounts_below(directory) == []
