@@ -1,11 +1,12 @@
-"""Rules for names, labels and keys, with upstream's messages.
+"""Rules for names, labels, keys and addresses, with upstream's messages.
 
-apimachinery/pkg/util/validation/validation.go; each function returns the reasons why a text is
+apimachinery/pkg/util/validation/validation.go; each `…_errors` returns the reasons why a text is
 invalid, none for a valid one.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import re
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -160,3 +161,12 @@ def projected_path_errors(path: str) -> list[str]:
     if path.startswith("..") and not path.startswith("../"):
         errors.append("must not start with '..'")
     return errors
+
+
+def is_ip_address(text: str) -> bool:
+    """Return whether a text is an IPv4 or IPv6 address."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

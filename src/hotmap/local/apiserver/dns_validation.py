@@ -6,12 +6,11 @@ Paths and texts are upstream's.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import Any
 
 from hotmap.local.field_errors import FieldError, invalid_value, required, rule_errors
-from hotmap.local.names import qualified_name_errors
+from hotmap.local.names import is_ip_address, qualified_name_errors
 
 __all__ = ["dns_errors", "readiness_gate_errors"]
 
@@ -43,7 +42,7 @@ def dns_errors(spec: dict[str, Any], path: str) -> list[FieldError]:
         text = "must not have more than 3 nameservers"
         errors.append(invalid_value(f"{at}.nameservers", list(servers), text))
     for index, server in enumerate(servers):
-        if not _is_address(server):
+        if not is_ip_address(server):
             errors.append(invalid_value(f"{at}.nameservers[{index}]", server, _IP_TEXT))
     if len(searches) > _MOST_SEARCHES:
         text = f"must not have more than {_MOST_SEARCHES} search paths"
@@ -67,14 +66,6 @@ def readiness_gate_errors(spec: dict[str, Any], path: str) -> list[FieldError]:
             qualified_name_errors,
         )
     ]
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _search_errors(search: str) -> list[str]:

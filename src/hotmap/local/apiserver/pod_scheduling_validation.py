@@ -5,7 +5,6 @@ pkg/apis/core/validation/validation.go, pkg/api/pod/warnings.go.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,12 @@ from hotmap.local.field_errors import (
     required,
     unsupported,
 )
-from hotmap.local.names import label_value_errors, qualified_name_errors, subdomain_errors
+from hotmap.local.names import (
+    is_ip_address,
+    label_value_errors,
+    qualified_name_errors,
+    subdomain_errors,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -99,9 +103,7 @@ def _without_seconds(toleration: JsonObject) -> frozenset[tuple[str, str]]:
 def _alias_errors(aliases: Any, path: str) -> Iterator[FieldError]:
     for index, alias in enumerate(aliases):
         at, address = f"{path}[{index}]", alias.get("ip", "")
-        try:
-            ipaddress.ip_address(address)
-        except ValueError:
+        if not is_ip_address(address):
             yield invalid_value(f"{at}.ip", address, _ADDRESS)
         for number, name in enumerate(alias.get("hostnames") or ()):
             for why in subdomain_errors(name):

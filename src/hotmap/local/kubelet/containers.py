@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
@@ -21,7 +21,7 @@ from hotmap.core.errors import HotmapError, NotFound
 from hotmap.core.status.agent_program import agent_program
 from hotmap.local.kubelet.actions import BackOff, Run, is_backing_off, next_back_off
 from hotmap.local.kubelet.attach import ContainerStreams
-from hotmap.local.kubelet.earlier_runs import earlier_runs
+from hotmap.local.kubelet.container_state import Container, earlier_states, removed_state
 from hotmap.local.kubelet.environment import (
     ConfigError,
     SourceName,
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from hotmap.local.client import Client
-    from hotmap.local.kubelet.earlier_runs import EarlierRun
     from hotmap.local.kubelet.mounts import PodVolumes, TokenSource
     from hotmap.local.kubelet.probes import ProbeKind
     from hotmap.local.kubelet.runtime import Process, Runtime
@@ -64,9 +63,6 @@ ERROR_PERIOD = 10.0
 FALLBACK_GRACE = 30.0
 #: Seconds that a container gets at least (kuberuntime: minimumGracePeriodInSeconds).
 MINIMUM_GRACE = 2.0
-#: What is told of a container that was removed so that all start anew (kubelet_pods.go).
-_RESTARTING_ALL = "RestartingAllContainers"
-_REMOVED = "The container is removed because RestartAllContainers in place"
 _LASTING_PROBES: tuple[ProbeKind, ...] = ("Readiness", "Liveness")
 
 
@@ -83,30 +79,6 @@ class Node:
     allocatable: Mapping[str, str]
     services: Callable[[], Iterable[Mapping[str, Any]]]
     tokens: TokenSource | None
-
-
-@dataclass(slots=True)
-class Container:
-    """One container of a pod on this node.
-
-    `process` and `streams` are those of `run`, `watcher` waits for its end; `log` and
-    `previous_log` belong to `run` and `previous`.
-    """
-
-    process: Process | None = None
-    streams: ContainerStreams | None = None
-    watcher: asyncio.Task[None] | None = None
-    run: Run | None = None
-    previous: Run | None = None
-    log: ContainerLog | None = None
-    previous_log: ContainerLog | None = None
-    back_off: BackOff | None = None
-    waiting: Waiting | None = None
-    #: The runs that there were before this kubelet.
-    earlier: int = 0
-    #: The environment of `process`, for commands executed in it; empty while nothing runs, as it
-    #: may be large: there are variables for each port of each Service.
-    env: dict[str, str] = field(default_factory=dict)
 
 
 class PodContainers:
@@ -428,11 +400,11 @@ class PodContainers:
     async def reset(self, names: Sequence[str]) -> None:
         """Kill and remove containers one after the other, as if they had not run (KEP-5532)."""
         for name in names:
-            if _is_running(self.states[name]):
+            if self.states[name].is_running:
                 container = named_container(self.pod["spec"], name)
                 self._event(container, "Normal", "Killing", "killing")
                 await self.kill([name], lambda: MINIMUM_GRACE, hooks=False)
-            self.states[name] = _removed_state(self.states[name])
+            self.states[name] = removed_state(self.states[name])
 
     async def kill(
         self, names: Sequence[str], grace: Callable[[], float], *, hooks: bool = True
@@ -472,7 +444,7 @@ class PodContainers:
         for name in names:
             container = named_container(self.pod["spec"], name)
             hook = (container.get("lifecycle") or {}).get("preStop")
-            if hook and _is_running(self.states[name]):
+            if hook and self.states[name].is_running:
                 hooks[name] = ask(hook, self._target(container), timeout=grace)
         failures = await asyncio.gather(*hooks.values())
         for name, failure in zip(hooks, failures, strict=True):
@@ -572,47 +544,6 @@ def _hidden_by(mounts: Sequence[Mount], places: Iterable[Path]) -> list[Mount]:
 def retry_delay(period: float) -> float:
     """Draw the seconds until the next retry: the period plus up to half of it."""
     return period * (1 + random.random() / 2)
-
-
-def earlier_states(root: Path, pod: Mapping[str, Any]) -> dict[str, Container]:
-    """Return what is left of the containers of a pod that an earlier kubelet ran."""
-    directory = log_directory(root, pod)
-    return {
-        name: _earlier_state(found, directory, name)
-        for name, found in earlier_runs(pod, now=time.time()).items()
-    }
-
-
-def _earlier_state(found: EarlierRun, directory: Path, name: str) -> Container:
-    log, previous_log = (
-        ContainerLog.of_earlier_run(log_path(directory, name, found.run.restarts - before))
-        for before in (0, 1)
-    )
-    if found.is_final:
-        return Container(run=found.run, log=log, previous_log=previous_log)
-    return Container(previous=found.run, earlier=found.run.restarts + 1, previous_log=log)
-
-
-def _removed_state(state: Container) -> Container:
-    """Return the state of a container that was removed so that all start anew."""
-    assert state.run is not None
-    restarts = state.run.restarts + 1
-    removed = Run(
-        "",
-        restarts,
-        0.0,
-        ready=False,
-        finished_at=0.0,
-        exit_code=137,
-        reason=_RESTARTING_ALL,
-        message=_REMOVED,
-    )
-    waiting = Waiting(_RESTARTING_ALL, _REMOVED)
-    return Container(previous=removed, earlier=restarts, waiting=waiting, back_off=state.back_off)
-
-
-def _is_running(state: Container) -> bool:
-    return state.run is not None and state.run.running
 
 
 def _go_duration(seconds: float) -> str:

@@ -20,7 +20,8 @@ from hotmap.core.errors import AlreadyExists, ApiError, BadRequest, NotFound, ap
 from hotmap.local.host_ports import NO_FREE_PORTS, collides, host_ports
 from hotmap.local.informer import Informer, Informers
 from hotmap.local.kubelet.addresses import PodAddresses
-from hotmap.local.kubelet.containers import Node, earlier_states
+from hotmap.local.kubelet.container_state import earlier_states
+from hotmap.local.kubelet.containers import Node
 from hotmap.local.kubelet.exec import FailedCommand
 from hotmap.local.kubelet.heartbeat import NodeHeartbeat, with_known_transitions
 from hotmap.local.kubelet.lease import NodeLease
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
 
     from hotmap.local.client import Client
-    from hotmap.local.kubelet.containers import Container
+    from hotmap.local.kubelet.container_state import Container
     from hotmap.local.kubelet.mounts import TokenSource
     from hotmap.local.kubelet_api import LogOptions, RemoteSession, StreamOptions
 

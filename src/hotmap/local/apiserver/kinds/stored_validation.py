@@ -6,7 +6,6 @@ in. Functions named `…_update` take the old object before the new one.
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,12 @@ from hotmap.local.field_errors import (
     required,
     unsupported,
 )
-from hotmap.local.names import label_name_errors, qualified_name_errors, subdomain_errors
+from hotmap.local.names import (
+    is_ip_address,
+    label_name_errors,
+    qualified_name_errors,
+    subdomain_errors,
+)
 from hotmap.local.quantity import parse_quantity
 
 if TYPE_CHECKING:
@@ -343,7 +347,7 @@ def _ingress_rule_errors(rule: JsonObject, path: str) -> Iterator[FieldError]:
     host = rule.get("host", "")
     if host:
         at = f"{path}.host"
-        if _is_address(host):
+        if is_ip_address(host):
             yield invalid_value(at, host, "must be a DNS name, not an IP address")
         if "*" in host:
             if not _WILDCARD.fullmatch(host):
@@ -404,14 +408,6 @@ def _backend_errors(backend: JsonObject, path: str) -> Iterator[FieldError]:
 
 
 _PORT = "must be between 1 and 65535, inclusive"
-
-
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def network_policy_errors(policy: JsonObject) -> Iterator[FieldError]:

@@ -5,7 +5,6 @@ Addresses are given out by the plugin `service_addresses`.
 
 from __future__ import annotations
 
-import ipaddress
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell, labels_text
@@ -20,7 +19,12 @@ from hotmap.local.field_errors import (
     unsupported,
 )
 from hotmap.local.group_version_kind import GroupVersionKind
-from hotmap.local.names import label_name_errors, port_name_errors, qualified_name_errors
+from hotmap.local.names import (
+    is_ip_address,
+    label_name_errors,
+    port_name_errors,
+    qualified_name_errors,
+)
 from hotmap.local.scheme import PROXY_VERBS, STATUS, Kind, Names, Subresource
 from hotmap.local.strategy import Column, Strategy, field_labels
 
@@ -204,9 +208,7 @@ def _traffic_errors(spec: JsonObject) -> Iterator[FieldError]:
 
 def _address_errors(spec: JsonObject) -> Iterator[FieldError]:
     address = spec.get("clusterIP", "")
-    try:
-        ipaddress.ip_address("0.0.0.0" if address in ("", "None") else address)
-    except ValueError:
+    if address not in ("", "None") and not is_ip_address(address):
         text = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
         yield invalid_value("spec.clusterIPs[0]", address, text)
 
