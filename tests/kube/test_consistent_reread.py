@@ -142,4 +142,4 @@ async def test_objects_are_reread_by_the_reflector_that_watches_them(
         type=ConfigMap,
         writer=StoreWriter(Store[Stored](), keep),
     )
-    assert reflector.selects(key) is selected
+    assert reflector.selects(key.kind, key.namespace) is selected

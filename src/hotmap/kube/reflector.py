@@ -217,7 +217,7 @@ class Reflector(Generic[T, S]):
             if self._position:
                 first = self._timing.pause_first
                 await self._client.outage.pause(pause, least=random.uniform(first, 3 * first))
-            else:  # a list may be what the server fails of
+            else:  # the server may have failed because of lists
                 await asyncio.sleep(pause)
 
     async def reread(self, key: ObjectKey) -> None:
@@ -262,10 +262,10 @@ class Reflector(Generic[T, S]):
         """Why access is denied now, so that changes are not seen; "" while it is not."""
         return self._last_error if self._refused else ""
 
-    def selects(self, key: ObjectKey) -> bool:
-        """Return whether an object is of this resource and namespace."""
-        resource, namespace = self._selection.resource, self._selection.namespace
-        return key.kind == resource.kind and namespace in (None, key.namespace)
+    def selects(self, kind: str, namespace: str) -> bool:
+        """Return whether objects of a kind and namespace are those of this reflector."""
+        selection = self._selection
+        return kind == selection.resource.kind and selection.namespace in (None, namespace)
 
     # -- one attempt ---------------------------------------------------------------------------
 

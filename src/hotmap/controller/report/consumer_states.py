@@ -25,8 +25,10 @@ from hotmap.kube.reflector import Reflector
 
 __all__ = ["ConsumerStateStatistics", "ConsumerStates"]
 
-#: Seconds of a count that may go to consumers whose sources have changed, or are not visible now.
+#: Seconds of a count that may go to snapshots of consumers whose sources have changed.
 _LONGEST_COUNT = 0.01
+#: The same for consumers whose sources may change unseen, of which there may be many for days.
+_LONGEST_UNSEEN_COUNT = 0.1
 
 
 class ConsumerStateStatistics(NamedTuple):
@@ -89,8 +91,11 @@ class ConsumerStates:
     def _refusal(self, consumer: Consumer, refused: Iterable[Reflector[Any, Any]]) -> str:
         """Return why a source of a consumer may change unseen; "" if none may."""
         record, namespace = self._records.get(consumer.uid), consumer.key.namespace
-        sources = [ObjectKey(s.kind, namespace, s.name) for s in record.sources] if record else []
-        return next((each.refusal for each in refused if any(map(each.selects, sources))), "")
+        kinds = {source.kind for source in record.sources} if record else ()
+        return next(
+            (each.refusal for each in refused for kind in kinds if each.selects(kind, namespace)),
+            "",
+        )
 
     def pod_check(self, key: ObjectKey) -> ConsumerStatus | None:
         """Return what the last check of a consumer's pods has shown; None while none is needed."""
@@ -163,11 +168,12 @@ class ConsumerStates:
             self._counts[before.state] -= 1
             self._behind -= before.behind
 
-    def _outdated(self, ends: float) -> Iterator[tuple[ObjectKey, ConsumerStatus]]:
+    def _outdated(self) -> Iterator[tuple[ObjectKey, ConsumerStatus]]:
         """Yield the statuses that consumers had before their sources changed.
 
         Each costs a snapshot. Of those for which there is no time the status counts as outdated.
         """
+        ends = time.perf_counter() + _LONGEST_COUNT
         for key in self._pending:
             if not self._decision_log.is_decided(key):
                 continue
@@ -175,13 +181,14 @@ class ConsumerStates:
             if time.perf_counter() >= ends or self._is_outdated(key, status):
                 yield key, status
 
-    def _unconfirmed(self, ends: float) -> Iterator[tuple[ObjectKey, ConsumerStatus]]:
+    def _unconfirmed(self) -> Iterator[tuple[ObjectKey, ConsumerStatus]]:
         """Yield the statuses that consumers had before permission for a source was withdrawn.
 
         Those for which there is no time are among them.
         """
         if not (refused := self._refused()):
             return
+        ends = time.perf_counter() + _LONGEST_UNSEEN_COUNT
         for key in self._decision_log.decided:
             status = self._not_current.get(key, UP_TO_DATE)
             consumer = self._index.consumer(key) if status.is_reached else None
@@ -195,12 +202,14 @@ class ConsumerStates:
         counts = {state: self._counts[state] for state in State}
         counts[State.CURRENT] = len(self._decision_log.decided) - len(self._not_current)
         behind = self._behind
-        ends = time.perf_counter() + _LONGEST_COUNT
-        outdated = dict(self._outdated(ends))
-        unconfirmed = {**dict(self._unconfirmed(ends)), **outdated}
-        for key, status in unconfirmed.items():
+        outdated = dict(self._outdated())
+        for status in outdated.values():
             counts[status.state] -= 1
-            counts[PENDING.state if key in outdated else State.UNKNOWN] += 1
+            counts[PENDING.state] += 1
             behind -= status.behind
+        for key, status in self._unconfirmed():
+            if key not in outdated:
+                counts[status.state] -= 1
+                counts[State.UNKNOWN] += 1
         pods = {state: self._pod_counts[state] for state in PodState}
         return ConsumerStateStatistics(counts, behind, pods)

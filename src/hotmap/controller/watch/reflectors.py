@@ -171,7 +171,7 @@ class Reflectors:
         """
         if key.kind in self._watched:
             for reflector in self._all():
-                if reflector.selects(key):
+                if reflector.selects(key.kind, key.namespace):
                     await reflector.reread(key)
 
     @property
