@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, KEY, config_map, deployment, sources
 
-from hotmap.core.decide.snapshot import ChangeSummary, TemplateChange
+from hotmap.core.decide.snapshot import TemplateChange
 from hotmap.core.decide.source_changes import (
     SourceHistory,
     WatchGap,
@@ -17,7 +17,7 @@ from hotmap.core.decide.source_changes import (
     replaces_immutable,
     summarize_changes,
 )
-from hotmap.core.decide.source_snapshot import SourceSnapshot, take_snapshots
+from hotmap.core.decide.source_snapshot import ChangeSummary, SourceSnapshot, take_snapshots
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import ObservedChange, SourceRecord, StartRecord, Window
 
@@ -54,6 +54,13 @@ def record(of: SourceSnapshot, changed_by: float | None) -> SourceRecord:
 BEFORE = app({"a": "1", "b": "2"})
 
 
+def bound(
+    of: SourceSnapshot, recorded: SourceRecord | None, changes: ChangeSummary
+) -> SourceSnapshot:
+    """Bound the time of the last change of a source with such changes."""
+    return bound_change(of._replace(changes=changes), recorded)
+
+
 def seen(
     of: SourceSnapshot,
     recorded: SourceRecord | None = None,
@@ -74,7 +81,7 @@ def source(data: dict[str, str], *, written: float) -> Source:
 def test_witnessed_change_counts_as_seen() -> None:
     """A removal that was seen has happened by then, whatever managedFields tell."""
     removed = app({"a": "1"})
-    bounded = bound_change(removed, record(BEFORE, 100.0), ChangeSummary(latest=500.5))
+    bounded = bound(removed, record(BEFORE, 100.0), ChangeSummary(latest=500.5))
     assert (bounded.changed_at, bounded.estimated) == (500.5, False)
 
 
@@ -83,7 +90,7 @@ def test_witnessed_write_keeps_the_time_of_the_api_server() -> None:
     edited = app({"a": "2"}, written=500.0)
     new = source({"a": "2"}, written=500)
     change = make_observed_change(new, frozenset("a"), removed=False, created=False, now=500.9)
-    bounded = bound_change(edited, record(BEFORE, 100.0), seen(edited, None, change))
+    bounded = bound(edited, record(BEFORE, 100.0), seen(edited, None, change))
     assert bounded.changed_at == 500
 
 
@@ -92,14 +99,14 @@ def test_witnessed_removal_right_after_an_edit_is_no_older_than_it_was_seen() ->
     removed = app({"a": "2"}, written=500.0)
     new = source({"a": "2"}, written=500)
     change = make_observed_change(new, frozenset("b"), removed=True, created=False, now=501.4)
-    bounded = bound_change(removed, record(BEFORE, 100.0), seen(removed, None, change))
+    bounded = bound(removed, record(BEFORE, 100.0), seen(removed, None, change))
     assert bounded.changed_at == 501.4
 
 
 def test_unwitnessed_removal_has_no_bound() -> None:
     """A source that moved without a newer time: the time is unknown."""
     removed = app({"a": "1"})
-    assert bound_change(removed, record(BEFORE, 100.0), ChangeSummary()).changed_at is None
+    assert bound(removed, record(BEFORE, 100.0), ChangeSummary()).changed_at is None
 
 
 #: The ConfigMap as it is recorded, and as it was listed after a gap in which both an edit and a
@@ -112,14 +119,14 @@ def test_unwitnessed_edit_and_removal_are_bounded_by_the_listing() -> None:
     """The removal may have come any time after the edit, whose time is all that is written."""
     recorded = record(BEFORE, 100.0)
     known = seen(AFTER, recorded, gap=GAP)
-    bounded = bound_change(AFTER, recorded, known)
+    bounded = bound(AFTER, recorded, known)
     assert (bounded.changed_at, bounded.changed_since) == (900.0, 500.0)
     assert known.window == Window(400.0, 900.0)
 
 
 def test_unwitnessed_edit_and_removal_without_a_listing_have_no_bound() -> None:
     """Nor does a newer time bound them."""
-    assert bound_change(AFTER, record(BEFORE, 100.0), ChangeSummary()).changed_at is None
+    assert bound(AFTER, record(BEFORE, 100.0), ChangeSummary()).changed_at is None
 
 
 def test_unwitnessed_edit_of_a_named_data_key_is_bounded_by_its_time() -> None:
@@ -128,7 +135,7 @@ def test_unwitnessed_edit_of_a_named_data_key_is_bounded_by_its_time() -> None:
     edited = app({"LEVEL": "debug"}, ENV, written=500.0)._replace(resource_version="7")
     recorded = record(before, 100.0)
     known = seen(edited, recorded, gap=GAP)
-    assert bound_change(edited, recorded, known).changed_at == 500.0
+    assert bound(edited, recorded, known).changed_at == 500.0
     assert known.window == Window(400.0, 501.0)
 
 
@@ -137,7 +144,7 @@ def test_unobserved_changes_are_not_bounded_by_stored_changes() -> None:
     recorded = record(BEFORE, 100.0)
     saved = (ObservedChange(399.0, "5", frozenset("a"), 399.0),)
     known = seen(AFTER, recorded, saved=saved, gap=GAP)
-    assert bound_change(AFTER, recorded, known).changed_at == 900.0
+    assert bound(AFTER, recorded, known).changed_at == 900.0
     assert known.window == Window(399.0, 900.0)
 
 
@@ -146,7 +153,7 @@ def test_unwitnessed_revert_leaves_a_window_and_the_recorded_bound() -> None:
     again = app({"a": "1", "b": "2"}, written=500.0)._replace(resource_version="7")
     recorded = record(BEFORE, 100.0)
     known = seen(again, recorded, gap=GAP)
-    assert bound_change(again, recorded, known).changed_at == 100.0
+    assert bound(again, recorded, known).changed_at == 100.0
     assert known.window == Window(400.0, 900.0)
 
 
@@ -168,7 +175,7 @@ def test_version_that_was_listed_counts_although_it_moved_since() -> None:
     change = ObservedChange(950.0, "7", frozenset("a"), 950.0)
     known = seen(AFTER, recorded, change, listed=(recorded.resource_version, 100.0), gap=GAP)
     assert known.window is None
-    assert bound_change(AFTER, recorded, known).changed_at == 950.0
+    assert bound(AFTER, recorded, known).changed_at == 950.0
 
 
 def test_gap_of_unknown_begin_leaves_no_window_but_bounds_changes() -> None:
@@ -176,21 +183,23 @@ def test_gap_of_unknown_begin_leaves_no_window_but_bounds_changes() -> None:
     recorded = record(BEFORE, 100.0)
     known = seen(AFTER, recorded, gap=WatchGap(None, 900.0))
     assert known.window is None
-    assert bound_change(AFTER, recorded, known).changed_at == 900.0
+    assert bound(AFTER, recorded, known).changed_at == 900.0
 
 
 def test_unchanged_content_keeps_the_recorded_bound() -> None:
     """Labels and annotations move the time of the object and not that of its data."""
     relabelled = app({"a": "1", "b": "2"}, written=900.0)
-    assert bound_change(relabelled, record(BEFORE, 100.0), ChangeSummary()).changed_at == 100.0
+    assert bound(relabelled, record(BEFORE, 100.0), ChangeSummary()).changed_at == 100.0
 
 
-@pytest.mark.parametrize(("spec", "bound"), [(ENV, 900.0), (EVERY_KEY, None)])
-def test_recreated_object_does_not_keep_the_recorded_bound(spec: str, bound: float | None) -> None:
+@pytest.mark.parametrize(("spec", "changed_at"), [(ENV, 900.0), (EVERY_KEY, None)])
+def test_recreated_object_does_not_keep_the_recorded_bound(
+    spec: str, changed_at: float | None
+) -> None:
     """Equal content under another uid was away in between."""
     before = app({"LEVEL": "info"}, spec)
     again = before._replace(uid="uid-2", changed_at=900.0)
-    assert bound_change(again, record(before, 100.0), ChangeSummary()).changed_at == bound
+    assert bound(again, record(before, 100.0), ChangeSummary()).changed_at == changed_at
 
 
 @pytest.mark.parametrize(
@@ -208,7 +217,7 @@ def test_first_sight_is_estimated_where_a_removal_would_go_unnoticed(
 ) -> None:
     """Without a record managedFields are all there is."""
     taken = app({"LEVEL": "info"}, spec)
-    bounded = bound_change(taken, None, ChangeSummary())
+    bounded = bound(taken, None, ChangeSummary())
     assert (bounded.changed_at, bounded.estimated) == (100.0, estimated)
 
 
@@ -216,11 +225,11 @@ def test_first_sight_is_estimated_where_a_removal_would_go_unnoticed(
 def test_estimate_of_the_first_sight_stays_an_estimate(estimated: bool) -> None:
     """The record of an adopted source shows no removal either, until a change is observed."""
     taken = app({"LEVEL": "info"}, EVERY_KEY if estimated else ENV)
-    first = bound_change(taken, None, ChangeSummary())
+    first = bound(taken, None, ChangeSummary())
     recorded = msgspec.structs.replace(record(first, first.changed_at), estimated=first.estimated)
-    bounded = bound_change(taken, recorded, ChangeSummary())
+    bounded = bound(taken, recorded, ChangeSummary())
     assert (bounded.changed_at, bounded.estimated) == (100.0, estimated)
-    observed = bound_change(taken, recorded, ChangeSummary(last=500.5, latest=500.5))
+    observed = bound(taken, recorded, ChangeSummary(last=500.5, latest=500.5))
     assert (observed.changed_at, observed.estimated) == (500.5, False)
 
 
@@ -228,7 +237,7 @@ def test_record_without_bound_counts_as_first_sight() -> None:
     """As it was written before bounds were kept."""
     removed = app({"a": "1"})
     earlier = msgspec.structs.replace(record(BEFORE, None), content="")
-    assert bound_change(removed, earlier, ChangeSummary()).estimated
+    assert bound(removed, earlier, ChangeSummary()).estimated
 
 
 # -- no record, and keys that are not used ---------------------------------------------------------
@@ -242,7 +251,7 @@ def test_new_use_is_bounded_by_the_listing_after_an_older_sighting() -> None:
     saved = (ObservedChange(399.0, "5", frozenset("a"), 399.0),)
     known = seen(AFTER, None, saved=saved, gap=GAP)
     assert known.unobserved_by == 900.0
-    bounded = bound_change(AFTER, None, known)
+    bounded = bound(AFTER, None, known)
     assert (bounded.changed_at, bounded.changed_since) == (900.0, 500.0)
 
 
@@ -251,7 +260,7 @@ def test_new_use_keeps_the_bound_of_a_sighting_that_is_as_new_as_the_listing() -
     saved = (ObservedChange(501.0, "7", frozenset("a"), 500.0),)
     known = seen(AFTER, None, saved=saved, gap=GAP)
     assert known.unobserved_by is None
-    assert bound_change(AFTER, None, known).changed_at == 500.0
+    assert bound(AFTER, None, known).changed_at == 500.0
 
 
 def test_new_use_of_a_consumer_without_record_has_no_bound_of_a_gap() -> None:
@@ -271,14 +280,14 @@ def test_change_of_an_unused_key_keeps_the_recorded_bound() -> None:
     sighting = ObservedChange(500.5, "7", frozenset({"unused"}), 500.0)
     known = seen(later, asked, sighting, listed=(asked.resource_version, 100.0), gap=GAP)
     assert (known.first, known.window) == (None, None)
-    assert bound_change(later, asked, known).changed_at == 100.0
+    assert bound(later, asked, known).changed_at == 100.0
 
 
 def test_recorded_bound_does_not_hold_for_other_data_keys() -> None:
     """It was recorded while the edited data key was not used."""
     of_a = app({"a": "1", "b": "3"}, ENV.replace("LEVEL", "a"), written=500.0)
     of_all = app({"a": "1", "b": "3"}, written=500.0)
-    bounded = bound_change(of_all, record(of_a, 100.0), ChangeSummary())
+    bounded = bound(of_all, record(of_a, 100.0), ChangeSummary())
     assert (bounded.changed_at, bounded.estimated) == (500.0, True)
 
 
@@ -287,7 +296,7 @@ def test_change_of_an_unused_key_that_nobody_saw_drops_the_recorded_bound() -> N
     before = app({"LEVEL": "info", "unused": "1"}, ENV)
     later = app(OTHER_KEY, ENV, written=500.0)._replace(resource_version="7")
     asked = record(before, 100.0)
-    assert bound_change(later, asked, seen(later, asked, gap=GAP)).changed_at == 500.0
+    assert bound(later, asked, seen(later, asked, gap=GAP)).changed_at == 500.0
 
 
 def test_unseen_window_starts_at_the_last_saved_sighting() -> None:
@@ -309,7 +318,7 @@ def test_same_data_after_an_interrupted_watch_leaves_a_window() -> None:
     sighting = msgspec.structs.replace(write, resource_version="7")
     known = seen(again, asked, sighting, listed=(asked.resource_version, 100.0), gap=GAP)
     assert known.window == Window(600.0, 660.0)
-    assert bound_change(again, asked, known).changed_at == 100.0
+    assert bound(again, asked, known).changed_at == 100.0
 
 
 @pytest.mark.parametrize(
@@ -414,7 +423,7 @@ def test_edit_of_files_does_not_move_what_is_read_at_start(
     now = app({"a": "1", "b": "3"}, MIXED, written=500.0)
     recorded = msgspec.structs.replace(record(before, 100.0), start=start)
     history = SourceHistory((), changes)
-    whole = bound_change(now, recorded, summarize_changes(now, recorded, history))
+    whole = bound(now, recorded, summarize_changes(now, recorded, history))
     bounded = bound_start(whole, recorded, history)
     assert (bounded.changed_at, bounded.at_start.changed_at) == (500.5, at)
     assert [use.path for use in bounded.at_start.uses] == ["containers[web].env[A]"]
@@ -434,5 +443,5 @@ def test_start_has_no_bound_of_its_own_without_the_recorded_content(
     before, now = app({"a": "1", "b": "2"}, MIXED), app(data, MIXED, written=500.0)
     known = None if recorded is None else record(before, recorded)
     history = SourceHistory((), [change(500.5, "2", "a", "b")])
-    bounded = bound_start(bound_change(now, known, ChangeSummary(latest=500.5)), known, history)
+    bounded = bound_start(bound(now, known, ChangeSummary(latest=500.5)), known, history)
     assert bounded.at_start is bounded

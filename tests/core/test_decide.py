@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.support.objects import ENV, FILES, KEY, config_map, deployment, snapshot
+from tests.support.objects import ENV, FILES, KEY, config_map, deployment, snapshot, with_changes
 
 from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.decide import Decision, decide
 from hotmap.core.decide.evidence import PodStart
 from hotmap.core.decide.record import record_applied
-from hotmap.core.decide.snapshot import ChangeSummary, SentNudge, Snapshot, TemplateChange
+from hotmap.core.decide.snapshot import SentNudge, Snapshot, TemplateChange
+from hotmap.core.decide.source_snapshot import ChangeSummary
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.state import Record
 from hotmap.core.policy.policy import Policy
@@ -32,7 +33,7 @@ def edited(*, now: float, first: float | None, last: float | None, policy: Polic
     who = deployment(ENV)
     taken = snapshot(who, AFTER, record=recorded(who), policy=policy, now=now)
     seen = ChangeSummary(frozenset(("LEVEL",)), first, last)
-    return decide(taken._replace(changes=(seen,)))
+    return decide(with_changes(taken, seen))
 
 
 @pytest.mark.parametrize(
@@ -135,8 +136,6 @@ def test_template_change_has_to_be_written_after_the_source(version: str, verdic
     who = msgspec.structs.replace(deployment(ENV), generation=2)
     old = msgspec.structs.replace(recorded(deployment(ENV)), generation=1)
     taken = snapshot(who, AFTER, record=old, policy=SETTLING, now=1000.0)
-    taken = taken._replace(
-        changes=(ChangeSummary(frozenset(("LEVEL",)), 990.1, 990.1),),
-        template=TemplateChange(990.2, 2, version),
-    )
+    taken = with_changes(taken, ChangeSummary(frozenset(("LEVEL",)), 990.1, 990.1))
+    taken = taken._replace(template=TemplateChange(990.2, 2, version))
     assert decide(taken, [created(990.0)]).assessment.verdict is verdict

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 from tests.core.freshness import app, applied_record
-from tests.support.objects import config_map, deployment, snapshot
+from tests.support.objects import config_map, deployment, snapshot, with_changes
 
 from hotmap.core.decide.nudge_sequence import NudgeNumbers
-from hotmap.core.decide.snapshot import ChangeSummary, Snapshot
+from hotmap.core.decide.snapshot import Snapshot
+from hotmap.core.decide.source_snapshot import ChangeSummary
 from hotmap.core.model.state import Window
 from hotmap.core.target import Target
 
@@ -42,7 +43,7 @@ def edited(app_changes: ChangeSummary, more_changes: ChangeSummary, *, before: f
         app({"LEVEL": "debug"}, version=2) if app_changes != NO_CHANGE else app({"LEVEL": "info"}),
         config_map("more", {"motd": "hi"}, version=2) if more_changes != NO_CHANGE else more,
     ]
-    return snapshot(who, *now, record=record, changes=(app_changes, more_changes))
+    return with_changes(snapshot(who, *now, record=record), app_changes, more_changes)
 
 
 def told(taken: Snapshot, which: str) -> Target | None:

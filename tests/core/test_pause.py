@@ -6,11 +6,20 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.objects import ENV, KEY, config_map, consumer, deployment, snapshot, workload
+from tests.support.objects import (
+    ENV,
+    KEY,
+    config_map,
+    consumer,
+    deployment,
+    snapshot,
+    with_changes,
+    workload,
+)
 
 from hotmap.core.decide.decide import Decision, decide
 from hotmap.core.decide.record import Outcome, next_record, record_applied
-from hotmap.core.decide.snapshot import ChangeSummary
+from hotmap.core.decide.source_snapshot import ChangeSummary
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ObjectKey, ObjectMeta
@@ -189,7 +198,7 @@ def decided(
         who, AFTER if changed else BEFORE, record=recorded(who), policy=policy, now=now
     )
     seen = ChangeSummary(frozenset(("LEVEL",)), now - 1, now - 1)
-    return decide(taken._replace(changes=(seen,)) if changed else taken)
+    return decide(with_changes(taken, seen) if changed else taken)
 
 
 def actions(decision: Decision) -> list[str]:

@@ -8,12 +8,12 @@ import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from tests.support.objects import ENV, config_map, snapshot, workload
+from tests.support.objects import ENV, config_map, snapshot, with_changes, workload
 
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.record import Outcome, next_record
-from hotmap.core.decide.snapshot import ChangeSummary
+from hotmap.core.decide.source_snapshot import ChangeSummary
 from hotmap.core.model.consumer import REVISION, Consumer
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.state import Record
@@ -94,9 +94,10 @@ class PausedDeployments(RuleBasedStateMachine):
         source = config_map("app", {"LEVEL": str(self.level)}, version=self.level + 1, changed_at=1)
         taken = snapshot(who, source, record=self.record, policy=policy, now=self.now, flap_limit=0)
         seen = ChangeSummary(frozenset(("LEVEL",)), self.now, self.now)
-        decision = decide(taken._replace(changes=(seen,)))
+        taken = with_changes(taken, seen)
+        decision = decide(taken)
         if decision.needs_pod_starts:
-            decision = decide(taken._replace(changes=(seen,)), [])
+            decision = decide(taken, [])
         before = self.paused
         for action in decision.plan.actions:
             if action.type is ActionType.ROLLOUT:

@@ -20,10 +20,11 @@ from tests.support.objects import (
     snapshot,
     template,
     timestamp,
+    with_changes,
 )
 
 from hotmap.core.decide.evidence import PodStart, Span, pod_starts
-from hotmap.core.decide.snapshot import ChangeSummary
+from hotmap.core.decide.source_snapshot import ChangeSummary
 from hotmap.core.model.objects import ObjectKey, Pod, PodCondition, PodSpec
 from hotmap.core.model.provider_class import ClassMounts, MountedPod
 from hotmap.core.model.state import Window
@@ -652,7 +653,7 @@ def test_observed_creation_of_an_immutable_source_is_no_recreation() -> None:
     source = config_map(
         data={"LEVEL": "info"}, changed_at=CHANGED, created_at=CHANGED, immutable=True
     )
-    taken = snapshot(WEB, source, changes=(ChangeSummary(latest=CHANGED),))
+    taken = with_changes(snapshot(WEB, source), ChangeSummary(latest=CHANGED))
     assert desired_content(taken).immutable == ()
 
 

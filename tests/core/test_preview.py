@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.objects import ENV, ENV_AND_FILES, FILES, KEY, config_map, consumer
+from tests.support.objects import ENV, ENV_AND_FILES, FILES, KEY, config_map, consumer, with_changes
 from tests.support.objects import sources as sources_of
 
 from hotmap.core.decide.assessment import Verdict
@@ -13,7 +13,8 @@ from hotmap.core.decide.decide import Decision, decide
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.preview import Edit, preview_edit
 from hotmap.core.decide.record import first_record
-from hotmap.core.decide.snapshot import ChangeSummary, Snapshot, take_snapshot
+from hotmap.core.decide.snapshot import Snapshot, take_snapshot
+from hotmap.core.decide.source_snapshot import ChangeSummary
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import Record
@@ -53,7 +54,7 @@ def decided_edit(who: Consumer, policy: Policy, record: Record, edit: Edit) -> D
     after = snapshot(who, policy, record, data, version=2, changed_at=1000.0)
     keys = (edit.changed or frozenset()) | edit.removed
     seen = ChangeSummary(keys=keys, first=1000, last=1000, latest=1000, edited=True)
-    return decide(after._replace(changes=(seen,)))
+    return decide(with_changes(after, seen))
 
 
 def edit(*changed: str, removed: tuple[str, ...] = ()) -> Edit:

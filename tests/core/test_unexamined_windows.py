@@ -19,8 +19,7 @@ from hotmap.core.decide.snapshot import Snapshot, take_snapshot
 from hotmap.core.decide.source_changes import (
     SourceHistory,
     WatchGap,
-    bound_change,
-    summarize_changes,
+    add_changes,
 )
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.state import Record, Window, records_by_source
@@ -44,13 +43,13 @@ def snapshot(
         keys=[KEY],
         now=now,
     )
-    summaries, bounded = [], []
-    for source in taken.sources:
-        known = records_by_source(record).get(source.source.kind_and_name)
-        changes = summarize_changes(source, known, SourceHistory(gap=GAP))
-        summaries.append(changes)
-        bounded.append(bound_change(source, known, changes))
-    return taken._replace(changes=tuple(summaries), sources=tuple(bounded))
+    known, history = records_by_source(record), SourceHistory(gap=GAP)
+    return taken._replace(
+        sources=tuple(
+            add_changes(source, known.get(source.source.kind_and_name), history, is_known=True)
+            for source in taken.sources
+        )
+    )
 
 
 def after(decision: Decision) -> Record:
@@ -73,7 +72,7 @@ def test_kept_window_replaces_a_pod_that_started_in_it() -> None:
     who = deployment(ENV)
     kept = msgspec.structs.replace(applied_record(who, app(version=7)), windows=(WINDOW,))
     taken = snapshot(who, kept)
-    assert taken.changes[0].window is None
+    assert taken.sources[0].changes.window is None
     assert decide(taken).needs_pod_starts
     decision = decide(taken, pod_starts(who, [pod("web-0", started=430.0)]))
     assert [action.type for action in decision.plan.actions] == [ActionType.ROLLOUT]

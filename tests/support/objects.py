@@ -17,6 +17,7 @@ import msgspec
 import yaml
 
 from hotmap.core.decide.snapshot import Snapshot, take_snapshot
+from hotmap.core.decide.source_snapshot import ChangeSummary
 from hotmap.core.fingerprint import FingerprintKey, fingerprint_key
 from hotmap.core.model.consumer import FIELD_MANAGER, REVISION, Consumer
 from hotmap.core.model.consumer_conversion import (
@@ -460,6 +461,12 @@ def pod(
         },
         Pod,
     )
+
+
+def with_changes(snapshot: Snapshot, *changes: ChangeSummary) -> Snapshot:
+    """Give each source of a snapshot its observed changes."""
+    sources = zip(snapshot.sources, changes, strict=True)
+    return snapshot._replace(sources=tuple(s._replace(changes=c) for s, c in sources))
 
 
 def snapshot(

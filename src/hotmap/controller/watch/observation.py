@@ -15,13 +15,11 @@ from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.immutable_uses import has_immutable_predecessor
-from hotmap.core.decide.snapshot import ChangeSummary, SentNudge, Snapshot, take_snapshot
+from hotmap.core.decide.snapshot import SentNudge, Snapshot, take_snapshot
 from hotmap.core.decide.source_changes import (
     SourceHistory,
-    bound_change,
-    bound_start,
+    add_changes,
     replaces_immutable,
-    summarize_changes,
 )
 from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.fingerprint import FingerprintKey
@@ -181,37 +179,33 @@ class Observer:
     def _with_changes(self, snapshot: Snapshot) -> Snapshot:
         """Add the observed changes of each source since the version that was last applied."""
         known = records_by_source(snapshot.record)
-        observed = [
+        sources = tuple(
             self._observe(source, known.get(source.source.kind_and_name), snapshot)
             for source in snapshot.sources
-        ]
-        return snapshot._replace(
-            sources=tuple(source for source, _ in observed),
-            changes=tuple(changes for _, changes in observed),
         )
+        return snapshot._replace(sources=sources)
 
     def _observe(
         self, source: SourceSnapshot, recorded: SourceRecord | None, snapshot: Snapshot
-    ) -> tuple[SourceSnapshot, ChangeSummary]:
-        """Return a source with what is known of its last change, and a summary of its changes."""
+    ) -> SourceSnapshot:
+        """Return a source with what is known of its changes and of its predecessors."""
         history = self._index.history.of(source.source)
         if source.exists and source.source.kind == PROVIDER_CLASS:
             source = source._replace(mounts=self._index.provider_classes.mounts(source.source))
             # What was updated while no controller ran is seen from the statuses of pods.
             history = history._replace(gap=None)
-        changes = summarize_changes(source, recorded, history, is_known=snapshot.record is not None)
-        bounded = bound_start(bound_change(source, recorded, changes), recorded, history)
+        source = add_changes(source, recorded, history, is_known=snapshot.record is not None)
         unreadable = self._index.is_unreadable(source.source)
         template = self._index.templates.last_change(snapshot.consumer.key)
         name = source.source.kind_and_name
         is_known = recorded is not None and bool(recorded.uid)
-        return bounded._replace(
+        return source._replace(
             visible=source.exists or (not unreadable and self._is_visible(source.source)),
             unreadable=unreadable,
             replaces_immutable=replaces_immutable(history, template, recorded)
             or has_immutable_predecessor(snapshot.record, name, source.uid),
             pinned_before=None if is_known else self._pinned_before(source, history),
-        ), changes
+        )
 
     def _pinned_before(self, source: SourceSnapshot, history: SourceHistory) -> float | None:
         """Return which pods make kubelets serve an immutable source that this one replaces.

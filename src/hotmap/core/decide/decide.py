@@ -211,7 +211,8 @@ class Decision(NamedTuple):
             return None
         changed = self.changed_sources()
         first, last = inf, -inf
-        for source, changes in zip(snapshot.sources, snapshot.changes, strict=True):
+        for source in snapshot.sources:
+            changes = source.changes
             if source.source in changed and changes.first is not None and changes.last is not None:
                 first, last = min(first, changes.first), max(last, changes.last)
         policy = snapshot.policy
@@ -267,7 +268,7 @@ def decide(
         return first
     facts = _facts(snapshot, starts)._replace(others=others)
     assessment = assess(consumer, record, snapshot.sources, facts)
-    if any(change.unobserved_by is not None for change in snapshot.changes):
+    if any(source.changes.unobserved_by is not None for source in snapshot.sources):
         assessment = assessment._replace(windows=facts.windows)
     plan = make_plan(consumer, policy, assessment, changed=snapshot.changed_keys)
     if record is not None and not policy.is_paused:
@@ -323,9 +324,9 @@ def _windows(snapshot: Snapshot, facts: Facts) -> tuple[Window, ...]:
     """
     consumer = snapshot.consumer
     return tuple(
-        changes.window
-        for source, changes, recorded in snapshot.recorded_sources()
-        if changes.window is not None
+        source.changes.window
+        for source, recorded in snapshot.recorded_sources()
+        if source.changes.window is not None
         and not (recorded.immutable and recorded.uid != source.uid)
         and not (recorded.frozen != source.frozen and is_already_applied(consumer, source, facts))
     )

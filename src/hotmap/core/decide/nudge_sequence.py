@@ -8,7 +8,8 @@ that was not sent: its number is skipped, and the agent draws no conclusion from
 
 from __future__ import annotations
 
-from hotmap.core.decide.snapshot import ChangeSummary, Snapshot
+from hotmap.core.decide.snapshot import Snapshot
+from hotmap.core.decide.source_snapshot import ChangeSummary
 from hotmap.core.model.state import SourceRecord
 from hotmap.core.target import Target
 
@@ -25,9 +26,9 @@ class NudgeNumbers:
         self._target = snapshot.target
         self._recorded = snapshot.recorded_target
         changed = [
-            (changes, recorded)
-            for source, changes, recorded in snapshot.recorded_sources()
-            if source.live and (changes.first is not None or source.live != recorded.live)
+            (source.changes, recorded)
+            for source, recorded in snapshot.recorded_sources()
+            if source.live and (source.changes.first is not None or source.live != recorded.live)
         ]
         #: Whether pods with the applied content may show other content before the desired one.
         self._shows_others = any(changes.window or changes.unobserved_by for changes, _ in changed)

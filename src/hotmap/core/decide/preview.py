@@ -14,8 +14,8 @@ from hotmap.core.decide.assessment import Assessment, Verdict
 from hotmap.core.decide.decide import Decision, decide
 from hotmap.core.decide.plan import Plan
 from hotmap.core.decide.record import Outcome, next_record
-from hotmap.core.decide.snapshot import ChangeSummary, Snapshot
-from hotmap.core.decide.source_snapshot import SourceSnapshot
+from hotmap.core.decide.snapshot import Snapshot
+from hotmap.core.decide.source_snapshot import ChangeSummary, SourceSnapshot
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import Keys, Use, UseKind
 
@@ -52,17 +52,14 @@ def preview_edit(snapshot: Snapshot, edit: Edit) -> Decision:
     before = _decided(snapshot)
     if any(source.source == edit.source and source.immutable for source in before.sources):
         return _refused(before, edit.source)
-    pairs = [
-        (_edited(source, edit, now=snapshot.now), _summary(edit, now=snapshot.now))
-        if source.source == edit.source
-        else (source, changes)
-        for source, changes in zip(before.sources, before.changes, strict=True)
-    ]
+    sources = tuple(
+        _edited(source, edit, now=snapshot.now) if source.source == edit.source else source
+        for source in before.sources
+    )
     target = snapshot.target._replace(live=_EDITED, frozen=_EDITED)
     return decide(
         before._replace(
-            sources=tuple(source for source, _ in pairs),
-            changes=tuple(changes for _, changes in pairs),
+            sources=sources,
             revision=f"{snapshot.key_id}.{_EDITED}",
             content=f"{snapshot.key_id}.{_EDITED}",
             target=target,
@@ -92,6 +89,7 @@ def _decided(snapshot: Snapshot) -> Snapshot:
 
 def _edited(current: SourceSnapshot, edit: Edit, *, now: float) -> SourceSnapshot:
     changed = edit.changed or frozenset()
+    keys = changed | edit.removed
     current = current._replace(uses=tuple(_without_binary(use, edit) for use in current.uses))
     required = _required(current.uses)
     missing = (required & edit.removed) | (frozenset(current.missing) - changed)
@@ -110,6 +108,7 @@ def _edited(current: SourceSnapshot, edit: Edit, *, now: float) -> SourceSnapsho
         content=_EDITED,
         missing=tuple(sorted(missing)),
         stamp=current.stamp and _EDITED,
+        changes=ChangeSummary(keys=keys, first=now, last=now, latest=now, edited=True),
         start=None,
     )
 
@@ -129,8 +128,3 @@ def _content(current: SourceSnapshot, kind: UseKind, before: str, edit: Edit) ->
 def _required(uses: tuple[Use, ...]) -> frozenset[str]:
     """Return the data keys without which a container does not start."""
     return frozenset().union(*(use.keys.names or () for use in uses if not use.optional))
-
-
-def _summary(edit: Edit, *, now: float) -> ChangeSummary:
-    keys = (edit.changed or frozenset()) | edit.removed
-    return ChangeSummary(keys=keys, first=now, last=now, latest=now, edited=True)

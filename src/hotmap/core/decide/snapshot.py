@@ -24,38 +24,18 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import Use
 from hotmap.core.model.source import Source
-from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, Window, records_by_source
+from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, records_by_source
 from hotmap.core.policy.policy import Policy, live_change_needs_rollout
 from hotmap.core.reloader.annotations import Writing
 from hotmap.core.target import Target
 
 __all__ = [
-    "ChangeSummary",
     "SentNudge",
     "Snapshot",
     "TemplateChange",
     "changed_before",
     "take_snapshot",
 ]
-
-
-class ChangeSummary(NamedTuple):
-    """What is known of one source's changes since the last applied version."""
-
-    #: The data keys that changed.
-    keys: frozenset[str] = frozenset()
-    #: When a data key that the consumer uses first and last changed, POSIX seconds of the API
-    #: server; None: not observed.
-    first: float | None = None
-    last: float | None = None
-    #: The time in which the source had content other than the recorded and the current one, if any.
-    window: Window | None = None
-    #: When a data key that the consumer uses was last observed to change, regardless of the record.
-    latest: float | None = None
-    #: By when it had changed if that was not observed; None: that is unknown too.
-    unobserved_by: float | None = None
-    #: Whether its last observed change was not its creation.
-    edited: bool = False
 
 
 class TemplateChange(NamedTuple):
@@ -91,8 +71,6 @@ class Snapshot(NamedTuple):
     #: Id of the key that `sources` are fingerprinted with: the record's, else the newest.
     key_id: str
     sources: tuple[SourceSnapshot, ...]
-    #: The observed changes of each of the `sources`, in their order.
-    changes: tuple[ChangeSummary, ...]
     #: The desired revision of the pod template, and that of all used content.
     revision: str
     content: str
@@ -147,24 +125,19 @@ class Snapshot(NamedTuple):
     @property
     def changed_keys(self) -> dict[ObjectKey, frozenset[str]]:
         """The data keys that were observed to change, by source."""
-        return {
-            source.source: changes.keys
-            for source, changes in zip(self.sources, self.changes, strict=True)
-        }
+        return {source.source: source.changes.keys for source in self.sources}
 
     @property
     def earliest_change(self) -> float | None:
         """When the change happened, at the earliest; None: unknown."""
-        return min(
-            (changes.first for changes in self.changes if changes.first is not None), default=None
-        )
+        known = [source.changes.first for source in self.sources]
+        return min((first for first in known if first is not None), default=None)
 
     @property
     def first_observed(self) -> float | None:
         """When the change was first observed; None: it was not."""
-        return (
-            None if any(changes.unobserved_by for changes in self.changes) else self.earliest_change
-        )
+        unobserved = any(source.changes.unobserved_by for source in self.sources)
+        return None if unobserved else self.earliest_change
 
     @property
     def returned(self) -> frozenset[ObjectKey]:
@@ -175,17 +148,17 @@ class Snapshot(NamedTuple):
         corrects = self.sent is not None and self.sent.target != self.target
         return frozenset(
             source.source
-            for source, changes, recorded in self.recorded_sources()
-            if changes.window is not None
-            and (recorded.uid == source.uid or changes.unobserved_by is not None or corrects)
+            for source, recorded in self.recorded_sources()
+            if source.changes.window is not None
+            and (recorded.uid == source.uid or source.changes.unobserved_by is not None or corrects)
         )
 
-    def recorded_sources(self) -> Iterator[tuple[SourceSnapshot, ChangeSummary, SourceRecord]]:
+    def recorded_sources(self) -> Iterator[tuple[SourceSnapshot, SourceRecord]]:
         """Iterate over the sources in the record."""
         known = records_by_source(self.record)
-        for source, changes in zip(self.sources, self.changes, strict=True):
+        for source in self.sources:
             if (recorded := known.get(source.source.kind_and_name)) is not None:
-                yield source, changes, recorded
+                yield source, recorded
 
 
 def take_snapshot(
@@ -226,7 +199,6 @@ def take_snapshot(
         record,
         key.id,
         snapshots,
-        changes=(ChangeSummary(),) * len(snapshots),
         revision=revision,
         content=revision
         if live_needs_rollout or is_all_frozen(snapshots)
@@ -252,9 +224,9 @@ def changed_before(template: TemplateChange, snapshot: Snapshot) -> frozenset[Ob
     """
     return frozenset(
         source.source
-        for source, changes in zip(snapshot.sources, snapshot.changes, strict=True)
-        if changes.last is not None
-        and changes.last < template.at
+        for source in snapshot.sources
+        if source.changes.last is not None
+        and source.changes.last < template.at
         and _may_precede(source.resource_version, template.resource_version)
     )
 

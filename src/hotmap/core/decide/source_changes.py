@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from hotmap.core.decide.snapshot import ChangeSummary, TemplateChange
-from hotmap.core.decide.source_snapshot import SourceSnapshot, StartBound
+from hotmap.core.decide.snapshot import TemplateChange
+from hotmap.core.decide.source_snapshot import ChangeSummary, SourceSnapshot, StartBound
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import ObservedChange, SourceRecord, StartRecord, Window
@@ -34,6 +34,7 @@ __all__ = [
     "MAX_NAMED_KEYS",
     "SourceHistory",
     "WatchGap",
+    "add_changes",
     "bound_change",
     "bound_start",
     "make_observed_change",
@@ -187,10 +188,7 @@ def summarize_changes(
     *,
     is_known: bool = True,
 ) -> ChangeSummary:
-    """Summarize what is known of a source's changes since the last applied version.
-
-    `is_known` means that the consumer has a record; otherwise its sources were not watched.
-    """
+    """Summarize what is known of a source's changes since the last applied version."""
     listed = history.listed or (source.resource_version, source.changed_at)
     last_saved = history.saved[-1].resource_version if history.saved else ""
     latest = _latest(source, history.own)
@@ -324,15 +322,28 @@ def replaces_immutable(
     return until is not None and bool(known) and until > max(known)
 
 
-def bound_change(
-    source: SourceSnapshot, recorded: SourceRecord | None, changes: ChangeSummary
+def add_changes(
+    source: SourceSnapshot,
+    recorded: SourceRecord | None,
+    history: SourceHistory,
+    *,
+    is_known: bool,
 ) -> SourceSnapshot:
+    """Add what is known of a source's changes, and bound the time of the last one.
+
+    `is_known` means that the consumer has a record; otherwise its sources were not watched.
+    """
+    changes = summarize_changes(source, recorded, history, is_known=is_known)
+    return bound_start(bound_change(source._replace(changes=changes), recorded), recorded, history)
+
+
+def bound_change(source: SourceSnapshot, recorded: SourceRecord | None) -> SourceSnapshot:
     """Set the bounds of the time of a source's last change; see the module."""
-    written = source.changed_at
+    changes, written = source.changes, source.changed_at
     if not source.exists:
         # Containers that require it keep what they read, and no time says which content that is.
         return source if source.required else source._replace(changed_at=changes.latest)
-    same = recorded is not None and _is_unchanged(source, recorded, changes)
+    same = recorded is not None and _is_unchanged(source, recorded)
     moved = recorded is not None and bool(recorded.content and recorded.uid) and not same
     was_edited = same and recorded is not None and recorded.edited
     if source.mounts is None:  # the mounts of a class show which pods have older versions
@@ -383,17 +394,19 @@ def bound_start(
     )
     read = tuple(use for use in source.uses if use.kind is UseKind.FROZEN)
     part = source._replace(uses=read, live="")
-    part = bound_change(part, before, summarize_changes(part, before, history._replace(gap=None)))
+    changes = summarize_changes(part, before, history._replace(gap=None))
+    part = bound_change(part._replace(changes=changes), before)
     bound = StartBound(part.changed_at, part.changed_after, part.edited, part.estimated)
     return source._replace(start=bound)
 
 
-def _is_unchanged(source: SourceSnapshot, recorded: SourceRecord, changes: ChangeSummary) -> bool:
+def _is_unchanged(source: SourceSnapshot, recorded: SourceRecord) -> bool:
     """Return whether the used data keys have had the recorded content ever since."""
     if (recorded.content, recorded.uid) == (source.content, source.uid):
         return True
     recorded_uses = (recorded.uses, recorded.uid, recorded.frozen, recorded.live)
     used = (source.digest, source.uid, source.frozen, source.live)
+    changes = source.changes
     return recorded_uses == used and changes.unobserved_by is None and changes.window is None
 
 

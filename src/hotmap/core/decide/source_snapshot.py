@@ -21,9 +21,10 @@ from hotmap.core.model.source import (
     missing_keys,
     text_keys,
 )
-from hotmap.core.model.state import Record, records_by_source
+from hotmap.core.model.state import Record, Window, records_by_source
 
 __all__ = [
+    "ChangeSummary",
     "SourceSnapshot",
     "StartBound",
     "mark_uncovered",
@@ -35,6 +36,25 @@ __all__ = [
 #: Data keys of all sources that are compared to leave out some, such as those that a later envFrom
 #: of the same environment replaces; of one consumer.
 _COMPARED_AT_MOST = 10_000
+
+
+class ChangeSummary(NamedTuple):
+    """What is known of one source's changes since the last applied version."""
+
+    #: The data keys that changed.
+    keys: frozenset[str] = frozenset()
+    #: When a data key that the consumer uses first and last changed, POSIX seconds of the API
+    #: server; None: not observed.
+    first: float | None = None
+    last: float | None = None
+    #: The time in which the source had content other than the recorded and the current one, if any.
+    window: Window | None = None
+    #: When a data key that the consumer uses was last observed to change, regardless of the record.
+    latest: float | None = None
+    #: By when it had changed if that was not observed; None: that is unknown too.
+    unobserved_by: float | None = None
+    #: Whether its last observed change was not its creation.
+    edited: bool = False
 
 
 class StartBound(NamedTuple):
@@ -101,6 +121,8 @@ class SourceSnapshot(NamedTuple):
     #: Whether it was written after the second of its creation, if nothing else is known of its last
     #: change.
     modified: bool = False
+    #: The observed changes since the version that was last applied.
+    changes: ChangeSummary = ChangeSummary()
     #: The last change of the data keys in frozen use, if it differs from that of all; None: equal.
     start: StartBound | None = None
 

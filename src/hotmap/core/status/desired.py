@@ -164,7 +164,7 @@ def _adopted_version(snapshot: Snapshot) -> int:
     """Return the newest version with which a source was adopted whose last change is estimated."""
     versions = (
         parse_number(recorded.adopted) or 0
-        for source, _, recorded in snapshot.recorded_sources()
+        for source, recorded in snapshot.recorded_sources()
         if source.estimated
     )
     return max(versions, default=0)
@@ -174,15 +174,15 @@ def _unobserved_immutable(snapshot: Snapshot) -> tuple[tuple[ObjectKey, float], 
     """List the immutable sources whose creation was not observed, and when they were created."""
     return tuple(
         (source.source, source.created_at)
-        for source, changes in zip(snapshot.sources, snapshot.changes, strict=True)
+        for source in snapshot.sources
         if source.created_at is not None
-        and (changes.latest is None or changes.latest < source.created_at)
+        and (source.changes.latest is None or source.changes.latest < source.created_at)
     )
 
 
 def _pinned_source(snapshot: Snapshot) -> ObjectKey | None:
     """Find a source in place of which kubelets may serve an immutable one with other content."""
-    for source, _, recorded in snapshot.recorded_sources():
+    for source, recorded in snapshot.recorded_sources():
         if source.exists and serves_another(recorded, source):
             return source.source
     return None
@@ -209,11 +209,11 @@ def _gone_sources(snapshot: Snapshot) -> dict[ObjectKey, SourceSnapshot]:
     has it.
     """
     return {
-        source.source: source._replace(changed_at=changes.latest, edited=True)
-        for source, changes, recorded in snapshot.recorded_sources()
+        source.source: source._replace(changed_at=source.changes.latest, edited=True)
+        for source, recorded in snapshot.recorded_sources()
         if not source.exists
         and not source.required
-        and (recorded.uid or changes.latest is not None)
+        and (recorded.uid or source.changes.latest is not None)
     }
 
 
