@@ -32,8 +32,8 @@ from hotmap.core.model.objects import ObjectMeta, Workload, WorkloadSpec, Worklo
 from hotmap.core.policy.policy import Defaults
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
-from hotmap.kube.reflector import Reflector, Selection
-from hotmap.kube.resources import DEPLOYMENTS
+from hotmap.kube.reflector import Reflector
+from hotmap.kube.resources import DEPLOYMENTS, Selection
 from hotmap.kube.store_writer import StoreWriter
 
 __all__ = ["run"]

@@ -15,8 +15,16 @@ from hotmap.core.errors import Conflict, NotFound
 from hotmap.core.model.objects import ConfigMap, ObjectKey, Secret, Workload
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
-from hotmap.kube.reflector import Reflector, Selection
-from hotmap.kube.resources import BY_KIND, CONFIGMAPS, DEPLOYMENTS, EVENTS, SECRETS, Resource
+from hotmap.kube.reflector import Reflector
+from hotmap.kube.resources import (
+    BY_KIND,
+    CONFIGMAPS,
+    DEPLOYMENTS,
+    EVENTS,
+    SECRETS,
+    Resource,
+    Selection,
+)
 from hotmap.kube.store import Store
 from hotmap.kube.store_writer import StoreWriter
 

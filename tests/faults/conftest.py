@@ -17,9 +17,9 @@ from tests.support.virtual_time import (
 from hotmap.core.model.objects import ConfigMap
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig, Credentials
-from hotmap.kube.reflector import Reflector, Selection
+from hotmap.kube.reflector import Reflector
 from hotmap.kube.reflector_timing import Timing
-from hotmap.kube.resources import CONFIGMAPS
+from hotmap.kube.resources import CONFIGMAPS, Selection
 from hotmap.kube.store import Store
 from hotmap.kube.store_writer import StoreWriter
 

@@ -24,7 +24,7 @@ from tests.support.fault_server import (
 )
 from tests.support.reflection import Reflect
 
-from hotmap.kube import reflector
+from hotmap.kube import paging
 
 
 async def test_one_request_is_enough_where_the_server_streams(
@@ -202,8 +202,8 @@ async def test_page_that_is_much_too_large_is_not_read(
     server: FaultServer, reflect: Reflect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is asked for again with a quarter of the objects, and none is missed."""
-    monkeypatch.setattr(reflector, "PAGE", 8)
-    monkeypatch.setattr(reflector, "LARGEST_RESPONSE", 1000)
+    monkeypatch.setattr(paging, "PAGE", 8)
+    monkeypatch.setattr(paging, "LARGEST_PAGE", 250)
     for name in "abcdefgh":
         server.truth.put(name, "x" * 100)
     server.can_stream = False
@@ -217,8 +217,8 @@ async def test_page_that_is_too_large_halves_the_next_ones(
     server: FaultServer, reflect: Reflect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also in the next list: where objects are large, answers stay small."""
-    monkeypatch.setattr(reflector, "PAGE", 4)
-    monkeypatch.setattr(reflector, "LARGEST_PAGE", 1000)
+    monkeypatch.setattr(paging, "PAGE", 4)
+    monkeypatch.setattr(paging, "LARGEST_PAGE", 1000)
     for name in "abcdefgh":
         server.truth.put(name, "x" * 100)
     server.can_stream = False

@@ -30,8 +30,8 @@ from hotmap.core.policy.policy import Defaults
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig
 from hotmap.kube.loop_clock import loop_time
-from hotmap.kube.reflector import CAUGHT_UP_AFTER, Reflector, Selection
-from hotmap.kube.resources import CONFIGMAPS
+from hotmap.kube.reflector import CAUGHT_UP_AFTER, Reflector
+from hotmap.kube.resources import CONFIGMAPS, Selection
 from hotmap.kube.store_writer import StoreWriter
 
 A = ObjectKey("ConfigMap", "default", "a")

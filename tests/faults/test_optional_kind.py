@@ -23,8 +23,8 @@ from hotmap.controller.watch.optional_kind import OptionalKind
 from hotmap.core.model.objects import ConfigMap
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig
-from hotmap.kube.reflector import Reflector, Selection
-from hotmap.kube.resources import Resource
+from hotmap.kube.reflector import Reflector
+from hotmap.kube.resources import Resource, Selection
 from hotmap.kube.store import Store
 from hotmap.kube.store_writer import StoreWriter
 from hotmap.kube.supervisor import Supervisor

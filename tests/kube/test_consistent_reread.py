@@ -14,8 +14,8 @@ import pytest
 
 from hotmap.core.model.objects import ConfigMap, ObjectKey
 from hotmap.kube.client import Client, Page
-from hotmap.kube.reflector import Reflector, Selection
-from hotmap.kube.resources import BY_KIND
+from hotmap.kube.reflector import Reflector
+from hotmap.kube.resources import BY_KIND, Selection
 from hotmap.kube.store import Store
 from hotmap.kube.store_writer import StoreWriter
 

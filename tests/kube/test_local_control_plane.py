@@ -16,9 +16,9 @@ from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
 from hotmap.kube.events import EventWriter
 from hotmap.kube.recorder import Recorder
-from hotmap.kube.reflector import Reflector, Selection
+from hotmap.kube.reflector import Reflector
 from hotmap.kube.reflector_timing import Timing
-from hotmap.kube.resources import CONFIGMAPS
+from hotmap.kube.resources import CONFIGMAPS, Selection
 from hotmap.kube.store import Store
 from hotmap.kube.store_writer import StoreWriter
 from hotmap.local.apiserver.bootstrap import create_system_namespaces

@@ -81,7 +81,7 @@ async def test_response_beyond_the_bound_is_not_read(
     server: FaultServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The connection is closed instead; the server has sent a small part by then."""
-    monkeypatch.setattr(paging, "_LARGEST_PAGE", 1 << 20)
+    monkeypatch.setattr(paging, "LARGEST_PAGE", 1 << 20)
     sent = 0
 
     async def endless(exchange: Exchange) -> None:

@@ -25,8 +25,8 @@ from tests.simulation.shared_controller import LONGEST_PAUSE, SharedController
 from hotmap.core.errors import Conflict, NotFound
 from hotmap.core.model.objects import ObjectKey, ObjectMeta
 from hotmap.kube.client import Client
-from hotmap.kube.reflector import Reflector, Selection
-from hotmap.kube.resources import CONFIGMAPS, DEPLOYMENTS, PODS, REPLICASETS
+from hotmap.kube.reflector import Reflector
+from hotmap.kube.resources import CONFIGMAPS, DEPLOYMENTS, PODS, REPLICASETS, Selection
 from hotmap.kube.store import Store
 from hotmap.kube.store_writer import StoreWriter
 

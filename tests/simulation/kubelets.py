@@ -24,8 +24,8 @@ from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.template_uses import find_uses
 from hotmap.core.target import TARGET
 from hotmap.kube.client import Client
-from hotmap.kube.reflector import Reflector, Selection
-from hotmap.kube.resources import CONFIGMAPS, LEASES, PODS, Resource
+from hotmap.kube.reflector import Reflector
+from hotmap.kube.resources import CONFIGMAPS, LEASES, PODS, Resource, Selection
 from hotmap.kube.store import Store
 from hotmap.kube.store_writer import StoreWriter
 

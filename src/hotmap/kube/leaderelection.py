@@ -33,8 +33,8 @@ from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
 from hotmap.kube.lease import Lease, LeaseClient, LeaseRecord, StoredLease
 from hotmap.kube.log_throttle import LogThrottle
-from hotmap.kube.reflector import Reflector, Selection
-from hotmap.kube.resources import LEASES
+from hotmap.kube.reflector import Reflector
+from hotmap.kube.resources import LEASES, Selection
 from hotmap.kube.store import Store
 from hotmap.kube.store_writer import StoreWriter
 from hotmap.kube.supervisor import Supervisor

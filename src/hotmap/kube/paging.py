@@ -7,20 +7,24 @@ memory of the whole process.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from typing import Final, TypeVar
 
-from hotmap.core.errors import ResponseTooLarge
-from hotmap.kube.client import Client
-from hotmap.kube.resources import Resource
+import msgspec
 
-__all__ = ["list_items"]
+from hotmap.core.errors import Expired, ResponseTooLarge
+from hotmap.kube.client import Client, Page
+from hotmap.kube.resources import Resource, Selection
+
+__all__ = ["LARGEST_PAGE", "PAGE", "ListPager", "list_items"]
 
 T = TypeVar("T")
 
-#: Objects per page, and bytes of one: they are decoded at a stretch, in about 20 ms.
-_PAGE: Final = 500
-_LARGEST_PAGE: Final = 8 << 20
+#: Objects per page (client-go: tools/pager, defaultPageSize), and bytes of one: they are decoded at
+#: a stretch, in about 20 ms.
+PAGE: Final = 500
+LARGEST_PAGE: Final = 8 << 20
 
 #: Bytes of one list: the usual size of an object, what all objects together may have beyond that,
 #: and the most in total. 10,000 pods have about 100 MB, of which little is kept; of large objects
@@ -28,6 +32,62 @@ _LARGEST_PAGE: Final = 8 << 20
 _USUAL: Final = 16 << 10
 _BEYOND: Final = 16 << 20
 _LARGEST_LIST: Final = 256 << 20
+
+_log = logging.getLogger(__name__)
+
+
+class ListPager:
+    """Lists the same objects again and again, in pages that suit their sizes."""
+
+    def __init__(self, client: Client, selection: Selection) -> None:
+        self._client = client
+        self._selection = selection
+        #: Objects of the next page. 0 is all, after a continue token expired: pages that take
+        #: longer than the server keeps the snapshot would expire again and again (client-go:
+        #: tools/pager, FullListIfExpired).
+        self._limit = PAGE
+        #: The same for the next list: smaller where objects are large.
+        self._next_limit = PAGE
+
+    async def pages(self) -> AsyncIterator[Page[msgspec.Raw]]:
+        """Yield the pages of one consistent list, undecoded; each request is sent once.
+
+        After a page above LARGEST_PAGE the next ones get half of the objects. One above four times
+        that is not read: it is asked for again with a quarter of them.
+
+        Raises:
+            Expired: a page came too late; the next list is one page.
+            ApiError, Unreachable: as the client raises them.
+        """
+        selection, token = self._selection, ""
+        while True:
+            try:
+                page = await self._client.list_page(
+                    selection.resource,
+                    selection.namespace,
+                    type=msgspec.Raw,
+                    limit=self._limit,
+                    continue_token=token,
+                    label_selector=selection.label_selector,
+                    field_selector=selection.field_selector,
+                    attempts=1,
+                    at_most=None if self._limit == 1 else 4 * LARGEST_PAGE,
+                )
+            except ResponseTooLarge:
+                self._limit = self._next_limit = max(1, (self._limit or PAGE) // 4)
+                continue
+            except Expired:
+                if token:
+                    self._limit = 0
+                raise
+            if page.size > LARGEST_PAGE and self._limit > 1:
+                self._limit = self._next_limit = max(1, min(self._limit, len(page.items)) // 2)
+                _log.debug("%s: %d MiB in one page", selection, page.size >> 20)
+            yield page
+            token = page.continue_token
+            if not token:
+                break
+        self._limit = self._next_limit
 
 
 async def list_items(
@@ -48,7 +108,7 @@ async def list_items(
         ResponseTooLarge: all of them have more bytes than a list may have.
         ApiError, Unreachable: as the client raises them.
     """
-    token, limit, size, count = "", _PAGE, 0, 0
+    token, limit, size, count = "", PAGE, 0, 0
     while True:
         try:
             page = await client.list_page(
@@ -60,7 +120,7 @@ async def list_items(
                 label_selector=label_selector,
                 field_selector=field_selector,
                 resource_version="0" if cached and not token else None,
-                at_most=_LARGEST_PAGE,
+                at_most=LARGEST_PAGE,
             )
         except ResponseTooLarge:
             if not cached and limit == 1:

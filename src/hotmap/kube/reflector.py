@@ -23,7 +23,6 @@ from hotmap.core.errors import (
     HotmapError,
     Invalid,
     NotFound,
-    ResponseTooLarge,
     Unreachable,
 )
 from hotmap.core.model.objects import ObjectKey, ObjectMeta
@@ -32,8 +31,9 @@ from hotmap.kube.client import Client
 from hotmap.kube.decoding import check_size, decode, decoding_problem
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.loop_slices import share_loop
+from hotmap.kube.paging import ListPager
 from hotmap.kube.reflector_timing import DEFAULT_TIMING, Timing, pause_after, silent_at
-from hotmap.kube.resources import Resource
+from hotmap.kube.resources import Selection
 from hotmap.kube.retry import Backoff
 from hotmap.kube.status import is_too_large_resource_version
 from hotmap.kube.store_writer import StoreWriter
@@ -50,18 +50,10 @@ from hotmap.kube.watch import (
     WatchEvent,
 )
 
-__all__ = ["Reflector", "ReflectorStatistics", "Selection"]
+__all__ = ["Reflector", "ReflectorStatistics"]
 
 T = TypeVar("T", bound=HasMetadata)
 S = TypeVar("S")
-
-#: Objects per page of a list (client-go: tools/pager, defaultPageSize).
-PAGE: Final = 500
-
-#: Bytes of one page after which the next ones get half the objects, and from which on it is not
-#: read: it is asked for again with a quarter of them.
-LARGEST_PAGE: Final = 8 << 20
-LARGEST_RESPONSE: Final = 4 * LARGEST_PAGE
 
 #: Seconds without data, or before a bookmark that does not move the position, after which a watch
 #: that was resumed has delivered what it had missed.
@@ -110,19 +102,6 @@ class _NoMarker(Exception):
     """The server streams, but does not mark the end of the initial objects."""
 
 
-class Selection(NamedTuple):
-    """The objects to list and watch; `namespace` None means all."""
-
-    resource: Resource
-    namespace: str | None = None
-    label_selector: str = ""
-    field_selector: str = ""
-
-    def __str__(self) -> str:
-        plural = self.resource.plural
-        return f"{plural} in {self.namespace}" if self.namespace else plural
-
-
 class Reflector(Generic[T, S]):
     """Keeps a store up to date with the selected objects, through `writer`.
 
@@ -156,11 +135,7 @@ class Reflector(Generic[T, S]):
         self._position = ""
         #: False permanently once the server turned out not to stream initial objects.
         self._streams_initial = True
-        #: 0 after a continue token expired: pages that take longer than the server keeps the
-        #: snapshot would expire again and again (client-go: tools/pager, FullListIfExpired).
-        self._page = PAGE
-        #: The same for the next list: smaller where objects are large.
-        self._most_listed = PAGE
+        self._pager = ListPager(client, selection)
         self._connected = False
         self._last_byte = self._watching_since = self._listed_at = loop_time()
         self._lists = self._watches = self._events = self._bookmarks = 0
@@ -331,39 +306,14 @@ class Reflector(Generic[T, S]):
         asked_at = self._listed_at = loop_time()
         self._progress.interrupted(self._selection.namespace, listed=True)
         seen: set[ObjectKey] = set()
-        token = ""
-        while True:
-            try:
-                page = await self._client.list_page(
-                    self._selection.resource,
-                    self._selection.namespace,
-                    type=msgspec.Raw,
-                    limit=self._page,
-                    continue_token=token,
-                    label_selector=self._selection.label_selector,
-                    field_selector=self._selection.field_selector,
-                    attempts=1,
-                    at_most=None if self._page == 1 else LARGEST_RESPONSE,
-                )
-            except ResponseTooLarge:
-                self._page = self._most_listed = max(1, (self._page or PAGE) // 4)
-                continue
-            except Expired:
-                if token:
-                    self._page = 0
-                raise
+        resource_version = ""
+        async for page in self._pager.pages():
             self._record_activity()
-            if page.size > LARGEST_PAGE and self._page > 1:
-                self._page = self._most_listed = max(1, min(self._page, len(page.items)) // 2)
-                _log.debug("%s: %d MiB in one page", self._title, page.size >> 20)
             for raw in page.items:
                 await share_loop()
                 seen.add(self._take_listed(raw))
-            token = page.continue_token
-            if not token:
-                break
-        self._page = self._most_listed
-        self._complete(seen, page.resource_version, as_of=asked_at)
+            resource_version = page.resource_version
+        self._complete(seen, resource_version, as_of=asked_at)
 
     def _take_listed(self, raw: msgspec.Raw) -> ObjectKey:
         # One by one, so that each decoded object is freed before the next: half the memory of a

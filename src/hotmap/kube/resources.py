@@ -27,6 +27,7 @@ __all__ = [
     "SECRETS",
     "STATEFULSETS",
     "Resource",
+    "Selection",
 ]
 
 
@@ -59,6 +60,19 @@ class Resource(NamedTuple):
         parts.append(self.plural)
         parts += [quote(part, safe="") for part in (name, subresource) if part]
         return "/".join(parts)
+
+
+class Selection(NamedTuple):
+    """Some objects of one resource; `namespace` None means all."""
+
+    resource: Resource
+    namespace: str | None = None
+    label_selector: str = ""
+    field_selector: str = ""
+
+    def __str__(self) -> str:
+        plural = self.resource.plural
+        return f"{plural} in {self.namespace}" if self.namespace else plural
 
 
 CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap")
