@@ -22,11 +22,11 @@ from hotmap.local.apiserver.bootstrap import (
     create_component_statuses,
     create_priority_classes,
     create_system_namespaces,
-    publish_kubernetes_service,
 )
 from hotmap.local.apiserver.client_certificates import ClientAuthority, ask_for_certificates
 from hotmap.local.apiserver.custom_resources import CustomResources
 from hotmap.local.apiserver.kinds import built_in_scheme
+from hotmap.local.apiserver.kubernetes_service import KubernetesService
 from hotmap.local.apiserver.plugins import AdmissionChain
 from hotmap.local.apiserver.plugins.admission_policies import AdmissionPolicies
 from hotmap.local.apiserver.plugins.certificate_requests import CertificateRequestPlugin
@@ -204,7 +204,9 @@ class LocalCluster(Lifecycle):
         self.server = f"https://{HOST}:{port}"
         address = kubernetes_address(self._network)
         await server.listen_too(address, port)
-        await publish_kubernetes_service(self.registry, address, port)
+        service = KubernetesService(self.registry, address, port)
+        await service.publish()
+        self._run(service.run(), "the Service kubernetes")
         authority = pki.ca_certificate.read_text()
         if self._settings.controllers:
             signing = CertificateSigning(

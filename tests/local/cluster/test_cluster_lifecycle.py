@@ -18,6 +18,7 @@ from tests.local.cluster.clients import KubeconfigClient
 from tests.support.requires import requires
 
 from hotmap.core.errors import SettingsError
+from hotmap.local.apiserver import kubernetes_service
 from hotmap.local.cluster import LocalCluster, PlaneSettings
 
 # Runs a cluster without a node until it is told to end, or killed.
@@ -252,6 +253,24 @@ async def test_two_planes_have_addresses_of_their_own(tmp_path: Path) -> None:
             made = await cluster.registry.create("services", "default", pod, manager="t")
             assert made["spec"]["clusterIP"].split(".")[:2] == address.split(".")[:2]
         assert len(seen) == 2
+
+
+@pytest.mark.parametrize("plural", ["services", "endpoints", "endpointslices"])
+async def test_deleted_service_kubernetes_comes_back(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, plural: str
+) -> None:
+    """`kubectl delete all --all` deletes it too; pods find the API server by it."""
+    monkeypatch.setattr(kubernetes_service, "_INTERVAL", 0.05)
+    async with LocalCluster(directory, start_node=False) as cluster, asyncio.timeout(10):
+        before = await cluster.registry.get(plural, "default", "kubernetes")
+        version = before["metadata"]["resourceVersion"]
+        with cluster.registry.watch(plural, "default", since=version) as watch:
+            await cluster.registry.delete(plural, "default", "kubernetes")
+            deleted, added = await anext(watch), await anext(watch)
+        assert (deleted.type, added.type) == ("DELETED", "ADDED")
+        after = await cluster.registry.get(plural, "default", "kubernetes")
+        for field in ("spec", "subsets", "endpoints", "ports"):
+            assert after.get(field) == before.get(field)
 
 
 async def test_service_forwards_to_its_endpoints(directory: Path) -> None:

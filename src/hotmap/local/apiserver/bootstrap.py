@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from hotmap.core.errors import AlreadyExists, NotFound
+from hotmap.core.errors import AlreadyExists
 from hotmap.local.apiserver.encoding import encode
 from hotmap.local.apiserver.kinds.core.componentstatus import COMPONENTS, component_status
 
@@ -17,44 +17,6 @@ if TYPE_CHECKING:
 
 # kubernetes: pkg/controlplane/controller/systemnamespaces
 SYSTEM_NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
-
-
-async def publish_kubernetes_service(registry: Registry, address: str, port: int) -> None:
-    """Make the Service `kubernetes` and its endpoints name this API server.
-
-    pkg/controlplane/controller/kubernetesservice. The port is the server's own, for it listens at
-    the Service's address itself.
-    """
-    name, port_named = "kubernetes", {"name": "https", "port": port, "protocol": "TCP"}
-    spec = {
-        "type": "ClusterIP",
-        "clusterIP": address,
-        "ports": [{**port_named, "targetPort": port}],
-    }
-    labels = {"component": "apiserver", "provider": "kubernetes"}
-    service = {"metadata": {"name": name, "labels": labels}, "spec": spec}
-    endpoints = {
-        "metadata": {
-            "name": name,
-            "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
-        },
-        "subsets": [{"addresses": [{"ip": address}], "ports": [port_named]}],
-    }
-    part = {
-        "metadata": {"name": name, "labels": {"kubernetes.io/service-name": name}},
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
-        "ports": [port_named],
-    }
-    for resource, obj in (
-        ("services", service),
-        ("endpoints", endpoints),
-        ("endpointslices", part),
-    ):
-        # That of an earlier run may have another address, which cannot be changed.
-        with contextlib.suppress(NotFound):
-            await registry.delete(resource, "default", name)
-        await registry.create(resource, "default", obj, manager="kube-apiserver")
 
 
 async def create_bootstrap_roles(registry: Registry) -> None:

@@ -1,0 +1,86 @@
+"""The Service `kubernetes`, by which pods reach the API server.
+
+kubernetes: pkg/controlplane/controller/kubernetesservice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any, Final
+
+from hotmap.core.errors import ApiError, NotFound
+
+if TYPE_CHECKING:
+    from hotmap.local.apiserver.registry import Registry
+
+__all__ = ["KubernetesService"]
+
+_NAMESPACE, _NAME = "default", "kubernetes"
+
+#: Seconds between two checks of whether it was deleted (DefaultEndpointReconcilerInterval).
+_INTERVAL: Final = 10.0
+
+
+class KubernetesService:
+    """Publishes the API server's address, and recreates what a user deletes of that."""
+
+    def __init__(self, registry: Registry, address: str, port: int) -> None:
+        """`port` is the server's own, which listens at the Service's address itself."""
+        self._registry = registry
+        self._objects = _objects(address, port)
+
+    async def publish(self) -> None:
+        """Create the Service and its endpoints anew."""
+        for resource, obj in self._objects:
+            # That of an earlier run may have another address, which cannot be changed.
+            with contextlib.suppress(NotFound):
+                await self._registry.delete(resource, _NAMESPACE, _NAME)
+            await self._create(resource, obj)
+
+    async def run(self) -> None:
+        """Recreate what was deleted, until cancelled."""
+        while True:
+            await asyncio.sleep(_INTERVAL)
+            for resource, obj in self._objects:
+                with contextlib.suppress(ApiError):  # such as of a webhook: tried again
+                    await self._create_missing(resource, obj)
+
+    async def _create_missing(self, resource: str, obj: dict[str, Any]) -> None:
+        try:
+            await self._registry.get(resource, _NAMESPACE, _NAME)
+        except NotFound:
+            await self._create(resource, obj)
+
+    async def _create(self, resource: str, obj: dict[str, Any]) -> None:
+        await self._registry.create(resource, _NAMESPACE, obj, manager="kube-apiserver")
+
+
+def _objects(address: str, port: int) -> list[tuple[str, dict[str, Any]]]:
+    """Return the Service and its endpoints, each with the name of its resource."""
+    port_named = {"name": "https", "port": port, "protocol": "TCP"}
+    service = {
+        "metadata": {
+            "name": _NAME,
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "type": "ClusterIP",
+            "clusterIP": address,
+            "ports": [{**port_named, "targetPort": port}],
+        },
+    }
+    endpoints = {
+        "metadata": {
+            "name": _NAME,
+            "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
+        },
+        "subsets": [{"addresses": [{"ip": address}], "ports": [port_named]}],
+    }
+    part = {
+        "metadata": {"name": _NAME, "labels": {"kubernetes.io/service-name": _NAME}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
+        "ports": [port_named],
+    }
+    return [("services", service), ("endpoints", endpoints), ("endpointslices", part)]
