@@ -95,19 +95,13 @@ def known_annotations(
     if not annotations:
         return {}
     known = _known_names(names)
-    kept = {
-        name: value if len(value) <= LONGEST_VALUE else value[: LONGEST_VALUE + 1]
-        for name, value in annotations.items()
-        if name in known
-    }
-    if len(kept) == len(annotations):
-        return kept
-    misspelled = [
-        name
-        for name in annotations
-        if (name.startswith("hotmap.dev/") or "reloader.stakater.com/" in name)
-        and name not in known
-    ]
+    kept: dict[str, str] = {}
+    misspelled = []
+    for name, value in annotations.items():
+        if name in known:
+            kept[name] = value[: LONGEST_VALUE + 1]
+        elif name.startswith("hotmap.dev/") or "reloader.stakater.com/" in name:
+            misspelled.append(name)
     return kept | dict.fromkeys(sorted(misspelled)[:_MISSPELLED], "") if misspelled else kept
 
 

@@ -74,13 +74,16 @@ class Environment:
         if not later:
             return ()
         prefix = entries[number].prefix
-        own = {Override(source_key(*key)) for key in _imported_sources(entries[number], namespace)}
+        own = {
+            Override(source_key(kind, namespace, name))
+            for kind, name in _imported_sources(entries[number])
+        }
         self._steps.add(len(later))
         found = {
             override
             for entry in later
-            for key in _imported_sources(entry, namespace)
-            if (override := _make_override(key, prefix, entry.prefix))
+            for kind, name in _imported_sources(entry)
+            if (override := _make_override(source_key(kind, namespace, name), prefix, entry.prefix))
         }
         # A source that is imported twice is used as a whole, whichever of the two counts.
         return tuple(sorted(found - own))
@@ -244,28 +247,27 @@ def _shown(name: str) -> str:
     return printable(name, 64)
 
 
-def environment_sources(container: Container, namespace: str) -> Iterator[ObjectKey]:
-    """List the sources of a container's environment."""
+def environment_sources(container: Container) -> Iterator[tuple[str, str]]:
+    """List the sources that the manifest names in a container's environment: (kind, name)."""
     for variable in container.env or ():
         if value := variable.value_from:
             if value.config_map_key_ref:
-                yield source_key("ConfigMap", namespace, value.config_map_key_ref.name)
+                yield "ConfigMap", value.config_map_key_ref.name
             if value.secret_key_ref:
-                yield source_key("Secret", namespace, value.secret_key_ref.name)
+                yield "Secret", value.secret_key_ref.name
     for imported in container.env_from or ():
-        yield from _imported_sources(imported, namespace)
+        yield from _imported_sources(imported)
 
 
-def _imported_sources(imported: EnvFromSource, namespace: str) -> Iterator[ObjectKey]:
+def _imported_sources(imported: EnvFromSource) -> Iterator[tuple[str, str]]:
     if imported.config_map_ref:
-        yield source_key("ConfigMap", namespace, imported.config_map_ref.name)
+        yield "ConfigMap", imported.config_map_ref.name
     if imported.secret_ref:
-        yield source_key("Secret", namespace, imported.secret_ref.name)
+        yield "Secret", imported.secret_ref.name
 
 
 def _make_override(source: ObjectKey, prefix: str, later: str) -> Override | None:
     """Describe how a later source replaces data keys of one with a prefix; None: it cannot."""
-    source = source_key(*source)
     if prefix == later:
         return Override(source)
     if max(len(prefix), len(later)) > LONGEST_NAME or not (prefix + later).isprintable():

@@ -26,6 +26,7 @@ __all__ = [
     "merge_keys",
     "share_keys",
     "source_key",
+    "source_name",
 ]
 
 #: Characters of one name or path that are kept. The name of an object has at most 253, so a text
@@ -134,10 +135,15 @@ def _kept_once(keys: Keys) -> Keys:
 
 
 def source_key(kind: str, namespace: str, name: str) -> ObjectKey:
-    """Build the key of a source; no object has a name that needs escaping, or a longer one."""
+    """Build the key of a source that a manifest names."""
+    return ObjectKey(kind, namespace, source_name(name))
+
+
+def source_name(name: str) -> str:
+    """Return a name as it is kept; no object has one that needs escaping, or a longer one."""
     if len(name) > LONGEST_NAME or not name.isprintable():
-        name = printable(name, LONGEST_NAME)
-    return ObjectKey(kind, namespace, name)
+        return printable(name, LONGEST_NAME)
+    return name
 
 
 def merge_keys(wanted: Iterable[Keys]) -> tuple[Keys, ...]:

@@ -83,10 +83,14 @@ def find_users(
 
     `only_at_start` leaves out those that only mount files which are updated while they run.
     """
+
+    def is_one(kind: str, name: str) -> bool:
+        return source_key(kind, namespace, name) in sources
+
     volumes = {
         volume.name
         for volume in spec.volumes or ()
-        if any(source in sources for source in volume_sources(volume, namespace))
+        if any(is_one(*source) for source in volume_sources(volume))
     }
     return {
         container.name
@@ -96,7 +100,7 @@ def find_users(
             and (init or not only_at_start or mount.sub_path or mount.sub_path_expr)
             for mount in container.volume_mounts or ()
         )
-        or any(source in sources for source in environment_sources(container, namespace))
+        or any(is_one(*source) for source in environment_sources(container))
     }
 
 
@@ -107,26 +111,24 @@ def referenced_sources(
 
     kubernetes: pkg/kubelet/configmap and secret, watch-based managers (RegisterPod).
     """
-    return named_sources(spec, namespace).intersection(sources)
+    named = {source_key(kind, namespace, name) for kind, name in named_sources(spec)}
+    return named.intersection(sources)
 
 
-def named_sources(spec: PodSpec, namespace: str) -> set[ObjectKey]:
-    """Return each source that a pod names: all that `find_uses` finds, and those unused."""
-    named: set[ObjectKey] = set()
-    if spec.image_pull_secrets:
-        named.update(use.source for use in _pull_uses(spec, namespace))
+def named_sources(spec: PodSpec) -> set[tuple[str, str]]:
+    """Return each source that a pod names, (kind, name): all that `find_uses` finds, and unused."""
+    named = {("Secret", ref.name) for ref in spec.image_pull_secrets or ()}
     for volume in spec.volumes or ():
         if volume.config_map or volume.secret or volume.projected:
-            named.update(volume_sources(volume, namespace))
-            if volume.csi is None:
-                continue  # nearly always; a volume has one source
-        named.update(use.source for use in _login_uses(volume, namespace))
-        if volume.csi and (provider := mounted_class(volume, namespace)):
-            named.add(provider)
+            named.update(volume_sources(volume))
+        else:  # a volume has one source
+            named.update(("Secret", name) for name in _login_secrets(volume))
+        if name := mounted_class(volume):
+            named.add(("SecretProviderClass", name))
     for containers in (spec.init_containers, spec.containers):
         for container in containers or ():
             if container.env or container.env_from:
-                named.update(environment_sources(container, namespace))
+                named.update(environment_sources(container))
     return named
 
 

@@ -16,7 +16,7 @@ import msgspec
 
 from hotmap.core.model.limits import LimitExceeded
 from hotmap.core.model.objects import ObjectKey, PodSpec, PodTemplate
-from hotmap.core.model.references import Use
+from hotmap.core.model.references import Use, source_name
 from hotmap.core.model.template_uses import find_uses, named_sources
 
 __all__ = ["NO_USES", "Uses", "pack_uses", "uses_of_template"]
@@ -121,7 +121,8 @@ def uses_of_template(template: PodTemplate, namespace: str) -> Uses:
     spec, packed = _encoder.encode(template.spec), b""
     if len(spec) > _KEPT_AT_MOST:
         packed = _encoder.encode(find_uses(template, namespace))
-    filed = _pack_hashes(named_sources(template.spec, namespace))
+    named = named_sources(template.spec)
+    filed = _pack_hashes((kind, namespace, source_name(name)) for kind, name in named)
     return Uses(packed, filed=filed) if packed else Uses(spec, namespace, filed)
 
 
@@ -130,7 +131,8 @@ def pack_uses(uses: Sequence[Use]) -> Uses:
     return Uses(_encoder.encode(tuple(uses)), filed=_pack_hashes(use.source for use in uses))
 
 
-def _pack_hashes(sources: Iterable[ObjectKey]) -> bytes:
+def _pack_hashes(sources: Iterable[tuple[str, str, str]]) -> bytes:
+    """Pack the hashes of object keys, or of equal tuples."""
     return array("q", sorted({hash(source) for source in sources})).tobytes()
 
 

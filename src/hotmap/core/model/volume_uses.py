@@ -89,14 +89,15 @@ class MountableVolume:
         #: The files of its sources, each once.
         self.projected: Collection[_Projected] = dict.fromkeys(_projected(volume, namespace))
         #: The SecretProviderClass that fills it, if any.
-        self.provider = mounted_class(volume, namespace)
+        name = mounted_class(volume)
+        self.provider = source_key("SecretProviderClass", namespace, name) if name else None
 
 
-def mounted_class(volume: Volume, namespace: str) -> ObjectKey | None:
-    """Return the SecretProviderClass that fills a volume, if any."""
-    csi = volume.csi
-    name = (csi.volume_attributes or {}).get("secretProviderClass") if csi else None
-    return source_key("SecretProviderClass", namespace, name) if name else None
+def mounted_class(volume: Volume) -> str:
+    """Return the name of the SecretProviderClass that fills a volume, or ""."""
+    if not (volume.csi and volume.csi.volume_attributes):
+        return ""
+    return volume.csi.volume_attributes.get("secretProviderClass", "")
 
 
 def brings_source(volume: Volume) -> bool:
@@ -104,17 +105,17 @@ def brings_source(volume: Volume) -> bool:
     return bool(volume.config_map or volume.secret or volume.projected or volume.csi)
 
 
-def volume_sources(volume: Volume, namespace: str) -> Iterator[ObjectKey]:
-    """List the ConfigMaps and Secrets in a volume."""
+def volume_sources(volume: Volume) -> Iterator[tuple[str, str]]:
+    """List the ConfigMaps and Secrets that the manifest names in a volume: (kind, name)."""
     if volume.config_map:
-        yield source_key("ConfigMap", namespace, volume.config_map.name)
+        yield "ConfigMap", volume.config_map.name
     if volume.secret:
-        yield source_key("Secret", namespace, volume.secret.secret_name)
+        yield "Secret", volume.secret.secret_name
     for projection in _projections(volume):
         if projection.config_map:
-            yield source_key("ConfigMap", namespace, projection.config_map.name)
+            yield "ConfigMap", projection.config_map.name
         if projection.secret:
-            yield source_key("Secret", namespace, projection.secret.name)
+            yield "Secret", projection.secret.name
 
 
 def _projections(volume: Volume) -> Sequence[ProjectedSource]:

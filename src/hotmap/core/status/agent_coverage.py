@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 from hotmap.core.model.annotations import AGENT
 from hotmap.core.model.objects import Container, ObjectKey, Pod, PodSpec
+from hotmap.core.model.references import source_key
 from hotmap.core.model.volume_uses import volume_sources
 from hotmap.core.status.agent_program import agent_program
 from hotmap.core.text import printable
@@ -119,7 +120,8 @@ def _followed_volumes(
 ) -> dict[str, frozenset[ObjectKey]]:
     found = {}
     for volume in spec.volumes or ():
-        sources = followed.intersection(volume_sources(volume, namespace))
+        named = volume_sources(volume)
+        sources = followed.intersection(source_key(kind, namespace, name) for kind, name in named)
         if sources:
             found[volume.name] = sources
     return found
