@@ -400,21 +400,6 @@ def test_closed_log_pipe_is_no_error(plane: Plane, tmp_path: Path) -> None:
         assert process.wait(timeout=60) == 0
 
 
-def test_full_disk_is_an_error(tmp_path: Path) -> None:
-    """A full disk is said in a sentence; that a reader has seen enough is no verdict: 141."""
-    program = [sys.executable, "-m", "hotmap", "--help"]
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert (done.returncode, done.stderr) == (FAILED, "hotmap: No space left on device\n")
-    reading, writing = os.pipe()
-    os.close(reading)
-    with os.fdopen(writing, "w") as broken:
-        done = subprocess.run(
-            program, stdout=broken, stderr=subprocess.PIPE, text=True, check=False
-        )
-    assert (done.returncode, done.stderr) == (141, "")
-
-
 @pytest.mark.parametrize("name", ["POD_NAMESPACE", "KUBECONFIG", "UNRELATED"])
 def test_non_utf8_variable(name: str, plane: Plane, tmp_path: Path) -> None:
     """Bytes that are not valid UTF-8 are reported for variables in use and ignored in others."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 
+from hotmap.agent.runtime.standard_streams import print_message, print_text
 from hotmap.agent.settings.flags import Arguments, help_text, parse_arguments
 from hotmap.core.errors import SettingsError
 
@@ -160,8 +160,8 @@ def _version() -> str:
 
 
 def _print(text: str) -> None:
-    sys.stdout.write(f"{text.rstrip()}\n")
+    print_text("hotmap agent", text)
 
 
 def _print_error(text: str) -> None:
-    sys.stderr.write(f"hotmap agent: {text}\n")
+    print_message(f"hotmap agent: {text}")

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import gc
 import json
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hotmap.agent.runtime.standard_streams import print_message
 from hotmap.cli.command_options import DEFAULT_IMAGE, InjectOptions
 from hotmap.cli.injection.agent_addition import add_agent
 from hotmap.cli.injection.agent_removal import find_records, remove_agent
@@ -46,7 +46,7 @@ def run_inject(options: InjectOptions, flags: Sequence[str]) -> int:
     results, notes = _inject_all(texts, injection)
     write_manifests(texts, results, options.output, in_place=options.in_place)
     for note in notes:
-        sys.stderr.write(f"hotmap: note: {note}\n")
+        print_message(f"hotmap: note: {note}")
     return 0
 
 

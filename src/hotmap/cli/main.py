@@ -7,16 +7,17 @@ error says what to do.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 
 import click
 
 from hotmap import __version__
+from hotmap.agent.runtime.standard_streams import flush_output, lost_output, print_message
 from hotmap.cli.alert_flags import AlertFlags
 from hotmap.cli.command_options import (
     InjectOptions,
@@ -49,9 +50,6 @@ _NO_ARGUMENTS: type[click.UsageError] | tuple[()] = getattr(
 #: How click ends the message about a name that resembles others.
 _SUGGESTION = re.compile(r"\. \(?Did you mean (?:one of: )?(.*?)\?\)?\.?$")
 
-#: What a shell shows for a program that SIGPIPE ended: the reader of the output has closed it.
-_CLOSED_PIPE = 141
-
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
@@ -63,11 +61,7 @@ def run(arguments: Sequence[str]) -> int:
     _replace_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):  # a locale may lack characters, such as “
         sys.stdout.reconfigure(errors="backslashreplace")
-    try:
-        status = _run(arguments)
-    finally:
-        was_read = _flush_output()
-    return status if was_read else _CLOSED_PIPE
+    return flush_output(_program_name(), _run(arguments))
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -77,18 +71,16 @@ def _run(arguments: Sequence[str]) -> int:
         return 130
     except _NO_ARGUMENTS as error:
         # Without a subcommand the help is printed.
-        error.show()
+        print_message(error.format_message())
         return error.exit_code
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else _program_name()
         message = _SUGGESTION.sub(r"; did you mean \1", error.format_message()).rstrip(".")
         if hint := _hint_at_order(error):
             message = f"{message.partition('; did you mean')[0]}; {hint}"
-        click.echo(f"{_program_name()}: {message}; see '{command} --help'", err=True)
-        return error.exit_code
+        return _fail(f"{message}; see '{command} --help'", error.exit_code)
     except click.ClickException as error:
-        error.show()
-        return error.exit_code
+        return _fail(error.format_message(), error.exit_code)
     except (SettingsError, ManifestError) as error:
         return _fail(error, 2)
     except HotmapError as error:
@@ -96,8 +88,10 @@ def _run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return 130
     except (BrokenPipeError, SystemExit):  # click exits by itself for a closed pipe alone
-        return _CLOSED_PIPE
+        return lost_output(_program_name(), BrokenPipeError())
     except OSError as error:
+        if not error.filename and error.errno == errno.ENOSPC:
+            return lost_output(_program_name(), error)
         return _fail(_describe_os_error(error), 1)
     return result if isinstance(result, int) else 0
 
@@ -132,27 +126,6 @@ def _replace_closed_streams() -> None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
 
 
-def _flush_output() -> bool:
-    """Flush the output streams; return False if the reader of the output has closed its pipe.
-
-    What it did not take is dropped, or the interpreter reports it at exit and changes the exit
-    status (python: library/signal, "Note on SIGPIPE").
-    """
-    was_read = True
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            if stream is not None:
-                stream.flush()
-        except (OSError, ValueError) as error:
-            closed = stream is sys.stdout and isinstance(error, BrokenPipeError)
-            was_read = was_read and not closed
-            with suppress(OSError, ValueError):
-                devnull = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(devnull, stream.fileno())
-                os.close(devnull)
-    return was_read
-
-
 def _program_name() -> str:
     program = sys.argv[0].rpartition("/")[2]
     return "kubectl hotmap" if program == "kubectl-hotmap" else "hotmap"
@@ -164,7 +137,7 @@ def _describe_os_error(error: OSError) -> str:
 
 
 def _fail(error: Exception | str, status: int) -> int:
-    click.echo(f"{_program_name()}: {error}", err=True)
+    print_message(f"{_program_name()}: {error}")
     return status
 
 

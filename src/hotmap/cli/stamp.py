@@ -8,7 +8,6 @@ manifests.
 from __future__ import annotations
 
 import re
-import sys
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hotmap.agent.runtime.standard_streams import print_message
 from hotmap.cli.command_options import StampOptions
 from hotmap.cli.data_values import check_values
 from hotmap.cli.injection.manifest import FoundTemplate, Manifest, Planned
@@ -69,7 +69,7 @@ def run_stamp(options: StampOptions) -> int:
     )
     write_manifests(texts, results, options.output, in_place=options.in_place)
     for note in notes:
-        sys.stderr.write(f"hotmap: note: {note}\n")
+        print_message(f"hotmap: note: {note}")
     return 0
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
+from hotmap.agent.runtime.standard_streams import print_message
 from hotmap.cli.command_options import StatusOptions
 from hotmap.cli.durations import read_duration
 from hotmap.cli.label_selection import select_by_label
@@ -180,7 +181,7 @@ async def _watch(
             if not shown:
                 raise
             if not is_away:
-                sys.stderr.write(f"hotmap: {error}; retrying\n")
+                print_message(f"hotmap: {error}; retrying")
             is_away = True
         await asyncio.sleep(_PERIOD)
 
@@ -227,7 +228,7 @@ class _Wait:
             raise error
         if self._away_since is None:
             self._away_since = since
-            sys.stderr.write(f"hotmap: {error}; retrying\n")
+            print_message(f"hotmap: {error}; retrying")
 
     def end_absence(self) -> None:
         """Note an answer."""
@@ -392,7 +393,7 @@ def _print_status(
         return
     status = read_document(document)
     if not status.workloads and not changes:
-        sys.stderr.write(f"{scope.describe_nothing()}\n")
+        print_message(f"{scope.describe_nothing()}")
         return
     console = create_console(output)
     if output == "name":

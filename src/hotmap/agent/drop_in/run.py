@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from hotmap.agent.drop_in.go_flags import HelpRequested
+from hotmap.agent.runtime.standard_streams import print_message, print_text
 from hotmap.core.errors import SettingsError
 
 __all__ = ["run"]
@@ -21,10 +20,10 @@ def run(program: str, words: Sequence[str]) -> int:
     try:
         settings = _load(program, words)
     except HelpRequested:
-        sys.stdout.write(f"{_help(program)}\n")
+        print_text(program, _help(program))
         return 0
     except SettingsError as error:
-        sys.stderr.write(f"{program}: {error}\n")
+        print_message(f"{program}: {error}")
         return 2
     if settings is None:
         return 0
@@ -58,7 +57,7 @@ def _load(program: str, words: Sequence[str]) -> Settings | None:
         from hotmap import __version__
 
         name = "" if "--short-version" in words else f"{program} (hotmap agent) "
-        sys.stdout.write(f"{name}{__version__}\n")
+        print_text(program, f"{name}{__version__}")
         return None
     settings = reloader.load(words)
     if settings is None:
@@ -72,6 +71,6 @@ def _wait_for_the_end(program: str) -> None:
     """Wait for SIGTERM or SIGINT, as there is nothing to watch."""
     import signal
 
-    sys.stderr.write(f"{program}: nothing to watch\n")
+    print_message(f"{program}: nothing to watch")
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
     signal.sigwait([signal.SIGTERM, signal.SIGINT])

@@ -1,0 +1,78 @@
+"""What a command prints, also where a standard stream is closed or its disk is full."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+__all__ = ["flush_output", "lost_output", "print_message", "print_text"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
+#: What a shell shows for a program that SIGPIPE ended: the reader of the output has closed it.
+_CLOSED_PIPE = 141
+
+
+def print_message(text: str) -> None:
+    """Print one line to standard error; where that is impossible, nothing can report it."""
+    try:
+        if sys.stderr is not None:
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+    except (OSError, ValueError):
+        _discard(sys.stderr)
+
+
+def print_text(program: str, text: str) -> None:
+    """Print a text to standard output; ends the program if that is impossible."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.write(f"{text.rstrip()}\n")
+            sys.stdout.flush()
+    except OSError as error:
+        sys.exit(lost_output(program, error))
+
+
+def flush_output(program: str, status: int) -> int:
+    """Write what is buffered at the end of a command; returns its exit status.
+
+    That is `status`, unless standard output cannot be written.
+    """
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        status = lost_output(program, error)
+    try:
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        _discard(sys.stderr)
+    return status
+
+
+def lost_output(program: str, error: Exception) -> int:
+    """Report that standard output cannot be written; returns the exit status.
+
+    A reader that has closed its pipe has seen enough: that is not reported.
+    """
+    _discard(sys.stdout)
+    if isinstance(error, BrokenPipeError):
+        return _CLOSED_PIPE
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    print_message(f"{program}: cannot write to standard output: {reason.lower()}")
+    return 1
+
+
+def _discard(stream: TextIO) -> None:
+    """Drop what a stream holds.
+
+    Otherwise the interpreter writes it at exit, reports that this fails, and changes the exit
+    status (python: library/signal, "Note on SIGPIPE").
+    """
+    try:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
+    except (OSError, ValueError):
+        pass

@@ -1,0 +1,68 @@
+"""What a command does where a standard stream is full, closed, or has no reader."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+#: The call itself is wrong; or its output could not be written.
+WRONG, FAILED = 2, 1
+
+WORKLOAD = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec: {template: {spec: {containers: [{name: main, image: web}]}}}
+"""
+
+#: Command lines that print a text, by all ways in which hotmap does so.
+PRINTING = (
+    ("--help",),
+    ("agent", "--help"),
+    ("agent", "--help-verify"),
+    ("configmap-reload", "--help"),
+    ("stamp", "--filename", "-"),
+)
+
+
+def run_with_output(words: tuple[str, ...], output: Any, *, buffered: str, **streams: Any) -> Any:
+    """Run hotmap with a standard output; Python reports errors of some only without a buffer."""
+    return subprocess.run(
+        [sys.executable, "-m", "hotmap", *words],
+        stdout=output,
+        input=WORKLOAD,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONUNBUFFERED": buffered},
+        **streams,
+    )
+
+
+@pytest.mark.parametrize("buffered", ["", "1"])
+@pytest.mark.parametrize("words", PRINTING, ids=" ".join)
+def test_full_disk_is_an_error(words: tuple[str, ...], buffered: str) -> None:
+    """A full disk is said in a sentence; that a reader has seen enough is no verdict: 141."""
+    program = words[0] if words[0] == "configmap-reload" else "hotmap"
+    program = "hotmap agent" if words[0] == "agent" else program
+    expected = f"{program}: cannot write to standard output: no space left on device\n"
+    with Path("/dev/full").open("w") as full:
+        done = run_with_output(words, full, buffered=buffered, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (FAILED, expected)
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w") as broken:
+        done = run_with_output(words, broken, buffered=buffered, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("words", [("stats",), ("inject", "-f", "nosuch"), ("agent", "--x"), ()])
+def test_exit_status_does_not_depend_on_standard_error(words: tuple[str, ...]) -> None:
+    """A mistyped command line is one, also where its message cannot be written."""
+    with Path("/dev/full").open("w") as full:
+        done = run_with_output(words, subprocess.PIPE, buffered="", stderr=full)
+    assert (done.returncode, done.stdout) == (WRONG, "")
