@@ -72,10 +72,11 @@ class Stage(NamedTuple):
 
 
 @contextmanager
-def running_stage(directory: Path, *flags: str) -> Iterator[Stage]:
-    """Run a plane and a controller with these flags."""
+def running_stage(directory: Path, *flags: str, authorization: str = "allow") -> Iterator[Stage]:
+    """Run a plane with an authorization mode, and a controller with these flags."""
     log = directory / "controller.log"
-    with running_plane(directory / "plane") as plane, log.open("w") as written:
+    options = ("--authorization", authorization)
+    with running_plane(directory / "plane", *options) as plane, log.open("w") as written:
         command = ["controller", "--kubeconfig", str(plane.kubeconfig), "--listen=127.0.0.1:0"]
         env = {"PATH": os.environ["PATH"]}
         controller = WarmProcess([*command, *flags], env=env, stdout=written, stderr=written)

@@ -110,8 +110,20 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         ),
         (
             "controller --workers none",
-            "Invalid value for '--workers': 'none' is not a valid integer range; "
-            "see 'hotmap controller --help'",
+            "Invalid value for '--workers': 'none' is not a number; see 'hotmap controller --help'",
+        ),
+        (
+            "inject app.yaml",
+            "Missing option '--filename' / '-f'; write '-f app.yaml'; see 'hotmap inject --help'",
+        ),
+        (
+            "stamp -f app.yaml web.yaml",
+            "Got unexpected extra argument (web.yaml); write '-f web.yaml'; "
+            "see 'hotmap stamp --help'",
+        ),
+        (
+            "inject -f app.yaml web.yaml",
+            "unexpected argument \"web.yaml\": write '-f web.yaml'",
         ),
         (
             "controller --settle 1",

@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from tests.cli.stage import Result, Stage, running_stage
 
+from hotmap.kube.client import Client
+from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import CONFIGMAPS
 
 MANIFESTS = """\
@@ -38,7 +40,7 @@ metadata: {name: web}
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A ConfigMap that one followed workload uses, and one that is not followed."""
-    with running_stage(tmp_path_factory.mktemp("preview")) as stage:
+    with running_stage(tmp_path_factory.mktemp("preview"), authorization="rbac") as stage:
         asyncio.run(_prepare(stage))
         yield stage
 
@@ -175,6 +177,60 @@ def test_source_that_cannot_be_read_is_not_held(stage: Stage, tmp_path: Path) ->
     assert "cannot read ConfigMap/default/app: " in result.err
 
 
+async def _kubeconfig_of_viewer(stage: Stage) -> str:
+    """Bind the ClusterRole view, which excludes Secrets; return the user's kubeconfig."""
+    text = stage.plane.kubeconfig.read_text()
+    namespace = "/api/v1/namespaces/default"
+    async with Client(load_kubeconfig(str(stage.plane.kubeconfig))) as client:
+        account = {"metadata": {"name": "jane"}}
+        binding = {
+            **account,
+            "roleRef": {
+                "apiGroup": "rbac.authorization.k8s.io",
+                "kind": "ClusterRole",
+                "name": "view",
+            },
+            "subjects": [{"kind": "ServiceAccount", "name": "jane", "namespace": "default"}],
+        }
+        rolebindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"
+        for path, body in (
+            (f"{namespace}/serviceaccounts", account),
+            (rolebindings, binding),
+            (f"{namespace}/serviceaccounts/jane/token", {"spec": {}}),
+        ):
+            answer = await client.request("POST", path, body=json.dumps(body).encode())
+    return re.sub("token: .*", f"token: {json.loads(answer)['status']['token']}", text)
+
+
+@pytest.fixture(scope="module")
+def viewer(stage: Stage, tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("viewer") / "kubeconfig"
+    path.write_text(asyncio.run(_kubeconfig_of_viewer(stage)))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("output", "title"),
+    [("table", "configmap/app in default: an edit of LEVEL\n"), ("json", '"kind": "ConfigMap"')],
+)
+def test_source_that_may_not_be_read_is_named_after_the_others(
+    stage: Stage, viewer: str, tmp_path: Path, output: str, title: str
+) -> None:
+    """As for most users, who may not read Secrets; the whole edit is unknown: exit status 2."""
+    manifest = tmp_path / "edited.yaml"
+    manifest.write_text(MANIFESTS % "debug")
+    call = ("preview", "-f", str(manifest), "--kubeconfig", viewer, "-o", output)
+    result = stage.hotmap(*call)
+    assert result.status == 2
+    assert title in result.out
+    assert re.fullmatch(
+        r"hotmap: cannot read secret/default/new: .*forbidden.*; "
+        r'"hotmap preview secret/default/new" shows what an edit of it would do\n',
+        result.err,
+    )
+    assert stage.hotmap("preview", "secret/default/new").status == 0
+
+
 def test_data_keys_of_others_are_not_removed(stage: Stage, tmp_path: Path) -> None:
     """`kubectl apply` removes those alone that it has applied before."""
     applied = json.dumps({"data": {"LEVEL": "info"}})
@@ -208,7 +264,8 @@ def test_removal_among_thousands_of_data_keys_is_held(stage: Stage, tmp_path: Pa
     ("arguments", "words"),
     [
         ([], "name a source, such as configmap/app, or manifests with --filename"),
-        (["cm/app", "-f", "app.yaml"], "name a source, such as configmap/app, or manifests"),
+        (["cm/app", "-f", "app.yaml"], '"cm/app" and --filename exclude each other: use one'),
+        (["app.yaml"], "expected configmap/NAME or secret/NAME, or a manifest with --filename"),
         (
             ["-f", "app.yaml", "--key", "LEVEL"],
             "--key and --remove-key cannot be used with --filename",

@@ -24,8 +24,14 @@ from hotmap.cli.injection.record import MERGED, AgentNames, Record
 from hotmap.cli.injection.validation import validate_pod_template
 from hotmap.cli.injection.yaml_editor import MergedValue, SourceText, value_text
 from hotmap.cli.injection.yaml_nodes import Node
-from hotmap.cli.manifest_files import describe_file, read_manifests, write_manifests
+from hotmap.cli.manifest_files import (
+    describe_file,
+    is_manifest,
+    read_manifests,
+    write_manifests,
+)
 from hotmap.core.errors import ManifestError, SettingsError
+from hotmap.core.text import printable
 
 __all__ = ["Injection", "default_image", "inject", "run_inject"]
 
@@ -40,6 +46,9 @@ def run_inject(options: InjectOptions, flags: Sequence[str]) -> int:
         SettingsError: the options exclude each other.
         ManifestError: a manifest cannot be read, edited or written.
     """
+    if flags and is_manifest(flags[0]):
+        word = printable(flags[0], 80)
+        raise SettingsError(f"unexpected argument \"{word}\": write '-f {word}'")
     gc.disable()  # a manifest's nodes live until the end: looking for garbage takes a third of it
     injection = _injection(options, flags)
     texts = read_manifests(options.filename, options.output, in_place=options.in_place)

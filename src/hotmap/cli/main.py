@@ -29,6 +29,7 @@ from hotmap.cli.command_options import (
 )
 from hotmap.cli.controller_flags import ControllerFlags
 from hotmap.cli.extras import require_extra
+from hotmap.cli.manifest_files import is_manifest
 from hotmap.cli.options import HotmapGroup, SectionedCommand, add_options
 from hotmap.cli.reloader_flags import ReloaderFlags
 from hotmap.cli.shared_options import (
@@ -49,6 +50,12 @@ _NO_ARGUMENTS: type[click.UsageError] | tuple[()] = getattr(
 
 #: How click ends the message about a name that resembles others.
 _SUGGESTION = re.compile(r"\. \(?Did you mean (?:one of: )?(.*?)\?\)?\.?$")
+
+#: How click ends the message about a value that should be a number within bounds.
+_NO_NUMBER = re.compile("is not a valid (integer|float) range$")
+
+#: How click names an argument that a command does not take.
+_EXTRA = re.compile(r"unexpected extra argument \((.+)\)")
 
 _SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -76,7 +83,8 @@ def _run(arguments: Sequence[str]) -> int:
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else _program_name()
         message = _SUGGESTION.sub(r"; did you mean \1", error.format_message()).rstrip(".")
-        if hint := _hint_at_order(error):
+        message = _NO_NUMBER.sub("is not a number", message)
+        if hint := _hint_at_order(error) or _hint_at_manifests(error, arguments):
             message = f"{message.partition('; did you mean')[0]}; {hint}"
         return _fail(f"{message}; see '{command} --help'", error.exit_code)
     except click.ClickException as error:
@@ -114,6 +122,16 @@ def _hint_at_order(error: click.UsageError) -> str:
         if name.removeprefix("--") in FLAGS:
             return f"flags of the agent follow --, as in '-- {name}'"
     return ""
+
+
+def _hint_at_manifests(error: click.UsageError, words: Sequence[str]) -> str:
+    """Say how a manifest is named, where one was given without the option; else ""."""
+    command = error.ctx.command if error.ctx else None
+    if command is None or not any("--filename" in param.opts for param in command.params):
+        return ""
+    if not isinstance(error, click.MissingParameter):
+        words = _EXTRA.findall(error.format_message())
+    return next((f"write '-f {word}'" for word in words if is_manifest(word)), "")
 
 
 def _replace_closed_streams() -> None:
@@ -244,7 +262,7 @@ def preview(
     """Show what an edit of a ConfigMap or Secret would do.
 
     Lists each workload that uses it, with the action and the reason. Nothing is written.
-    Exit status 1: a workload would be held, such as where new pods could not start.
+    Exit status 1: a workload would be held, such as where new pods could not start. 2: unknown.
     """
     from hotmap.cli.preview import run_preview
 

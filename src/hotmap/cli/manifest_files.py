@@ -13,6 +13,7 @@ from hotmap.core.errors import ManifestError, SettingsError
 __all__ = [
     "describe_file",
     "find_manifests",
+    "is_manifest",
     "join_manifests",
     "read_manifest",
     "read_manifests",
@@ -22,6 +23,11 @@ __all__ = [
 
 #: The files of a directory that are read, as kubectl does.
 _SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def is_manifest(word: str) -> bool:
+    """Return whether a word of a command line looks like the name of a manifest."""
+    return word.endswith(_SUFFIXES)
 
 
 def describe_file(filename: str) -> str:

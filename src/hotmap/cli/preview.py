@@ -14,25 +14,33 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from hotmap.agent.runtime.standard_streams import print_message
 from hotmap.cli.command_options import PreviewOptions
 from hotmap.cli.data_values import check_values
 from hotmap.cli.injection.manifest import Manifest
-from hotmap.cli.manifest_files import describe_file, read_manifests
+from hotmap.cli.manifest_files import describe_file, is_manifest, read_manifests
 from hotmap.cli.printers import print_preview
 from hotmap.cli.shared_options import ClusterOptions, ControllerAddress
 from hotmap.cli.status_client import StatusClient, connect
 from hotmap.cli.status_document import EditPreview
 from hotmap.cli.status_output import convert_document, create_console, print_document
 from hotmap.cli.workload_names import SourceName, parse_source_name
-from hotmap.core.errors import ApiError, ManifestError, NotFound, SettingsError, Unreachable
+from hotmap.core.errors import (
+    ApiError,
+    Forbidden,
+    ManifestError,
+    NotFound,
+    SettingsError,
+    Unreachable,
+)
 from hotmap.core.text import quote_short
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.resources import BY_KIND
 
 __all__ = ["run_preview"]
 
-#: Exit statuses: no edit would be held, or one would.
-_FINE, _HELD = 0, 1
+#: Exit statuses: no edit would be held, one would, or a source could not be compared.
+_FINE, _HELD, _UNKNOWN = 0, 1, 2
 
 #: kubernetes: validation.IsConfigMapKey.
 _DATA_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
@@ -78,16 +86,20 @@ def run_preview(
 
     Raises:
         SettingsError: the name or the options are invalid, no controller answers
-            (StatusUnavailable), or a ConfigMap or Secret cannot be read for comparison.
+            (StatusUnavailable), or the API server does not answer.
         ManifestError: a manifest cannot be read, or has no ConfigMap or Secret.
     """
     if bool(text) == bool(options.filename):
-        raise SettingsError("name a source, such as configmap/app, or manifests with --filename")
+        raise SettingsError(
+            f"{quote_short(text)} and --filename exclude each other: use one"
+            if text
+            else "name a source, such as configmap/app, or manifests with --filename"
+        )
     if options.filename and (options.key or options.remove_key):
         raise SettingsError("--key and --remove-key cannot be used with --filename")
     # Before the event loop, in which Ctrl-C would not end the wait for standard input.
     texts = read_manifests(options.filename, None, in_place=False)
-    previews = asyncio.run(_get_previews(text, texts, options, cluster, address))
+    previews, unread = asyncio.run(_get_previews(text, texts, options, cluster, address))
     items = [convert_document(item, EditPreview) for item in previews]
     if options.output in ("json", "yaml"):
         document = {"apiVersion": "hotmap.dev/v1", "kind": "EditPreviewList", "items": previews}
@@ -98,6 +110,10 @@ def run_preview(
             if number:
                 console.print()
             print_preview(console, item)
+    for sentence in unread:
+        print_message(f"hotmap: {sentence}")
+    if unread:
+        return _UNKNOWN
     held = any(workload.held for item in items for workload in item.workloads)
     return _HELD if held else _FINE
 
@@ -108,18 +124,20 @@ async def _get_previews(
     options: PreviewOptions,
     cluster: ClusterOptions,
     address: ControllerAddress,
-) -> list[dict[str, Any]]:
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the preview of each edit, and a sentence for each source that cannot be compared."""
     async with connect(cluster, address) as client:
         namespace = options.namespace or client.namespace
+        unread: list[str] = []
         if text:
             edits = [_named_edit(text, options, namespace)]
         else:
-            edits = await _compare_manifests(texts, namespace, cluster)
+            edits, unread = await _compare_manifests(texts, namespace, cluster)
         previews = [await _get_preview(client, edit) for edit in edits]
         # That no workload uses it is no answer to a name that was mistyped.
         if text and not previews[0]["workloads"]:
             previews[0]["creates"] = await _is_missing(edits[0].source, cluster)
-        return previews
+        return previews, unread
 
 
 async def _is_missing(source: SourceName, cluster: ClusterOptions) -> bool:
@@ -139,8 +157,9 @@ async def _is_missing(source: SourceName, cluster: ClusterOptions) -> bool:
 def _named_edit(text: str, options: PreviewOptions, namespace: str) -> _Edit:
     source = parse_source_name(text, namespace)
     if source is None or source.kind not in ("ConfigMap", "Secret"):
+        hint = ", or a manifest with --filename" if is_manifest(text) else ""
         raise SettingsError(
-            f"invalid source {quote_short(text)}: expected configmap/NAME or secret/NAME"
+            f"invalid source {quote_short(text)}: expected configmap/NAME or secret/NAME{hint}"
         )
     if problem := _invalid_name(source):
         raise SettingsError(problem)
@@ -259,11 +278,14 @@ def _decode(text: str) -> bytes:
 
 async def _compare_manifests(
     texts: Mapping[str, str], namespace: str, cluster: ClusterOptions
-) -> list[_Edit]:
-    """List the edits that manifests would make, by comparing them with the cluster's objects."""
+) -> tuple[list[_Edit], list[str]]:
+    """List the edits that manifests would make, by comparing them with the cluster's objects.
+
+    Also returns a sentence for each that the caller may not read, as is usual for Secrets.
+    """
     wanted = list(_read_sources(texts, namespace))
+    edits, unread = [], []
     async with Client(cluster.load(), user_agent="hotmap-cli", limits=_LIMITS) as client:
-        edits = []
         for source, content in wanted:
             try:
                 found = await client.get(
@@ -271,12 +293,18 @@ async def _compare_manifests(
                 )
             except NotFound:
                 edits.append(_Edit(source, frozenset(content), creates=True))
+            except Forbidden as error:
+                name = f"{source.kind.lower()}/{source.namespace}/{source.name}"
+                unread.append(
+                    f'cannot read {name}: {error}; "hotmap preview {name}" shows what an edit of '
+                    "it would do"
+                )
             except (ApiError, Unreachable) as error:
                 # Not their own exit status, which means here that a workload would be held.
                 raise SettingsError(f"cannot read {source}: {error}") from error
             else:
                 edits.append(_compare(source, found, content))
-        return edits
+    return edits, unread
 
 
 def _compare(source: SourceName, found: _SourceManifest, after: Mapping[str, bytes]) -> _Edit:
