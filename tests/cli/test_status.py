@@ -118,6 +118,21 @@ def test_status_of_unknown_workload_is_an_error(stage: Stage) -> None:
     )
 
 
+async def test_mistyped_workload_is_suggested(stage: Stage) -> None:
+    """By its name, or by its kind; `why` does the same."""
+    await stage.deployment("storefront", **{"hotmap.dev/follow": "auto"})
+    for call in (("status", "storefrnt"), ("why", "deploy/storefrnt"), ("why", "deploment/shop")):
+        meant = "deployment/shop" if "shop" in call[1] else "deployment/storefront"
+        done = stage.hotmap(*call)
+        assert (done.status, done.out) == (CANNOT_TELL, "")
+        assert f"; did you mean '{meant}'; see 'hotmap status --all-namespaces'\n" in done.err
+    done = stage.hotmap("status", "caf\udcff")
+    assert done.err == (
+        'hotmap: invalid workload name "caf\\udcff": expected [KIND/]NAME or '
+        "[KIND/]NAMESPACE/NAME\n"
+    )
+
+
 async def test_status_of_a_source_shows_the_workloads_that_use_it(stage: Stage) -> None:
     """One line each, for every way to write it; scripts wait for all of them."""
     await stage.create(CONFIGMAPS, metadata={"name": "unused"}, data={"LEVEL": "info"})

@@ -28,7 +28,13 @@ from hotmap.cli.status_client import (
 )
 from hotmap.cli.status_output import create_console, print_document, read_document
 from hotmap.cli.wait_progress import WaitProgress, create_wait_progress
-from hotmap.cli.workload_names import WorkloadName, parse_source_name, parse_workload_name
+from hotmap.cli.workload_names import (
+    KIND_WORDS,
+    WorkloadName,
+    closest,
+    parse_source_name,
+    parse_workload_name,
+)
 from hotmap.core.errors import SettingsError
 from hotmap.core.text import printable
 
@@ -362,10 +368,23 @@ async def _get_consumer(
     if not document["workloads"]:
         kind = name.kind or "workload"
         raise StatusUnavailable(
-            f'"{text}": the controller knows no {kind} {name.namespace}/{name.name}; see '
-            "'hotmap status --all-namespaces'"
+            f'"{text}": the controller knows no {kind} {name.namespace}/{name.name}; '
+            f"{await _suggest(client, name)}see 'hotmap status --all-namespaces'"
         )
     return document
+
+
+async def _suggest(client: StatusClient, name: WorkloadName) -> str:
+    """Name the workload that was probably meant; "" for none."""
+    if not name.kind and (kind := closest(name.namespace, KIND_WORDS)):
+        return f"did you mean '{kind}/{name.name}'; "
+    try:
+        document = await client.status({"namespace": name.namespace})
+    except StatusUnavailable:  # such as a namespace that the user may not view
+        return ""
+    found = {each["name"]: each["kind"].lower() for each in document["workloads"]}
+    meant = closest(name.name, found)
+    return f"did you mean '{found[meant]}/{meant}'; " if meant else ""
 
 
 def _only(document: dict[str, Any], selected: Collection[tuple[str, str, str]]) -> dict[str, Any]:

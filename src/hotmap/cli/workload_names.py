@@ -5,15 +5,17 @@ Of workloads: `web`, `sts/db`, `shop/web`, `sts/shop/db`; of sources: `cm/app`, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from hotmap.core.errors import SettingsError
 
 __all__ = [
+    "KIND_WORDS",
     "WORKLOAD_KINDS",
     "SourceName",
     "WorkloadName",
+    "closest",
     "parse_source_name",
     "parse_workload_name",
 ]
@@ -44,6 +46,9 @@ _SOURCE_KIND_BY_NAME = {word: kind for kind, words in _SOURCE_KINDS.items() for 
 
 _KIND_BY_NAME = {word: kind for kind, words in _KINDS.items() for word in words}
 
+#: The long names of kinds, which can be mistyped.
+KIND_WORDS = tuple(word for words in _KINDS.values() for word in words[:2])
+
 
 class WorkloadName(NamedTuple):
     """The name of one workload."""
@@ -68,6 +73,13 @@ class SourceName(NamedTuple):
     def __str__(self) -> str:
         """Write it as the parameter `source` of the status document."""
         return "/".join(self)
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """Return what a mistyped word probably means; "" for nothing."""
+    from difflib import get_close_matches  # with `re`, and only for an error
+
+    return next(iter(get_close_matches(word, list(known), n=1)), "")
 
 
 def parse_source_name(text: str, namespace: str) -> SourceName | None:
@@ -102,7 +114,7 @@ def parse_workload_name(text: str, namespace: str) -> WorkloadName:
             "workloads that use it"
         )
     parts = text.split("/")
-    if not all(parts) or len(parts) > 3:
+    if not all(parts) or len(parts) > 3 or not text.isascii():
         raise SettingsError(
             f'invalid workload name "{text}": expected [KIND/]NAME or [KIND/]NAMESPACE/NAME'
         )
