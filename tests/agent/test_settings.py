@@ -186,7 +186,7 @@ def test_invalid_rule_is_reported(tmp_path: Path, document: str, words: str) -> 
     ("words", "status", "text"),
     [
         (("status", "--help"), 0, "Usage: hotmap agent status [--socket PATH] [--json]"),
-        (("status", "-h", "--json"), 0, "Exit status 0: everything is loaded or told"),
+        (("status", "-h", "--json"), 0, "Exit status 0: everything is loaded; or told"),
         (("copy", "--help"), 0, "Usage: hotmap agent copy FILE"),
         (("status", "app"), 2, 'status takes no argument, got "app"'),
         (("status", "--socket", "/x", "app"), 2, 'status takes no argument, got "app"'),

@@ -381,7 +381,7 @@ def test_repeated_signals_end_with_status_0(
         assert process.stderr is not None
         said = process.stderr.read()
         assert process.wait(timeout=60) == 0
-    released = re.fullmatch(r"\S+ INFO Lease hotmap/hotmap-controller: there is no leader\n", said)
+    released = re.fullmatch(r"\S+ INFO Lease hotmap/hotmap-controller: released\n", said)
     assert released or (len(signals) > 1 and said == ""), said
 
 

@@ -27,8 +27,9 @@ Usage: hotmap agent status [--socket PATH] [--json]
 
 Show what a running agent reports.
 
-Exit status 0: everything is loaded or told; 1: it is not, or no agent answers;
-2: invalid flags.
+Exit status 0: everything is loaded; or told, if nothing confirms that the
+process has loaded it. 1: something is not, or no agent answers. 2: invalid
+flags.
 
   --socket PATH  Unix socket of the agent. Default: {_SOCKET}.
   --url URL      Address of its status instead.

@@ -48,9 +48,9 @@ class StatusOptions(NamedTuple):
         ),
     ] = ""
     watch: Annotated[bool, Flag("Print the state, then each change.", short="-w")] = False
-    quiet: Annotated[
-        bool, Flag("Print nothing; only the exit status tells the result.", short="-q")
-    ] = False
+    quiet: Annotated[bool, Flag("Print nothing; the exit status shows the result.", short="-q")] = (
+        False
+    )
 
 
 class PreviewOptions(NamedTuple):

@@ -82,7 +82,8 @@ def _warn_of_closed_directory() -> None:
         click.echo(
             f"warning: other users cannot enter {closed}, where this hotmap or its Python is: "
             "containers that run it as another user, as injected agents do by default, end with "
-            '"permission denied"; install it elsewhere, such as in /opt',
+            '"permission denied"; install it elsewhere, such as in /opt, or run agents as root '
+            "('hotmap inject --user 0')",
             err=True,
         )
 

@@ -269,7 +269,13 @@ def preview(
     return run_preview(source, options, cluster, address)
 
 
-@hotmap.command()
+_RELEASE_EXAMPLES = """
+hotmap release web
+hotmap release deployment/web --namespace shop
+"""
+
+
+@hotmap.command(epilog=_RELEASE_EXAMPLES)
 @click.argument("name", metavar="[KIND/][NAMESPACE/]NAME")
 @add_options(NamespaceOptions, "workload")
 @add_options(ClusterOptions, "cluster")

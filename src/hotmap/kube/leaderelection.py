@@ -437,7 +437,8 @@ class LeaderElector:
         if seen is None or seen.lease.resource_version != lease.resource_version:
             holder, before = lease.record.holder, seen.record.holder if seen else ""
             if holder not in (before, self._identity):  # of this process `_acquire` logs it
-                state = f"the leader is {holder}" if holder else "there is no leader"
+                vacant = "released" if before == self._identity else "there is no leader"
+                state = f"the leader is {holder}" if holder else vacant
                 _log.info("%s: %s", self._leases, state)
             self._observed = _Observation(lease, self._clock())
         return lease

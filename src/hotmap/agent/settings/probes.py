@@ -1,19 +1,21 @@
 """Probes, which confirm that an action took effect:
 
-    http URL                   the endpoint returns 200
-    field URL PATH=VALUE       a field of a JSON response, such as data.config.version
-    metric URL NAME=VALUE      a sample of a Prometheus page, with its labels if it has any
-    output COMMAND             the output of a command
-    exec COMMAND               a command succeeds
-    empty COMMAND              a command succeeds and prints nothing: what it prints is the reason
-    file PATH                  the file was written
-    log PATH TEXT              the file has a new line that contains the text
-    workers PROCESS            the process has a new child process, and its previous children have
-                               exited, show in their command line that they are shutting down, or
-                               had two seconds to do so
+    http URL              the endpoint returns 200
+    field URL PATH=VALUE  a field of a JSON response, such as data.config.version
+    metric URL NAME=VALUE
+                          a sample of a Prometheus page, with its labels if any
+    output COMMAND        the output of a command
+    exec COMMAND          a command succeeds
+    empty COMMAND         a command succeeds and prints nothing: what it prints
+                          is the reason
+    file PATH             the file was written
+    log PATH TEXT         the file has a new line that contains the text
+    workers PROCESS       the process has a new child process, and its previous
+                          children have exited, show in their command line that
+                          they are shutting down, or had two seconds to do so
 
-Without `=VALUE`, `field` and `metric` must differ from their value before the action; `output`
-always must.
+Without `=VALUE`, `field` and `metric` must differ from their value before the
+action; `output` always must.
 """
 
 from __future__ import annotations
