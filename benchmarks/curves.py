@@ -108,7 +108,7 @@ class Curves(NamedTuple):
         for number, curve in enumerate(self.curves):
             color = colors.text if curve.bound else colors.curves[number % len(colors.curves)]
             parts += _drawn(curve, color, axes)
-            parts += _key(curve, color, colors.text, _TOP + 14 + number * _LINE)
+            parts += _key(curve, color, colors, _TOP + 14 + number * _LINE)
         body = "\n".join(parts)
         return (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}"'
@@ -169,10 +169,13 @@ def _drawn(curve: Curve, color: str, axes: _Axes) -> Iterator[str]:
         yield f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{color}"/>'
 
 
-def _key(curve: Curve, color: str, text: str, y: int) -> Iterator[str]:
+def _key(curve: Curve, color: str, colors: _Colors, y: int) -> Iterator[str]:
+    # A line of the grid would strike the text through.
+    area = f'width="{44 + 7 * len(curve.name)}" height="{_LINE}" fill="{colors.page}"'
+    yield f'<rect x="{_LEFT + 4}" y="{y - _LINE // 2}" {area}/>'
     ends = f'x1="{_LEFT + 12}" x2="{_LEFT + 36}" y1="{y}" y2="{y}"'
     yield f"<line {ends} {_stroke(curve, color)}/>"
-    yield _text(_LEFT + 44, y + 4, curve.name, text)
+    yield _text(_LEFT + 44, y + 4, curve.name, colors.text)
 
 
 def _stroke(curve: Curve, color: str) -> str:

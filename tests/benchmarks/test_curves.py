@@ -53,6 +53,19 @@ def test_picture_has_each_curve_and_a_dashed_bound(number: int) -> None:
     assert {"resident", "target", "objects", "1k", "10k", "100k", "50", "100", "200"} <= words
 
 
+@pytest.mark.parametrize("number", [0, 1], ids=["light", "dark"])
+def test_no_line_of_the_grid_strikes_the_key_through(number: int) -> None:
+    """Under each name of the key there is an area of the page's color, above the grid."""
+    picture = list(ElementTree.fromstring([text for _, text in CURVES.pictures()][number]))
+    page, *areas = [each for each in picture if each.tag == f"{SVG}rect"]
+    assert [area.get("fill") for area in areas] == [page.get("fill")] * 2
+    for area, name in zip(areas, ("resident", "target"), strict=True):
+        line, text = picture[picture.index(area) + 1 :][:2]
+        assert text.text == name
+        top, height = float(area.get("y", "")), float(area.get("height", ""))
+        assert top < float(line.get("y1", "")) < float(text.get("y", "")) < top + height
+
+
 def test_what_grows_with_the_size_is_a_straight_line() -> None:
     grown = CURVES._replace(curves=[Curve("time", [(10, 0.3), (100, 3.0), (1_000, 30.0)])])
     for _, text in grown.pictures():
