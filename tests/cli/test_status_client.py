@@ -51,6 +51,8 @@ class Server:
         self.asked: list[str] = []
         #: By namespace: the answers of the Service there, or the message of its refusal.
         self.services: dict[str, list[dict[str, Any] | str]] = {}
+        #: The resource that the API server refuses; "" where the controller does.
+        self.refusing = ""
         self.tokens: list[tuple[str, str | None]] = []
         #: Of all pods.
         self.pod_status: dict[str, Any] = {"phase": "Running"}
@@ -113,7 +115,8 @@ class Server:
             return web.json_response(status, status=404)
         message = answers.pop(0) if len(answers) > 1 else answers[0]
         if isinstance(message, str):
-            status = {"kind": "Status", "code": 403, "message": message}
+            details = {"details": {"kind": self.refusing}} if self.refusing else {}
+            status = {"kind": "Status", "code": 403, "message": message, **details}
             return web.json_response(status, status=403)
         return web.json_response(message)
 
@@ -294,6 +297,16 @@ async def test_refusal_of_the_service_is_one_sentence(server: Server, tmp_path: 
     server.user, server.allowed = {"token": "t"}, set()
     server.services = {"hotmap": [text]}
     assert await refused(await server.start(tmp_path)) == text
+
+
+async def test_service_that_may_not_be_asked_is_a_guess(server: Server, tmp_path: Path) -> None:
+    """In namespaced mode there is none: what stands in the way is the Pod that was found."""
+    server.user, server.home, server.allowed = {"token": "t"}, "shop", {"shop"}
+    server.pods, server.refusing = {"hotmap-a": 403}, "services"
+    server.services = {"hotmap": ["services is forbidden"]}
+    cluster = await server.start(tmp_path)
+    assert "cannot reach Pod shop/hotmap-a through the API server" in await refused(cluster)
+    assert await refused(cluster, controller_namespace="hotmap") == "services is forbidden"
 
 
 @pytest.mark.parametrize("user", [{}, {"token": "t", "as": "jane"}])

@@ -327,6 +327,10 @@ async def _through_service(
                     " controller's namespace, or --url to its address"
                 ) from error
             except HotmapError as error:
+                # By the API server, and not by the controller, which may be in another namespace.
+                is_guess = isinstance(error, Forbidden) and error.details.get("kind") == "services"
+                if is_guess and not address.controller_namespace:
+                    raise refused from error
                 raise _unavailable(str(error), error) from error
             if _decode(body).get("ready"):
                 break
