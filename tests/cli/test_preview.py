@@ -231,6 +231,17 @@ def test_source_that_may_not_be_read_is_named_after_the_others(
     assert stage.hotmap("preview", "secret/default/new").status == 0
 
 
+def test_mistyped_data_key_is_noted(stage: Stage) -> None:
+    """Nothing uses it, which is no answer to what an edit of the other would do."""
+    result = stage.hotmap("preview", "cm/app", "--key=LEVL", "--key=LEVEL", "--remove-key=x")
+    assert result.status == 0
+    assert result.err == (
+        "hotmap: note: configmap/app has no data key LEVL; did you mean 'LEVEL'\n"
+        "hotmap: note: configmap/app has no data key x\n"
+    )
+    assert stage.hotmap("preview", "cm/app", "--key=LEVEL").err == ""
+
+
 def test_data_keys_of_others_are_not_removed(stage: Stage, tmp_path: Path) -> None:
     """`kubectl apply` removes those alone that it has applied before."""
     applied = json.dumps({"data": {"LEVEL": "info"}})

@@ -10,6 +10,7 @@ import asyncio
 import re
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,7 +25,7 @@ from hotmap.cli.shared_options import ClusterOptions, ControllerAddress
 from hotmap.cli.status_client import StatusClient, connect
 from hotmap.cli.status_document import EditPreview
 from hotmap.cli.status_output import convert_document, create_console, print_document
-from hotmap.cli.workload_names import SourceName, parse_source_name
+from hotmap.cli.workload_names import SourceName, closest, parse_source_name
 from hotmap.core.errors import (
     ApiError,
     Forbidden,
@@ -137,6 +138,8 @@ async def _get_previews(
         # That no workload uses it is no answer to a name that was mistyped.
         if text and not previews[0]["workloads"]:
             previews[0]["creates"] = await _is_missing(edits[0].source, cluster)
+        elif text:
+            await _note_unknown_keys(edits[0], cluster)
         return previews, unread
 
 
@@ -152,6 +155,28 @@ async def _is_missing(source: SourceName, cluster: ClusterOptions) -> bool:
     except (ApiError, SettingsError, Unreachable):
         pass
     return False
+
+
+async def _note_unknown_keys(edit: _Edit, cluster: ClusterOptions) -> None:
+    """Name data keys that a ConfigMap does not have, which may be mistyped.
+
+    A Secret is not read for that.
+    """
+    named = (edit.changed or frozenset()) | edit.removed
+    if edit.source.kind != "ConfigMap" or not named:
+        return
+    with suppress(ApiError, SettingsError, Unreachable):
+        async with Client(cluster.load(), user_agent="hotmap-cli", limits=_LIMITS) as client:
+            found = await client.get(
+                BY_KIND["ConfigMap"], edit.source.namespace, edit.source.name, type=_SourceManifest
+            )
+        known = {**(found.data or {}), **(found.binary_data or {})}
+        for name in sorted(named - known.keys()):
+            meant = closest(name, known)
+            hint = f"; did you mean '{meant}'" if meant else ""
+            print_message(
+                f"hotmap: note: configmap/{edit.source.name} has no data key {name}{hint}"
+            )
 
 
 def _named_edit(text: str, options: PreviewOptions, namespace: str) -> _Edit:
