@@ -453,7 +453,7 @@ def _unconfirmed(state: RuleState) -> str:
     if state.restarts:
         return "restart of all containers requested; not confirmed"
     if all(action.kind == "none" for action in state.rule.actions):
-        return "no action is set, so the process was told nothing"
+        return "no action is set: the application has to read changed files by itself"
     return "reload sent; not confirmed"
 
 
