@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from hotmap.agent.drop_in import configmap_reload, prometheus_config_reloader
+from hotmap.agent.settings import probes
 from hotmap.agent.settings.flags import FLAGS, help_text, parse_arguments
 from hotmap.agent.settings.loader import load_settings
 from hotmap.agent.settings.values import (
@@ -333,6 +335,13 @@ def test_help_fits_a_terminal_of_80_columns(monkeypatch: pytest.MonkeyPatch) -> 
     """As the help of the other commands does; a wider terminal gets longer lines."""
     monkeypatch.setenv("COLUMNS", "80")
     narrow = help_text()
+    others = (
+        probes.__doc__ or "",
+        configmap_reload.help_text(),
+        prometheus_config_reloader.help_text(),
+    )
+    for line in (line for text in others for line in text.splitlines()):
+        assert len(line) <= 80 or line.lstrip().startswith("http://"), line
     assert max(map(len, narrow.splitlines())) <= 80
     monkeypatch.setenv("COLUMNS", "200")
     assert 80 < max(map(len, help_text().splitlines())) <= 100

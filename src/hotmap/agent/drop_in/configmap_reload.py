@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from hotmap.agent.drop_in.go_flags import parse_go_flags
-from hotmap.agent.settings.flags import ALIASES, Arguments
+from hotmap.agent.settings.flags import ALIASES, Arguments, lay_out_flag
 from hotmap.agent.settings.loader import load_settings
 from hotmap.core.errors import SettingsError
 
-__all__ = ["FLAGS", "HELP", "load"]
+__all__ = ["FLAGS", "help_text", "load"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,20 +26,23 @@ FLAGS = {
     "web.telemetry-path": "URL path of the metrics. Default: /metrics.",
 }
 
-HELP = "\n".join(
-    [
-        "Usage: configmap-reload [FLAGS]",
-        "",
-        "hotmap agent with the command line of configmap-reload.",
-        "",
-        *(f"  -{name:<22} {text}" for name, text in FLAGS.items()),
-    ]
-)
-
 _REPEATABLE = ("volume-dir", "webhook-url")
 
 #: Redirects that Go's HTTP client follows.
 _REDIRECTS = 10
+
+
+def help_text() -> str:
+    """Describe the flags."""
+    lines = [
+        "Usage: configmap-reload [FLAGS]",
+        "",
+        "hotmap agent with the command line of configmap-reload.",
+        "",
+    ]
+    for name, text in FLAGS.items():
+        lines += lay_out_flag(f"-{name}", text)
+    return "\n".join(lines)
 
 
 def load(words: Sequence[str]) -> Settings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from hotmap.agent.drop_in.go_flags import parse_kingpin_flags
-from hotmap.agent.settings.flags import Arguments
+from hotmap.agent.settings.flags import Arguments, lay_out_flag
 from hotmap.agent.settings.loader import load_settings
 from hotmap.agent.settings.settings import Action, Call, Probe, RenderSettings, Rule, Settings
 from hotmap.agent.settings.values import parse_path, parse_positive_duration, parse_url, parse_value
@@ -13,7 +13,7 @@ from hotmap.core.duration import parse_duration
 from hotmap.core.errors import SettingsError
 from hotmap.volume.data_link import DATA_LINK
 
-__all__ = ["FLAGS", "HELP", "load", "set_ordinal"]
+__all__ = ["FLAGS", "help_text", "load", "set_ordinal"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,19 +42,6 @@ FLAGS = {
 
 _SWITCHES = ("version", "short-version")
 
-HELP = "\n".join(
-    [
-        "Usage: prometheus-config-reloader [FLAGS]",
-        "",
-        "hotmap agent with the command line of prometheus-config-reloader.",
-        "",
-        *(
-            f"  --{name:<32} {text}{f' Default: {default}.' if default else ''}"
-            for name, (default, text) in FLAGS.items()
-        ),
-    ]
-)
-
 #: Redirects that Go's HTTP client follows.
 _REDIRECTS = 10
 
@@ -63,6 +50,19 @@ _POLL, _POLL_FILE = 10.0, 1.0
 
 _LOG_LEVELS = {"all": "info", "debug": "info", "info": "info", "warn": "warning",
                "error": "warning", "none": "none"}  # fmt: skip
+
+
+def help_text() -> str:
+    """Describe the flags."""
+    lines = [
+        "Usage: prometheus-config-reloader [FLAGS]",
+        "",
+        "hotmap agent with the command line of prometheus-config-reloader.",
+        "",
+    ]
+    for name, (default, text) in FLAGS.items():
+        lines += lay_out_flag(f"--{name}", f"{text}{f' Default: {default}.' if default else ''}")
+    return "\n".join(lines)
 
 
 class _Flags:

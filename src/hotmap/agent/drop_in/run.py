@@ -40,10 +40,10 @@ def _help(program: str) -> str:
     if program == "configmap-reload":
         from hotmap.agent.drop_in import configmap_reload
 
-        return configmap_reload.HELP
+        return configmap_reload.help_text()
     from hotmap.agent.drop_in import prometheus_config_reloader
 
-    return prometheus_config_reloader.HELP
+    return prometheus_config_reloader.help_text()
 
 
 def _load(program: str, words: Sequence[str]) -> Settings | None:

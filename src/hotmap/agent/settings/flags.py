@@ -11,7 +11,7 @@ from hotmap.agent.settings.values import quote_redacted
 from hotmap.core.errors import SettingsError
 from hotmap.core.value import Value
 
-__all__ = ["ALIASES", "FLAGS", "Arguments", "Flag", "help_text", "parse_arguments"]
+__all__ = ["ALIASES", "FLAGS", "Arguments", "Flag", "help_text", "lay_out_flag", "parse_arguments"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -249,11 +249,7 @@ def _suggestion(name: str) -> str:
 
 
 def help_text() -> str:
-    """Lay all flags out for the width of the terminal, 100 columns at most."""
-    import shutil  # with `re`, which costs memory that only this needs
-    import textwrap
-
-    width = min(shutil.get_terminal_size().columns, 100)
+    """Lay all flags out."""
     lines = [
         "Usage: hotmap agent [FLAGS] [-- PROGRAM ARGUMENTS]",
         "       hotmap agent status [--socket PATH] [--json]",
@@ -265,14 +261,23 @@ def help_text() -> str:
         lines += ["", f"{title}:"]
         for flag in flags:
             repeatable = " Repeatable." if flag.repeatable else ""
-            name = f"  {f'--{flag.name} {flag.value}'.strip():<32} "
-            text = f"{flag.text}{repeatable}"
-            lines += textwrap.wrap(
-                text,
-                max(width, 60),
-                initial_indent=name,
-                subsequent_indent=" " * len(name),
-                break_on_hyphens=False,
-            )
+            name = f"--{flag.name} {flag.value}".strip()
+            lines += lay_out_flag(name, f"{flag.text}{repeatable}")
     lines += ["", "The flags of configmap-reload are accepted as well.", "", _EXAMPLES]
     return "\n".join(lines)
+
+
+def lay_out_flag(name: str, text: str) -> list[str]:
+    """Return the lines of help of one flag, as wide as the terminal, 100 columns at most."""
+    import shutil  # with `re`, which costs memory that only this needs
+    import textwrap
+
+    start = f"  {name:<32} "
+    return textwrap.wrap(
+        text,
+        max(min(shutil.get_terminal_size().columns, 100), 60),
+        initial_indent=start,
+        subsequent_indent=" " * len(start),
+        break_on_hyphens=False,
+        break_long_words=False,
+    )

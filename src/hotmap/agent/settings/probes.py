@@ -1,7 +1,7 @@
 """Probes, which confirm that an action took effect:
 
     http URL              the endpoint returns 200
-    field URL PATH=VALUE  a field of a JSON response, such as data.config.version
+    field URL PATH=VALUE  a field of a JSON response, such as config.version
     metric URL NAME=VALUE
                           a sample of a Prometheus page, with its labels if any
     output COMMAND        the output of a command
