@@ -197,6 +197,7 @@ ALIASES = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
         ("-f -", b"kind: Service\n", "standard input: no pod template found, nothing to inject "
          "into"),
         ("-f /nowhere", b"", "cannot read /nowhere: no such file or directory"),
+        (f"-f /{'x' * 300}", b"", f"cannot read /{'x' * 300}: file name too long"),
         ("-f - -f -", b"", "standard input can be read only once; use one -f -"),
         ("-f - -i", b"", "--in-place excludes --output and standard input (-f -)"),
         ("-f - -o /nowhere/x", WEB.encode(), "cannot write /nowhere/x: no such file or "

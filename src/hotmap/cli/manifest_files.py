@@ -74,12 +74,15 @@ def find_manifests(filename: str) -> Iterator[str]:
     """Yield a file, or the manifests of a directory in the order of their names.
 
     Raises:
-        ManifestError: the directory has none.
+        ManifestError: the directory has none, or cannot be read.
     """
-    if filename == "-" or not Path(filename).is_dir():
-        yield filename
-        return
-    found = sorted(path for path in Path(filename).iterdir() if path.suffix in _SUFFIXES)
+    try:
+        if filename == "-" or not Path(filename).is_dir():
+            yield filename
+            return
+        found = sorted(path for path in Path(filename).iterdir() if path.suffix in _SUFFIXES)
+    except OSError as error:
+        raise ManifestError(f"cannot read {filename}: {_reason(error)}") from None
     if not found:
         raise ManifestError(f"{filename} contains no manifests: no {', '.join(_SUFFIXES)} file")
     yield from map(str, found)
