@@ -198,6 +198,8 @@ ALIASES = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
          "into"),
         ("-f /nowhere", b"", "cannot read /nowhere: no such file or directory"),
         (f"-f /{'x' * 300}", b"", f"cannot read /{'x' * 300}: file name too long"),
+        ("-f -", b"{{- if .Values.x }}", "standard input: invalid YAML at line 1: expected the "
+         "node content, but found '-'; of a Helm chart, read the output of 'helm template'"),
         ("-f - -f -", b"", "standard input can be read only once; use one -f -"),
         ("-f - -i", b"", "--in-place excludes --output and standard input (-f -)"),
         ("-f - -o /nowhere/x", WEB.encode(), "cannot write /nowhere/x: no such file or "

@@ -375,7 +375,7 @@ def _read_sources(
 def _describe_object(data: Mapping[str, Any], place: str) -> str:
     metadata = data.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
-    return f"{place}: {data['kind']}{f'/{name}' if name else ''}"
+    return f"{place}: {data['kind']}{f'/{name}' if name and isinstance(name, str) else ''}"
 
 
 def _invalid_name(source: SourceName) -> str:

@@ -45,8 +45,10 @@ class Manifest:
         try:
             self.parts = read_parts(text)
         except InvalidYaml as error:
+            is_template = "{{" in text
+            hint = "; of a Helm chart, read the output of 'helm template'" if is_template else ""
             raise ManifestError(
-                f"{self._file}: invalid YAML at line {error.line}: {error}"
+                f"{self._file}: invalid YAML at line {error.line}: {error}{hint}"
             ) from None
         self._has_several = sum(len(part.documents) for part in self.parts) > 1
 
