@@ -73,11 +73,11 @@ async def test_status_of_unfollowed_workload_is_unknown(stage: Stage) -> None:
     await stage.deployment("free")
     done = stage.hotmap("status", "free")
     assert (done.status, done.out) == (CANNOT_TELL, "")
-    text = "hotmap: Deployment default/free is not followed: no annotation opts it in\n"
-    assert done.err == text
+    reason = "no annotation opts it in, such as hotmap.dev/follow: auto"
+    assert done.err == f"hotmap: Deployment default/free is not followed: {reason}\n"
     why = stage.hotmap("why", "free")
     assert (why.status, why.err) == (CURRENT, "")
-    assert "no annotation opts it in" in why.out
+    assert reason in why.out
 
 
 async def test_status_of_held_workload_is_not_current(stage: Stage) -> None:
@@ -165,7 +165,10 @@ def test_why_of_a_source_says_that_a_workload_is_expected(stage: Stage) -> None:
 
 def test_status_of_a_namespace_that_does_not_exist_says_so(stage: Stage) -> None:
     """As of `kubectl get`, unless a script asks for the exit status."""
-    nothing = 'hotmap follows no workload in namespace "typo", or there is no such namespace\n'
+    nothing = (
+        'hotmap follows no workload in namespace "typo", or there is no such namespace; opt one in '
+        "with hotmap.dev/follow: auto\n"
+    )
     assert stage.hotmap("status", "-n", "typo") == (CURRENT, "", nothing)
     assert stage.hotmap("status", "-n", "typo", "-oname") == (CURRENT, "", nothing)
     document = stage.hotmap("status", "-n", "typo", "-ojson")

@@ -52,7 +52,9 @@ async def test_edit_of_a_data_key_is_foreseen(world: World, http: aiohttp.Client
     }
     reasons = {item["name"]: item["reason"] for item in body["workloads"]}
     assert reasons["a-variable"] == message
-    assert reasons["d-unfollowed"].startswith("not followed: no annotation opts it in")
+    assert reasons["d-unfollowed"].startswith(
+        "not followed: no annotation opts it in, such as hotmap.dev/follow: auto"
+    )
     why = "not followed: ConfigMap default/app is ignored, excluded or not named"
     assert reasons["e-excluded"] == reasons["f-not-named"] == why
 

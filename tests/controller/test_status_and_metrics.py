@@ -482,7 +482,7 @@ async def test_unfollowed_workload_has_a_reason(world: World, http: aiohttp.Clie
     assert overview["workloads"] == []
     (consumer,) = named["workloads"]
     assert consumer["state"] == "unfollowed"
-    assert consumer["reason"] == "no annotation opts it in"
+    assert consumer["reason"] == "no annotation opts it in, such as hotmap.dev/follow: auto"
 
 
 async def test_overview_is_paged(world: World, http: aiohttp.ClientSession) -> None:

@@ -40,7 +40,15 @@ def source(text: str) -> ObjectKey:
 @pytest.mark.parametrize(
     ("own", "template", "namespace", "flag", "opted_in", "origin"),
     [
-        pytest.param(None, None, None, "off", False, "no annotation opts it in", id="nothing said"),
+        pytest.param(
+            None,
+            None,
+            None,
+            "off",
+            False,
+            "no annotation opts it in, such as hotmap.dev/follow: auto",
+            id="nothing said",
+        ),
         pytest.param("auto", None, None, "off", True, "hotmap.dev/follow: auto", id="on it"),
         pytest.param(
             None,
@@ -182,7 +190,7 @@ def test_policy_without_annotations_has_the_defaults() -> None:
         catch_up=False,
         on_change=OnChange.REPORT,
         agent=None,
-        origin="no annotation opts it in",
+        origin="no annotation opts it in, such as hotmap.dev/follow: auto",
     )
 
 

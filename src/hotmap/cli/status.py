@@ -160,7 +160,7 @@ class _Scope(NamedTuple):
             namespace = printable(self.namespace)
             return (
                 f'hotmap follows no workload in namespace "{namespace}", or there is no such '
-                "namespace"
+                "namespace; opt one in with hotmap.dev/follow: auto"
             )
         return "no workload here is followed; opt one in with hotmap.dev/follow: auto"
 

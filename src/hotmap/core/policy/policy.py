@@ -144,7 +144,7 @@ class Policy(NamedTuple):
     reload_on_create: bool = True
     reload_on_delete: bool = False
     #: What opted it in, or why it is not opted in.
-    origin: str = "no annotation opts it in"
+    origin: str = "no annotation opts it in, such as hotmap.dev/follow: auto"
     problems: tuple[Problem, ...] = ()
     #: The bound that it exceeds although it would be opted in; reported by a Warning Event.
     over_budget: str = ""
