@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import threading
 
 from hotmap.agent.runtime.loop import READ, Loop, Timer
 
@@ -34,6 +35,23 @@ def test_loop_fires_timers_in_order_after_others_were_cancelled() -> None:
     now[0] = 200.0
     loop.turn()
     assert fired == list(range(0, 100, 10))
+
+
+def test_timer_may_be_years_away() -> None:
+    """The wait until it is more than one poll can be told; what happens before it is handled."""
+    loop = Loop()
+    called: list[str] = []
+    loop.on_signals([signal.SIGUSR1], lambda _: called.append("signal"))
+    loop.after(100 * 365 * 86400, lambda: called.append("timer"))
+    sender = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGUSR1))
+    sender.start()
+    try:
+        loop.turn()
+    finally:
+        sender.join()
+        loop.close()
+        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    assert called == ["signal"]
 
 
 def test_loop_handles_signals_first() -> None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 READ = select.POLLIN
 WRITE = select.POLLOUT
 
+#: Milliseconds that one poll waits at most: it takes a C int, which a timer of a month exceeds.
+_LONGEST_WAIT = 24 * 3600 * 1000
+
 
 class Timer:
     """A call at one time, unless it is cancelled."""
@@ -162,7 +165,7 @@ class Loop:
             return None
         # Rounded up: a turn that wakes before its timer would do nothing.
         left = self._timers[0][0] - self.now()
-        return max(0, int(left * 1000) + 1) if left > 0 else 0
+        return min(int(left * 1000) + 1, _LONGEST_WAIT) if left > 0 else 0
 
     def _read_signals(self) -> None:
         try:
