@@ -157,6 +157,16 @@ def test_pipe_as_pid_file_is_reported(tmp_path: Path) -> None:
         assert running.end() == 0
 
 
+def test_pipe_as_touched_file_is_reported(tmp_path: Path) -> None:
+    """It has no reader, and the agent does not wait for one."""
+    volume, place = Volume(tmp_path / "volume", text="one"), tmp_path / "place"
+    os.mkfifo(place)
+    with agent(tmp_path, "--dir", volume, "--touch", place) as running:
+        message = running.reaches("failing")["message"]
+        assert message == f"default: cannot touch {place}: no such device or address"
+        assert running.end() == 0
+
+
 def test_processes_that_are_not_shown_are_explained(tmp_path: Path) -> None:
     """Of a /proc without the processes of others the reason is not that there are none."""
     requires("root", available=os.geteuid() == 0, reason="mounts need root")

@@ -232,7 +232,9 @@ def _describe_failure(name: str, outcome: Outcome, timeout: float) -> str:
 
 def _touch(action: Action) -> str:
     try:
-        os.close(os.open(action.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        # At once: it may be a pipe without a reader.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
+        os.close(os.open(action.path, flags, 0o644))
         os.utime(action.path)
     except OSError as error:
         return f"cannot touch {action.path}: {(error.strerror or '').lower()}"
