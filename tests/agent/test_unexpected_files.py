@@ -167,11 +167,12 @@ def test_pipe_as_touched_file_is_reported(tmp_path: Path) -> None:
         assert running.end() == 0
 
 
-def test_processes_that_are_not_shown_are_explained(tmp_path: Path) -> None:
+@pytest.mark.parametrize("remains", ["true", "mkdir /proc/1"], ids=["hidepid=2", "hidepid=1"])
+def test_processes_that_are_not_shown_are_explained(tmp_path: Path, remains: str) -> None:
     """Of a /proc without the processes of others the reason is not that there are none."""
     requires("root", available=os.geteuid() == 0, reason="mounts need root")
     volume = Volume(tmp_path / "volume", text="one")
-    script = 'mount -t tmpfs none /proc && exec "$@"'
+    script = f'mount -t tmpfs none /proc && {remains} && exec "$@"'
     alone = ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh")
     flags = ("--dir", volume, "--signal", "HUP", "--process", "name:app")
     with agent(tmp_path, *flags, before=alone) as running:

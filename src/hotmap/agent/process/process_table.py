@@ -272,6 +272,6 @@ def _why_invisible() -> str:
     """Explain the usual reason: a process namespace of our own, in which we are PID 1."""
     if os.getpid() == 1:
         return ": set shareProcessNamespace: true in the pod"
-    if not os.path.exists("/proc/1"):
+    if not os.path.exists("/proc/1/stat"):  # with hidepid=1 its directory is there
         return f": /proc does not show all processes to user {os.geteuid()}"
     return ""
