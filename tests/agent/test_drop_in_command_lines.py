@@ -195,7 +195,11 @@ def test_redirects_are_followed_ten_times_at_most() -> None:
 
 @pytest.mark.parametrize(
     "location",
-    ["unix:///run/app.sock:/x", "/x HTTP/1.1\nHost: b", "/x\rY: 1", "/x y", "http://b/\x1b[31m"],
+    [
+        *("unix:///run/app.sock:/x", "/x HTTP/1.1\nHost: b", "/x\rY: 1", "/x y"),
+        *("http://b/\x1b[31m", f"http://b:{'9' * 5000}/"),
+    ],
+    ids=["socket", "request", "header", "space", "escape", "port"],
 )
 def test_redirect_leads_nowhere_else(location: str) -> None:
     """Not to a socket of this container, and not to a request that the response has written."""

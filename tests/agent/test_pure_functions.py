@@ -131,6 +131,15 @@ def test_response_is_parsed_from_any_pieces(data: bytes, answer: Response) -> No
     assert parse_response(data, CALL, ended=False) == answer
 
 
+def test_response_with_numbers_of_any_length_is_handled() -> None:
+    """Also with more digits than Python converts."""
+    digits = b"9" * 5000
+    with pytest.raises(EndpointError, match="does not speak HTTP"):
+        parse_response(b"HTTP/1.1 " + digits + b" OK\r\n\r\n", CALL, ended=True)
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: " + digits + b"\r\n\r\n"
+    assert parse_response(head + b"abc", CALL, ended=True) == Response(200, "OK", b"abc")
+
+
 @given(st.binary(max_size=200), st.booleans())
 def test_response_of_any_bytes_is_handled(data: bytes, ended: bool) -> None:
     """Whatever an endpoint sends is an answer, an incomplete one, or one sentence."""

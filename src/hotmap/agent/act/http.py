@@ -12,6 +12,7 @@ import socket
 import time
 
 from hotmap.agent.settings.values import InvalidValue, parse_url
+from hotmap.core.text import parse_number
 from hotmap.core.value import Value
 
 __all__ = [
@@ -205,11 +206,11 @@ def parse_response(
         return None
     lines = [line.rstrip("\r") for line in head.decode("latin-1").split("\n")]
     words = lines[0].split(" ", 2)
-    if len(words) < 2 or not words[0].startswith("HTTP/1.") or not words[1].isdecimal():
+    status = parse_number(words[1]) if len(words) > 1 else None
+    if status is None or not words[0].startswith("HTTP/1."):
         raise EndpointError(f"{call.url} does not speak HTTP")
     fields = (line.partition(":") for line in lines[1:])
     headers = {name.strip().lower(): value.strip() for name, _, value in fields}
-    status = int(words[1])
     is_chunked = False
     if head_only or call.method == "HEAD" or status in (204, 304):
         body, complete = b"", True
@@ -217,8 +218,8 @@ def parse_response(
         complete = body.endswith(b"0\r\n\r\n")
         is_chunked = True
     else:
-        length = headers.get("content-length", "")
-        wanted = min(int(length), _MAX_BODY) if length.isdecimal() else _MAX_BODY
+        length = parse_number(headers.get("content-length", ""))
+        wanted = _MAX_BODY if length is None else min(length, _MAX_BODY)
         complete = len(body) >= wanted
         body = body[:wanted]
     if not complete and not ended and len(data) <= _MAX_RESPONSE:

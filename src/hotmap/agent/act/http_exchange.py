@@ -117,8 +117,6 @@ class Exchange:
             self._end(None, str(error))
         except OSError as error:
             self._fail(error.errno or errno.EIO)
-        except ValueError:  # such as a length of thousands of digits
-            self._end(None, f"{self._call.url} does not speak HTTP")
         else:
             if response is not None:
                 self._end(response, "")
@@ -131,7 +129,7 @@ class Exchange:
         """Parse what has arrived as if the body were complete; None while there is no status."""
         try:
             return parse_response(self._received, self._call, ended=True)
-        except (EndpointError, ValueError):
+        except EndpointError:
             return None
 
     def _end_without_body(self) -> None:

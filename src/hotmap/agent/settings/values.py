@@ -11,7 +11,7 @@ import signal as _signal
 
 from hotmap.core.duration import InvalidDuration, parse_duration
 from hotmap.core.errors import SettingsError
-from hotmap.core.text import quote
+from hotmap.core.text import parse_number, quote
 from hotmap.core.value import Value
 
 __all__ = [
@@ -118,16 +118,19 @@ def parse_positive_duration(text: str) -> float:
     return seconds
 
 
+#: Bytes of a unix socket's path (unix(7)).
+_MAX_SOCKET = 107
+
 _SIZES = {"": 1, "Ki": 1024, "Mi": 1024**2, "Gi": 1024**3, "k": 1000, "M": 1000**2, "G": 1000**3}
 
 
 def parse_size(text: str) -> int:
     """Parse `512`, `64Ki`, `1Mi` or `2M` as bytes."""
-    number = text.rstrip("KMGki")
-    unit = text[len(number) :]
-    if unit not in _SIZES or not (number.isascii() and number.isdecimal()):
+    digits = text.rstrip("KMGki")
+    unit, number = text[len(digits) :], parse_number(digits)
+    if unit not in _SIZES or number is None:
         raise InvalidValue("size", "expected a number of bytes, such as 512, 64Ki or 1Mi")
-    return int(number) * _SIZES[unit]
+    return number * _SIZES[unit]
 
 
 def parse_mode(text: str) -> int:
@@ -183,6 +186,8 @@ def parse_url(text: str) -> Url:
         socket, _, path = rest.partition(":")
         if not socket.startswith("/") or not path.startswith("/"):
             raise InvalidValue("unix socket URL", "expected unix:/run/app.sock:/path")
+        if len(socket) > _MAX_SOCKET:
+            raise InvalidValue("unix socket URL", f"the path must not exceed {_MAX_SOCKET} bytes")
         return Url("http", "localhost", 0, socket, path, "", "")
     if scheme not in ("http", "https") or not rest.startswith("//"):
         raise InvalidValue("URL", "expected a form such as http://127.0.0.1:8080/-/reload")
@@ -219,10 +224,10 @@ def _host_and_port(text: str, default: int) -> tuple[str, int]:
         rest = f"{colon}{rest}"
     if not rest:
         return host, default
-    port = rest[1:]
-    if rest[0] != ":" or not port.isdecimal() or int(port) > 65535:
+    port = parse_number(rest[1:])
+    if rest[0] != ":" or port is None or port > 65535:
         raise InvalidValue("port", "expected a number from 0 to 65535 after the last colon")
-    return host, int(port)
+    return host, port
 
 
 def _unquote(text: str) -> str:
