@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import ssl
 import threading
@@ -142,6 +143,25 @@ def test_request_has_method_headers_and_body(tmp_path: Path) -> None:
         assert (method, body, headers["X-Reason"]) == ("PUT", b'{"now": true}', "reload")
         assert headers["Authorization"] == "Bearer first"
         assert later["Authorization"] == "Bearer second"
+
+
+def test_request_body_that_is_not_utf8_is_sent(tmp_path: Path) -> None:
+    """The bytes of the command line, as they are."""
+    volume, body = Volume(tmp_path / "volume", text="one"), b"caf\xe9"
+    with webhook() as endpoint:
+        flags = ("--dir", volume, "--url", endpoint.url, "--body", os.fsdecode(body))
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+        assert endpoint.calls[0][3] == body
+
+
+@pytest.mark.parametrize("host", ["x" * 64, "a..b"])
+def test_host_that_is_no_name_is_reported(tmp_path: Path, host: str) -> None:
+    """One sentence, as of a name that does not resolve."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, "--url", f"http://{host}/") as running:
+        message = running.reaches("failing")["message"]
+    assert message == f"default: cannot resolve the host of http://{host}:80/: invalid name"
 
 
 def test_url_credentials_are_used_and_never_shown(tmp_path: Path) -> None:

@@ -76,6 +76,8 @@ def send_request(call: Call, *, seconds: float, head_only: bool = False) -> Resp
     except socket.gaierror as error:
         reason = (error.strerror or "").lower()
         raise EndpointError(f"cannot resolve the host of {call.url}: {reason}") from None
+    except UnicodeError:  # of getaddrinfo: a part of the name is empty or too long
+        raise EndpointError(f"cannot resolve the host of {call.url}: invalid name") from None
     except OSError as error:
         text = error.strerror or str(error)
         raise EndpointError(f"cannot reach {call.url}: {text.lower()}") from None
@@ -155,7 +157,7 @@ def encode_request(call: Call) -> bytes:
     headers.update(call.headers)
     if authorization := _authorization(call):
         headers["Authorization"] = authorization
-    body = call.body.encode()
+    body = call.body.encode("utf-8", "surrogateescape")
     if body or call.method in ("POST", "PUT", "PATCH"):
         headers["Content-Length"] = str(len(body))
     lines = [f"{call.method} {url.path} HTTP/1.1", *(f"{n}: {v}" for n, v in headers.items())]
