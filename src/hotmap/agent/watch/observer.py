@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from hotmap.agent.runtime.log import Log
     from hotmap.agent.runtime.loop import Loop
     from hotmap.agent.settings.settings import WatchSettings
-    from hotmap.agent.watch.mounts import Mount
     from hotmap.core.target import Target
     from hotmap.volume.watcher import WatcherStatistics
 
@@ -97,7 +96,6 @@ class Observer:
             also=also, payloads=bool(target), permissions=settings.permissions,
             max_size=settings.max_directory_size,
         )  # fmt: skip
-        self._mounts = self._describe_mounts()
         self._settle = SettleTimer(settings.settle, settings.settle_max)
         self._read_alarm = Alarm(loop, self.read)
         self._poll_alarm = Alarm(loop, self._poll_again)
@@ -124,7 +122,7 @@ class Observer:
         """Log what is mounted, read it, and go on watching."""
         if (descriptor := self._detector.fileno()) >= 0:
             self._loop.watch(descriptor, READ, self._on_events)
-        for mount in self._mounts.values():
+        for mount in map(describe_mount, self._settings.directories):
             if mount.note and mount.kind != "missing":  # the reading says why
                 self._log.warning("directory", mount.note)
         self._report_detector()
@@ -143,10 +141,11 @@ class Observer:
 
     def status(self) -> ObserverStatus:
         """Return the reported state of watching."""
+        mounts = {path: describe_mount(path) for path in self._settings.directories}
         return ObserverStatus(
             directories={
                 path: DirectoryStatus(mount.kind, mount.note, self._detector.mode_of(path))
-                for path, mount in self._mounts.items()
+                for path, mount in mounts.items()
             },
             detector=self._detector.statistics(),
             changing=(
@@ -223,7 +222,6 @@ class Observer:
             return
         self._is_unfinished = False
         self._unreadable = self._unreadable_directory = ""
-        self._mounts = self._describe_mounts()
         replaced = any(
             revisions.get(directory, name) != name
             for directory, name in self._detector.revisions.items()
@@ -239,9 +237,6 @@ class Observer:
         self._poll_alarm.set(self._loop.now() + self._interval())
         self.poll()
         self.read()
-
-    def _describe_mounts(self) -> dict[str, Mount]:
-        return {path: describe_mount(path) for path in self._settings.directories}
 
     def _on_events(self) -> None:
         before = self._detector.poll_interval
