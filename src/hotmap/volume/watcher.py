@@ -96,7 +96,8 @@ def read_revision(mount: str, *, max_size: float = inf) -> Revision:
         NotProjected: no `..data` here (a subPath or foreign mount). It will never change in
             place, so do not wait for it.
         TooLarge: there are more than `max_size` bytes.
-        TornRead: still moving after three attempts. Transient: try again on the next change.
+        TornRead: still moving after three attempts, or the link leads nowhere. Transient: try again
+            on the next change.
         OSError: the mount or a file in it cannot be opened: absent, or permission denied.
     """
     root = os.open(mount, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -121,6 +122,8 @@ def read_revision(mount: str, *, max_size: float = inf) -> Revision:
                 return Revision(name, files)
     finally:
         os.close(root)
+    if not os.path.isdir(os.path.join(mount, DATA_LINK)):
+        raise TornRead(f"{DATA_LINK} in {mount} points to {name}, which does not exist")
     raise TornRead(f"{mount} was updated during each of {_ATTEMPTS} attempts to read it")
 
 
