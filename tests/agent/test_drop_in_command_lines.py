@@ -278,6 +278,10 @@ def test_body_that_never_ends_is_not_waited_for(tmp_path: Path) -> None:
         (("-nonsense",), "unknown flag -nonsense"),
         (("-volume-dir",), "-volume-dir requires a value"),
         (
+            ("-volume-dir=/x", "-webhook-url=http://x", "-webhook-retries=--5"),
+            '-webhook-retries: invalid number "--5": expected an integer',
+        ),
+        (
             ("-volume-dir=/x", "-webhook-url=http://x", "-webhook-status-code=x"),
             '-webhook-status-code: invalid list of HTTP status codes "x": expected 200, 200,204 or '
             "2xx",
@@ -468,6 +472,10 @@ def test_reloader_signals_and_asks_runtimeinfo(tmp_path: Path) -> None:
         (("--nonsense",), "unknown flag --nonsense"),
         (("-config-file=x",), 'unexpected argument "-config-file"'),
         (("--config-file=/x", "--config-file=/y"), "--config-file must not be repeated"),
+        (
+            ("--watched-dir=",),
+            '--watched-dir: invalid path "": must not be empty or contain a NUL byte',
+        ),
         (("--reload-method=x",), "--reload-method: expected http, signal, got 'x'"),
         (("--reload-timeout=0",), '--reload-timeout: invalid duration "0": must be more than 0'),
         (("--log-level=x",), "--log-level: expected all, debug, info, warn, error, none, got 'x'"),

@@ -145,6 +145,9 @@ def test_quoted_value_has_no_credentials(text: str, shown: str) -> None:
     ("document", "words"),
     [
         ("settle = ", "is not valid TOML"),
+        (f"settle = {'9' * 5000}", "is not valid TOML"),
+        (f"settle = {'[' * 5000}", "is not valid TOML"),
+        ("settle = []", "settle takes one value"),
         ("settle = 5", "settle: 5 is not a string: put it in quotes, with its unit"),
         ('settle = "5"', 'settle: invalid duration "5": expected a number with a unit'),
         ('setle = "5s"', "unknown setting 'setle'"),

@@ -103,7 +103,10 @@ def load(words: Sequence[str]) -> Settings | None:
     level = _LOG_LEVELS[given.choice("log-level", tuple(_LOG_LEVELS))]
     file = given.path("config-file")
     output = given.text("config-envsubst-file")
-    directories = [parse_path(directory) for directory in given.all("watched-dir")]
+    directories = [
+        parse_value(directory, parse_path, "--watched-dir")
+        for directory in given.all("watched-dir")
+    ]
     timeout = parse_value(given.text("reload-timeout"), parse_positive_duration, "--reload-timeout")
     interval, delay = given.seconds("watch-interval"), given.seconds("delay-interval")
     listen = given.text("listen-address") if interval else ""

@@ -50,6 +50,7 @@ from hotmap.agent.settings.values import (
     split_command,
 )
 from hotmap.core.duration import parse_duration
+from hotmap.core.text import parse_number
 
 __all__ = ["load_settings"]
 
@@ -426,9 +427,10 @@ def _parse_switch(text: str) -> bool:
 
 
 def _parse_count(text: str) -> int:
-    if not text.lstrip("-").isdecimal():
+    number = parse_number(text.removeprefix("-"))
+    if number is None:
         raise InvalidValue("number", "expected an integer")
-    return int(text)
+    return -number if text.startswith("-") else number
 
 
 def _parse_url_path(text: str) -> str:

@@ -47,7 +47,7 @@ def load_rules(path: str) -> dict[str, Any]:
     except OSError as error:
         reason = (error.strerror or "").lower()
         raise SettingsError(f"--rules: cannot read {path}: {reason}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"--rules: {path} is not valid TOML: {error}") from None
 
 
@@ -62,7 +62,7 @@ def add_document(arguments: Arguments, document: Mapping[str, Any], path: str) -
         if key in values:
             continue
         found = value if isinstance(value, list) else [value]
-        if len(found) > 1 and not flag.repeatable:
+        if len(found) != 1 and not flag.repeatable:
             raise SettingsError(f"{path}: {key} takes one value")
         values[key] = [_text(each, f"{path}: {key}", ", with its unit") for each in found]
         spelling[key] = f"{path}: {key}"
