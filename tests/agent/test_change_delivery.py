@@ -44,6 +44,47 @@ def test_process_older_than_the_agent_is_signalled_once(tmp_path: Path) -> None:
             assert running.rule()["loads"] == 1
 
 
+#: A daemon that goes to the background once a file exists, long after it has read its content.
+_DAEMON = """
+import os, signal, sys, time
+source, output, go = sys.argv[1:]
+def load(*_):
+    with open(source) as file: text = file.read()
+    with open(output, "a") as file: file.write(text + "\\n")
+signal.signal(signal.SIGHUP, load)
+load()
+while not os.path.exists(go): time.sleep(0.01)
+if os.fork(): os._exit(0)
+os.setsid()
+with open(output + ".new", "w") as file: file.write(str(os.getpid()))
+os.rename(output + ".new", output + ".pid")
+while True: time.sleep(0.01)
+"""
+
+
+def test_daemon_that_has_read_older_content_before_its_fork_is_signalled(tmp_path: Path) -> None:
+    """The process is younger than the content, and has the memory of one that is not."""
+    volume, output, go = Volume(tmp_path / "volume", text="one"), tmp_path / "out", tmp_path / "go"
+    pidfile = Path(f"{output}.pid")
+    flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{pidfile}")
+    with agent(tmp_path, *flags) as running:
+        running.reaches("failing")
+        words = (str(volume.path / "text"), str(output), str(go))
+        process = subprocess.Popen([sys.executable, "-S", "-c", _DAEMON, *words])
+        eventually(lambda: output.exists() and output.read_text() == "one\n")
+        volume.write(text="two")
+        eventually(lambda: running.log.count("content changed") == 2)
+        tick()
+        go.touch()
+        assert process.wait(60) == 0
+        eventually(pidfile.exists)
+        try:
+            running.reaches("told")
+            eventually(lambda: output.read_text() == "one\ntwo\n")
+        finally:
+            os.kill(int(pidfile.read_text()), signal.SIGKILL)
+
+
 def test_starting_process_is_not_killed_by_a_signal(tmp_path: Path) -> None:
     """HUP ends a program that has not set its handler yet; the agent waits until it has."""
     volume, ready = Volume(tmp_path / "volume", text="one"), tmp_path / "ready"

@@ -17,6 +17,7 @@ from hotmap.agent.process.process_table import (
     Process,
     ProcessError,
     find,
+    has_memory_of_parent,
     started_at,
 )
 from hotmap.agent.process.signals import open_pidfd, send_reload, send_signal
@@ -104,7 +105,8 @@ def _signal(action: Action, attempt: StartAttempt, context: ActionContext) -> st
         process = _find(action, context)
         # A process that has just started has read the content. Where a probe has to confirm a
         # load, there has to be one.
-        if not attempt.rule.probes and started_at(process) > attempt.desired_since:
+        is_younger = started_at(process) > attempt.desired_since
+        if is_younger and not attempt.rule.probes and not has_memory_of_parent(process.pid):
             return NotNeeded()
         send_reload(process, action.signal)
     except ProcessError as error:

@@ -16,6 +16,7 @@ from hotmap.agent.process.process_table import (
     START_PRECISION,
     ProcessError,
     find,
+    has_memory_of_parent,
     seconds_after,
     started_at,
 )
@@ -78,9 +79,12 @@ def _is_younger(command: StartAttempt) -> bool:
     if "child" in targets:
         return False  # content of the application is adopted when it is started
     try:
-        return all(started_at(find(target)) > command.desired_since for target in targets)
+        processes = [find(target) for target in targets]
     except ProcessError:
         return False
+    if signals_one and has_memory_of_parent(processes[0].pid):
+        return False  # a needless signal does no harm; a restart does
+    return all(started_at(process) > command.desired_since for process in processes)
 
 
 def _is_older(command: StartAttempt, doubted_since: float, application: Application) -> bool:

@@ -19,6 +19,7 @@ __all__ = [
     "command_of",
     "find",
     "has_mark",
+    "has_memory_of_parent",
     "identify",
     "is_stopped",
     "name_this_process",
@@ -43,6 +44,9 @@ CHECK_MARK = "HOTMAP_CHECK"
 _AGENT_NAME = "hotmap-agent"
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+
+#: Of the flags of a process (linux: include/linux/sched.h, PF_FORKNOEXEC).
+_FORKED_WITHOUT_EXEC = 0x40
 
 #: Seconds by which the start of a process may be rounded down.
 START_PRECISION = 1 / _TICKS_PER_SECOND
@@ -128,6 +132,16 @@ def identify(pid: int) -> Process | None:
     """Return the running process that has a number now; None without one."""
     started = start_ticks(pid)
     return None if started is None else Process(pid, started)
+
+
+def has_memory_of_parent(pid: int) -> bool:
+    """Whether a process is a fork that has executed no program since.
+
+    Such a one may know what its parent had read, whatever its own start is: a daemon reads its
+    configuration before it goes to the background.
+    """
+    fields = _stat(pid)
+    return bool(fields) and bool(int(fields[6]) & _FORKED_WITHOUT_EXEC)
 
 
 def is_stopped(pid: int) -> bool:
