@@ -281,6 +281,16 @@ def test_port_in_use_does_not_stop_the_agent(tmp_path: Path) -> None:
             eventually(lambda: running.status()["problems"] == [])
 
 
+def test_listen_address_that_is_no_name_does_not_stop_the_agent(tmp_path: Path) -> None:
+    """The problem has the resolver's words, not the number of an unknown error."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, "--listen", "a..b:9533") as running:
+        running.reaches("told")
+        (problem,) = running.status()["problems"]
+        assert problem.startswith("cannot listen on port 9533: ")
+        assert "unknown error" not in problem
+
+
 def test_large_and_many_files_are_delivered(tmp_path: Path) -> None:
     """1,000 files and a file of 1 MiB are read, published and reported."""
     volume = Volume(tmp_path / "volume")

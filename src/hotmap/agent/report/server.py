@@ -90,7 +90,9 @@ class Server:
             try:
                 found = make()
             except OSError as error:
-                reason = os.strerror(error.errno) if error.errno else str(error)
+                # Of a name that does not resolve the number is negative, and no system error.
+                number = error.errno or 0
+                reason = os.strerror(number) if number > 0 else error.strerror or str(error)
                 self.problem = f"cannot listen on {self._names[name]}: {reason.lower()}"
                 continue
             found.setblocking(False)
