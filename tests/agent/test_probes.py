@@ -231,16 +231,19 @@ def test_workers_probe_detects_new_workers(tmp_path: Path) -> None:
         shell.stdout.close()
 
 
-@pytest.mark.parametrize(("workers", "expected"), [(1, False), (2, True)])
+@pytest.mark.parametrize(
+    ("workers", "pause", "expected"), [(1, 0, False), (2, 0, True), (2, 1, False)]
+)
 def test_workers_probe_accepts_several_unseen_replacements_of_nginx(
-    tmp_path: Path, workers: int, expected: bool
+    tmp_path: Path, workers: int, pause: float, expected: bool
 ) -> None:
     """An agent with little processor time misses the old workers beside the new ones.
 
-    A single worker that was replaced may have crashed.
+    A single worker that was replaced may have crashed, and so may several, one after the other.
     """
     worker = "exec -a 'nginx: worker process' sleep 60"
-    master = ["bash", "-c", f"for i in $(seq {workers}); do ({worker}) & done; wait"]
+    starts = f"for i in $(seq {workers}); do ({worker}) & sleep {pause}; done; wait"
+    master = ["bash", "-c", starts]
     before = "\n".join(f"{number}:1 nginx: worker process" for number in range(1, workers + 1))
     with subprocess.Popen(master, start_new_session=True) as parent:
         try:

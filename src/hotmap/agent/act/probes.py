@@ -12,6 +12,7 @@ from binascii import crc32
 from hotmap.agent.act.http import EndpointError, send_request
 from hotmap.agent.act.metric_samples import parse_sample
 from hotmap.agent.process.process_table import (
+    START_PRECISION,
     ProcessError,
     children_of,
     command_of,
@@ -44,8 +45,9 @@ _HAND_OVER = 2.0
 #: In the command line of nginx's workers, and of those that end.
 _TITLE, _SHUTTING = "nginx: worker process", " is shutting down"
 
-#: So many workers that all of them are hardly replaced by crashes during one reload.
-_SEVERAL_WORKERS = 2
+#: So many workers that all of them are hardly replaced by crashes during one reload, within so
+#: many seconds: nginx starts them one after the other, on a busy machine with pauses.
+_SEVERAL_WORKERS, _STARTING = 2, 0.2
 
 #: Bytes of a command's output that are kept; more of them count by a checksum.
 _MAX_OUTPUT = 1 << 16
@@ -164,7 +166,8 @@ def _confirm_nginx(probe: Probe, old: set[str], new: set[str], seen: list[bool])
 
     A crashed worker is replaced after its end. A reload starts the new ones beside the old ones,
     and tells these to shut down then, which they say in their command line. `seen`: of readings
-    before. Where that was missed, nginx has to be told again, unless several were replaced.
+    before. Where that was missed, nginx has to be told again, unless several were replaced at
+    once.
     """
     old, new = ({line for line in lines if _TITLE in line} for lines in (old, new))
     before, now = ({line for line in lines if _SHUTTING not in line} for lines in (old, new))
@@ -175,8 +178,14 @@ def _confirm_nginx(probe: Probe, old: set[str], new: set[str], seen: list[bool])
         raise NotConfirmed(f"{probe.target} still has old workers")
     if not now - before:
         raise NotConfirmed(f"{probe.target} has not started a new worker")
-    if len(before) < _SEVERAL_WORKERS and not seen:
+    if not seen and (len(before) < _SEVERAL_WORKERS or not _started_together(now)):
         raise _NothingToCompare(f"{probe.target} has new workers, and had none beside the old ones")
+
+
+def _started_together(workers: set[str]) -> bool:
+    """Whether workers were started by one loop of their master, and not as each crashed."""
+    starts = [int(line.partition(" ")[0].partition(":")[2]) for line in workers]
+    return (max(starts) - min(starts)) * START_PRECISION <= _STARTING
 
 
 def _name(probe: Probe) -> str:
