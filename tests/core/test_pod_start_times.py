@@ -18,11 +18,11 @@ from hotmap.core.decide.evidence import (
     pod_starts,
 )
 from hotmap.core.decide.own_rollouts import was_made_for
+from hotmap.core.model.agent_containers import runs_agent
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.model.state import Window
 from hotmap.core.reloader.annotations import DialectSettings, Writing
-from hotmap.core.status.agent_coverage import runs_agent
 
 TWO_READERS = """
     containers:

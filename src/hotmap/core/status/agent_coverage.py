@@ -14,14 +14,14 @@ nor with a stage, which the application mounts instead.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from hotmap.core.model.agent_containers import command_words, running_containers, runs_agent
 from hotmap.core.model.annotations import AGENT
 from hotmap.core.model.objects import Container, ObjectKey, Pod, PodSpec
 from hotmap.core.model.references import source_key
 from hotmap.core.model.volume_uses import volume_sources
-from hotmap.core.status.agent_program import agent_program
 from hotmap.core.text import printable
 
 __all__ = [
@@ -29,11 +29,7 @@ __all__ = [
     "Uncovered",
     "WatchedVolume",
     "agent_coverage",
-    "runs_agent",
 ]
-
-#: The agent's container, as injection names it.
-_AGENT_CONTAINER = "hotmap-agent"
 
 
 class WatchedVolume(NamedTuple):
@@ -107,9 +103,7 @@ def _covered(pod: Pod, agents: list[Container], mounts: Mapping[str, list[str]])
         covered.update(names)
         unnamed = unnamed or not names
     others = mounts.keys() - covered
-    elsewhere = any(
-        "--" in _words(container) or "--stage" in _words(container) for container in agents
-    )
+    elsewhere = any({"--", "--stage"}.intersection(command_words(each)) for each in agents)
     if unnamed and len(others) == 1 and not elsewhere:
         covered |= others
     return frozenset(covered)
@@ -136,28 +130,3 @@ def _mounts(container: Container, volumes: Mapping[str, frozenset[ObjectKey]]) -
         and not mount.sub_path_expr
         and (not mount.sub_path or posixpath.normpath(mount.sub_path) == ".")
     ]
-
-
-def running_containers(spec: PodSpec) -> Iterable[Container]:
-    """List the containers that run as long as the pod does."""
-    yield from spec.containers or ()
-    yield from (
-        container
-        for container in spec.init_containers or ()
-        if container.restart_policy == "Always"
-    )
-
-
-def runs_agent(container: Container) -> bool:
-    """Return whether an agent runs in a container, by its name or its command."""
-    prefix, _, number = container.name.rpartition("-")
-    if container.name == _AGENT_CONTAINER or (prefix == _AGENT_CONTAINER and number.isdecimal()):
-        return True
-    words = _words(container)
-    if words[:1] == ["agent"] and container.command:
-        return False  # the program is another one
-    return bool(agent_program(words))
-
-
-def _words(container: Container) -> list[str]:
-    return [*(container.command or ()), *(container.args or ())]

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from hotmap.core.model.agent_containers import command_words, running_containers, runs_agent
+from hotmap.core.model.agent_program import agent_program
 from hotmap.core.model.annotations import AGENT
 from hotmap.core.model.objects import Pod
-from hotmap.core.status.agent_coverage import running_containers, runs_agent
-from hotmap.core.status.agent_program import agent_program
 from hotmap.core.text import parse_number, printable
 
 __all__ = ["AgentAddress", "AgentContainer", "agent_addresses", "agent_container"]
@@ -128,5 +128,4 @@ def agent_container(pod: Pod) -> AgentContainer:
     found = [each for each in running_containers(pod.spec) if runs_agent(each)]
     if len(found) != 1:
         return AgentContainer(namespace, name)
-    words = (*(found[0].command or ()), *(found[0].args or ()))
-    return AgentContainer(namespace, name, found[0].name, words)
+    return AgentContainer(namespace, name, found[0].name, tuple(command_words(found[0])))

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from hotmap.core.decide.evidence import PodStart, earliest_mount, pod_starts
+from hotmap.core.model.agent_containers import runs_agent
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ContainerState, ContainerStatus, ObjectKey, Pod
 from hotmap.core.model.pod_conditions import is_ready
 from hotmap.core.model.references import Use
 from hotmap.core.patch.nudge import nudge_time, read_target
-from hotmap.core.status.agent_coverage import AgentCoverage, agent_coverage, runs_agent
+from hotmap.core.status.agent_coverage import AgentCoverage, agent_coverage
 from hotmap.core.status.agent_locations import AgentContainer, agent_container
 from hotmap.core.target import Target
 from hotmap.core.text import printable

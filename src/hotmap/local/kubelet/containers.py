@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from hotmap.core.errors import HotmapError, NotFound
-from hotmap.core.status.agent_program import agent_program
+from hotmap.core.model.agent_program import agent_program
 from hotmap.local.kubelet.actions import BackOff, Run, is_backing_off, next_back_off
 from hotmap.local.kubelet.attach import ContainerStreams
 from hotmap.local.kubelet.container_state import Container, earlier_states, removed_state
