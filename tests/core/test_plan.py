@@ -193,6 +193,19 @@ READ_BY_INIT = """
     containers: [{name: web, envFrom: [{configMapRef: {name: app}}]}]
 """
 
+BESIDE_OTHER_READER = """
+    containers:
+    - {name: web, envFrom: [{configMapRef: {name: app}}]}
+    - {name: log, envFrom: [{configMapRef: {name: other, optional: true}}]}
+"""
+BESIDE_AGENT = """
+    containers:
+    - {name: web, envFrom: [{configMapRef: {name: app}}]}
+    - {name: hotmap-agent, volumeMounts: [{name: v, mountPath: /v}]}
+    - {name: idle}
+    volumes: [{name: v, configMap: {name: app}}]
+"""
+
 
 @pytest.mark.parametrize(
     ("agent", "spec", "in_place"),
@@ -206,6 +219,10 @@ READ_BY_INIT = """
         ("container=web;restart=supervised", READ_BY_INIT, False),
         ("container=web;restart=all-containers", TWO_READERS, True),
         ("restart=all-containers", READ_BY_INIT, True),
+        ("restart=term", BESIDE_OTHER_READER, False),
+        ("container=web;restart=term", BESIDE_OTHER_READER, True),
+        ("container=log;restart=term", BESIDE_OTHER_READER, False),
+        ("restart=term", BESIDE_AGENT, True),
     ],
 )
 def test_restart_in_place_has_to_reach_each_container(
@@ -215,6 +232,27 @@ def test_restart_in_place_has_to_reach_each_container(
     plan = planned(opted_in("Deployment", spec, {"agent": agent}), FROZEN)
     nudge = Action(ActionType.NUDGE)
     assert plan.actions == ((nudge,) if in_place else (ROLLOUT,))
+
+
+@pytest.mark.parametrize(
+    ("agent", "others", "in_place"),
+    [
+        ("container=web;restart=term", ("hotmap-agent",), True),
+        ("restart=term", ("hotmap-agent",), True),
+        ("container=web;restart=term", ("hotmap-agent", "log"), False),
+        ("restart=term", ("hotmap-agent", "log"), False),
+        ("restart=all-containers", ("hotmap-agent", "log"), True),
+        ("container=web;restart=term,container=log;restart=term", ("log",), True),
+    ],
+)
+def test_restart_for_a_source_followed_by_name_has_to_reach_each_application(
+    agent: str, others: tuple[str, ...], in_place: bool
+) -> None:
+    """Any of them may have read it."""
+    names = ", ".join(f"{{name: {name}}}" for name in ("web", *others))
+    said = {"follow": "ConfigMap/app", "agent": agent}
+    plan = planned(opted_in("Deployment", f"containers: [{names}]", said), FROZEN)
+    assert plan.actions == ((Action(ActionType.NUDGE),) if in_place else (ROLLOUT,))
 
 
 @pytest.mark.parametrize(

@@ -200,7 +200,7 @@ def _choose(
             return (Action(ActionType.NOTIFY),), f"takes effect at the next restart {_ONLY_NUDGED}"
         outcome = "refreshing mounted files; the rest takes effect at the next restart"
         return (Action(ActionType.NUDGE), Action(ActionType.NOTIFY)), f"{outcome} {_ONLY_NUDGED}"
-    if _restarts_in_place(policy, assessment):
+    if _restarts_in_place(consumer, policy, assessment):
         return (Action(ActionType.NUDGE),), "the agent restarts the application in place"
     why = _why_new_pods(policy, assessment, changed)
     if policy.restarts and consumer.argo:
@@ -221,7 +221,7 @@ def _choose_refresh(policy: Policy, assessment: Assessment) -> tuple[tuple[Actio
     return (Action(ActionType.NUDGE),), f"refreshing mounted files{_describe_reload(policy)}"
 
 
-def _restarts_in_place(policy: Policy, assessment: Assessment) -> bool:
+def _restarts_in_place(consumer: Consumer, policy: Policy, assessment: Assessment) -> bool:
     """Return whether agents take a frozen change, in each container that has read it at start.
 
     The driver of a class updates one pod after the other, so a restart in place may find the older
@@ -230,8 +230,12 @@ def _restarts_in_place(policy: Policy, assessment: Assessment) -> bool:
     if policy.agent is None or not policy.agent_restarts:
         return False
     changed = [f for f in assessment.changed() if f.verdict is Verdict.FROZEN]
-    return policy.agent.restarts_all(use for f in changed for use in f.current.uses) and not any(
-        f.current.source.kind == PROVIDER_CLASS for f in changed
+    if any(f.current.source.kind == PROVIDER_CLASS for f in changed):
+        return False
+    return policy.agent.restarts_all(
+        (use for f in changed for use in f.current.uses),
+        (use for f in assessment.findings for use in f.current.uses),
+        consumer.applications,
     )
 
 
@@ -305,7 +309,7 @@ def _choose_without_rollout(
         return (), "no pods are running; new pods read the new content"
     if not frozen and policy.takes_live_changes():
         return _choose_refresh(policy, assessment)
-    if _restarts_in_place(policy, assessment):
+    if _restarts_in_place(consumer, policy, assessment):
         return (Action(ActionType.NUDGE),), "the agent restarts the application in place"
     if on_change is OnChange.RECREATE:
         return (Action(ActionType.RECREATE),), "recreating the Job"

@@ -101,6 +101,8 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     traces: Traces | None = None
     #: Volumes of ConfigMaps alone, where an agent runs in the pods.
     config_volumes: tuple[ConfigVolume, ...] = ()
+    #: Its containers beside agents that run as long as a pod, where an agent runs in the pods.
+    applications: tuple[str, ...] = ()
     #: The field manager that owns the revision; "" if none does, or it does not exist.
     revision_owner: str = ""
     #: The other field manager that last wrote any of its pod template; "" if unknown.

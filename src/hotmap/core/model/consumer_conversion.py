@@ -7,6 +7,7 @@ from typing import NamedTuple, TypedDict
 
 import msgspec
 
+from hotmap.core.model.agent_containers import application_containers
 from hotmap.core.model.annotations import AGENT, known_annotations
 from hotmap.core.model.config_volumes import ConfigVolume, find_config_volumes
 from hotmap.core.model.consumer import Argo, Consumer, is_owned, selector_text
@@ -388,6 +389,7 @@ def _consumer(
         written_at=writers.written_at(stamped=dialect.writing is not Writing.REVISION),
         traces=found.traces,
         config_volumes=found.config_volumes,
+        applications=found.applications,
         revision_owner=writers.revision_owner,
         template_writer=writers.last,
         reloaded_at=writers.reloaded_at,
@@ -401,6 +403,7 @@ class _TemplateFacts(NamedTuple):
     uses: Uses = NO_USES
     traces: Traces | None = None
     config_volumes: tuple[ConfigVolume, ...] = ()
+    applications: tuple[str, ...] = ()
     too_large: str = ""
 
 
@@ -430,4 +433,5 @@ def _read_template(
         uses=uses,
         traces=find_traces(template, namespace) if keeps_traces else None,
         config_volumes=config_volumes,
+        applications=application_containers(template.spec) if has_agent else (),
     )

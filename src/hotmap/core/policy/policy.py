@@ -7,7 +7,7 @@ No texts are parsed here: patterns are in `model.patterns`, Reloader's dialect i
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from hotmap.core.model.consumer import Consumer
@@ -79,16 +79,27 @@ class Agent(NamedTuple):
     #: Whether one restarts all containers of its pod, init containers too.
     restarts_pod: bool = False
 
-    def restarts_all(self, uses: Iterable[Use]) -> bool:
-        """Return whether a restart in place takes what some uses have read at start.
+    def restarts_all(
+        self, uses: Iterable[Use], followed: Iterable[Use], applications: Sequence[str]
+    ) -> bool:
+        """Return whether a restart in place takes what some of the `followed` uses read at start.
 
-        Otherwise it restarts the containers that it reloads, and no init container runs again.
+        Otherwise it restarts the containers that it reloads, and no init container runs again. Any
+        of the `applications` may have read a source that is followed by name. Which container an
+        agent reloads that names none is known only if no other one of them uses a source.
         """
-        frozen = [use for use in uses if use.kind is UseKind.FROZEN]
         if self.restarts_pod:
             return True
-        others = {use.container for use in frozen if use.container} - self.containers
-        return len(others) <= self.unnamed and not any(use.init for use in frozen)
+        frozen = [use for use in uses if use.kind is UseKind.FROZEN]
+        if any(use.init for use in frozen):
+            return False
+        by_name = any(not use.container for use in frozen)
+        readers = {use.container for use in frozen if use.container}
+        readers |= set(applications) if by_name else set()
+        if readers <= self.containers:
+            return True
+        users = {use.container for use in followed}.intersection(applications)
+        return len((readers | users) - self.containers) <= self.unnamed
 
 
 class Pause(NamedTuple):

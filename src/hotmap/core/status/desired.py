@@ -222,7 +222,11 @@ def _restarts_in_place(snapshot: Snapshot) -> bool:
     if policy.agent is None or not policy.agent_restarts:
         return False
     read = [source for source in snapshot.sources if source.frozen]
-    return bool(read) and policy.agent.restarts_all(use for item in read for use in item.uses)
+    return bool(read) and policy.agent.restarts_all(
+        (use for item in read for use in item.uses),
+        (use for item in snapshot.sources for use in item.uses),
+        snapshot.consumer.applications,
+    )
 
 
 def _desired_class(source: SourceSnapshot) -> DesiredClass:
