@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, FILES, config_map, deployment, snapshot
 
-from hotmap.core.decide.evidence import PodStart, Span
+from hotmap.core.decide.evidence import ContainerStart, PodStart, Span
 from hotmap.core.decide.restart_wave import RestartProgress
 from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.policy.policy import Agent, Policy
@@ -316,9 +316,9 @@ def test_restart_is_proven_by_the_start_of_containers(
         pytest.param(env_answer("loaded"), {}, PodState.CURRENT, id="for this content"),
         pytest.param(env_answer("loaded", "other"), {}, PodState.UNKNOWN, id="for other content"),
         pytest.param(env_answer("none"), {}, PodState.UNKNOWN, id="it restarts nothing"),
-        pytest.param(env_answer("loaded"), {"all_restarted": False}, PodState.UNKNOWN,
-                     id="another container that reads it has not restarted"),
-        pytest.param(env_answer("loaded"), {"at_start": (Span(998, 999),)}, PodState.UNKNOWN,
+        pytest.param(env_answer("loaded"), {"restarted": False}, PodState.UNKNOWN,
+                     id="the container that reads it has not restarted"),
+        pytest.param(env_answer("loaded"), {"span": Span(998, 999)}, PodState.UNKNOWN,
                      id="the restart was before the change"),
         pytest.param(env_answer("loaded"), {"version": 7}, PodState.UNKNOWN,
                      id="it is not known when the change was"),
@@ -328,11 +328,15 @@ def test_restart_in_the_second_of_the_change_is_known_from_the_agent(
     report: AgentReport, start: dict[str, Any], state: PodState
 ) -> None:
     """Times are whole seconds, and a restart that was announced came after its change."""
-    wish = ENV_WISH._replace(edited=True, start_edited=True, estimated=True, adopted_version=8)
+    ((source, change),) = ENV_WISH.start_changes
+    changes = ((source, change._replace(edited=True)),)
+    wish = ENV_WISH._replace(start_changes=changes, edited=True, estimated=True, adopted_version=8)
     spans = (Span(STARTED, STARTED + 1), Span(CHANGED - 1, CHANGED + 1))
-    facts: dict[str, Any] = {"at_start": spans[1:], "all_restarted": True} | start
-    restarted = pod(told=wish.target)
-    restarted = restarted._replace(start=PodStart("web-1", STARTED, "", spans)._replace(**facts))
+    facts: dict[str, Any] = {"span": spans[1], "restarted": True, "version": 0} | start
+    version = facts.pop("version")
+    web = ContainerStart(read=frozenset([source]), **facts)
+    begun = PodStart("web-1", STARTED, "", spans, version=version, at_start=(web,))
+    restarted = pod(told=wish.target)._replace(start=begun)
     (found,) = pod_proofs(wish, [restarted], now=NOW, agents={UID: report})
     assert found.state is state
     if state is PodState.CURRENT:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 import msgspec
@@ -237,9 +236,8 @@ def test_pods_with_nudged_agents_are_waited_for(
     told: Target | None, restart: bool, state: State
 ) -> None:
     """A pod whose agent was told of the change is waited for."""
-    older = held(known=Confidence.UNKNOWN, told=told)
-    desired = DESIRED._replace(restarts_in_place=restart)
-    found = status_from_pods(behind(count=0), [older], desired)
+    older = held(known=Confidence.UNKNOWN, told=told)._replace(restart_pending=restart)
+    found = status_from_pods(behind(count=0), [older], DESIRED)
     assert (found.state, found.behind) == (state, 1)
 
 
@@ -491,9 +489,10 @@ def test_source_that_is_not_visible_is_not_known_to_be_absent() -> None:
     """Pods may have any content of it, also where it is optional."""
     spec = ENV.replace("key: LEVEL", "key: LEVEL, optional: true")
     seen = snapshot(deployment(spec), policy=Policy(opted_in=True))
-    assert desired_content(seen).start_changed == -inf
+    assert not desired_content(seen).start_changes
     hidden = tuple(source._replace(visible=False) for source in seen.sources)
-    assert desired_content(seen._replace(sources=hidden)).start_changed is None
+    ((_, change),) = desired_content(seen._replace(sources=hidden)).start_changes
+    assert change.at is None
 
 
 def test_pods_of_a_held_workload_are_behind() -> None:

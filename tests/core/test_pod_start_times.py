@@ -18,7 +18,6 @@ from hotmap.core.decide.evidence import (
     pod_starts,
 )
 from hotmap.core.decide.own_rollouts import was_made_for
-from hotmap.core.model.agent_containers import runs_agent
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.model.state import Window
@@ -157,7 +156,7 @@ def test_container_with_files_only_has_read_nothing_at_its_start(
     (start,) = pod_starts(deployment(INJECTED), [member])
     assert start.at == 59.0, "files are judged by the oldest of all"
     assert start.of_content_read_at_start().at == at
-    assert start.all_restarted is restarted
+    assert all(container.restarted for container in start.at_start) is restarted
 
 
 TWO_ENVIRONMENTS = """
@@ -180,14 +179,14 @@ TWO_ENVIRONMENTS = """
 )
 def test_containers_that_read_followed_content_count(named: tuple[str, ...], at: float) -> None:
     """A container that has only read other content says nothing; agents read nothing by name."""
-    who = deployment(TWO_ENVIRONMENTS)
+    who = deployment(TWO_ENVIRONMENTS, annotations={"hotmap.dev/agent": ""})
     uses = [use for use in who.uses if use.source.name in (named or ("app",))]
     if "" in named:
         uses.append(uses[0]._replace(source=ObjectKey("ConfigMap", "shop", "named"), container=""))
     started = {"web": 300.0, "log": 200.0, "idle": 70.0}
     member = pod(started=50, containers=started, restartable={"hotmap-agent": 60})
     member = msgspec.structs.replace(member, spec=template(TWO_ENVIRONMENTS).spec)
-    (start,) = pod_starts(who, [member], followed=uses, is_agent=runs_agent)
+    (start,) = pod_starts(who, [member], followed=uses)
     assert start.of_content_read_at_start().at == at
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf
 from typing import Any
 
 import msgspec
@@ -60,6 +59,12 @@ def desired(
 
 ENV_WISH, FILES_WISH, BOTH_WISH = desired(), desired(FILES), desired(ENV_AND_FILES)
 FILES_AT_START = desired(FILES, live_needs_rollout=True)
+
+
+def with_start_change(wish: DesiredContent, **fields: Any) -> DesiredContent:
+    """The same, and more of the change of the source that is read at start."""
+    ((source, change),) = wish.start_changes
+    return wish._replace(start_changes=((source, change._replace(**fields)),))
 
 
 def seen(
@@ -495,7 +500,7 @@ def test_template_proves_nothing_of_pods_from_before_the_last_edit(
     started: float, known: Confidence
 ) -> None:
     """A return to earlier content brings its revision back, which pods of the time between have."""
-    wish = ENV_WISH._replace(edited=True, edited_since=CHANGED)
+    wish = with_start_change(ENV_WISH, edited_since=CHANGED)._replace(edited=True)
     span = Span(started, started + 1)
     pod_seen = seen(started, revision=wish.template)
     pod_seen = pod_seen._replace(start=pod_seen.start._replace(containers=(span,)))
@@ -714,7 +719,7 @@ def test_pod_of_class_is_current_only_by_what_it_mounted(
     """The times of the class prove nothing, and neither does the kubelet's sync."""
     pods = (MountedPod("web-1", *mounted),) if mounted else ()
     wanted = DesiredClass(VAULT, ClassMounts(is_known, True, pods), is_reread)
-    wish = ENV_WISH._replace(start_changed=-inf, classes=(wanted,), rereads=is_reread)
+    wish = ENV_WISH._replace(start_changes=(), classes=(wanted,), rereads=is_reread)
     (proof,) = pod_proofs(wish, [seen(1000.0)], now=NOW)
     assert (proof.loaded.confidence, proof.state) == (confidence, state)
 

@@ -25,12 +25,19 @@ and partitions all keep old pods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from math import floor, inf
 from typing import NamedTuple
 
+from hotmap.core.model.agent_containers import running_containers
 from hotmap.core.model.consumer import REVISION, Consumer
-from hotmap.core.model.objects import Container, ContainerState, ObjectKey, Pod, PodTemplate
+from hotmap.core.model.objects import (
+    ContainerState,
+    ContainerStatus,
+    ObjectKey,
+    Pod,
+    PodTemplate,
+)
 from hotmap.core.model.pod_conditions import FINISHED
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import parse_time
@@ -42,6 +49,7 @@ from hotmap.core.text import parse_number
 
 __all__ = [
     "MARGIN",
+    "ContainerStart",
     "PodStart",
     "Span",
     "all_created_since",
@@ -62,6 +70,16 @@ class Span(NamedTuple):
 
     earliest: float
     latest: float
+
+
+class ContainerStart(NamedTuple):
+    """The last start of a container, and what it read then."""
+
+    span: Span
+    #: The followed sources of which it read content at its start.
+    read: frozenset[ObjectKey]
+    #: Whether it has run before.
+    restarted: bool = False
 
 
 class PodStart(NamedTuple):
@@ -87,18 +105,27 @@ class PodStart(NamedTuple):
     version: int = 0
     #: Whether it has the marks that Reloader's strategies have left in the present template.
     is_marked: bool = False
-    #: Those of `containers` that read content when they start: the others only have files, which
-    #: are updated while they run.
-    at_start: tuple[Span, ...] = ()
-    #: Whether each of those has run before.
-    all_restarted: bool = False
+    #: The containers that read content when they start: others only have files, which are updated
+    #: while they run.
+    at_start: tuple[ContainerStart, ...] = ()
 
     def of_content_read_at_start(self) -> PodStart:
         """Leave out containers that only have files, where something reloads or re-reads those."""
         if not self.at_start:
             return self
-        at = min(span.earliest for span in self.at_start)
-        return self._replace(at=at, containers=self.at_start)
+        spans = tuple(container.span for container in self.at_start)
+        return self._replace(at=min(span.earliest for span in spans), containers=spans)
+
+    def readers(self, sources: Iterable[ObjectKey]) -> list[ContainerStart]:
+        """List the containers by which of some sources they have read at their start.
+
+        What none is known to have read may have been read when the first of them started.
+        """
+        others = set(sources).difference(*(container.read for container in self.at_start))
+        if not others or self.at is None:
+            return list(self.at_start)
+        latest = min((span.latest for span in self.containers), default=inf)
+        return [*self.at_start, ContainerStart(Span(self.at, latest), frozenset(others))]
 
 
 #: Kinds whose controller leaves pods of an earlier template as they are (kubernetes: ReplicaSet,
@@ -111,7 +138,6 @@ def pod_starts(
     pods: Iterable[Pod],
     *,
     followed: Sequence[Use] | None = None,
-    is_agent: Callable[[Container], bool] = lambda container: False,
 ) -> tuple[PodStart, ...]:
     """Reduce a consumer's pods to their starts; terminating and finished ones do not count.
 
@@ -119,8 +145,8 @@ def pod_starts(
     container is no evidence for the others; with a use in an init container it is the pod's
     creation, since those do not run again. Containers that an admission webhook added count too.
 
-    `followed` are the uses that count for `PodStart.at_start`, by default all. A source that is
-    followed by name may be read by any container then, but not by agents (`is_agent`).
+    `followed` are the uses that count for `PodStart.at_start`, by default all. Of a source that is
+    followed by name, any container of an application counts.
     """
     uses = [use for use in consumer.uses if use.kind in (UseKind.FROZEN, UseKind.LIVE)]
     mounting = [use for use in consumer.uses if use.kind is UseKind.FOREIGN and not use.init]
@@ -128,7 +154,8 @@ def pod_starts(
     counted = [*uses, *mounting] if uses else []
 
     def start(pod: Pod) -> PodStart:
-        return _pod_start(pod, counted, uses if followed is None else followed, is_agent)
+        readers = _readers(pod, uses if followed is None else followed, consumer.applications)
+        return _pod_start(pod, counted)._replace(at_start=tuple(readers))
 
     found = (
         (pod, _with_marks(start(pod), consumer, pod))
@@ -161,23 +188,15 @@ def _what_is_used(use: Use) -> Hashable:
     return use.source, use.kind, use.container, use.keys.names
 
 
-def _pod_start(
-    pod: Pod, uses: Sequence[Use], followed: Sequence[Use], is_agent: Callable[[Container], bool]
-) -> PodStart:
-    users, init = _users(pod, uses, {use.source for use in uses})
-    frozen = [use for use in followed if use.kind is UseKind.FROZEN]
-    if all(use.container for use in frozen):
-        sources = {use.source for use in followed}
-        readers, init_reads = _users(pod, frozen, sources, only_at_start=True)
-    else:
-        readers, init_reads = _running_containers(pod, is_agent), any(use.init for use in frozen)
-    spans = [_span(pod, at) for at in _container_starts(pod, users)]
-    at_start = [_span(pod, at) for at in _container_starts(pod, readers)] if readers else []
+def _pod_start(pod: Pod, uses: Sequence[Use]) -> PodStart:
+    users, init = _users(pod, uses)
+    counted = [
+        (status, at) for status, at in _container_starts(pod) if status.name in users or not users
+    ]
+    spans = [_span(pod, at) for _, at in counted if at is not None]
     acknowledged = parse_time(pod.status.start_time)
     if init and acknowledged is not None:
         spans.append(_span(pod, acknowledged))
-    if init_reads and acknowledged is not None:
-        at_start.append(_span(pod, acknowledged))
     revision = (pod.metadata.annotations or {}).get(REVISION, "")
     at = min((span.earliest for span in spans), default=None)
     created = parse_time(pod.metadata.creation_timestamp) or 0.0
@@ -188,16 +207,12 @@ def _pod_start(
         tuple(spans),
         created,
         earliest_mount(pod),
-        restarted=_has_restarted(pod, users),
+        restarted=any(status.restart_count for status, _ in counted),
         version=parse_number(pod.metadata.resource_version) or 0,
-        at_start=tuple(at_start),
-        all_restarted=not init_reads and bool(readers) and _has_restarted(pod, readers, every=True),
     )
 
 
-def _users(
-    pod: Pod, uses: Sequence[Use], sources: Collection[ObjectKey], *, only_at_start: bool = False
-) -> tuple[set[str], bool]:
+def _users(pod: Pod, uses: Sequence[Use]) -> tuple[set[str], bool]:
     """Name the containers with these uses of sources, and those that a webhook added to a pod.
 
     None are named if it may be any. The second value is whether an init container is among them.
@@ -206,20 +221,45 @@ def _users(
     users = {use.container for use in uses}
     if not users or not all(users):  # a source that is followed by name may be read by any
         return set(), init
-    found = find_users(pod.spec, pod.metadata.namespace, sources, only_at_start=only_at_start)
-    added = found - users
-    init = init or any(
-        each.name in added and each.restart_policy != "Always"
-        for each in pod.spec.init_containers or ()
-    )
+    found = find_users(pod.spec, pod.metadata.namespace, {use.source for use in uses})
+    added = found.keys() - users
+    init = init or any(map(added.__contains__, _init_containers(pod)))
     return users | added, init
 
 
-def _running_containers(pod: Pod, is_agent: Callable[[Container], bool]) -> set[str]:
-    """Name the containers that run as long as the pod, without those of agents."""
-    sidecars = [each for each in pod.spec.init_containers or () if each.restart_policy == "Always"]
-    containers = [*sidecars, *(pod.spec.containers or ())]
-    return {each.name for each in containers if not is_agent(each)}
+def _init_containers(pod: Pod) -> set[str]:
+    """Name the init containers that run to completion."""
+    found = pod.spec.init_containers or ()
+    return {each.name for each in found if each.restart_policy != "Always"}
+
+
+def _readers(
+    pod: Pod, followed: Sequence[Use], applications: Sequence[str]
+) -> Iterator[ContainerStart]:
+    """List the containers of a pod that read content when they start, as far as they have started.
+
+    What the pod's own spec has in addition to the template counts too.
+    """
+    frozen = [use for use in followed if use.kind is UseKind.FROZEN]
+    if not frozen:
+        return
+    sources = {use.source for use in followed}
+    read = find_users(pod.spec, pod.metadata.namespace, sources, only_at_start=True)
+    init = _init_containers(pod).union(use.container for use in frozen if use.init)
+    for use in frozen:
+        for name in (use.container,) if use.container else applications or _running_names(pod):
+            read.setdefault(name, set()).add(use.source)
+    by_init = frozenset[ObjectKey]().union(*(read.pop(name, ()) for name in init))
+    acknowledged = parse_time(pod.status.start_time)
+    if by_init and acknowledged is not None:
+        yield ContainerStart(_span(pod, acknowledged), by_init)
+    for status, at in _container_starts(pod):
+        if at is not None and (names := read.get(status.name)):
+            yield ContainerStart(_span(pod, at), frozenset(names), bool(status.restart_count))
+
+
+def _running_names(pod: Pod) -> Sequence[str]:
+    return [container.name for container in running_containers(pod.spec)]
 
 
 def earliest_mount(pod: Pod) -> float | None:
@@ -234,27 +274,19 @@ def earliest_mount(pod: Pod) -> float | None:
     return max(parse_time(pod.metadata.creation_timestamp) or 0.0, _scheduled_at(pod))
 
 
-def _container_starts(pod: Pod, users: set[str]) -> list[float]:
-    """List when containers that use a source started, on the node's clock.
+def _container_starts(pod: Pod) -> list[tuple[ContainerStatus, float | None]]:
+    """List when containers started, on the node's clock; None: one is down.
 
     An init container that has ended has read its content; another container that ended restarts.
     """
-    begun = [
-        (status.name, _started_at(status.state, ended=True))
+    init = [
+        (status, _started_at(status.state, ended=True))
         for status in pod.status.init_container_statuses or ()
     ]
-    begun += [
-        (status.name, _started_at(status.state, ended=False))
+    return init + [
+        (status, _started_at(status.state, ended=False))
         for status in pod.status.container_statuses or ()
     ]
-    return [at for name, at in begun if at is not None and (name in users or not users)]
-
-
-def _has_restarted(pod: Pod, users: set[str], *, every: bool = False) -> bool:
-    """Return whether any of the containers that use a source has run before, or each of them."""
-    statuses = (*(pod.status.init_container_statuses or ()), *(pod.status.container_statuses or ()))
-    counts = [bool(each.restart_count) for each in statuses if each.name in users or not users]
-    return all(counts) and len(counts) >= len(users) if every else any(counts)
 
 
 def _started_at(state: ContainerState | None, *, ended: bool) -> float | None:

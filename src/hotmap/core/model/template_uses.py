@@ -78,30 +78,29 @@ def find_uses(template: PodTemplate, namespace: str) -> tuple[Use, ...]:
 
 def find_users(
     spec: PodSpec, namespace: str, sources: Collection[ObjectKey], *, only_at_start: bool = False
-) -> set[str]:
-    """Name the containers of a pod that use any of the sources in any way.
+) -> dict[str, set[ObjectKey]]:
+    """Find the containers of a pod that use any of the sources in any way, and which of them.
 
     `only_at_start` leaves out those that only mount files which are updated while they run.
     """
 
-    def is_one(kind: str, name: str) -> bool:
-        return source_key(kind, namespace, name) in sources
+    def select(used: Iterable[tuple[str, str]]) -> set[ObjectKey]:
+        return {source_key(kind, namespace, name) for kind, name in used}.intersection(sources)
 
     volumes = {
-        volume.name
+        volume.name: found
         for volume in spec.volumes or ()
-        if any(is_one(*source) for source in volume_sources(volume))
+        if (found := select(volume_sources(volume)))
     }
-    return {
-        container.name
-        for container, _, init in _containers(spec)
-        if any(
-            mount.name in volumes
-            and (init or not only_at_start or mount.sub_path or mount.sub_path_expr)
-            for mount in container.volume_mounts or ()
-        )
-        or any(is_one(*source) for source in environment_sources(container))
-    }
+    users: dict[str, set[ObjectKey]] = {}
+    for container, _, init in _containers(spec):
+        used = select(environment_sources(container))
+        for mount in container.volume_mounts or ():
+            if init or not only_at_start or mount.sub_path or mount.sub_path_expr:
+                used.update(volumes.get(mount.name, ()))
+        if used:
+            users[container.name] = used
+    return users
 
 
 def referenced_sources(

@@ -292,7 +292,7 @@ def _status_of_older_pods(
         why = f"the run in progress may have older content ({_describe_starts(older)})"
         return _waiting(len(older), f"{why}; the next one reads the current content")
     targets = [proof.pod.nudged for proof in older]
-    if desired.restarts_in_place and all(
+    if all(proof.restart_pending for proof in older) and all(
         target is not None and target.frozen == desired.target.frozen for target in targets
     ):
         why = f"the agent in {names} has not restarted the application yet"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from hotmap.core.text import parse_number
 __all__ = [
     "DesiredClass",
     "DesiredContent",
+    "StartChange",
     "desired_content",
     "has_current_template",
     "latest_time",
@@ -37,6 +38,27 @@ class DesiredClass(NamedTuple):
     mounts: ClassMounts
     #: Whether the application re-reads its files.
     is_reread: bool
+
+
+class StartChange(NamedTuple):
+    """The last change of what containers read at their start from some sources.
+
+    Times are as in DesiredContent.
+    """
+
+    at: float | None
+    #: Whether it replaced content that a pod may have that started within the same second, and
+    #: after when that happened, as observed; -inf: never.
+    edited: bool = False
+    edited_since: float = -inf
+    #: The last change of what they read from files of a volume (subPath).
+    pinned_at: float | None = -inf
+    #: Whether agents restart each container that has read any of it.
+    in_place: bool = False
+
+    def without_times(self) -> StartChange:
+        """Leave open when it was, so that no time is evidence."""
+        return self._replace(at=None, pinned_at=_unless_unused(self.pinned_at))
 
 
 class DesiredContent(NamedTuple):
@@ -57,8 +79,8 @@ class DesiredContent(NamedTuple):
     #: revision that it wrote.
     rolled_at: float
     rolled_revision: str
-    #: Last change of what is read at container start, and of what is mounted as files.
-    start_changed: float | None
+    #: Last change of each source that is read at container start, and of what is mounted as files.
+    start_changes: tuple[tuple[ObjectKey, StartChange], ...]
     files_changed: float | None
     #: Whether files are mounted at all, also files whose source does not exist.
     has_files: bool
@@ -70,12 +92,10 @@ class DesiredContent(NamedTuple):
     #: The newest resourceVersion with which such a source was adopted; 0: none.
     adopted_version: int = 0
     #: Whether the last change replaced content that a pod may have that started within the same
-    #: second; and the same for the last change of what is read at start.
+    #: second.
     edited: bool = False
-    start_edited: bool = False
-    #: After when content that pods may have read at their start was last replaced, as observed;
-    #: -inf: never.
-    edited_since: float = -inf
+    #: After when files that pods read at their start were last replaced, as observed; -inf: never.
+    files_edited_since: float = -inf
     #: Pods that were created in or after this second have the content; 0: nothing is known.
     proven_since: float = 0.0
     #: Last change of each source in live use.
@@ -86,12 +106,8 @@ class DesiredContent(NamedTuple):
     #: use and in none of these volumes.
     volume_digests: tuple[VolumeDigest, ...] = ()
     order_changed: float | None = -inf
-    #: Last change of what containers read at start from files of a volume (subPath).
-    pinned_changed: float | None = -inf
     #: Whether a pod has to be Ready to count.
     require_ready: bool = True
-    #: Whether agents restart each container that has read any of it at start.
-    restarts_in_place: bool = False
     #: Whether the application re-reads files, and within how many seconds; 0: that is not said.
     rereads: bool = False
     rereads_within: float = 0.0
@@ -103,6 +119,22 @@ class DesiredContent(NamedTuple):
     unseen: ObjectKey | None = None
     #: A source in place of which kubelets may serve an immutable one with other content.
     pinned: ObjectKey | None = None
+
+    def start_changes_of(self, read: Collection[ObjectKey]) -> tuple[StartChange, ...]:
+        """Merge the changes of some sources: of those that agents restart for, and of others."""
+        changes = [change for source, change in self.start_changes if source in read]
+        parts = ([each for each in changes if each.in_place is way] for way in (True, False))
+        return tuple(
+            StartChange(
+                latest_time(each.at for each in part),
+                any(each.edited for each in part),
+                max(each.edited_since for each in part),
+                latest_time(each.pinned_at for each in part),
+                part[0].in_place,
+            )
+            for part in parts
+            if part
+        )
 
 
 def desired_content(snapshot: Snapshot) -> DesiredContent:
@@ -126,21 +158,17 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         rolled_at=rolled_at,
         rolled_revision=content_of(snapshot.record.revision) if snapshot.record else "",
         target=snapshot.target,
-        start_changed=_last_change([source for source in read if source.frozen]),
+        start_changes=tuple(
+            (source.source, _start_change(source, snapshot)) for source in read if source.frozen
+        ),
         files_changed=_last_change([source for source in known if source.live]),
         has_files=any(source.live for source in sources),
         files_read_at_start=snapshot.live_needs_rollout,
         estimated=any(source.estimated for source in (*known, *read)),
         adopted_version=_adopted_version(snapshot),
         edited=any(source.edited or source.modified for source in known),
-        start_edited=any(source.edited or source.modified for source in read),
-        edited_since=max(
-            (
-                _edited_since(source)
-                for source in read
-                if source.frozen or snapshot.live_needs_rollout
-            ),
-            default=-inf,
+        files_edited_since=max(
+            (_edited_since(source) for source in known if source.live), default=-inf
         ),
         proven_since=_proven_since(snapshot),
         live_changes=tuple((each.source, each.changed_at) for each in known if each.live),
@@ -148,9 +176,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
             each.source for each in known if each.live and (each.edited or each.modified)
         ),
         order_changed=_last_change([source for source in known if source.live]),
-        pinned_changed=_last_change([source for source in read if _is_pinned(source)]),
         require_ready=snapshot.policy.require_ready,
-        restarts_in_place=_restarts_in_place(snapshot),
         rereads=snapshot.policy.rereads,
         rereads_within=snapshot.policy.rereads_within,
         classes=tuple(_desired_class(item) for item in classes),
@@ -217,15 +243,19 @@ def _gone_sources(snapshot: Snapshot) -> dict[ObjectKey, SourceSnapshot]:
     }
 
 
-def _restarts_in_place(snapshot: Snapshot) -> bool:
+def _start_change(source: SourceSnapshot, snapshot: Snapshot) -> StartChange:
     policy = snapshot.policy
-    if policy.agent is None or not policy.agent_restarts:
-        return False
-    read = [source for source in snapshot.sources if source.frozen]
-    return bool(read) and policy.agent.restarts_all(
-        (use for item in read for use in item.uses),
-        (use for item in snapshot.sources for use in item.uses),
-        snapshot.consumer.applications,
+    in_place = policy.agent is not None and policy.agent_restarts
+    if policy.agent is not None and in_place:
+        followed = (use for item in snapshot.sources for use in item.uses)
+        applications = snapshot.consumer.applications
+        in_place = policy.agent.restarts_all(source.uses, followed, applications)
+    return StartChange(
+        source.changed_at,
+        source.edited or source.modified,
+        _edited_since(source),
+        source.changed_at if _is_pinned(source) else -inf,
+        in_place,
     )
 
 
@@ -292,17 +322,18 @@ def has_current_template(snapshot: Snapshot) -> bool:
 
 def without_times(desired: DesiredContent) -> DesiredContent:
     """Leave open when sources changed, so that no time is evidence."""
-
-    def unless_unused(at: float | None) -> float | None:
-        return at if at == -inf else None
-
     return desired._replace(
-        start_changed=unless_unused(desired.start_changed),
-        files_changed=unless_unused(desired.files_changed),
-        order_changed=unless_unused(desired.order_changed),
-        pinned_changed=unless_unused(desired.pinned_changed),
+        start_changes=tuple(
+            (source, change.without_times()) for source, change in desired.start_changes
+        ),
+        files_changed=_unless_unused(desired.files_changed),
+        order_changed=_unless_unused(desired.order_changed),
         live_changes=tuple((source, None) for source, _ in desired.live_changes),
     )
+
+
+def _unless_unused(at: float | None) -> float | None:
+    return at if at == -inf else None
 
 
 def _last_change(sources: Sequence[SourceSnapshot]) -> float | None:

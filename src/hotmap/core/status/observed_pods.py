@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from hotmap.core.decide.evidence import PodStart, earliest_mount, pod_starts
-from hotmap.core.model.agent_containers import runs_agent
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ContainerState, ContainerStatus, ObjectKey, Pod
 from hotmap.core.model.pod_conditions import is_ready
@@ -73,7 +72,7 @@ def observe_pods(
     by_name = {pod.metadata.name: pod for pod in pods}
     return tuple(
         _observe_pod(start, by_name[start.name], read_by_agents)
-        for start in pod_starts(consumer, by_name.values(), followed=followed, is_agent=runs_agent)
+        for start in pod_starts(consumer, by_name.values(), followed=followed)
     )
 
 

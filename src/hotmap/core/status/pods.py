@@ -25,11 +25,17 @@ init containers or is not ready proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from math import floor, inf
 from typing import NamedTuple
 
-from hotmap.core.decide.evidence import PodStart, any_started_before, find_pods_started_within
+from hotmap.core.decide.evidence import (
+    ContainerStart,
+    PodStart,
+    any_started_before,
+    find_pods_started_within,
+)
 from hotmap.core.decide.own_rollouts import was_made_for, was_rolled_out_after
 from hotmap.core.decide.source_rules import started_with
 from hotmap.core.duration import format_age
@@ -45,7 +51,13 @@ from hotmap.core.status.agent_stages import (
     projected_by_agent,
     restart_stage,
 )
-from hotmap.core.status.desired import DesiredClass, DesiredContent, latest_time, without_times
+from hotmap.core.status.desired import (
+    DesiredClass,
+    DesiredContent,
+    StartChange,
+    latest_time,
+    without_times,
+)
 from hotmap.core.status.observed_pods import ObservedPod
 from hotmap.core.status.stage import Confidence, PodState, Stage, stage_by_time, weakest
 
@@ -83,6 +95,8 @@ class PodProof(NamedTuple):
     files_pending: bool = False
     #: Whether it runs and has had time to become Ready, and is not.
     long_unready: bool = False
+    #: Whether only containers have to start anew that its agents restart.
+    restart_pending: bool = False
 
     @property
     def state(self) -> PodState:
@@ -159,10 +173,12 @@ def pod_proofs(
     """
     starts = [_start_of_readers(desired, pod) for pod in pods]
     in_window = set(find_pods_started_within(starts, windows))
+    changes_of = cache(desired.start_changes_of)  # pods of one template have read the same
     return tuple(
         _PodAssessment(
             desired,
             pod,
+            changes_of,
             now=now,
             template_current=template_current,
             in_window=pod.start.name in in_window,
@@ -187,6 +203,7 @@ class _PodAssessment:
         self,
         desired: DesiredContent,
         pod: ObservedPod,
+        changes_of: Callable[[frozenset[ObjectKey]], tuple[StartChange, ...]],
         *,
         now: float,
         template_current: bool,
@@ -194,11 +211,11 @@ class _PodAssessment:
         agent: AgentReport | None,
     ) -> None:
         self._desired, self._pod, self._now = desired, pod, now
-        self._readers = _start_of_readers(desired, pod)
         #: An immutable source in place of which its kubelet may serve an earlier one.
         self._replaced = desired.pinned or _find_replaced(desired, pod)
         if self._replaced is not None:
             self._desired = without_times(desired)
+        self._start_changes_of = changes_of
         self._template_current, self._in_window = template_current, in_window
         self._is_undated = 0 < pod.start.version < desired.adopted_version
         self._agent = agent
@@ -209,13 +226,15 @@ class _PodAssessment:
         counts = pod.ready or not desired.require_ready
         started = self._now if pod.start.at is None else pod.start.at
         long_unready = not pod.ready and self._now - started >= _READY_WITHIN
-        read_at = self._readers.at
-        if read_at is None or pod.mounted_at is None or pod.waiting_reason or not counts:
+        if pod.start.at is None or pod.mounted_at is None or pod.waiting_reason or not counts:
             nothing = self._not_serving()
             projected = nothing if desired.has_files else None
             return PodProof(pod, projected, nothing, long_unready=long_unready)
         files = self._files(pod.mounted_at)
-        loaded = self._read_at_start(read_at, pod.mounted_at)
+        read = self._read_at_start(pod.mounted_at)
+        loaded = [stage for stage, _ in read]
+        missing = [in_place for stage, in_place in read if not stage.reached]
+        restart_pending = bool(missing) and all(missing)
         if self._in_window and (loaded or not desired.has_files):
             loaded = [
                 Stage(Confidence.UNKNOWN, "may have started while the source had other content")
@@ -233,7 +252,9 @@ class _PodAssessment:
             loaded.append(self._reloaded(files, pod.mounted_at))
         loaded += [self._mounted(wanted, pod.start) for wanted in desired.classes]
         projected = files if desired.has_files else None
-        return PodProof(pod, projected, weakest(loaded), files_pending, long_unready)
+        return PodProof(
+            pod, projected, weakest(loaded), files_pending, long_unready, restart_pending
+        )
 
     def _mounted(self, wanted: DesiredClass, start: PodStart) -> Stage:
         """Judge what the CSI driver has reported of a pod; the store may have newer versions."""
@@ -259,20 +280,30 @@ class _PodAssessment:
                 return stage
         return Stage(Confidence.UNKNOWN, _why_not_serving(self._pod))
 
-    def _read_at_start(self, started: float, mounted: float) -> list[Stage]:
-        desired = self._desired
-        stages: list[Stage] = []
-        if desired.start_changed != -inf:
-            by_time = self._known_by_time(
-                started, desired.start_changed, edited=desired.start_edited
-            )
-            stages.append(self._or_by_agent(self._or_by_template(by_time), desired.start_changed))
-        if desired.pinned_changed != -inf:
-            stage = self._or_by_template(self._pinned_files(started, mounted))
-            stages.append(self._or_by_agent(stage, desired.pinned_changed))
-        if desired.files_changed != -inf and desired.files_read_at_start:
-            stages.append(self._or_by_template(self._files_at_start(started, mounted)))
+    def _read_at_start(self, mounted: float) -> list[tuple[Stage, bool]]:
+        """Judge what each container has read at its start, and say whether agents restart it."""
+        desired, start = self._desired, self._pod.start
+        stages: list[tuple[Stage, bool]] = []
+        for container in start.readers(source for source, _ in desired.start_changes):
+            for change in self._changes_of(container.read):
+                stage = self._environment(container, change)
+                stages.append((stage, change.in_place))
+                if change.pinned_at != -inf:
+                    stages.append((self._pinned_files(container, change, mounted), change.in_place))
+        if desired.files_changed != -inf and desired.files_read_at_start and start.at is not None:
+            is_older = any_started_before((start,), desired.files_edited_since)
+            files = self._files_at_start(start.at, mounted)
+            stages.append((self._or_by_template(files, is_older=is_older), False))
         return stages
+
+    def _changes_of(self, read: frozenset[ObjectKey]) -> Iterable[StartChange]:
+        changes = self._start_changes_of(read)
+        return changes if self._replaced is None else map(StartChange.without_times, changes)
+
+    def _environment(self, container: ContainerStart, change: StartChange) -> Stage:
+        started = container.span.earliest
+        by_time = self._known_by_time(started, change.at, edited=change.edited)
+        return self._or_otherwise(by_time, container, change, change.at)
 
     def _reloaded(self, files: Stage, mounted: float) -> Stage:
         """Judge files that something in the pod reloads while it runs."""
@@ -385,15 +416,25 @@ class _PodAssessment:
             return Stage(Confidence.INFERRED, f"{stage.reason} that its metadata shows")
         return stage
 
-    def _or_by_template(self, by_time: Stage) -> Stage:
-        """Fall back on the pod's template where times prove nothing."""
+    def _or_otherwise(
+        self, by_time: Stage, container: ContainerStart, change: StartChange, at: float | None
+    ) -> Stage:
+        """Fall back on the pod's template, then on its agent, where times prove nothing."""
+        is_older = container.span.latest < change.edited_since
+        stage = self._or_by_template(by_time, is_older=is_older)
+        return self._or_by_agent(stage, container, at) if change.in_place else stage
+
+    def _or_by_template(self, by_time: Stage, *, is_older: bool) -> Stage:
+        """Fall back on the pod's template where times prove nothing.
+
+        `is_older` says that what has read the content started before the change, as observed.
+        """
         if by_time.reached or self._desired.pinned is not None:
             return by_time
         if self._desired.unseen is not None:  # it may have changed since the template was written
             return Stage(Confidence.UNKNOWN, f"{self._desired.unseen} cannot be read")
         if self._is_proven():
             return _MADE_AFTER
-        is_older = any_started_before((self._readers,), self._desired.edited_since)
         # A return to earlier content brings its name back, and not the content into its pods.
         template, applied_at = self._desired.template, self._desired.applied_at
         if is_older:
@@ -405,22 +446,21 @@ class _PodAssessment:
             return Stage(Confidence.INFERRED, why)
         return by_time
 
-    def _or_by_agent(self, stage: Stage, changed: float | None) -> Stage:
+    def _or_by_agent(self, stage: Stage, container: ContainerStart, changed: float | None) -> Stage:
         """Fall back on the agent that restarts containers, where their starts prove nothing.
 
         Times are whole seconds. A restart because of an announcement came after the change that
         was announced, though it shows as of the same second.
         """
-        if stage.reached or self._agent is None or not self._desired.restarts_in_place:
+        if stage.reached or self._agent is None:
             return stage
         if (reported := restart_stage(self._agent, self._announcement)) is not None:
             return reported
         if changed is None or self._replaced is not None or self._is_undated:
             return stage
-        may_be_older = any_started_before((self._readers,), changed)
         if (
-            self._readers.all_restarted
-            and not may_be_older
+            container.restarted
+            and container.span.latest >= changed
             and has_restarted(self._agent, self._announcement)
         ):
             return Stage(Confidence.PROBABLE, "its agent has restarted it for the last change")
@@ -446,14 +486,21 @@ class _PodAssessment:
         )
         return _ROLLED_OUT if is_ours else None
 
-    def _pinned_files(self, started: float, mounted: float) -> Stage:
-        """Judge files that are bound when a container starts (subPath).
+    def _pinned_files(
+        self, container: ContainerStart, change: StartChange, mounted: float
+    ) -> Stage:
+        """Judge files that are bound when a container starts (subPath)."""
+        by_time = self._pinned_by_time(container.span.earliest, change, mounted)
+        return self._or_otherwise(by_time, container, change, change.pinned_at)
+
+    def _pinned_by_time(self, started: float, change: StartChange, mounted: float) -> Stage:
+        """Judge such files by when they were written.
 
         The container gets what its kubelet has written by then, and that may be older than its
         start: only what the kubelet wrote after the change counts.
         """
-        changed, pod = self._desired.pinned_changed, self._pod
-        by_time = self._known_by_time(mounted, changed, edited=self._desired.start_edited)
+        changed, pod = change.pinned_at, self._pod
+        by_time = self._known_by_time(mounted, changed, edited=change.edited)
         if by_time.reached or changed is None or self._is_undated:
             return by_time
         if started >= changed + _KUBELET_SYNC:
