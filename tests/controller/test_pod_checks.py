@@ -395,9 +395,10 @@ async def test_stuck_state_ends_when_its_pod_is_deleted(world: World, query: str
     await world.workload(kind="StatefulSet", replicas=3)
     async with world.controller(pod_checks=ONCE) as controller:
         await world.quiet(controller)
+        # There before the only check of the rollout, however late that starts to be reported.
+        await set_pod(world, "web-2", template="web-bad", crashes=False)
         await world.edit(LEVEL="debug")
         await world.rollout(kind="StatefulSet")
-        await set_pod(world, "web-2", template="web-bad", crashes=False)
         await partly(world, "StatefulSet", 0, updateRevision="web-good")
         await wait_for_state(world, controller, "stuck")
         await world.registry.delete("pods", "default", "web-2")
