@@ -9,11 +9,11 @@ from tests.support.objects import ENV, FILES, KEY, config_map, deployment, snaps
 from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.decide import Decision, decide
 from hotmap.core.decide.evidence import PodStart
-from hotmap.core.decide.record import record_applied
+from hotmap.core.decide.record import Outcome, next_record, record_applied
 from hotmap.core.decide.snapshot import SentNudge, Snapshot, TemplateChange
 from hotmap.core.decide.source_snapshot import ChangeSummary
 from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.state import Record
+from hotmap.core.model.state import Record, Window
 from hotmap.core.policy.policy import Policy
 from hotmap.core.target import Target
 
@@ -139,3 +139,29 @@ def test_template_change_has_to_be_written_after_the_source(version: str, verdic
     taken = with_changes(taken, ChangeSummary(frozenset(("LEVEL",)), 990.1, 990.1))
     taken = taken._replace(template=TemplateChange(990.2, 2, version))
     assert decide(taken, [created(990.0)]).assessment.verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("spec", "after", "window", "kept"),
+    [
+        pytest.param(ENV, {"LEVEL": "info", "other": "x"}, None, True, id="unused data key"),
+        pytest.param(ENV, {"LEVEL": "debug"}, None, False, id="used data key"),
+        pytest.param(FILES, {"LEVEL": "info"}, Window(995.0, 995.1), False, id="and changed back"),
+    ],
+)
+def test_proof_of_pods_is_kept_as_long_as_what_they_use_is_unchanged(
+    spec: str, after: dict[str, str], window: Window | None, kept: bool
+) -> None:
+    """Kubelets may have written content that came and went into files."""
+    who = deployment(spec)
+    policy = SETTLING._replace(rereads=True)
+    before = snapshot(who, config_map(data={"LEVEL": "info"}), policy=policy)
+    record = record_applied(
+        who, None, decide(before).assessment.findings, key_id=KEY.id, generation=who.generation
+    )
+    record = msgspec.structs.replace(record, proven_since=990.0)
+    taken = snapshot(who, config_map(data=after, version=2), record=record, policy=policy)
+    decision = decide(with_changes(taken, ChangeSummary(window=window)))
+    following = next_record(decision, Outcome(generation=who.generation, revision="", at=1000.0))
+    assert following is not None
+    assert (following.proven_since == 990.0) is kept

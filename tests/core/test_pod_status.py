@@ -28,6 +28,7 @@ from hotmap.core.model.objects import ObjectKey, Pod, PodCondition, PodSpec
 from hotmap.core.model.provider_class import ClassMounts, MountedPod
 from hotmap.core.model.state import Window
 from hotmap.core.policy.policy import Policy
+from hotmap.core.status.agent_answers import AgentReport
 from hotmap.core.status.desired import (
     DesiredClass,
     DesiredContent,
@@ -525,8 +526,9 @@ def test_template_proves_nothing_of_pods_from_before_the_last_edit(
         pytest.param({"proven_since": 9e9}, "", Confidence.UNKNOWN, id="created before"),
     ],
 )
+@pytest.mark.parametrize("agents", [None, {}], ids=["no agent", "agent"])
 def test_files_of_a_pod_that_a_rollout_has_made(
-    facts: dict[str, Any], revision: str, known: Confidence
+    facts: dict[str, Any], revision: str, known: Confidence, agents: dict[str, AgentReport] | None
 ) -> None:
     """Its kubelet has written them after the change, and its process started with them."""
     wish = FILES_WISH._replace(
@@ -534,7 +536,7 @@ def test_files_of_a_pod_that_a_rollout_has_made(
     )
     pod_seen = seen(CHANGED + 0.9, revision=revision)
     pod_seen = pod_seen._replace(start=pod_seen.start._replace(created=CHANGED))
-    projected, loaded = only(wish, pod_seen, now=CHANGED + 2)
+    projected, loaded = only(wish, pod_seen, now=CHANGED + 2, agents=agents)
     assert projected is not None
     assert (projected.confidence, loaded.confidence) == (known, known)
 

@@ -246,11 +246,14 @@ def _proven_since_creation(snapshot: Snapshot) -> float:
 
 
 def _with_proof(record: Record, decision: Decision) -> Record:
-    """Keep the evidence of pods' content other than their starts, for the same content."""
+    """Keep the evidence of pods' content other than their starts, for the same content.
+
+    Kubelets may have written content that came and went into files.
+    """
     before, snapshot = decision.snapshot.record, decision.snapshot
     since = decision.assessment.proven_since
-    is_same = decision.assessment.verdict is not Verdict.FROZEN
-    if not since and is_same and before is not None and _same_content(before, record):
+    is_same = decision.assessment.verdict not in CHANGED
+    if not since and is_same and before is not None and _same_used_content(before, record):
         since = before.proven_since
     if before is None:
         since = since or _proven_since_creation(snapshot)
@@ -317,9 +320,9 @@ def _with_adopted(record: Record, decision: Decision) -> Record:
     )
 
 
-def _same_content(before: Record, after: Record) -> bool:
+def _same_used_content(before: Record, after: Record) -> bool:
     def content(record: Record) -> list[tuple[str, ...]]:
-        return [(s.kind, s.name, s.uses, s.content) for s in record.sources]
+        return [(s.kind, s.name, s.uses, s.frozen, s.live) for s in record.sources]
 
     return content(before) == content(after)
 

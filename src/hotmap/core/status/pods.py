@@ -308,10 +308,12 @@ class _PodAssessment:
     def _reloaded(self, files: Stage, mounted: float) -> Stage:
         """Judge files that something in the pod reloads while it runs."""
         by_start = self._known_by_time(mounted, self._desired.files_changed)
+        if not by_start.reached:
+            by_start = self._made_with_files() or by_start
         if by_start.reached:
             return by_start
         if self._agent is None:
-            return self._made_with_files() or self._reread(files)
+            return self._reread(files)
         by_agent = agent_stage(self._agent, self._announcement, synced=self._synced(by_start))
         stage = self._unless_kept(by_agent)
         uncovered = self._pod.coverage.uncovered if self._pod.coverage else ()
