@@ -373,11 +373,11 @@ class PodChecker:
             self._drop(key)
             return False
         scheduled = self._schedule.ensure(key, consumer.behind)
-        if self._gate.is_pending(key):
+        if self._gate.is_pending(key) or consumer.generation < record.generation:
+            # A decision is to come, or the watch has not delivered our own write yet.
             self._schedule.add(key, consumer.behind, self._settings.rollout_delay)
             return False
-        if not last.is_over or consumer.generation < record.generation:
-            # More follows from the decision, or the watch has not delivered our own write yet.
+        if not last.is_over:  # more follows from the decision
             self._schedule_again(key, consumer)
             return False
         quiet = self._clock() - scheduled.progress_at
