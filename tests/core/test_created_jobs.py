@@ -122,6 +122,27 @@ def test_run_equals_kubectl_create_job_from() -> None:
     }
 
 
+@pytest.mark.parametrize("metadata", [None, {"labels": {"a": "b"}, "annotations": {"c": "d"}}])
+def test_pods_of_a_run_have_the_revision_that_it_is_made_for(metadata: Object | None) -> None:
+    """A pod that starts within the second of a change is known to have it by that."""
+    template = {"spec": {"containers": []}, **({"metadata": metadata} if metadata else {})}
+    cron: Object = {
+        "metadata": {"name": "report", "namespace": "shop", "uid": "u1"},
+        "spec": {"jobTemplate": {"spec": {"template": template}}},
+    }
+    before = copy.deepcopy(cron)
+    made = job_of_cron_job(cron, "report-1", "key.content")
+    annotations = (metadata or {}).get("annotations", {})
+    assert made["spec"]["template"] == {
+        "spec": {"containers": []},
+        "metadata": {
+            **(metadata or {}),
+            "annotations": {**annotations, "hotmap.dev/revision": "key.content"},
+        },
+    }
+    assert cron == before
+
+
 GENERATED = {
     "batch.kubernetes.io/controller-uid": "u1",
     "batch.kubernetes.io/job-name": "load",

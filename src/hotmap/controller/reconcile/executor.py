@@ -26,6 +26,7 @@ from hotmap.core.patch.rollout import (
     restart_time,
     template_patch,
 )
+from hotmap.core.reloader.annotations import Writing
 from hotmap.core.reloader.patch import FIELD_MANAGER
 from hotmap.kube.client import Client
 from hotmap.kube.resources import BY_KIND, CRONJOBS, JOBS, PODS, ROLLOUTS
@@ -103,7 +104,7 @@ class ClusterExecutor:
                 case ActionType.RESTART_PODS:
                     generation = await self._restart_pods(consumer, restart_at(decision))
                 case ActionType.RUN_NOW:
-                    await self._run_now(consumer, decision.run_name)
+                    await self._run_now(decision)
                 case ActionType.RECREATE:
                     await self._recreate(consumer, decision.plan.reason)
                 case ActionType.EVICT:
@@ -193,21 +194,24 @@ class ClusterExecutor:
         )
         return answer.metadata.generation if consumer.key == argo.key else consumer.generation
 
-    async def _run_now(self, consumer: Consumer, name: str) -> None:
-        """Start a Job of a CronJob under a name; if the name exists, the Job was created before.
+    async def _run_now(self, decision: Decision) -> None:
+        """Start a Job of a CronJob; if its name exists, it was created before.
 
         Raises:
             Conflict: the CronJob changed (it may be suspended now); decide again.
             NotFound: it was deleted.
             ApiError, Unreachable: as the client raises them.
         """
+        snapshot, consumer = decision.snapshot, decision.snapshot.consumer
         cron_job = await self._read_same(consumer)
         self._check()
+        is_named = snapshot.policy.writing is Writing.REVISION
+        revision = snapshot.revision if is_named else ""
         with suppress(AlreadyExists):
             await self._client.create(
                 JOBS,
                 consumer.key.namespace,
-                job_of_cron_job(cron_job, name),
+                job_of_cron_job(cron_job, decision.run_name, revision),
                 type=Written,
                 idempotent=True,
             )

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.consumer import REVISION, Consumer
 
 __all__ = ["job_again", "job_of_cron_job", "run_name"]
 
@@ -60,14 +60,18 @@ def run_name(consumer: Consumer, content: Sequence[str]) -> str:
     return f"{consumer.key.name[:_NAME_LENGTH]}-{mark}"
 
 
-def job_of_cron_job(cron_job: Mapping[str, Any], name: str) -> dict[str, Any]:
+def job_of_cron_job(cron_job: Mapping[str, Any], name: str, revision: str = "") -> dict[str, Any]:
     """Build a Job from a CronJob's template, as `kubectl create job --from=cronjob/…` does.
 
     The CronJob is its controller, so that its history limits count it, without blockOwnerDeletion,
-    which needs another permission.
+    which needs another permission. Its pods get the `revision` for which it is made, if any.
     """
     template, owner = cron_job["spec"]["jobTemplate"], cron_job["metadata"]
-    meta = template.get("metadata") or {}
+    meta, spec = template.get("metadata") or {}, copy.deepcopy(dict(template["spec"]))
+    if revision:
+        pod_meta = spec["template"].get("metadata") or {}
+        annotations = {**(pod_meta.get("annotations") or {}), REVISION: revision}
+        spec["template"]["metadata"] = {**pod_meta, "annotations": annotations}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -86,7 +90,7 @@ def job_of_cron_job(cron_job: Mapping[str, Any], name: str) -> dict[str, Any]:
                 }
             ],
         },
-        "spec": copy.deepcopy(dict(template["spec"])),
+        "spec": spec,
     }
 
 
