@@ -224,19 +224,15 @@ TOLD = DESIRED.target
 
 
 @pytest.mark.parametrize(
-    ("told", "restart", "state"),
+    ("restart", "state"),
     [
-        pytest.param(TOLD, True, State.WAITING, id="its agent was told"),
-        pytest.param(TOLD, False, State.LATENT, id="no agent may restart it"),
-        pytest.param(None, True, State.LATENT, id="its agent was not nudged"),
-        pytest.param(TOLD._replace(frozen="old"), True, State.LATENT, id="it was told before"),
+        pytest.param(True, State.WAITING, id="its agent was told"),
+        pytest.param(False, State.LATENT, id="no agent restarts it"),
     ],
 )
-def test_pods_with_nudged_agents_are_waited_for(
-    told: Target | None, restart: bool, state: State
-) -> None:
+def test_pods_with_nudged_agents_are_waited_for(restart: bool, state: State) -> None:
     """A pod whose agent was told of the change is waited for."""
-    older = held(known=Confidence.UNKNOWN, told=told)._replace(restart_pending=restart)
+    older = held(known=Confidence.UNKNOWN)._replace(restart_pending=restart)
     found = status_from_pods(behind(count=0), [older], DESIRED)
     assert (found.state, found.behind) == (state, 1)
 

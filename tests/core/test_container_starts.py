@@ -35,6 +35,7 @@ TWO_FILES = """
     - {name: log, volumeMounts: [{name: w, mountPath: /a, subPath: a}]}
     volumes: [{name: v, configMap: {name: app}}, {name: w, configMap: {name: other}}]
 """
+READ_BY_WEB = "containers: [{name: web, envFrom: [{configMapRef: {name: app}}]}]"
 READ_BY_BOTH = TWO_ENVIRONMENTS.replace("name: other", "name: app")
 READ_BY_INIT = f"""
     initContainers: [{{name: setup, envFrom: [{{configMapRef: {{name: app}}}}]}}]
@@ -61,10 +62,12 @@ def judge(
     agent: str = "container=web;restart=term",
     follow: str = "auto",
     report: AgentRestart | None = None,
+    told: str = "",
+    now: float = NOW,
 ) -> Judged:
     """Judge a pod after observed edits of its sources at these times; `pod_spec` is its own.
 
-    `report` is what its agent says of the restart for what it was nudged with.
+    `report` is what its agent says of the restart for what it was nudged with: that, or `told`.
     """
     who = deployment(spec, annotations={"hotmap.dev/follow": follow, "hotmap.dev/agent": agent})
     policy = read_policy(who)
@@ -74,14 +77,15 @@ def judge(
     edited = tuple(source._replace(edited=True) for source in taken.sources)
     wish = desired_content(taken._replace(sources=edited))
     (observed,) = observe_pods(who, [_restarted(pod_spec or spec)], followed=uses)
-    nudged = observed._replace(nudged=wish.target, nudged_at=max(changed.values()))
+    target = wish.target._replace(frozen=told or wish.target.frozen)
+    nudged = observed._replace(nudged=target, nudged_at=max(changed.values()))
     agents = None
     if report is not None:
         fingerprint = wish.target.frozen if report.state is AgentState.LOADED else ""
         restart = msgspec.structs.replace(report, fingerprint=fingerprint)
         live, frozen = wish.target.live, wish.target.frozen
         agents = {"uid": AgentReport(AgentAnswer(1, "uid", live, frozen, (), restart))}
-    (proof,) = pod_proofs(wish, [nudged], now=NOW, agents=agents)
+    (proof,) = pod_proofs(wish, [nudged], now=now, agents=agents)
     return Judged(who, wish, proof)
 
 
@@ -168,4 +172,22 @@ def test_restart_in_the_second_of_a_change_counts_for_what_the_agent_restarts(
     """Where times are too close, its agent says that it was restarted for this content."""
     loaded = AgentRestart(AgentState.LOADED)
     found = judge(spec, changed, agent=agent, report=loaded)
+    assert status_from_pods(found.who, [found.proof], found.wish).state is state
+
+
+@pytest.mark.parametrize(
+    ("spec", "told", "now", "state"),
+    [
+        pytest.param(READ_BY_WEB, "", 1030, State.WAITING, id="a moment ago"),
+        pytest.param(READ_BY_WEB, "", 1103, State.LATENT, id="long ago"),
+        pytest.param(READ_BY_WEB, "other", 1030, State.LATENT, id="of other content"),
+        pytest.param(READ_BY_BOTH, "", 1030, State.LATENT, id="the agent restarts one of two"),
+    ],
+)
+def test_restart_is_waited_for_as_long_as_its_agent_may_follow(
+    spec: str, told: str, now: float, state: State
+) -> None:
+    """It says what it does meanwhile; one that has nothing to do restarts nothing later."""
+    report = AgentRestart(AgentState.NONE)
+    found = judge(spec, {"app": 1010}, report=report, told=told, now=now)
     assert status_from_pods(found.who, [found.proof], found.wish).state is state

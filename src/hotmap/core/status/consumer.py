@@ -291,13 +291,11 @@ def _status_of_older_pods(
     if consumer.runs:
         why = f"the run in progress may have older content ({_describe_starts(older)})"
         return _waiting(len(older), f"{why}; the next one reads the current content")
-    targets = [proof.pod.nudged for proof in older]
-    if all(proof.restart_pending for proof in older) and all(
-        target is not None and target.frozen == desired.target.frozen for target in targets
-    ):
+    if all(proof.restart_pending for proof in older):
         why = f"the agent in {names} has not restarted the application yet"
         return _waiting(len(older), why)
     if all(proof.files_pending for proof in older):
+        targets = [proof.pod.nudged for proof in older]
         nudged = all(target and target.live == desired.target.live for target in targets)
         when = "now, since the pods were nudged" if nudged else "at the kubelet's next sync"
         return _waiting(len(older), f"files are updated {when}, within {'5s' if nudged else '90s'}")

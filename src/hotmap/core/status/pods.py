@@ -95,7 +95,7 @@ class PodProof(NamedTuple):
     files_pending: bool = False
     #: Whether it runs and has had time to become Ready, and is not.
     long_unready: bool = False
-    #: Whether only containers have to start anew that its agents restart.
+    #: Whether only containers have to start anew that its agents restart, and have been told to.
     restart_pending: bool = False
 
     @property
@@ -215,8 +215,8 @@ class _PodAssessment:
         self._replaced = desired.pinned or _find_replaced(desired, pod)
         if self._replaced is not None:
             self._desired = without_times(desired)
-        self._start_changes_of = changes_of
-        self._template_current, self._in_window = template_current, in_window
+        self._start_changes_of, self._in_window = changes_of, in_window
+        self._template_current = template_current
         self._is_undated = 0 < pod.start.version < desired.adopted_version
         self._agent = agent
         self._announcement = agent_announcement(self._desired, pod, now)
@@ -231,19 +231,18 @@ class _PodAssessment:
             projected = nothing if desired.has_files else None
             return PodProof(pod, projected, nothing, long_unready=long_unready)
         files = self._files(pod.mounted_at)
+        projected = files if desired.has_files else None
         read = self._read_at_start(pod.mounted_at)
         loaded = [stage for stage, _ in read]
         missing = [in_place for stage, in_place in read if not stage.reached]
-        restart_pending = bool(missing) and all(missing)
+        restart_pending = bool(missing) and all(missing) and self._may_restart()
         if self._in_window and (loaded or not desired.has_files):
             loaded = [
                 Stage(Confidence.UNKNOWN, "may have started while the source had other content")
             ]
         if pod.start.is_outdated:
             why = "created before the template used these sources, and its controller keeps it"
-            return PodProof(
-                pod, files if desired.has_files else None, Stage(Confidence.UNKNOWN, why)
-            )
+            return PodProof(pod, projected, Stage(Confidence.UNKNOWN, why))
         files_pending = False
         if desired.files_changed != -inf and not desired.files_read_at_start:
             files_pending = (
@@ -251,10 +250,16 @@ class _PodAssessment:
             )
             loaded.append(self._reloaded(files, pod.mounted_at))
         loaded += [self._mounted(wanted, pod.start) for wanted in desired.classes]
-        projected = files if desired.has_files else None
         return PodProof(
             pod, projected, weakest(loaded), files_pending, long_unready, restart_pending
         )
+
+    def _may_restart(self) -> bool:
+        """Return whether its agent may have been told too recently for a restart to show."""
+        nudged, at = self._pod.nudged, self._pod.nudged_at
+        is_told = nudged is not None and nudged.frozen == self._desired.target.frozen
+        is_recent = at is not None and self._now < at + _KUBELET_SYNC
+        return is_told and is_recent and self._replaced is None
 
     def _mounted(self, wanted: DesiredClass, start: PodStart) -> Stage:
         """Judge what the CSI driver has reported of a pod; the store may have newer versions."""
@@ -286,8 +291,7 @@ class _PodAssessment:
         stages: list[tuple[Stage, bool]] = []
         for container in start.readers(source for source, _ in desired.start_changes):
             for change in self._changes_of(container.read):
-                stage = self._environment(container, change)
-                stages.append((stage, change.in_place))
+                stages.append((self._environment(container, change), change.in_place))
                 if change.pinned_at != -inf:
                     stages.append((self._pinned_files(container, change, mounted), change.in_place))
         if desired.files_changed != -inf and desired.files_read_at_start and start.at is not None:
@@ -301,8 +305,8 @@ class _PodAssessment:
         return changes if self._replaced is None else map(StartChange.without_times, changes)
 
     def _environment(self, container: ContainerStart, change: StartChange) -> Stage:
-        started = container.span.earliest
-        by_time = self._known_by_time(started, change.at, edited=change.edited)
+        began = container.span.earliest
+        by_time = self._known_by_time(began, change.at, edited=change.edited)
         return self._or_otherwise(by_time, container, change, change.at)
 
     def _reloaded(self, files: Stage, mounted: float) -> Stage:
