@@ -8,15 +8,18 @@ from tests.support.objects import ENV, FILES, KEY, config_map, deployment, snaps
 
 from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.decide import Decision, decide
-from hotmap.core.decide.evidence import PodStart
+from hotmap.core.decide.evidence import ContainerStart, PodStart, Span
+from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.record import Outcome, next_record, record_applied
 from hotmap.core.decide.snapshot import SentNudge, Snapshot, TemplateChange
 from hotmap.core.decide.source_snapshot import ChangeSummary
 from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import Record, Window
-from hotmap.core.policy.policy import Policy
+from hotmap.core.policy.policy import Agent, Policy
 from hotmap.core.target import Target
 
+APP = ObjectKey("ConfigMap", "shop", "app")
 BEFORE = config_map("app", {"LEVEL": "info"})
 AFTER = config_map("app", {"LEVEL": "debug"}, version=2, changed_at=990)
 SETTLING = Policy(opted_in=True, auto=frozenset(("ConfigMap",)), settle=5.0, settle_max=20.0)
@@ -165,3 +168,18 @@ def test_proof_of_pods_is_kept_as_long_as_what_they_use_is_unchanged(
     following = next_record(decision, Outcome(generation=who.generation, revision="", at=1000.0))
     assert following is not None
     assert (following.proven_since == 990.0) is kept
+
+
+@pytest.mark.parametrize("at", [995.0, 1100.0], ids=["in between", "after"])
+def test_pod_that_started_with_content_that_came_and_went_is_replaced(at: float) -> None:
+    """Its agent has been told of the present content before, and would restart nothing for it."""
+    who = deployment(ENV)
+    agent = Agent("term", containers=frozenset(("web",)), unnamed=0)
+    policy = SETTLING._replace(agent=agent)
+    record = msgspec.structs.replace(recorded(who), windows=(Window(994.0, 996.0),))
+    taken = snapshot(who, BEFORE, record=record, policy=policy, now=1200.0)
+    span = Span(at, at + 1)
+    start = PodStart("web-1", at, "", (span,), at_start=(ContainerStart(span, frozenset([APP])),))
+    decision = decide(taken, [start])
+    types = [action.type for action in decision.plan.actions]
+    assert types == ([ActionType.ROLLOUT] if at < 1000 else [])
