@@ -448,6 +448,8 @@ class Controller:
             return
         if consumer.generation < record.generation or consumer.rolling:
             return
+        if not snapshot.policy.opted_in:
+            return
         if not consumer.wanted:
             result = NO_PODS if not consumer.pods else None
         else:
