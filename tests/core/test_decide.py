@@ -183,3 +183,25 @@ def test_pod_that_started_with_content_that_came_and_went_is_replaced(at: float)
     decision = decide(taken, [start])
     types = [action.type for action in decision.plan.actions]
     assert types == ([ActionType.ROLLOUT] if at < 1000 else [])
+
+
+EVERY_KEY = "containers: [{name: web, envFrom: [{configMapRef: {name: app}}]}]"
+
+
+@pytest.mark.parametrize(
+    ("before", "type"),
+    [(ENV, ActionType.NUDGE), (EVERY_KEY, ActionType.ROLLOUT)],
+    ids=["used as before", "used in another way"],
+)
+def test_agent_restarts_only_for_content_that_is_known_to_differ(
+    before: str, type: ActionType
+) -> None:
+    """Its pod is told what it started with, which is not known of other data keys."""
+    who = msgspec.structs.replace(deployment(ENV), generation=2)
+    record = msgspec.structs.replace(recorded(deployment(before)), generation=1)
+    agent = Agent("term", containers=frozenset(("web",)), unnamed=0)
+    policy = SETTLING._replace(agent=agent)
+    taken = snapshot(who, AFTER, record=record, policy=policy, now=1000.0)
+    span = Span(900.0, 901.0)
+    decision = decide(taken, [PodStart("web-1", 900.0, "", (span,), created=900.0)])
+    assert [action.type for action in decision.plan.actions] == [type]

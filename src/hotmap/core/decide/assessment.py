@@ -149,10 +149,12 @@ class Assessment(NamedTuple):
     #: Pods that were created in or after this second have the assessed content, since the template
     #: change that made them came after the last change; POSIX seconds, 0: unknown.
     proven_since: float = 0.0
-    #: Whether pods are replaced although nothing differs from what was applied, since they may have
-    #: read content that came and went, or were found to have older content (`heals`).
-    distrusts: bool = False
+    #: Whether pods are replaced because they were found to have older content.
     heals: bool = False
+    #: Whether agents learn by a nudge that content read at start is another one than was applied.
+    #: They cannot if that is not known, since it was used in another way, nor if only pods are
+    #: suspected.
+    announces: bool = True
     #: When sources may have had other content while no controller watched: to be kept with the
     #: record until it is examined, since the next controller knows nothing of it.
     windows: tuple[Window, ...] = ()

@@ -267,7 +267,9 @@ def decide(
     if (first := _pause_decision(snapshot, resume_in)) is not None:
         return first
     facts = _facts(snapshot, starts)._replace(others=others)
-    assessment = assess(consumer, record, snapshot.sources, facts)
+    applied = snapshot.recorded_target
+    announces = applied is not None and applied.frozen != snapshot.target.frozen
+    assessment = assess(consumer, record, snapshot.sources, facts)._replace(announces=announces)
     if any(source.changes.unobserved_by is not None for source in snapshot.sources):
         assessment = assessment._replace(windows=facts.windows)
     plan = make_plan(consumer, policy, assessment, changed=snapshot.changed_keys)

@@ -199,8 +199,7 @@ def _assess_older_pods(
     if (pinned := _find_pinned(consumer, record, affected, facts)) is not None:
         return _with_finding(by_content, pinned)
     reason = f"{join_names(older)} may run with older content"
-    found = _new_pods(reason, _as_frozen(by_content, affected), distinct=True)
-    return found._replace(distrusts=True, heals=True)
+    return _new_pods(reason, _as_frozen(by_content, affected), distinct=True)._replace(heals=True)
 
 
 def _read_at_start(current: SourceSnapshot, facts: Facts) -> SourceSnapshot:
@@ -277,8 +276,7 @@ def _assess_windows(
         if (pinned := _find_pinned(consumer, record, affected, facts)) is not None:
             return _with_finding(by_content, pinned)
         reason = f"{join_names(pods)} may have started while other content was current"
-        found = _new_pods(reason, _as_frozen(by_content, affected), distinct=True)
-        return found._replace(distrusts=True)
+        return _new_pods(reason, _as_frozen(by_content, affected), distinct=True)
     return by_content
 
 

@@ -225,9 +225,9 @@ def _restarts_in_place(consumer: Consumer, policy: Policy, assessment: Assessmen
     """Return whether agents take a frozen change, in each container that has read it at start.
 
     The driver of a class updates one pod after the other, so a restart in place may find the older
-    files. Agents restart nothing for content that they know already.
+    files.
     """
-    if policy.agent is None or not policy.agent_restarts or assessment.distrusts:
+    if policy.agent is None or not policy.agent_restarts or not assessment.announces:
         return False
     changed = [f for f in assessment.changed() if f.verdict is Verdict.FROZEN]
     if any(f.current.source.kind == PROVIDER_CLASS for f in changed):
