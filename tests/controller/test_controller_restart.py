@@ -278,3 +278,24 @@ async def test_deleted_workload_record_is_dropped_only_where_visible(
         async with world.controller(**scope) as controller:
             assert controller.records.get(uids["shop"]) is None
             assert controller.records.get(uids["bank"]) is not None
+
+
+async def test_lost_leadership_during_a_reconcile_is_no_error(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The next leader does the work, as after a process was suspended before its write."""
+
+    async def refused() -> bool:
+        return "another replica is the leader" in caplog.text
+
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        monkeypatch.setattr(controller, "_may_write", lambda: False)
+        with caplog.at_level(logging.INFO, "hotmap"):
+            await world.edit(LEVEL="debug")
+            await world.until(refused, "it decides, and may not write")
+        assert not [each for each in caplog.records if each.levelno > logging.INFO]
+        monkeypatch.undo()
+        await world.rollout()

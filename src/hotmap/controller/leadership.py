@@ -33,7 +33,7 @@ from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index, Queues
 from hotmap.core.decide.source_changes import thin_changes
-from hotmap.core.errors import ApiError, HotmapError, Unreachable
+from hotmap.core.errors import ApiError, HotmapError, NotLeading, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.provider_class import PROVIDER_CLASS
@@ -386,7 +386,7 @@ async def _work(
             return
         try:
             again = await work(key)
-        except (ApiError, Unreachable) as error:
+        except (ApiError, Unreachable, NotLeading) as error:
             pause = queue.retry(key, least=getattr(error, "retry_after", None) or 0.0)
             _log.info(_RETRY, pause, error, extra={"workload": str(key)})
         except HotmapError as error:
