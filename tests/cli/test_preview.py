@@ -142,6 +142,17 @@ def test_manifests_are_read_as_the_api_server_reads_them(stage: Stage, tmp_path:
     assert result.out.startswith("configmap/app in default: an edit of LEVEL\n")
 
 
+def test_value_that_moves_to_binary_data_is_held(stage: Stage, tmp_path: Path) -> None:
+    """The same bytes are a file as before, and no environment variable any more."""
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\n"
+    result = preview_of(
+        stage, tmp_path, f"{text}binaryData: {{LEVEL: aW5mbw==}}\ndata: {{OTHER: '1'}}\n"
+    )
+    assert result.status == 1, result.err
+    assert "configmap/app in default: an edit of LEVEL\n" in result.out
+    assert "new pods could not start" in result.out
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -70,8 +70,10 @@ async def test_binary_data_is_not_in_an_environment(
     async with world.controller() as controller:
         await world.quiet(controller)
         _, body = await get_json(http, controller, f"{APP}&changed=blob")
-    assert by_name(body) == {"a": (True, [])}
-    assert "blob changed, but is not used" in body["workloads"][0]["reason"]
+        assert by_name(body) == {"a": (True, [])}
+        assert "blob changed, but is not used" in body["workloads"][0]["reason"]
+        _, body = await get_json(http, controller, f"{APP}&changed=blob&moved=blob")
+    assert by_name(body) == {"a": (True, ["rollout"])}
 
 
 async def test_mark_of_a_strategy_of_reloaders_is_that_of_the_earlier_content(

@@ -163,6 +163,26 @@ def test_data_keys_of_binary_data_are_not_in_an_environment() -> None:
     assert actions == {WHOLE: [], FILES: [ROLLOUT]}
 
 
+@pytest.mark.parametrize(
+    ("spec", "before", "expected"),
+    [
+        pytest.param(ENV, (), (Verdict.HOLD, []), id="a required variable goes"),
+        pytest.param(OPTIONAL, (), (Verdict.FROZEN, [ROLLOUT]), id="an optional one goes"),
+        pytest.param(FILES, (), (Verdict.FROZEN, [ROLLOUT]), id="a file stays"),
+        pytest.param(ENV, ("LEVEL",), (Verdict.FROZEN, [ROLLOUT]), id="a variable comes"),
+    ],
+)
+def test_data_key_that_moves_to_binary_data_leaves_the_environment(
+    spec: str, before: tuple[str, ...], expected: tuple[Verdict, list[ActionType]]
+) -> None:
+    who = consumer("Deployment", spec)
+    record = first_record(decide(snapshot(who, FOLLOWED, None, A)))
+    made = edit("LEVEL")._replace(moved=frozenset(("LEVEL",)), binary=frozenset(before))
+    foreseen = preview_edit(snapshot(who, FOLLOWED, record, A), made)
+    actions = [action.type for action in foreseen.plan.actions]
+    assert (foreseen.plan.verdict, actions) == expected
+
+
 def test_edit_of_an_immutable_source_is_held() -> None:
     """The API server refuses it, and a recreated source may not reach new pods."""
     who = consumer("Deployment", ENV)

@@ -11,6 +11,7 @@ import re
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import msgspec
@@ -70,6 +71,8 @@ class _Edit(NamedTuple):
     #: None: every one.
     changed: frozenset[str] | None
     removed: frozenset[str] = frozenset()
+    #: Those of `changed` that move from `data` to `binaryData`, or back.
+    moved: frozenset[str] = frozenset()
     creates: bool = False
 
     @property
@@ -217,13 +220,20 @@ def _weight(workload: Mapping[str, Any]) -> tuple[bool, bool, int]:
 
 
 def _requests(edit: _Edit) -> list[dict[str, str]]:
-    """Return the parameters of each request; a removed data key is in one of them."""
+    """Return the parameters of each request; a removed or moved data key is in one of them."""
     changed = "*" if edit.changed is None else ",".join(sorted(edit.changed))
     if len(changed) > _MOST_KEYS or (edit.creates and not changed):
         changed = "*"
+    parts = zip_longest(
+        _join_parts(sorted(edit.removed)), _join_parts(sorted(edit.moved)), fillvalue=""
+    )
     return [
-        {name: value for name, value in (("changed", changed), ("removed", part)) if value}
-        for part in _join_parts(sorted(edit.removed))
+        {
+            name: value
+            for name, value in (("changed", changed), ("removed", removed), ("moved", moved))
+            if value
+        }
+        for removed, moved in parts
     ]
 
 
@@ -253,6 +263,14 @@ class _ObjectWithName(msgspec.Struct):
     metadata: _Metadata
 
 
+class _Value(NamedTuple):
+    """The value of a data key."""
+
+    content: bytes
+    #: Whether it is in `binaryData`, which environments do not read.
+    is_binary: bool = False
+
+
 class _SourceManifest(msgspec.Struct, rename="camel"):
     """The fields of a ConfigMap or Secret with content."""
 
@@ -262,7 +280,7 @@ class _SourceManifest(msgspec.Struct, rename="camel"):
     binary_data: dict[str, str | None] | None = None
     string_data: dict[str, str | None] | None = None
 
-    def content(self) -> dict[str, bytes]:
+    def content(self) -> dict[str, _Value]:
         """Return the values by data key.
 
         Raises:
@@ -274,8 +292,11 @@ class _SourceManifest(msgspec.Struct, rename="camel"):
             encoded |= self.data or {}
         else:
             plain = {**(self.data or {})}
-        content = {name: _decode(text or "") for name, text in encoded.items()}
-        return content | {name: (text or "").encode() for name, text in plain.items()}
+        is_binary = self.kind == "ConfigMap"
+        content = {
+            name: _Value(_decode(text or ""), is_binary=is_binary) for name, text in encoded.items()
+        }
+        return content | {name: _Value((text or "").encode()) for name, text in plain.items()}
 
     def applied_keys(self) -> frozenset[str] | None:
         """Return the data keys of the last `kubectl apply`; None: it was not used."""
@@ -317,7 +338,8 @@ async def _compare_manifests(
                     BY_KIND[source.kind], source.namespace, source.name, type=_SourceManifest
                 )
             except NotFound:
-                edits.append(_Edit(source, frozenset(content), creates=True))
+                changed, moved = _changed_keys({}, content)
+                edits.append(_Edit(source, changed, moved=moved, creates=True))
             except Forbidden as error:
                 name = f"{source.kind.lower()}/{source.namespace}/{source.name}"
                 unread.append(
@@ -332,18 +354,28 @@ async def _compare_manifests(
     return edits, unread
 
 
-def _compare(source: SourceName, found: _SourceManifest, after: Mapping[str, bytes]) -> _Edit:
+def _compare(source: SourceName, found: _SourceManifest, after: Mapping[str, _Value]) -> _Edit:
     """Compare a source with the content of a manifest, which is applied as `kubectl apply` does."""
     before = msgspec.structs.replace(found, kind=source.kind).content()
-    changed = (name for name, value in after.items() if before.get(name) != value)
+    changed, moved = _changed_keys(before, after)
     removed = frozenset(before) - frozenset(after)
     applied = found.applied_keys()
-    return _Edit(source, frozenset(changed), removed if applied is None else removed & applied)
+    return _Edit(source, changed, removed if applied is None else removed & applied, moved)
+
+
+def _changed_keys(
+    before: Mapping[str, _Value], after: Mapping[str, _Value]
+) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the data keys that change, and which of them move to or from `binaryData`."""
+    changed = frozenset(name for name, value in after.items() if before.get(name) != value)
+    none = _Value(b"")
+    moved = (name for name in changed if before.get(name, none).is_binary != after[name].is_binary)
+    return changed, frozenset(moved)
 
 
 def _read_sources(
     texts: Mapping[str, str], namespace: str
-) -> Iterator[tuple[SourceName, dict[str, bytes]]]:
+) -> Iterator[tuple[SourceName, dict[str, _Value]]]:
     count = 0
     for filename, text in texts.items():
         for data, place in Manifest(text, describe_file(filename)).objects():

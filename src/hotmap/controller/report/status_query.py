@@ -33,6 +33,7 @@ _PARAMETERS = (
     "consistent",
     "changed",
     "removed",
+    "moved",
 )
 
 #: Data keys in a parameter (kubernetes: validation.IsConfigMapKey).
@@ -125,8 +126,8 @@ def _parse_edit(query: Mapping[str, str], source: ObjectKey | None) -> Edit | No
         raise BadRequest("changed and removed exclude workload: expected source alone")
     if source is None or source.kind == PROVIDER_CLASS:
         raise BadRequest("changed and removed need source: expected a ConfigMap or Secret")
-    every = changed == "*"
-    return Edit(source, None if every else _split_keys(changed), _split_keys(removed))
+    keys = None if changed == "*" else _split_keys(changed)
+    return Edit(source, keys, _split_keys(removed), _split_keys(query.get("moved", "")))
 
 
 def _split_keys(text: str) -> frozenset[str]:

@@ -6,6 +6,7 @@ part of the decision, as they would be of the one on a real edit.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -32,7 +33,9 @@ class Edit(NamedTuple):
     #: The data keys that get another value, added ones included; None: every one.
     changed: frozenset[str] | None = None
     removed: frozenset[str] = frozenset()
-    #: The data keys of `binaryData`, which environments do not read.
+    #: Those of `changed` that move from `data` to `binaryData`, or back.
+    moved: frozenset[str] = frozenset()
+    #: The data keys that are in `binaryData` before, which environments do not read.
     binary: frozenset[str] = frozenset()
 
     def touches(self, keys: Keys) -> bool:
@@ -92,9 +95,11 @@ def _edited(current: SourceSnapshot, edit: Edit, *, now: float) -> SourceSnapsho
     keys = changed | edit.removed
     current = current._replace(uses=tuple(_without_binary(use, edit) for use in current.uses))
     required = _required(current.uses)
-    missing = (required & edit.removed) | (frozenset(current.missing) - changed)
+    in_environment = _required(use for use in current.uses if not use.keys.binary)
+    hidden = in_environment & (edit.moved - edit.binary)
+    missing = (required & edit.removed) | hidden | (frozenset(current.missing) - changed)
     if not current.exists and edit.changed is not None:
-        missing = required - changed
+        missing = (required - changed) | hidden
     return current._replace(
         exists=True,
         visible=True,
@@ -114,9 +119,11 @@ def _edited(current: SourceSnapshot, edit: Edit, *, now: float) -> SourceSnapsho
 
 
 def _without_binary(use: Use, edit: Edit) -> Use:
-    if use.keys.binary or not edit.binary:
+    """Hide what an environment reads neither before the edit nor after it."""
+    hidden = edit.binary - edit.moved
+    if use.keys.binary or not hidden:
         return use
-    return use._replace(keys=use.keys._replace(hidden=use.keys.hidden | edit.binary))
+    return use._replace(keys=use.keys._replace(hidden=use.keys.hidden | hidden))
 
 
 def _content(current: SourceSnapshot, kind: UseKind, before: str, edit: Edit) -> str:
@@ -125,6 +132,6 @@ def _content(current: SourceSnapshot, kind: UseKind, before: str, edit: Edit) ->
     return _EDITED if touched else before
 
 
-def _required(uses: tuple[Use, ...]) -> frozenset[str]:
+def _required(uses: Iterable[Use]) -> frozenset[str]:
     """Return the data keys without which a container does not start."""
     return frozenset().union(*(use.keys.names or () for use in uses if not use.optional))
