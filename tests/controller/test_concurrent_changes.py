@@ -191,6 +191,30 @@ async def test_rollout_rejected_by_policy_is_reported(world: World) -> None:
     assert len(await world.messages("RolledOut")) == 1
 
 
+async def test_rollout_that_a_webhook_removes_is_reported(world: World) -> None:
+    """The answer is a success, and pods keep the old content until the webhook lets it pass."""
+    removed = False
+
+    async def remove(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+        nonlocal removed
+        if plural == "deployments" and not removed:
+            removed = True
+            del patch["spec"]
+
+    world.registry.guards.append(remove)
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+        await world.quiet(controller)
+    (event,) = await world.events("Failed")
+    assert event["type"] == "Warning"
+    assert "an admission webhook removed the change" in event["message"]
+    assert len(await world.messages("RolledOut")) == 1
+
+
 async def test_failing_workload_does_not_delay_others(world: World) -> None:
     """Each has its own queue place and its own retries."""
 

@@ -15,7 +15,7 @@ from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.plan import Action, ActionType
 from hotmap.core.decide.record import Outcome, distinct_revision
 from hotmap.core.decide.snapshot import Snapshot
-from hotmap.core.errors import AlreadyExists, Conflict
+from hotmap.core.errors import AlreadyExists, Conflict, Invalid
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.patch.jobs import job_again, job_of_cron_job
@@ -139,7 +139,7 @@ class ClusterExecutor:
 
         Raises:
             Conflict: the consumer changed; decide again.
-            Invalid: another object has its name now (wrong uid), or admission refuses.
+            Invalid: another object has its name now (wrong uid), or admission refuses or undoes it.
             NotFound: it was deleted.
             ApiError, Unreachable: as the client raises them.
         """
@@ -153,7 +153,7 @@ class ClusterExecutor:
             content_type=patch.content_type,
             field_manager=patch.field_manager,
         )
-        return answer.metadata.generation
+        return _new_generation(consumer.generation, answer)
 
     async def _end_pause(self, decision: Decision, *, resumes: bool) -> int:
         """Remove the annotation of a pause, and resume the Deployment if that is still paused.
@@ -276,6 +276,18 @@ class ClusterExecutor:
         if (metadata["uid"], metadata["resourceVersion"]) != saw:
             raise Conflict(f"{consumer.key} was modified since the decision")
         return obj
+
+
+def _new_generation(before: int, answer: Written) -> int:
+    """Return the generation after a rollout was written, each of which changes the spec.
+
+    Raises:
+        Invalid: it is as before, so no pods are replaced.
+    """
+    after = answer.metadata.generation
+    if after and after == before:
+        raise Invalid("the API server accepted it, but an admission webhook removed the change")
+    return after
 
 
 def rollout_patch(decision: Decision, action: Action) -> TemplatePatch:
