@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from typing import Any, cast
 
+import aiohttp
 import pytest
 from tests.controller.world import FOLLOW, REREADS, Object, World, both, files
 from tests.support.objects import FILES, deployment, snapshot
@@ -334,6 +335,39 @@ async def test_policy_refuses_the_nudge(world: World) -> None:
     (event,) = await world.events("NudgeRefused")
     assert event["type"] == "Warning"
     assert await world.revision() == ""
+
+
+@hurried
+async def test_nudge_that_a_webhook_removes_is_refused(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """It is not sent again and again, neither as a second one nor for each query of the status."""
+    sent = 0
+
+    async def remove(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+        nonlocal sent
+        if plural == "pods":
+            sent += 1
+            del patch["metadata"]["annotations"]
+
+    world.registry.guards.append(remove)
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS)
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        message = await world.event("NudgeRefused")
+        url = f"http://127.0.0.1:{controller.port}/v1/status?workload=Deployment/default/web"
+        for _ in range(20):
+            async with http.get(url) as response:
+                assert (await response.json())["counts"]["current"] == 0
+            await world.quiet(controller)
+            await asyncio.sleep(1)
+    assert message == (
+        "Pod default/web-1 refuses the nudge: an admission webhook removed the annotation"
+    )
+    assert sent <= 3
 
 
 @hurried

@@ -1,4 +1,4 @@
-"""The part of the answer to a write that is read: the version of the object."""
+"""The part of the answer to a write that is read: the version and annotations of the object."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ __all__ = ["METADATA", "Written"]
 METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
 
-class _Version(msgspec.Struct, rename="camel"):
+class _Metadata(msgspec.Struct, rename="camel"):
     resource_version: str = ""
     generation: int = 0
+    #: Admission may have changed what was written.
+    annotations: dict[str, str] | None = None
 
 
 class Written(msgspec.Struct):
     """An object without its content; as a type of `Client`, the server sends no more than that."""
 
-    metadata: _Version
+    metadata: _Metadata

@@ -152,6 +152,8 @@ class Nudges:
         #: The last nudge of a consumer's pods, and by uid the time of the second one.
         self._sent: dict[ObjectKey, SentTarget] = {}
         self._second: dict[ObjectKey, dict[str, float]] = {}
+        #: Pods that refused a nudge with that target, by uid; not repeated for each pod check.
+        self._refused: dict[ObjectKey, frozenset[str]] = {}
         #: The first nudges of pods with that target, by uid, while second ones are missing.
         self._told: dict[ObjectKey, dict[str, _Nudge]] = {}
 
@@ -194,7 +196,9 @@ class Nudges:
         if sent is None or not sent.target.names_same_content(target):
             return False
         second, now = self._second.setdefault(key, {}), loop_time()
-        missing = [uid for uid in uids if uid not in second]
+        self._refused[key] = self._refused.get(key, frozenset()) & set(uids)
+        known = second.keys() | self._refused[key]
+        missing = [uid for uid in uids if uid not in known]
         second.update(dict.fromkeys(missing, now))
         return bool(missing)
 
@@ -206,6 +210,7 @@ class Nudges:
         """Drop the state of a deleted consumer."""
         self._sent.pop(key, None)
         self._second.pop(key, None)
+        self._refused.pop(key, None)
         self._told.pop(key, None)
         self._waves.forget(key)
 
@@ -233,6 +238,8 @@ class Nudges:
         failures = {result.nudge.uid: result.failure for result in results if result.failure}
         refusals = {result.nudge.uid: result.refusal for result in results if result.refusal}
         told = new - failures.keys() - refusals.keys()
+        before = self._refused.get(key, frozenset()) if is_same else frozenset()
+        self._refused[key] = before | refusals.keys()
         is_complete = not (failures or refusals or held or some_start)
         self._sent[key] = SentTarget(target, loop_time() if is_complete else None)
         self._waves.record_requests(key, target, sorted(told))
@@ -303,12 +310,12 @@ class Nudges:
         return results
 
     async def _send_one(self, namespace: str, nudge: _Nudge) -> _Result:
-        uid = nudge.uid
-        body = {"metadata": {"uid": uid, "annotations": {TARGET: nudge.value}}}
+        body = {"metadata": {"uid": nudge.uid, "annotations": {TARGET: nudge.value}}}
+        refuses = f"Pod {namespace}/{nudge.name} refuses the nudge"
         async with self._slots.use(namespace):
             try:
                 self._check_leading()
-                await self._client.patch(
+                answer = await self._client.patch(
                     PODS,
                     namespace,
                     nudge.name,
@@ -321,10 +328,11 @@ class Nudges:
             except (Throttled, Unavailable, Unauthorized) as error:
                 return _Result(nudge, failure=error)
             except ApiError as error:
-                named = f"Pod {namespace}/{nudge.name}"
-                return _Result(nudge, refusal=f"{named} refuses the nudge: {error}")
+                return _Result(nudge, refusal=f"{refuses}: {error}")
             except HotmapError as error:
                 return _Result(nudge, failure=error)
+        if (answer.metadata.annotations or {}).get(TARGET) != nudge.value:
+            return _Result(nudge, refusal=f"{refuses}: an admission webhook removed the annotation")
         return _Result(nudge)
 
 
