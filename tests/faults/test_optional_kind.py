@@ -56,6 +56,11 @@ async def _resources(exchange: Exchange, *names: str) -> None:
     await exchange.answer(200, {"kind": "APIResourceList", "resources": found})
 
 
+async def page(exchange: Exchange) -> None:
+    """A proxy in between answers with a page of its own."""
+    await exchange.answer(200, b"<html>down for maintenance</html>")
+
+
 class Discovery:
     """Answers every question with the same behaviour until it is told another one."""
 
@@ -188,13 +193,14 @@ async def test_lagging_apiserver_keeps_the_watch(server: FaultServer) -> None:
         assert server.count("stream") == 1
 
 
+@pytest.mark.parametrize("failure", [broken, page])
 async def test_failed_discovery_keeps_the_watch(
-    server: FaultServer, caplog: pytest.LogCaptureFixture
+    server: FaultServer, caplog: pytest.LogCaptureFixture, failure: Behaviour
 ) -> None:
     """What is watched goes on being watched; it is said once, not each time."""
     async with watched(server, there) as kind:
         await kind.until(lambda: kind.names() == {"a", "b"})
-        kind.discovery.behaviour = broken
+        kind.discovery.behaviour = failure
         await kind.looks(5)
         server.truth.put("c", "1")
         await kind.until(lambda: kind.names() == {"a", "b", "c"})

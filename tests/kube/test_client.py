@@ -329,10 +329,12 @@ async def test_truncated_response_is_an_error(server: FaultServer) -> None:
 async def test_non_kubernetes_response_is_reported(server: FaultServer) -> None:
     """The login page of a proxy, with status 200 or with 502."""
     page = b"<html>please log in</html>"
-    server.script("other", answers(200, page), *[answers(502, page)] * 3)
+    latin = '{"metadata": {"name": "\xe9"}}'.encode("latin-1")
+    server.script("other", answers(200, page), answers(200, latin), *[answers(502, page)] * 3)
     async with client(server) as api:
-        with pytest.raises(Unavailable, match="returned an invalid response to"):
-            await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
+        for _ in (page, latin):
+            with pytest.raises(Unavailable, match="returned an invalid response to"):
+                await api.get(CONFIGMAPS, "shop", "a", type=ConfigMap)
         with pytest.raises(Unavailable, match=r"answered 502 Fault to GET /api/v1/.*/b$"):
             await api.get(CONFIGMAPS, "shop", "b", type=ConfigMap)
 

@@ -167,7 +167,7 @@ class Client:
         body = await self.request(
             "GET", path, headers=_accept(type), attempts=self._limits.attempts
         )
-        return self._decode(body, type, path)
+        return self.decode(body, type, path)
 
     async def list_page(
         self,
@@ -252,7 +252,7 @@ class Client:
             attempts=self._limits.attempts if attempts is None else attempts,
             idempotent=idempotent,
         )
-        return self._decode(answer, type, path)
+        return self.decode(answer, type, path)
 
     async def replace(
         self,
@@ -327,7 +327,7 @@ class Client:
             attempts=attempts,
             idempotent=idempotent or _has_precondition(body),
         )
-        return self._decode(answer, type, path)
+        return self.decode(answer, type, path)
 
     async def delete(
         self,
@@ -456,16 +456,21 @@ class Client:
             decoded: T = _decoder(type).decode(body)
         except RecursionError:
             body = await asyncio.to_thread(without_deep_values, body)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             pass  # again, for its message
         else:
             return decoded
-        return self._decode(body, type, path)
+        return self.decode(body, type, path)
 
-    def _decode(self, body: bytes, type: type[T], path: str) -> T:
+    def decode(self, body: bytes, type: type[T], path: str) -> T:
+        """Decode the answer to a request for a path.
+
+        Raises:
+            Unavailable: it is not JSON in UTF-8, or does not match the type.
+        """
         try:
             decoded: T = decode(_decoder(type), body)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise Unavailable(
                 f"{self.server} returned an invalid response to {path}: {error}",
                 code=502,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-from hotmap.core.errors import Unavailable
 from hotmap.kube.client import Client
 from hotmap.kube.resources import Resource
 
@@ -39,9 +38,6 @@ class _List(msgspec.Struct):
     items: list[_Item] | None = None
 
 
-_decoder = msgspec.json.Decoder(_List)
-
-
 async def list_versions(
     client: Client,
     resource: Resource,
@@ -72,14 +68,7 @@ async def list_versions(
             headers={"Accept": _ACCEPT},
             attempts=_ATTEMPTS,
         )
-        try:
-            page = _decoder.decode(body)
-        except msgspec.DecodeError as error:
-            raise Unavailable(
-                f"{client.server} returned an invalid response to {path}: {error}",
-                code=502,
-                reason="BadGateway",
-            ) from error
+        page = client.decode(body, _List, path)
         found += [item.metadata for item in page.items or ()]
         token = page.metadata.continue_token
         if not token:

@@ -17,7 +17,6 @@ import msgspec
 
 from hotmap.core.errors import ApiError, NotFound, Unreachable
 from hotmap.kube.client import Client
-from hotmap.kube.decoding import decode
 from hotmap.kube.reflector import Reflector
 from hotmap.kube.resources import Resource
 from hotmap.kube.store import Store
@@ -40,9 +39,6 @@ class _APIResource(msgspec.Struct):
 
 class _APIResourceList(msgspec.Struct):
     resources: list[_APIResource] = []
-
-
-_decoder = msgspec.json.Decoder(_APIResourceList)
 
 
 class OptionalKind:
@@ -114,7 +110,7 @@ class OptionalKind:
             body = await self._client.request("GET", path)
         except NotFound:
             return False
-        found = decode(_decoder, body)
+        found = self._client.decode(body, _APIResourceList, path)
         return any(resource.name == self._resource.plural for resource in found.resources)
 
     def _answer_absent_at_first(self) -> None:
