@@ -321,8 +321,8 @@ def _windows(snapshot: Snapshot, facts: Facts) -> tuple[Window, ...]:
     """Collect the edits that were reverted since the last applied version (rule 3).
 
     A source that was immutable and was recreated with other content is left out: new pods would
-    read the old content (rule 7). So is new content that a rollout has applied whose record was lost in a crash (rule
-    0): no pod of its revision has seen other content.
+    read the old content (rule 7). So is new content that a rollout has applied whose record was
+    lost in a crash (rule 0): no pod of its revision has seen other content.
     """
     consumer = snapshot.consumer
     return tuple(
