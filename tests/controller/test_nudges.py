@@ -102,7 +102,8 @@ async def test_two_hotmaps_do_not_nudge_without_end(world: World) -> None:
             sent.clear()
             await world.edit(LEVEL=f"{time.time()}")
             await asyncio.sleep(60)
-            assert 2 <= sent["web-1"] <= 8
+            # Six, or more on a busy machine; without an end it would be 120.
+            assert 2 <= sent["web-1"] <= 30
         message = await world.event("OtherController")
     assert "another hotmap also nudges its pods, such as web-1" in message
 
