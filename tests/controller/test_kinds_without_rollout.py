@@ -14,6 +14,7 @@ from tests.controller.world import FOLLOW, NAMESPACE, REREADS, Object, World, en
 
 from hotmap.core.errors import NotFound, api_error
 from hotmap.core.policy.policy import Defaults, OnChange
+from hotmap.core.reloader.annotations import DialectSettings
 
 RUN_NOW = {**FOLLOW, "hotmap.dev/on-change": "run-now"}
 RECREATE = {**FOLLOW, "hotmap.dev/on-change": "recreate"}
@@ -83,6 +84,18 @@ async def test_each_change_makes_one_run(world: World) -> None:
             await world.edit(LEVEL=level)
             await world.quiet(controller)
             assert len(await jobs(world)) == times
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_created_optional_source_makes_a_run(world: World, wanted: bool) -> None:
+    """The last run was without it; unless creations are no change."""
+    await world.cron_job(spec=env("LEVEL", optional=True), annotations=RUN_NOW)
+    dialect = DialectSettings(reload_on_create=wanted)
+    async with world.controller(defaults=Defaults(dialect=dialect)) as controller:
+        await world.quiet(controller)
+        await world.config_map(LEVEL="info")
+        await world.quiet(controller)
+        assert len(await jobs(world)) == wanted
 
 
 async def test_suspended_cron_job_is_not_run(world: World) -> None:

@@ -168,6 +168,8 @@ def _assess_creation(case: Case) -> Finding | None:
     required_at_start = _is_required_at_start(current.uses)
     if not required_at_start and not reads_at_start(current, facts):
         return None
+    if not required_at_start and case.consumer.key.kind == "CronJob":
+        return None  # its last run was without the source, and no pod shows that
     if facts.starts is None:
         return case.find(Verdict.CHECK_PODS, "was created: checking when its pods started")
     if has_mounts(current):
