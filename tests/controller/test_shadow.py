@@ -169,6 +169,21 @@ async def test_rollout_by_reloader_alone_is_logged_with_the_reason(
     ]
 
 
+async def test_runs_of_jobs_are_not_compared(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Reloader leaves no mark on a CronJob and a Job."""
+    await world.config_map(LEVEL="info")
+    await world.cron_job(annotations=AUTO | {"hotmap.dev/on-change": "run-now"})
+    await world.job(annotations=AUTO | {"hotmap.dev/on-change": "recreate"})
+    async with shadow(world) as running:
+        await world.quiet(running)
+        await world.edit(LEVEL="debug")
+        await until_decided(world, running)
+        await world.quiet(running)
+    assert log_messages(caplog) == ["shadow: 0 agreed, 0 differed"]
+
+
 async def test_more_often_than_hotmap(world: World, caplog: pytest.LogCaptureFixture) -> None:
     """Edits in a row are one rollout for hotmap, and several for Reloader."""
     await world.config_map(LEVEL="info")

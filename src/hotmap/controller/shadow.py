@@ -106,9 +106,11 @@ class Shadow:
 
         Rollouts for pods with older content (rule 10) are left out: they follow from Reloader's
         rollouts, which hotmap would have made itself. So are those for pods that Reloader has
-        started with the content of an edit which was reverted (rule 3).
+        started with the content of an edit which was reverted (rule 3), and what Reloader does
+        without a mark in the template: runs of Jobs, and pods of an Argo Rollout that it restarts.
         """
-        if decision.assessment.heals:
+        marks = any(action.type is ActionType.ROLLOUT for action in decision.plan.actions)
+        if decision.assessment.heals or not marks:
             return
         consumer, reason = decision.snapshot.consumer.key, decision.plan.reason
         for source in decision.changed_sources():
