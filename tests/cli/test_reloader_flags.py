@@ -214,6 +214,8 @@ def test_namespace_list_disables_namespace_filters() -> None:
         ("team=a", "team=a"),
         ("team==a", "team==a"),
         ("team!=a", "team!=a"),
+        ("tier>1", "tier>1"),
+        ("tier < 10", "tier < 10"),
         ("team", "team"),
         ("!team", "!team"),
         ("team:a", "team=a"),
@@ -367,6 +369,11 @@ def test_log_format_is_parsed(text: str, log_format: str) -> None:
             ("--ignored-workload-types=pods",),
             '--ignored-workload-types: unknown value "pods"; ignoring it',
         ),
+        (
+            ("--namespaces-to-ignore=kube-*",),
+            '--namespaces-to-ignore: invalid namespace name "kube-*": expected at most 63 '
+            "lower-case letters, digits and hyphens; ignoring it",
+        ),
     ],
 )
 def test_unknown_word_is_a_warning_with_compat(arguments: tuple[str, ...], warning: str) -> None:
@@ -374,6 +381,19 @@ def test_unknown_word_is_a_warning_with_compat(arguments: tuple[str, ...], warni
     settings = read("--reloader-compat", *arguments)
     assert settings.warnings == (warning,)
     assert settings._replace(warnings=()) == read("--reloader-compat")
+
+
+def test_valid_namespaces_are_ignored_beside_invalid_ones() -> None:
+    """Reloader compares names, so an expression matches none; without compat it is an error."""
+    flag = "--namespaces-to-ignore=kube-*,kube-system"
+    assert read("--reloader-compat", flag).ignored_namespaces == ("kube-system",)
+    with pytest.raises(SettingsError, match=r'invalid namespace name "kube-\*"'):
+        read(flag)
+
+
+def test_annotation_may_have_capitals_in_its_prefix() -> None:
+    """The API server accepts such a name."""
+    assert read("--auto-annotation=Example.com/Auto").dialect.names.auto == "Example.com/Auto"
 
 
 def test_known_workload_types_count_beside_unknown_ones() -> None:

@@ -128,7 +128,7 @@ def _read_scope(values: _Values, environment: Mapping[str, str]) -> _Scope:
     own = environment.get("KUBERNETES_NAMESPACE")
     if not namespaces and values.flags.reloader_compat and own:
         namespaces = (namespace_name("KUBERNETES_NAMESPACE", own),)
-    ignored = values.namespaces("namespaces_to_ignore")
+    ignored = values.namespaces("namespaces_to_ignore", lenient=values.flags.reloader_compat)
     selector = values.selector("namespace_selector")
     if namespaces and (ignored or selector):
         values.warnings.append(
@@ -228,7 +228,8 @@ def _warn_of_ignored_settings(values: _Values, environment: Mapping[str, str]) -
 #: A qualified name and a label's value (k8s.io/apimachinery/pkg/util/validation).
 _NAME = r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _VALUE = r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
-_ANNOTATION = re.compile(_NAME)
+#: Annotations are validated in lower case (k8s.io/apimachinery/pkg/api/validation).
+_ANNOTATION = re.compile(_NAME, re.IGNORECASE)
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONGEST_NAMESPACE = 63
 
@@ -236,6 +237,7 @@ _LONGEST_NAMESPACE = 63
 _REQUIREMENT = re.compile(
     rf"!?\s*{_NAME}"
     rf"|{_NAME}\s*(=|==|!=)\s*{_VALUE}"
+    rf"|{_NAME}\s*[<>]\s*\d+"
     rf"|{_NAME}\s+(not)?in\s*\(\s*{_VALUE}(\s*,\s*{_VALUE})*\s*\)"
 )
 _OUTSIDE_OF_BRACKETS = re.compile(r",(?![^()]*\))")
@@ -337,15 +339,25 @@ class _Values:
                 self.flag(field), "list", ",".join(texts), "items separated by commas"
             ) from None
 
-    def namespaces(self, field: str) -> tuple[str, ...]:
+    def namespaces(self, field: str, *, lenient: bool = False) -> tuple[str, ...]:
         """Read a list of namespaces; an empty text names none.
+
+        With `lenient` an invalid name, which no namespace can have, is left out with a warning.
 
         Raises:
             SettingsError: a name is invalid, or there are only commas, which would select all.
         """
-        names = tuple(namespace_name(self.flag(field), text) for text in self.items(field))
+        found = []
+        for text in self.items(field):
+            try:
+                found.append(namespace_name(self.flag(field), text))
+            except SettingsError as error:
+                if not lenient:
+                    raise
+                self.warnings.append(f"{error}; ignoring it")
+        names = tuple(found)
         text = ",".join(getattr(self.flags, field))
-        if "," in text and not names:
+        if "," in text and not names and not lenient:
             raise invalid_value(self.flag(field), "list", text, "namespaces separated by commas")
         return names
 
