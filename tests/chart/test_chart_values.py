@@ -85,6 +85,13 @@ def test_notes_have_the_next_three_commands() -> None:
         assert command in text
 
 
+def test_notes_say_that_a_webhook_replaces_rollouts() -> None:
+    """Reloader's chart ignores the URL without `custom_annotations`."""
+    sentence = "It sends each change to webhookUrl and rolls out nothing."
+    assert sentence in notes("--set=reloader.webhookUrl=http://a")
+    assert sentence not in notes()
+
+
 def test_names_that_look_like_other_values_stay_text() -> None:
     """A namespace may be named y, or 1234; so may a release."""
     values = ("--set=watchGlobally=false,namespaces=y\\,1e3", "--set=agents.namespaces={on}")
@@ -212,6 +219,17 @@ def test_alerts_are_set_by_the_variables_of_reloader(tmp_path: Path) -> None:
         "secretKeyRef": {"name": "hotmap-env", "key": "ALERT_ADDITIONAL_INFO"}
     }
     assert ignored(f"--values={path}") == []
+
+
+def test_variables_without_a_value_are_left_out(tmp_path: Path) -> None:
+    """As in Reloader's chart; a number and a name that YAML reads otherwise stay text."""
+    env = "open: {ALERT_SINK: , EMPTY: '', PORT: 8080, 'on': a}, secret: {TOKEN: }, field: {NODE: }"
+    path = tmp_path / "values.yaml"
+    path.write_text(f"reloader: {{deployment: {{env: {{{env}}}}}}}")
+    found = variables(f"--values={path}")
+    assert (found["PORT"], found["on"]) == ("8080", "a")
+    assert found.keys().isdisjoint({"ALERT_SINK", "EMPTY", "TOKEN", "NODE"})
+    assert ("Secret", "hotmap-env") not in render_objects(f"--values={path}")
 
 
 def test_values_of_hotmap_set_their_flags() -> None:
@@ -400,6 +418,7 @@ def test_two_releases_do_not_share_cluster_wide_names() -> None:
         ("replicas=two", "replicas"),
         ("settle=soon", "settle"),
         ("reloader.reloadStrategy=restart", "reloadStrategy"),
+        ("reloader=on", "at '/reloader': got string, want null or object"),
         ("permissions.job=true", "'/permissions': additional properties 'job' not allowed"),
         ("deployment.resorces.limits.memory=1Gi", "additional properties 'resorces' not allowed"),
         ("image=hotmap:1", "/image"),
@@ -480,11 +499,12 @@ def test_what_has_no_effect_is_named() -> None:
         "--set=reloader.deployment.gomaxprocsOverride=1,reloader.deployment.other=1",
         "--set=reloader.deployment.image.tag=v1,reloader.legacy.rbac=true,image.tag=v1.0.0",
         "--set=kubernetes.host=https://a,reloader.custom_annotations.other=a/b",
-        "--set=reloader.watchGlobally=false,reloader.ignoreNamespaces=a",
+        "--set=reloader.watchGlobally=false,reloader.ignoreNamespaces=a,namespace=reloader",
     ) == [
         "ignoreNamespaces: not all namespaces are watched (watchGlobally)",
         "image: it is Reloader's; set image.repository and image.tag to hotmap's",
         "kubernetes.host: the pod's own API server is used",
+        "namespace: the release's is used; install with --namespace=reloader",
         "reloader.custom_annotations.other: unknown",
         "reloader.deployment.gomaxprocsOverride: hotmap is not written in Go",
         "reloader.deployment.image: set image.repository and image.tag to hotmap's",
@@ -517,8 +537,8 @@ def test_every_value_has_a_type_and_a_comment_or_an_example() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     schema = json.loads((CHART / "values.schema.json").read_text())
     settings = schema["definitions"]["settings"]["properties"]
-    assert set(schema["propertyNames"]["enum"]) == {*values, "kubernetes"}
-    assert {*settings, *schema["properties"]} == {*values, "kubernetes"}
+    assert set(schema["propertyNames"]["enum"]) == {*values, "kubernetes", "namespace"}
+    assert {*settings, *schema["properties"]} == {*values, "kubernetes", "namespace"}
     for name, value in values.items():
         if isinstance(value, dict) and name in settings and value:
             assert set(settings[name]["properties"]) == set(value), name

@@ -7,6 +7,14 @@ the same name at the top level. Output: JSON.
 {{- $settings := fromJson (include "hotmap.overlay" (list (omit .Values "reloader") (.Values.reloader | default dict))) -}}
 {{- $_ := set $settings.deployment "labels" (include "hotmap.ownLabelsOmitted" $settings.deployment.labels | fromJson) -}}
 {{- $_ := set $settings "matchLabels" (include "hotmap.ownLabelsOmitted" $settings.matchLabels | fromJson) -}}
+{{- /* As Reloader's chart has it: a variable without a value is left out. */ -}}
+{{- range $place := list "open" "secret" "field" -}}
+{{- $variables := dict -}}
+{{- range $name, $value := get $settings.deployment.env $place -}}
+{{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) -}}{{- $_ := set $variables $name $value -}}{{- end -}}
+{{- end -}}
+{{- $_ := set $settings.deployment.env $place $variables -}}
+{{- end -}}
 {{- toJson $settings -}}
 {{- end -}}
 
@@ -259,21 +267,21 @@ pauseTime: pause-deployment-time-annotation
   value: enabled
 {{- end }}
 {{- range $name, $value := $env.open }}
-- name: {{ $name }}
+- name: {{ $name | quote }}
   value: {{ $value | toString | quote }}
 {{- end }}
 {{- range $name, $_ := $env.secret }}
-- name: {{ $name }}
-  valueFrom: {secretKeyRef: {name: {{ include "hotmap.fullname" $ }}-env, key: {{ $name }}}}
+- name: {{ $name | quote }}
+  valueFrom: {secretKeyRef: {name: {{ include "hotmap.fullname" $ }}-env, key: {{ $name | quote }}}}
 {{- end }}
 {{- range $name, $path := $env.field }}
-- name: {{ $name }}
-  valueFrom: {fieldRef: {fieldPath: {{ $path }}}}
+- name: {{ $name | quote }}
+  valueFrom: {fieldRef: {fieldPath: {{ $path | quote }}}}
 {{- end }}
 {{- range $secret, $variables := $env.existing }}
 {{- range $name, $key := $variables }}
-- name: {{ $name }}
-  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: {{ $key }}}}
+- name: {{ $name | quote }}
+  valueFrom: {secretKeyRef: {name: {{ $secret | quote }}, key: {{ $key | quote }}}}
 {{- end }}
 {{- end }}
 {{- end -}}
@@ -292,6 +300,11 @@ pauseTime: pause-deployment-time-annotation
 {{- with (.Values.kubernetes | default dict).host -}}
 {{- if ne . "https://kubernetes.default" -}}
 {{- $ignored = append $ignored "kubernetes.host: the pod's own API server is used" -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.namespace -}}
+{{- if ne . $.Release.Namespace -}}
+{{- $ignored = append $ignored (printf "namespace: the release's is used; install with --namespace=%s" .) -}}
 {{- end -}}
 {{- end -}}
 {{- $reasons := dict
@@ -336,7 +349,7 @@ pauseTime: pause-deployment-time-annotation
 {{- end -}}
 {{- end -}}
 {{- /* Helm leaves out values whose default is null. */ -}}
-{{- $known := concat (keys (omit .Values "reloader" "global" "kubernetes" "nameOverride" "fullnameOverride" "reloaderCompat")) (keys $reasons)
+{{- $known := concat (keys (omit .Values "reloader" "global" "kubernetes" "namespace" "nameOverride" "fullnameOverride" "reloaderCompat")) (keys $reasons)
     (list "isArgoRollouts" "reloadOnCreate" "reloadOnDelete" "workers" "flapLimit" "podCheckRate" "replicas")
     (list "legacy" "readOnlyRootFileSystem" "pprofAddr") -}}
 {{- range $name, $_ := $given -}}
