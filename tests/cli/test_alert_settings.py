@@ -108,6 +108,21 @@ def test_other_spelling_of_true_is_off() -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["ALERT_WEBHOOK_URL", "ALERT_WEBHOOK_PROXY"])
+def test_invalid_variable_is_a_warning_with_compat(name: str) -> None:
+    """Reloader starts, and fails to send alerts; a flag of hotmap's is an error all the same."""
+    environment = {**ON, name: "planted"}
+    problem = f"{name}: invalid URL (not shown): expected an http or https URL"
+    assert read(environment=environment, lenient=True) == (
+        None,
+        (f"{problem}; no alerts are sent",),
+    )
+    with pytest.raises(SettingsError):
+        read(environment=environment)
+    with pytest.raises(SettingsError):
+        read("--alert-webhook-url=planted", environment=environment, lenient=True)
+
+
 def test_missing_url_is_a_warning_with_compat() -> None:
     """Reloader starts without it."""
     assert read(environment={"ALERT_ON_RELOAD": "true"}, lenient=True) == (

@@ -36,7 +36,8 @@ def read_alert_settings(
 ) -> _Alerts:
     """Read the settings of alerts, and warnings to log once.
 
-    `lenient`: without a URL there are no alerts, as for Reloader, instead of an error.
+    `lenient`: without a URL, or with an invalid one in a variable, there are no alerts, as for
+    Reloader, instead of an error.
 
     Raises:
         SettingsError: a value is invalid, or there is no URL.
@@ -50,16 +51,21 @@ def read_alert_settings(
             return _Alerts(None)
         shown = quote_short(enabled)
         return _Alerts(None, (f"ALERT_ON_RELOAD is {shown}, not true; no alerts are sent",))
-    url = url or read_url("ALERT_WEBHOOK_URL", environment.get("ALERT_WEBHOOK_URL"))
+    try:
+        url = url or read_url("ALERT_WEBHOOK_URL", environment.get("ALERT_WEBHOOK_URL"))
+        proxy = read_url("--alert-webhook-proxy", flags.alert_webhook_proxy) or read_url(
+            "ALERT_WEBHOOK_PROXY", environment.get("ALERT_WEBHOOK_PROXY")
+        )
+    except SettingsError as error:
+        if any(flags) or not lenient:
+            raise
+        return _Alerts(None, (f"{error}; no alerts are sent",))
     if not url and lenient:
         return _Alerts(None, ("ALERT_WEBHOOK_URL is not set; no alerts are sent",))
     if not url:
         raise SettingsError("ALERT_ON_RELOAD=true requires ALERT_WEBHOOK_URL")
     sink, warnings = _read_sink(flags.alert_sink, environment.get("ALERT_SINK", ""))
     info = flags.alert_additional_info
-    proxy = read_url("--alert-webhook-proxy", flags.alert_webhook_proxy) or read_url(
-        "ALERT_WEBHOOK_PROXY", environment.get("ALERT_WEBHOOK_PROXY")
-    )
     return _Alerts(
         AlertSettings(
             url,
