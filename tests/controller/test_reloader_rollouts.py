@@ -411,6 +411,22 @@ async def test_named_but_not_referenced(world: World) -> None:
         await until_variable(world, "STAKATER_OTHER_CONFIGMAP", DEBUG)
 
 
+@pytest.mark.parametrize("wanted", [True, False])
+async def test_creation_of_a_source_that_an_expression_names(world: World, wanted: bool) -> None:
+    """The first one and a second one."""
+    await world.workload(annotations={"configmap.reloader.stakater.com/reload": "oth.*"})
+    await world.pod("web-1", started=time.time() - 60)
+    async with controller(world, dialect={"reload_on_create": wanted}) as running:
+        await world.quiet(running)
+        for name, variable in (("other", "OTHER"), ("other-2", "OTHER_2")):
+            await world.passes_a_second()
+            await world.config_map(name, LEVEL="info")
+            await world.quiet(running)
+            assert (f"STAKATER_{variable}_CONFIGMAP" in await variables(world)) is wanted
+            await world.rolled_out()
+            await world.quiet(running)
+
+
 async def test_change_of_files_is_marked_in_the_container_that_mounts_them(world: World) -> None:
     """A change of mounted files is marked in the container that mounts them."""
     await world.config_map(LEVEL="info")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -107,6 +109,32 @@ async def test_sources_by_label(world: World) -> None:
         await world.edit("app", LEVEL="debug")
         await world.rollout()
     assert len(await world.events("RolledOut")) == 1
+
+
+async def test_creation_of_a_source_with_the_label(world: World) -> None:
+    """It is a change for pods that run without it; that a label is added is none."""
+    await world.config_map("app", LEVEL="info")
+    spec = env("LEVEL", optional=True)
+    other = {"configMapRef": {"name": "other", "optional": True}}
+    spec["containers"][0]["envFrom"] = [other]
+    await world.workload(spec=spec)
+    await world.pod("web-1", started=time.time() - 60)
+    await world.passes_a_second()
+    async with controller(world, source_selector="reload=yes") as running:
+
+        async def seen() -> bool:
+            return [key.name for key in running.index.sources["ConfigMap"]] == ["app"]
+
+        await asyncio.sleep(5)
+        await label(world, "configmaps", "default", "app", reload="yes")
+        await world.until(seen, "the label is seen")
+        await asyncio.sleep(5)
+        assert await world.events("RolledOut") == []
+        body = {"metadata": {"name": "other", "labels": {"reload": "yes"}}, "data": {"A": "b"}}
+        await world.registry.create("configmaps", "default", body, manager="kubectl")
+        await world.rollout()
+    (event,) = await world.messages("RolledOut")
+    assert event.startswith("ConfigMap default/other was created")
 
 
 @pytest.mark.parametrize("kind", ["ConfigMap", "Secret"])

@@ -210,6 +210,7 @@ def summarize_changes(
             latest=latest,
             unobserved_by=_bound_unobserved(source, listed[1], gap.until) if gap else None,
             edited=edited,
+            created=_is_just_created(source, history.own),
         )
     changes = _since(kept, recorded)
     used = [change for change in changes if _concerns(change, source)]
@@ -229,6 +230,17 @@ def summarize_changes(
         unobserved_by=unobserved_by,
         edited=edited,
     )
+
+
+def _is_just_created(source: SourceSnapshot, observed: Sequence[ObservedChange]) -> bool:
+    """Return whether the last observed change of a source is its creation, also after a deletion.
+
+    One that came into sight, as by a label, was written after the second of its creation, or long
+    before it was seen.
+    """
+    if source.modified or not observed or observed[-1].written is None:
+        return False
+    return observed[-1].created or any(not item.resource_version for item in observed[-2:-1])
 
 
 def _bound_unobserved_deletion(

@@ -113,15 +113,18 @@ def _assess_new_use(case: Case) -> Finding:
     """Rule 8: the record has the consumer, but not this source or not this use of it.
 
     If the generation is unchanged, the source was not visible or not followed before: adopt, as in
-    rule 1. A class may have been rotated long before it was followed.
+    rule 1, unless it was created just now: an expression names it, or a selector hid that it was
+    missing. A class may have been rotated long before it was followed.
     """
     consumer, current, facts = case.consumer, case.current, case.facts
     if has_mounts(current):
         return _assess_unknown(case)
-    if consumer.generation == case.recorded_generation or not reads_at_start(current, facts):
+    if not current.exists or not facts.reload_on_create or not reads_at_start(current, facts):
         return _assess_unknown(case)
-    if not current.exists or not facts.reload_on_create:
-        return _assess_unknown(case)
+    if consumer.generation == case.recorded_generation:
+        if not current.changes.created:
+            return _assess_unknown(case)
+        return _assess_creation(case) or _assess_frozen_change(case, "was created")
     if consumer.rolling and facts.waited < ROLLOUT_WAIT:
         return case.find(Verdict.WAIT, "is used now, while a rollout is in progress")
     if facts.starts is None:

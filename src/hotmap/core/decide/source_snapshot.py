@@ -55,6 +55,9 @@ class ChangeSummary(NamedTuple):
     unobserved_by: float | None = None
     #: Whether its last observed change was not its creation.
     edited: bool = False
+    #: Whether nothing of it is recorded because it did not exist: this controller has observed its
+    #: creation, and not that it came into sight or is followed now.
+    created: bool = False
 
 
 class StartBound(NamedTuple):
