@@ -242,9 +242,11 @@ def test_application_killed_during_restart_starts_once(
 ) -> None:
     """It was to end anyway: the next copy starts, and the agent goes on."""
     volume = Volume(tmp_path / "volume", text="one")
-    program = ("sh", "-c", f"trap 'touch {tmp_path}/ending' TERM; while :; do sleep 0.01; done")
+    script = f"trap 'touch {tmp_path}/ending' TERM; touch {tmp_path}/ready"
+    program = ("sh", "-c", f"{script}; while :; do sleep 0.01; done")
     with agent(tmp_path, "--dir", volume, "--grace", "10m", "--", *program) as running:
         pid = running.reaches("loaded")["application"]["pid"]
+        eventually((tmp_path / "ready").exists)
         volume.write(text="two")
         eventually((tmp_path / "ending").exists)
         os.kill(pid, signal.SIGKILL)

@@ -177,10 +177,12 @@ def test_newer_content_waits_for_a_command(tmp_path: Path) -> None:
     with agent(tmp_path, "--dir", volume, "--exec", f"sh {script}") as running:
         eventually(told.exists)
         for text in ("two", "three"):
+            before = running.rule()["desired"]
             volume.write(text=text)
-            time.sleep(0.1)
+            eventually(lambda before=before: running.rule()["desired"] != before)
         assert told.read_text() == "begin\n"
         (tmp_path / "hold").unlink()
-        eventually(lambda: running.rule()["loads"] == 1 and running.rule()["state"] == "told")
+        eventually(lambda: told.read_text().count("end") == 2)
+        eventually(lambda: running.rule()["state"] == "told")
         assert told.read_text() == "begin\nend\n" * 2
         assert (tmp_path / "now").read_text() == "three"
