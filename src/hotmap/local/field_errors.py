@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+IMMUTABLE = "field is immutable"
+NOT_NEGATIVE = "must be greater than or equal to 0"
+PORT_RANGE = "must be between 1 and 65535, inclusive"
+
 
 class FieldError(NamedTuple):
     """One thing wrong with one field; `text` is what upstream prints after the path."""

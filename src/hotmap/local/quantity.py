@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from decimal import ROUND_CEILING, Decimal
 
-__all__ = ["canonical_quantity", "format_quantity", "is_binary", "parse_quantity"]
+__all__ = [
+    "canonical_quantity",
+    "format_quantity",
+    "is_binary",
+    "parse_quantity",
+    "quantity_or_zero",
+]
 
 _QUANTITY = re.compile(
     r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([KMGTPE]i)|[eE]([+-]?\d+)|([numkMGTPE]))?", re.ASCII
@@ -35,6 +41,14 @@ def parse_quantity(text: str) -> Decimal:
     if decimal:
         return amount * _DECIMAL[decimal]
     return amount.scaleb(int(exponent)) if exponent else amount
+
+
+def quantity_or_zero(text: object) -> Decimal:
+    """Read a quantity; zero where it is none, which is told elsewhere."""
+    try:
+        return parse_quantity(str(text))
+    except ValueError:
+        return Decimal(0)
 
 
 def canonical_quantity(text: str) -> str:

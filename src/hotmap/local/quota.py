@@ -8,7 +8,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-from hotmap.local.quantity import format_quantity, is_binary, parse_quantity
+from hotmap.local.quantity import format_quantity, is_binary, quantity_or_zero
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,7 +94,7 @@ def _service_usage(spec: JsonObject) -> Usage:
 
 def _claim_usage(spec: JsonObject) -> Usage:
     requests = (spec.get("resources") or {}).get("requests") or {}
-    storage = _amount(requests.get("storage", "0"))
+    storage = quantity_or_zero(requests.get("storage", "0"))
     used: Usage = {"persistentvolumeclaims": Decimal(1), "requests.storage": storage}
     if spec.get("storageClassName"):
         prefix = f"{spec['storageClassName']}.storageclass.storage.k8s.io"
@@ -108,10 +108,10 @@ def pod_resources(spec: JsonObject, part: str) -> Usage:
     found: Usage = {}
     for container in spec.get("containers") or ():
         for name, amount in ((container.get("resources") or {}).get(part) or {}).items():
-            found[name] = found.get(name, Decimal(0)) + _amount(amount)
+            found[name] = found.get(name, Decimal(0)) + quantity_or_zero(amount)
     for container in spec.get("initContainers") or ():
         for name, amount in ((container.get("resources") or {}).get(part) or {}).items():
-            found[name] = max(found.get(name, Decimal(0)), _amount(amount))
+            found[name] = max(found.get(name, Decimal(0)), quantity_or_zero(amount))
     return found
 
 
@@ -196,10 +196,3 @@ def format_usage(amounts: Usage, hard: JsonObject) -> dict[str, str]:
         name: format_quantity(amounts.get(name, Decimal(0)), binary=is_binary(str(hard[name])))
         for name in sorted(hard)
     }
-
-
-def _amount(text: Any) -> Decimal:
-    try:
-        return parse_quantity(str(text))
-    except ValueError:
-        return Decimal(0)

@@ -17,7 +17,7 @@ from hotmap.local.apiserver.custom.expression_types import (
 )
 from hotmap.local.apiserver.custom.rule_validation import cost_errors
 from hotmap.local.apiserver.expressions import ExpressionError, evaluate_expression
-from hotmap.local.apiserver.kinds.policy_validation import admission_policy_errors
+from hotmap.local.apiserver.kinds.validation.admission_policies import admission_policy_errors
 
 pytest.importorskip("cel")
 

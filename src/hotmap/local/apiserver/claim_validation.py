@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.selector_validation import selector_errors
-from hotmap.local.field_errors import forbidden_field, invalid_value, required, unsupported
+from hotmap.local.field_errors import (
+    IMMUTABLE,
+    forbidden_field,
+    invalid_value,
+    required,
+    unsupported,
+)
 from hotmap.local.names import subdomain_errors
-from hotmap.local.quantity import parse_quantity
+from hotmap.local.quantity import quantity_or_zero
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from decimal import Decimal
 
     from hotmap.local.field_errors import FieldError
 
@@ -68,7 +75,7 @@ def claim_spec_errors(spec: JsonObject, path: str) -> Iterator[FieldError]:
     storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
     if storage is None:
         yield required(at)
-    elif _amount(storage) <= 0:
+    elif quantity_or_zero(storage) <= 0:
         yield invalid_value(at, str(storage), "must be greater than zero")
     name = spec.get("storageClassName")
     for why in subdomain_errors(name) if name else ():
@@ -102,7 +109,7 @@ def claim_update_errors(old: JsonObject, new: JsonObject) -> Iterator[FieldError
         yield forbidden_field("spec", _CLAIM_TEXT)
     wanted, asked = _request(new), _request(old)
     capacity = ((old.get("status") or {}).get("capacity") or {}).get("storage", 0)
-    if wanted < asked and wanted <= _amount(capacity):
+    if wanted < asked and wanted <= quantity_or_zero(capacity):
         why = "field can not be less than status.capacity"
         yield forbidden_field("spec.resources.requests.storage", why)
 
@@ -120,7 +127,7 @@ def volume_errors(volume: JsonObject) -> Iterator[FieldError]:
         shown = {name: str(amount) for name, amount in capacity.items()}
         yield unsupported("spec.capacity", shown, ("storage",))
     for name, amount in capacity.items():
-        number = _amount(amount)
+        number = quantity_or_zero(amount)
         if number < 0:
             why = "must be a valid resource quantity"
             yield invalid_value(f"spec.capacity[{name}]", int(number), why)
@@ -147,7 +154,7 @@ def volume_update_errors(old: JsonObject, new: JsonObject) -> Iterator[FieldErro
         why = "spec.persistentvolumesource is immutable after creation"
         yield forbidden_field("spec.persistentvolumesource", why)
     if before.get("volumeMode") != after.get("volumeMode"):
-        yield invalid_value("volumeMode", after.get("volumeMode"), "field is immutable")
+        yield invalid_value("volumeMode", after.get("volumeMode"), IMMUTABLE)
 
 
 def _source_errors(spec: JsonObject) -> Iterator[FieldError]:
@@ -177,13 +184,6 @@ def _mode_errors(modes: Sequence[str], path: str) -> Iterator[FieldError]:
         yield forbidden_field(path, "may not use ReadWriteOncePod with other access modes")
 
 
-def _request(claim: JsonObject) -> float:
+def _request(claim: JsonObject) -> Decimal:
     requests = ((claim.get("spec") or {}).get("resources") or {}).get("requests") or {}
-    return _amount(requests.get("storage", 0))
-
-
-def _amount(text: object) -> float:
-    try:
-        return float(parse_quantity(str(text)))
-    except ValueError:
-        return 0.0
+    return quantity_or_zero(requests.get("storage", 0))

@@ -13,6 +13,7 @@ from hotmap.local.apiserver.probe_validation import probe_errors, resource_error
 from hotmap.local.apiserver.security_validation import container_security_errors
 from hotmap.local.apiserver.volume_validation import field_ref_errors, resource_field_errors
 from hotmap.local.field_errors import (
+    PORT_RANGE,
     FieldError,
     choice_errors,
     duplicate,
@@ -36,7 +37,6 @@ __all__ = ["container_errors", "file_volume_errors", "handler_errors", "image_er
 
 JsonObject = dict[str, Any]
 
-_PORT_RANGE = "must be between 1 and 65535, inclusive"
 _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 _ENV_FIELD_PATHS = (
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName",
@@ -128,10 +128,10 @@ def _port_errors(port: JsonObject, path: str) -> list[FieldError]:
         return [required(f"{path}.containerPort")]
     errors: list[FieldError] = []
     if not 1 <= number <= 65535:
-        errors.append(invalid_value(f"{path}.containerPort", number, _PORT_RANGE))
+        errors.append(invalid_value(f"{path}.containerPort", number, PORT_RANGE))
     host_port = port.get("hostPort", 0)
     if host_port and not 1 <= host_port <= 65535:
-        errors.append(invalid_value(f"{path}.hostPort", host_port, _PORT_RANGE))
+        errors.append(invalid_value(f"{path}.hostPort", host_port, PORT_RANGE))
     return errors + choice_errors(port, path, "protocol", ("SCTP", "TCP", "UDP"))
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from hotmap.core.errors import BadRequest
 from hotmap.local.field_errors import (
+    IMMUTABLE,
+    NOT_NEGATIVE,
     FieldError,
     forbidden_field,
     invalid_value,
@@ -51,7 +53,7 @@ def metadata_errors(kind: Kind, metadata: JsonObject) -> list[FieldError]:
     else:
         errors += rule_errors("metadata.name", name, kind.strategy.name_errors)
     if metadata.get("generation", 0) < 0:
-        why = "must be greater than or equal to 0"
+        why = NOT_NEGATIVE
         errors.append(invalid_value("metadata.generation", metadata["generation"], why))
     errors += label_errors("metadata.labels", metadata.get("labels") or {})
     errors += annotation_errors("metadata.annotations", metadata.get("annotations") or {})
@@ -146,7 +148,7 @@ def _deletion_errors(old: JsonObject, new: JsonObject) -> list[FieldError]:
     """Refuse what only a deletion writes; a deleted object keeps its time (BeforeUpdate)."""
     errors: list[FieldError] = []
     time, grace = new.get("deletionTimestamp"), new.get("deletionGracePeriodSeconds")
-    why = "field is immutable"
+    why = IMMUTABLE
     if time and "deletionTimestamp" not in old:
         shown = f"{str(time).replace('T', ' ').removesuffix('Z')} +0000 UTC"
         text = f"Invalid value: {shown}: {why}"
@@ -163,7 +165,7 @@ def carry_metadata(old: JsonObject, new: JsonObject) -> list[FieldError]:
     its answers tell each error twice.
     """
     errors = [
-        invalid_value(f"metadata.{field}", new[field], "field is immutable")
+        invalid_value(f"metadata.{field}", new[field], IMMUTABLE)
         for field in _IMMUTABLE
         if new.get(field) and new[field] != old.get(field)
     ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from hotmap.local.field_errors import (
+    NOT_NEGATIVE,
+    PORT_RANGE,
     FieldError,
     forbidden_field,
     invalid_value,
@@ -32,8 +34,6 @@ _STANDARD = (
     "services.nodeports",
     "services.loadbalancers",
 )
-NOT_NEGATIVE = "must be greater than or equal to 0"
-_PORT_RANGE = "must be between 1 and 65535, inclusive"
 _SCHEMES = ("HTTP", "HTTPS")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _COUNTS = (
@@ -104,7 +104,7 @@ def _handler_errors(handler: JsonObject, path: str) -> list[FieldError]:
     if used[0] in ("httpGet", "tcpSocket", "grpc"):
         port = first.get("port", 0)
         if isinstance(port, int) and not 1 <= port <= 65535:
-            errors.insert(0, invalid_value(f"{path}.{used[0]}.port", port, _PORT_RANGE))
+            errors.insert(0, invalid_value(f"{path}.{used[0]}.port", port, PORT_RANGE))
     if used[0] == "httpGet" and first.get("scheme", "HTTP") not in _SCHEMES:
         errors.append(unsupported(f"{path}.httpGet.scheme", first["scheme"], _SCHEMES))
     if used[0] == "exec" and not first.get("command"):

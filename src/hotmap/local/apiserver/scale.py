@@ -11,7 +11,7 @@ from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.columns import AGE, field_cell, name_cell, selector_text
 from hotmap.local.apiserver.custom.jsonpath import find
 from hotmap.local.apiserver.status import internal_error
-from hotmap.local.field_errors import FieldError, invalid_value
+from hotmap.local.field_errors import NOT_NEGATIVE, FieldError, invalid_value
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.strategy import Column, Strategy
 
@@ -38,7 +38,7 @@ def scale_errors(scale: JsonObject) -> list[FieldError]:
     """Check a Scale (autoscaling: ValidateScale)."""
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if isinstance(replicas, int) and replicas < 0:
-        why = "must be greater than or equal to 0"
+        why = NOT_NEGATIVE
         return [invalid_value("spec.replicas", replicas, why)]
     return []
 

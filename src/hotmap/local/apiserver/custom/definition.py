@@ -16,6 +16,7 @@ from hotmap.local.apiserver.custom.types import DefinitionSpec
 from hotmap.local.apiserver.custom.validation import is_valid_pattern, pattern_error, schema_errors
 from hotmap.local.apiserver.schema_structure import SchemaField
 from hotmap.local.field_errors import (
+    IMMUTABLE,
     FieldError,
     forbidden_field,
     invalid_value,
@@ -181,12 +182,12 @@ class DefinitionStrategy(Strategy):
             return errors
         for field in ("group", "scope"):
             if old["spec"][field] != new["spec"][field]:
-                why = "field is immutable"
+                why = IMMUTABLE
                 errors.append(invalid_value(f"spec.{field}", new["spec"][field], why))
         for field in ("plural", "kind"):
             after = new["spec"]["names"][field]
             if old["spec"]["names"][field] != after:
-                errors.append(invalid_value(f"spec.names.{field}", after, "field is immutable"))
+                errors.append(invalid_value(f"spec.names.{field}", after, IMMUTABLE))
         return errors
 
 

@@ -14,7 +14,7 @@ from hotmap.local.apiserver.columns import converted_columns
 from hotmap.local.apiserver.kinds.stored_columns import COLUMNS
 from hotmap.local.apiserver.kinds.stored_defaults import default_autoscaler
 from hotmap.local.apiserver.kinds.stored_strategies import StoredStrategy
-from hotmap.local.apiserver.kinds.stored_validation import autoscaler_errors
+from hotmap.local.apiserver.kinds.validation import RULES, Rules
 from hotmap.local.scheme import STATUS, Conversion, Kind, Names
 
 JsonObject = dict[str, Any]
@@ -110,6 +110,8 @@ def _from_v1(obj: JsonObject) -> JsonObject:
 
 class AutoscalerStrategy(StoredStrategy):
     columns = COLUMNS["HorizontalPodAutoscaler"]
+    fill_in = staticmethod(default_autoscaler)
+    rules = RULES["HorizontalPodAutoscaler"]
 
 
 def _default_v1(obj: JsonObject) -> None:
@@ -117,13 +119,15 @@ def _default_v1(obj: JsonObject) -> None:
 
 
 def _errors_of_v1(obj: JsonObject) -> Any:
-    return autoscaler_errors(_from_v1(obj))
+    return RULES["HorizontalPodAutoscaler"].check(_from_v1(obj))
 
 
 class _FirstVersionStrategy(AutoscalerStrategy):
     """Shows the columns of the stored form."""
 
     columns = converted_columns(COLUMNS["HorizontalPodAutoscaler"], _from_v1)
+    fill_in = staticmethod(_default_v1)
+    rules = Rules(_errors_of_v1)
 
 
 AUTOSCALERS = Kind(
@@ -139,16 +143,12 @@ AUTOSCALERS = Kind(
     subresources=(STATUS,),
     strategy=AutoscalerStrategy(
         status={"desiredReplicas": 0, "currentMetrics": None},
-        default=default_autoscaler,
-        check=autoscaler_errors,
     ),
     version_strategies=(
         (
             "v1",
             _FirstVersionStrategy(
                 status={"currentReplicas": 0, "desiredReplicas": 0},
-                default=_default_v1,
-                check=_errors_of_v1,
             ),
         ),
     ),

@@ -5,48 +5,22 @@ Names, scopes and subresources are those of Kubernetes' discovery document.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from hotmap.local.apiserver.claim_validation import (
-    claim_errors,
-    claim_update_errors,
-    volume_errors,
-    volume_update_errors,
-)
-from hotmap.local.apiserver.kinds import stored_validation as validation
 from hotmap.local.apiserver.kinds.certificate_request import CertificateRequestStrategy
-from hotmap.local.apiserver.kinds.endpoint_validation import endpoint_slice_errors
-from hotmap.local.apiserver.kinds.policy_validation import (
-    admission_policy_errors,
-    policy_binding_errors,
-)
 from hotmap.local.apiserver.kinds.stored_columns import COLUMNS
-from hotmap.local.apiserver.kinds.stored_defaults import (
-    default_admission_policy,
-    default_claim,
-    default_driver,
-    default_endpoint_slice,
-    default_network_policy,
-    default_pod_template,
-    default_policy_binding,
-    default_replication_controller,
-    default_volume,
-)
+from hotmap.local.apiserver.kinds.stored_defaults import DEFAULTS
 from hotmap.local.apiserver.kinds.stored_strategies import (
     BudgetStrategy,
-    LimitRangeStrategy,
     RBACStrategy,
     ReplicationControllerStrategy,
     ReturningStrategy,
     SliceStrategy,
     StoredStrategy,
     UntypedStrategy,
-    WebhooksStrategy,
 )
+from hotmap.local.apiserver.kinds.validation import RULES
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names, Subresource
-
-if TYPE_CHECKING:
-    from hotmap.local.strategy import Strategy
 
 JsonObject = dict[str, Any]
 
@@ -56,7 +30,7 @@ _EXTENSIONS = ("api-extensions",)
 def _stored(
     group_version: str,
     names: Names,
-    strategy: Strategy | None = None,
+    strategy: StoredStrategy | None = None,
     *subresources: Subresource,
     namespaced: bool = True,
 ) -> Kind:
@@ -64,6 +38,8 @@ def _stored(
     storage = names._replace(storage=names.storage or names.plural)
     strategy = strategy or StoredStrategy()
     strategy.columns = COLUMNS.get(names.kind, ())
+    strategy.fill_in = DEFAULTS.get(names.kind)
+    strategy.rules = RULES.get(names.kind)
     return Kind(group, (version,), storage, namespaced, subresources, strategy)
 
 
@@ -79,31 +55,17 @@ STORED = (
     _stored(
         "v1",
         Names("persistentvolumes", "PersistentVolume", ("pv",)),
-        StoredStrategy(
-            status=_PENDING,
-            default=default_volume,
-            check=volume_errors,
-            check_update=volume_update_errors,
-        ),
+        StoredStrategy(status=_PENDING),
         STATUS,
         namespaced=False,
     ),
     _stored(
         "v1",
         Names("persistentvolumeclaims", "PersistentVolumeClaim", ("pvc",)),
-        ReturningStrategy(
-            status=_PENDING,
-            default=default_claim,
-            check=claim_errors,
-            check_update=claim_update_errors,
-        ),
+        ReturningStrategy(status=_PENDING),
         STATUS,
     ),
-    _stored(
-        "v1",
-        Names("podtemplates", "PodTemplate"),
-        ReturningStrategy(has_generation=True, default=default_pod_template),
-    ),
+    _stored("v1", Names("podtemplates", "PodTemplate"), ReturningStrategy(has_generation=True)),
     _stored(
         "v1",
         Names(
@@ -114,11 +76,7 @@ STORED = (
             storage="controllers",
         ),
         ReplicationControllerStrategy(
-            has_generation=True,
-            status={"replicas": 0},
-            default=default_replication_controller,
-            check=validation.replication_controller_errors,
-            selectable=("status.replicas",),
+            has_generation=True, status={"replicas": 0}, selectable=("status.replicas",)
         ),
         STATUS,
         SCALE,
@@ -126,19 +84,15 @@ STORED = (
     _stored(
         "v1",
         Names("resourcequotas", "ResourceQuota", ("quota",)),
-        ReturningStrategy(check=validation.quota_errors),
+        ReturningStrategy(),
         STATUS,
     ),
-    _stored(
-        "v1",
-        Names("limitranges", "LimitRange", ("limits",)),
-        LimitRangeStrategy(check=validation.limits_errors),
-    ),
+    _stored("v1", Names("limitranges", "LimitRange", ("limits",))),
     *(
         _stored(
             _ADMISSION,
             Names(f"{kind.lower()}s", kind, categories=_EXTENSIONS),
-            WebhooksStrategy(has_generation=True),
+            StoredStrategy(has_generation=True),
             namespaced=False,
         )
         for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
@@ -155,11 +109,7 @@ STORED = (
     _stored(
         _ADMISSION,
         Names("validatingadmissionpolicies", "ValidatingAdmissionPolicy", categories=_EXTENSIONS),
-        StoredStrategy(
-            has_generation=True,
-            default=default_admission_policy,
-            check=admission_policy_errors,
-        ),
+        StoredStrategy(has_generation=True),
         STATUS,
         namespaced=False,
     ),
@@ -170,11 +120,7 @@ STORED = (
             "ValidatingAdmissionPolicyBinding",
             categories=_EXTENSIONS,
         ),
-        StoredStrategy(
-            has_generation=True,
-            default=default_policy_binding,
-            check=policy_binding_errors,
-        ),
+        StoredStrategy(has_generation=True),
         namespaced=False,
     ),
     _stored(
@@ -188,9 +134,7 @@ STORED = (
     _stored(
         "discovery.k8s.io/v1",
         Names("endpointslices", "EndpointSlice"),
-        SliceStrategy(
-            has_generation=True, default=default_endpoint_slice, check=endpoint_slice_errors
-        ),
+        SliceStrategy(has_generation=True),
     ),
     *(
         _stored(
@@ -208,9 +152,7 @@ STORED = (
     _stored(
         _NETWORKING,
         Names("ingresses", "Ingress", ("ing",), storage="ingress"),
-        StoredStrategy(
-            has_generation=True, status={"loadBalancer": {}}, check=validation.ingress_errors
-        ),
+        StoredStrategy(has_generation=True, status={"loadBalancer": {}}),
         STATUS,
     ),
     _stored(
@@ -223,22 +165,10 @@ STORED = (
     _stored(
         _NETWORKING,
         Names("networkpolicies", "NetworkPolicy", ("netpol",)),
-        StoredStrategy(
-            has_generation=True,
-            default=default_network_policy,
-            check=validation.network_policy_errors,
-        ),
+        StoredStrategy(has_generation=True),
     ),
     _stored(_NETWORKING, Names("servicecidrs", "ServiceCIDR"), None, STATUS, namespaced=False),
-    _stored(
-        "node.k8s.io/v1",
-        Names("runtimeclasses", "RuntimeClass"),
-        StoredStrategy(
-            check=validation.runtime_class_errors,
-            check_update=validation.runtime_class_update_errors,
-        ),
-        namespaced=False,
-    ),
+    _stored("node.k8s.io/v1", Names("runtimeclasses", "RuntimeClass"), namespaced=False),
     _stored(
         "policy/v1",
         Names("poddisruptionbudgets", "PodDisruptionBudget", ("pdb",)),
@@ -250,22 +180,16 @@ STORED = (
                 "desiredHealthy": 0,
                 "expectedPods": 0,
             },
-            check=validation.budget_errors,
         ),
         STATUS,
     ),
-    _stored(_RBAC, Names("roles", "Role"), RBACStrategy(namespaced=True)),
-    _stored(_RBAC, Names("rolebindings", "RoleBinding"), RBACStrategy(namespaced=True)),
-    _stored(
-        _RBAC,
-        Names("clusterroles", "ClusterRole"),
-        RBACStrategy(namespaced=False),
-        namespaced=False,
-    ),
+    _stored(_RBAC, Names("roles", "Role"), RBACStrategy()),
+    _stored(_RBAC, Names("rolebindings", "RoleBinding"), RBACStrategy()),
+    _stored(_RBAC, Names("clusterroles", "ClusterRole"), RBACStrategy(), namespaced=False),
     _stored(
         _RBAC,
         Names("clusterrolebindings", "ClusterRoleBinding"),
-        RBACStrategy(namespaced=False),
+        RBACStrategy(),
         namespaced=False,
     ),
     _stored(
@@ -285,28 +209,14 @@ STORED = (
     _stored(
         "scheduling.k8s.io/v1",
         Names("priorityclasses", "PriorityClass", ("pc",)),
-        StoredStrategy(
-            has_generation=True,
-            defaults={"preemptionPolicy": "PreemptLowerPriority"},
-            check=validation.priority_class_errors,
-            check_update=validation.priority_class_update_errors,
-        ),
+        StoredStrategy(has_generation=True),
         namespaced=False,
     ),
-    _stored(
-        _STORAGE,
-        Names("storageclasses", "StorageClass", ("sc",)),
-        StoredStrategy(
-            defaults={"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
-            check=validation.storage_class_errors,
-            check_update=validation.storage_class_update_errors,
-        ),
-        namespaced=False,
-    ),
+    _stored(_STORAGE, Names("storageclasses", "StorageClass", ("sc",)), namespaced=False),
     _stored(
         _STORAGE,
         Names("csidrivers", "CSIDriver"),
-        StoredStrategy(has_generation=True, default=default_driver),
+        StoredStrategy(has_generation=True),
         namespaced=False,
     ),
     _stored(_STORAGE, Names("csinodes", "CSINode"), namespaced=False),

@@ -5,9 +5,12 @@ pkg/apis/<group>/<version>/defaults.go; each function changes an object in place
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.pod_defaults import default_pod_spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 JsonObject = dict[str, Any]
 
@@ -119,3 +122,79 @@ def default_policy_binding(obj: JsonObject) -> None:
     spec = obj.setdefault("spec", {})
     if spec.get("matchResources") is not None:
         _default_resources(spec["matchResources"])
+
+
+def default_binding(obj: JsonObject) -> None:
+    """Fill in a RoleBinding or ClusterRoleBinding."""
+    group = "rbac.authorization.k8s.io"
+    reference = obj.get("roleRef")
+    if reference is not None and not reference.get("apiGroup"):
+        reference["apiGroup"] = group
+    for subject in obj.get("subjects") or ():
+        if subject.get("kind") in ("User", "Group"):
+            subject.setdefault("apiGroup", group)
+
+
+def default_limits(obj: JsonObject) -> None:
+    """Fill in a LimitRange, whose limits follow from each other (SetDefaults_LimitRangeItem)."""
+    for limits in (obj.get("spec") or {}).get("limits") or ():
+        if limits.get("type") != "Container":
+            continue
+        defaults = limits.setdefault("default", {})
+        for name, amount in (limits.get("max") or {}).items():
+            defaults.setdefault(name, amount)
+        requests = limits.setdefault("defaultRequest", {})
+        for name, amount in {**(limits.get("min") or {}), **defaults}.items():
+            requests.setdefault(name, amount)
+        for field in ("default", "defaultRequest"):
+            if not limits[field]:
+                del limits[field]
+
+
+def default_webhooks(obj: JsonObject) -> None:
+    """Fill in a MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
+    for webhook in obj.get("webhooks") or ():
+        webhook.setdefault("failurePolicy", "Fail")
+        webhook.setdefault("matchPolicy", "Equivalent")
+        webhook.setdefault("namespaceSelector", {})
+        webhook.setdefault("objectSelector", {})
+        webhook.setdefault("timeoutSeconds", 10)
+        if obj.get("kind") == "MutatingWebhookConfiguration":
+            webhook.setdefault("reinvocationPolicy", "Never")
+        for rule in webhook.get("rules") or ():
+            rule.setdefault("scope", "*")
+        service = (webhook.get("clientConfig") or {}).get("service")
+        if service is not None:
+            service.setdefault("port", 443)
+
+
+def default_priority_class(obj: JsonObject) -> None:
+    """Fill in a PriorityClass."""
+    obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
+def default_storage_class(obj: JsonObject) -> None:
+    """Fill in a StorageClass."""
+    obj.setdefault("reclaimPolicy", "Delete")
+    obj.setdefault("volumeBindingMode", "Immediate")
+
+
+#: By kind.
+DEFAULTS: dict[str, Callable[[JsonObject], None]] = {
+    "CSIDriver": default_driver,
+    "ClusterRoleBinding": default_binding,
+    "EndpointSlice": default_endpoint_slice,
+    "LimitRange": default_limits,
+    "MutatingWebhookConfiguration": default_webhooks,
+    "NetworkPolicy": default_network_policy,
+    "PersistentVolume": default_volume,
+    "PersistentVolumeClaim": default_claim,
+    "PodTemplate": default_pod_template,
+    "PriorityClass": default_priority_class,
+    "ReplicationController": default_replication_controller,
+    "RoleBinding": default_binding,
+    "StorageClass": default_storage_class,
+    "ValidatingAdmissionPolicy": default_admission_policy,
+    "ValidatingAdmissionPolicyBinding": default_policy_binding,
+    "ValidatingWebhookConfiguration": default_webhooks,
+}

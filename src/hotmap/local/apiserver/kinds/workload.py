@@ -15,6 +15,8 @@ from hotmap.local.apiserver.pod_defaults import default_pod_spec
 from hotmap.local.apiserver.pod_validation import pod_spec_errors
 from hotmap.local.apiserver.selector_validation import selector_errors
 from hotmap.local.field_errors import (
+    IMMUTABLE,
+    NOT_NEGATIVE,
     FieldError,
     forbidden_field,
     invalid_value,
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 
-NOT_NEGATIVE = "must be greater than or equal to 0"
 _PERCENT = (
     "a valid percent string must be a numeric string followed by an ending '%' "
     "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
@@ -150,7 +151,7 @@ class SelectingStrategy(WorkloadStrategy):
         errors = self.validate(new)
         selector = new["spec"].get("selector")
         if old["spec"].get("selector") != selector:
-            errors.append(invalid_value("spec.selector", selector, "field is immutable"))
+            errors.append(invalid_value("spec.selector", selector, IMMUTABLE))
         return errors
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotmap.local.apiserver.status import forbidden
-from hotmap.local.quantity import format_quantity, is_binary, parse_quantity
+from hotmap.local.quantity import format_quantity, is_binary, parse_quantity, quantity_or_zero
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,17 +122,17 @@ def _bound_errors(limits: JsonObject, requests: JsonObject, maxima: JsonObject) 
         text = f"minimum {name} usage per {kind} is {bound}"
         if name not in requests:
             yield f"{text}.  No request is specified"
-        elif _amount(requests[name]) < _amount(bound):
+        elif quantity_or_zero(requests[name]) < quantity_or_zero(bound):
             yield f"{text}, but request is {requests[name]}"
-        elif name in maxima and _amount(maxima[name]) < _amount(bound):
+        elif name in maxima and quantity_or_zero(maxima[name]) < quantity_or_zero(bound):
             yield f"{text}, but limit is {maxima[name]}"
     for name, bound in (limits.get("max") or {}).items():
         text = f"maximum {name} usage per {kind} is {bound}"
         if name not in maxima:
             yield f"{text}.  No limit is specified"
-        elif _amount(maxima[name]) > _amount(bound):
+        elif quantity_or_zero(maxima[name]) > quantity_or_zero(bound):
             yield f"{text}, but limit is {maxima[name]}"
-        elif name in requests and _amount(requests[name]) > _amount(bound):
+        elif name in requests and quantity_or_zero(requests[name]) > quantity_or_zero(bound):
             yield f"{text}, but request is {requests[name]}"
     for name, bound in (limits.get("maxLimitRequestRatio") or {}).items():
         yield from _ratio_errors(kind, name, bound, requests.get(name), maxima.get(name))
@@ -140,17 +140,10 @@ def _bound_errors(limits: JsonObject, requests: JsonObject, maxima: JsonObject) 
 
 def _ratio_errors(kind: str, name: str, bound: Any, request: Any, limit: Any) -> Iterator[str]:
     text = f"{name} max limit to request ratio per {kind} is {bound}"
-    if (request is None and limit is None) or request is None or not _amount(request):
+    if (request is None and limit is None) or request is None or not quantity_or_zero(request):
         yield f"{text}, but no request is specified or request is 0"
     elif limit is None:
         yield f"{text}, but no limit is specified"
-    elif _amount(limit) / _amount(request) > _amount(bound):
-        ratio = float(_amount(limit) / _amount(request))
+    elif quantity_or_zero(limit) / quantity_or_zero(request) > quantity_or_zero(bound):
+        ratio = float(quantity_or_zero(limit) / quantity_or_zero(request))
         yield f"{text}, but provided ratio is {ratio:.6f}"
-
-
-def _amount(text: Any) -> Decimal:
-    try:
-        return parse_quantity(str(text))
-    except ValueError:
-        return Decimal(0)

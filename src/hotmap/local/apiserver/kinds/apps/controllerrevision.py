@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell
-from hotmap.local.field_errors import FieldError, invalid_value
+from hotmap.local.field_errors import IMMUTABLE, FieldError, invalid_value
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.strategy import Column, Strategy
 
@@ -34,7 +34,7 @@ class ControllerRevisionStrategy(Strategy):
     def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
         if old.get("data") == new.get("data"):
             return []
-        return [invalid_value("data", new.get("data"), "field is immutable")]
+        return [invalid_value("data", new.get("data"), IMMUTABLE)]
 
 
 CONTROLLERREVISIONS = Kind(

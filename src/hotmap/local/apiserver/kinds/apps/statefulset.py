@@ -7,7 +7,6 @@ from typing import Any
 from hotmap.local.apiserver.claim_validation import claim_spec_errors
 from hotmap.local.apiserver.columns import AGE, NAME, template_columns
 from hotmap.local.apiserver.kinds.workload import (
-    NOT_NEGATIVE,
     SelectingStrategy,
     bound_errors,
     default_rolling_update,
@@ -15,7 +14,13 @@ from hotmap.local.apiserver.kinds.workload import (
     ready_of,
     share_errors,
 )
-from hotmap.local.field_errors import FieldError, forbidden_field, invalid_value, unsupported
+from hotmap.local.field_errors import (
+    NOT_NEGATIVE,
+    FieldError,
+    forbidden_field,
+    invalid_value,
+    unsupported,
+)
 from hotmap.local.names import label_name_errors
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names
 from hotmap.local.strategy import Column

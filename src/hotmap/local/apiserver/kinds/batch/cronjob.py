@@ -11,8 +11,8 @@ from hotmap.local.apiserver.kinds.batch.failure_policy import (
     failure_policy_errors,
 )
 from hotmap.local.apiserver.kinds.stored_columns import CRONJOB_COLUMNS
-from hotmap.local.apiserver.kinds.workload import NOT_NEGATIVE, WorkloadStrategy
-from hotmap.local.field_errors import FieldError, invalid_value, required, unsupported
+from hotmap.local.apiserver.kinds.workload import WorkloadStrategy
+from hotmap.local.field_errors import NOT_NEGATIVE, FieldError, invalid_value, required, unsupported
 from hotmap.local.scheme import STATUS, Kind, Names
 
 JsonObject = dict[str, Any]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from hotmap.local.field_errors import FieldError, invalid_value, required, too_long
+from hotmap.local.field_errors import NOT_NEGATIVE, FieldError, invalid_value, required, too_long
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +98,7 @@ def _rule_errors(rule: JsonObject, completions: int, path: str) -> Iterator[Fiel
         return
     at = f"{path}.succeededCount"
     if count < 0:
-        yield invalid_value(at, count, "must be greater than or equal to 0")
+        yield invalid_value(at, count, NOT_NEGATIVE)
     limits = [(completions, "the number of specified completions")]
     if indexes is not None:
         limits.append((total, "the number of indexes in the specified succeededIndexes field"))

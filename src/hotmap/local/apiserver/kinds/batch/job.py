@@ -11,11 +11,17 @@ from hotmap.local.apiserver.kinds.batch.failure_policy import (
 from hotmap.local.apiserver.kinds.batch.indexed import indexed_errors
 from hotmap.local.apiserver.kinds.stored_columns import JOB_COLUMNS
 from hotmap.local.apiserver.kinds.workload import (
-    NOT_NEGATIVE,
     WorkloadStrategy,
 )
 from hotmap.local.apiserver.selector_validation import selector_errors
-from hotmap.local.field_errors import FieldError, invalid_value, required, unsupported
+from hotmap.local.field_errors import (
+    IMMUTABLE,
+    NOT_NEGATIVE,
+    FieldError,
+    invalid_value,
+    required,
+    unsupported,
+)
 from hotmap.local.scheme import STATUS, Kind, Names
 from hotmap.local.selectors import matches_label_selector
 
@@ -160,12 +166,12 @@ class JobStrategy(WorkloadStrategy):
                 why = "can only be modified in tandem with spec.parallelism"
                 errors.append(invalid_value("spec.completions", after.get("completions"), why))
         for field in changed:
-            errors.append(invalid_value(f"spec.{field}", after.get(field), "field is immutable"))
+            errors.append(invalid_value(f"spec.{field}", after.get(field), IMMUTABLE))
         if _frozen(before, was_suspended=before.get("suspend")) != _frozen(
             after, was_suspended=before.get("suspend")
         ):
             shown = after.get("template")
-            errors.append(invalid_value("spec.template", shown, "field is immutable"))
+            errors.append(invalid_value("spec.template", shown, IMMUTABLE))
         return errors
 
     def default_spec(self, spec: JsonObject) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell
-from hotmap.local.field_errors import FieldError, invalid_value
+from hotmap.local.field_errors import NOT_NEGATIVE, FieldError, invalid_value
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.strategy import Column, Strategy
 
@@ -23,7 +23,7 @@ class LeaseStrategy(Strategy):
             why = "must be greater than 0"
             errors.append(invalid_value("spec.leaseDurationSeconds", duration, why))
         if changes is not None and changes < 0:
-            why = "must be greater than or equal to 0"
+            why = NOT_NEGATIVE
             errors.append(invalid_value("spec.leaseTransitions", changes, why))
         return errors
 

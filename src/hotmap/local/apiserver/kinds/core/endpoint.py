@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.columns import AGE, NAME
-from hotmap.local.apiserver.kinds.endpoint_validation import endpoints_errors
 from hotmap.local.apiserver.kinds.stored_defaults import default_endpoints
+from hotmap.local.apiserver.kinds.validation.endpoints import endpoints_errors
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.strategy import Column, Strategy
 

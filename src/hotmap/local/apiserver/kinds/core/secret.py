@@ -13,7 +13,7 @@ from hotmap.local.apiserver.columns import AGE, NAME, field_cell
 from hotmap.local.apiserver.decode_errors import json_error
 from hotmap.local.apiserver.kinds.core.data import DATA_COLUMN, SIZE_LIMIT, DataStrategy
 from hotmap.local.apiserver.shapes import decode_error
-from hotmap.local.field_errors import FieldError, invalid_value, required, too_long
+from hotmap.local.field_errors import IMMUTABLE, FieldError, invalid_value, required, too_long
 from hotmap.local.group_version_kind import GroupVersionKind
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.strategy import Column, field_labels
@@ -71,7 +71,7 @@ class SecretStrategy(DataStrategy):
         errors = super().validate_update(old, new)
         if old["type"] == new["type"]:
             return errors
-        return [invalid_value("type", new["type"], "field is immutable"), *errors]
+        return [invalid_value("type", new["type"], IMMUTABLE), *errors]
 
 
 def _type_errors(obj: JsonObject, data: dict[str, str]) -> list[FieldError]:

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell, labels_text
-from hotmap.local.apiserver.kinds.endpoint_validation import external_address_errors
+from hotmap.local.apiserver.kinds.validation.endpoints import external_address_errors
 from hotmap.local.apiserver.metadata import label_errors
 from hotmap.local.field_errors import (
+    PORT_RANGE,
     FieldError,
     duplicate,
     forbidden_field,
@@ -263,7 +264,7 @@ def _target_errors(port: JsonObject, path: str) -> Iterator[FieldError]:
 
 def _number_errors(number: Any, path: str) -> Iterator[FieldError]:
     if not isinstance(number, int) or not 1 <= number <= 65535:
-        yield invalid_value(path, number, "must be between 1 and 65535, inclusive")
+        yield invalid_value(path, number, PORT_RANGE)
 
 
 SERVICES = Kind(

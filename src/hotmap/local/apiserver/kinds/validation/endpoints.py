@@ -9,6 +9,7 @@ import ipaddress
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.field_errors import (
+    PORT_RANGE,
     FieldError,
     duplicate,
     invalid_value,
@@ -26,7 +27,6 @@ _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 _NOT_AN_ADDRESS = "must be a valid IP address"
 _EXAMPLES = ", (e.g. 10.9.8.7 or 2001:db8::ffff)"
-_PORT_RANGE = "must be between 1 and 65535, inclusive"
 
 
 def endpoints_errors(endpoints: JsonObject) -> Iterator[FieldError]:
@@ -89,7 +89,7 @@ def _port_errors(port: JsonObject, path: str, *, with_name: bool) -> Iterator[Fi
     for why in label_name_errors(name) if name else ():
         yield invalid_value(f"{path}.name", name, why)
     if not 1 <= number <= 65535:
-        yield invalid_value(f"{path}.port", number, _PORT_RANGE)
+        yield invalid_value(f"{path}.port", number, PORT_RANGE)
     if port.get("protocol") not in _PROTOCOLS:
         yield unsupported(f"{path}.protocol", port.get("protocol"), _PROTOCOLS)
 

@@ -1,0 +1,75 @@
+"""What may be wrong with objects of the stored kinds.
+
+pkg/apis/<group>/validation/validation.go; each function takes an object whose defaults are filled
+in. Functions named `…_update_errors` take the old object before the new one.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hotmap.local.apiserver.claim_validation import (
+    claim_errors,
+    claim_update_errors,
+    volume_errors,
+    volume_update_errors,
+)
+from hotmap.local.apiserver.kinds.validation import classes, rbac
+from hotmap.local.apiserver.kinds.validation.admission_policies import (
+    admission_policy_errors,
+    policy_binding_errors,
+)
+from hotmap.local.apiserver.kinds.validation.autoscaling import autoscaler_errors
+from hotmap.local.apiserver.kinds.validation.budgets import budget_errors
+from hotmap.local.apiserver.kinds.validation.endpoints import endpoint_slice_errors
+from hotmap.local.apiserver.kinds.validation.ingresses import ingress_errors
+from hotmap.local.apiserver.kinds.validation.limits import limits_errors
+from hotmap.local.apiserver.kinds.validation.network_policies import network_policy_errors
+from hotmap.local.apiserver.kinds.validation.quotas import quota_errors
+from hotmap.local.apiserver.kinds.validation.replication import replication_controller_errors
+from hotmap.local.apiserver.kinds.validation.webhooks import webhooks_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from hotmap.local.field_errors import FieldError
+
+JsonObject = dict[str, Any]
+
+
+class Rules(NamedTuple):
+    """What is checked at each write, and what an update may not change."""
+
+    check: Callable[[JsonObject], Iterable[FieldError]]
+    check_update: Callable[[JsonObject, JsonObject], Iterable[FieldError]] | None = None
+
+
+def _binding_rules(*, namespaced: bool) -> Rules:
+    return Rules(partial(rbac.binding_errors, namespaced=namespaced), rbac.binding_update_errors)
+
+
+#: By kind; one that is not here takes whatever has the right types.
+RULES = {
+    "ClusterRole": Rules(partial(rbac.role_errors, namespaced=False)),
+    "ClusterRoleBinding": _binding_rules(namespaced=False),
+    "EndpointSlice": Rules(endpoint_slice_errors),
+    "HorizontalPodAutoscaler": Rules(autoscaler_errors),
+    "Ingress": Rules(ingress_errors),
+    "LimitRange": Rules(limits_errors),
+    "MutatingWebhookConfiguration": Rules(webhooks_errors),
+    "NetworkPolicy": Rules(network_policy_errors),
+    "PersistentVolume": Rules(volume_errors, volume_update_errors),
+    "PersistentVolumeClaim": Rules(claim_errors, claim_update_errors),
+    "PodDisruptionBudget": Rules(budget_errors),
+    "PriorityClass": Rules(classes.priority_class_errors, classes.priority_class_update_errors),
+    "ReplicationController": Rules(replication_controller_errors),
+    "ResourceQuota": Rules(quota_errors),
+    "Role": Rules(partial(rbac.role_errors, namespaced=True)),
+    "RoleBinding": _binding_rules(namespaced=True),
+    "RuntimeClass": Rules(classes.runtime_class_errors, classes.runtime_class_update_errors),
+    "StorageClass": Rules(classes.storage_class_errors, classes.storage_class_update_errors),
+    "ValidatingAdmissionPolicy": Rules(admission_policy_errors),
+    "ValidatingAdmissionPolicyBinding": Rules(policy_binding_errors),
+    "ValidatingWebhookConfiguration": Rules(webhooks_errors),
+}

@@ -1,0 +1,32 @@
+"""ReplicationControllers (pkg/apis/core/validation)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hotmap.local.field_errors import NOT_NEGATIVE, FieldError, invalid_value, required
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+JsonObject = dict[str, Any]
+
+
+def replication_controller_errors(obj: JsonObject) -> Iterator[FieldError]:
+    """Check the counts and the selector of a ReplicationController."""
+    spec = obj.get("spec") or {}
+    if spec.get("minReadySeconds", 0) < 0:
+        yield invalid_value("spec.minReadySeconds", spec["minReadySeconds"], NOT_NEGATIVE)
+    selector = spec.get("selector") or {}
+    if not selector:
+        yield required("spec.selector")
+    if spec.get("replicas", 0) < 0:
+        yield invalid_value("spec.replicas", spec["replicas"], NOT_NEGATIVE)
+    template = spec.get("template")
+    if template is None:
+        yield required("spec.template")
+        return
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    if selector and any(labels.get(key) != value for key, value in selector.items()):
+        why = "`selector` does not match template `labels`"
+        yield invalid_value("spec.template.metadata.labels", labels, why)
