@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hotmap.core.errors import BadRequest
-from hotmap.local.apiserver.api_types import METADATA, Field, api_types, fields_of
+from hotmap.local.apiserver.api_types import METADATA, Field, api_types, fields_of, type_of
 from hotmap.local.apiserver.decode_errors import json_type, time_error
 from hotmap.local.quantity import canonical_quantity
 
@@ -37,6 +37,9 @@ _TIMES = frozenset(
         "#io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime",
     }
 )
+# Structs that Go does not write as such, and those that are filled in by other rules.
+_OPAQUE = (_FIELDS, _RAW, _QUANTITY, _INT_OR_STRING)
+_SET_LATER = ("metadata", "status")
 #: The zero values that Go writes.
 _SCALARS: dict[str, Any] = {"string": "", "int32": 0, "int64": 0, "bool": False}
 _METADATA_ONLY = {"metadata": Field(f"#{METADATA}")}
@@ -63,6 +66,7 @@ def check_shape(kind: Kind, obj: JsonObject) -> None:
     fields = fields_of(kind)
     if fields is not None:
         _check_fields(obj, fields, _Place(kind, kind.kind, ""))
+        _fill_in(obj, type_of(kind) or "")
         return
     if not isinstance(obj.get("status", {}), dict) and kind.subresource("status") is not None:
         raise decode_error(kind.group_version_kind, kind.kind, "status", obj["status"], "object")
@@ -144,8 +148,7 @@ def _check(value: Any, wanted: str, place: _Place) -> None:
         owner = wanted.rpartition(".")[2]
         fields = api_types().types[wanted[1:]]
         _check_fields(value, fields, _Place(place.kind, owner, f"{place.path}."))
-        for name, zero in _zeros(wanted[1:]).items():
-            value.setdefault(name, zero)
+        _fill_in(value, wanted[1:])
 
 
 def _zero(wanted: str) -> Any:
@@ -169,15 +172,28 @@ def _read_quantity(value: Any, place: _Place) -> str:
         ) from None
 
 
+def _fill_in(obj: JsonObject, name: str) -> None:
+    """Add what Go writes of a type although it is not set, in place."""
+    for field, zero in _zeros(name).items():
+        if field not in obj:
+            obj[field] = zero
+            if zero == {}:
+                obj[field] = {}
+                _fill_in(obj[field], api_types().types[name][field].type[1:])
+
+
 @cache
 def _zeros(name: str) -> dict[str, Any]:
-    """Return what Go writes of a type where it is not set: times as null, and scalars."""
+    """Return what Go writes of a type where it is not set: times as null, scalars and structs."""
+    types = api_types().types
     zeros: dict[str, Any] = {}
-    for field, known in api_types().types[name].items():
+    for field, known in types[name].items():
         if known.pointer or known.omitzero:
             continue
         if known.type in _TIMES:
             zeros[field] = None
+        elif known.type[1:] in types and known.type not in _OPAQUE and field not in _SET_LATER:
+            zeros[field] = {}
         elif (
             not known.omitempty and (zero := _SCALARS.get(known.type.partition(" ")[0])) is not None
         ):
