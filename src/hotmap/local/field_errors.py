@@ -110,6 +110,13 @@ def rule_errors(path: str, value: str, rule: Callable[[str], list[str]]) -> list
     return [invalid_value(path, value, why) for why in rule(value)]
 
 
+def name_errors(
+    name: str, path: str, rule: Callable[[str], list[str]], missing: str = ""
+) -> list[FieldError]:
+    """Check a name that must be given; `missing` says why."""
+    return rule_errors(path, name, rule) if name else [required(path, missing)]
+
+
 def choice_errors(
     obj: Mapping[str, Any], path: str, field: str, known: tuple[str, ...]
 ) -> list[FieldError]:

@@ -35,6 +35,11 @@ _LABEL_VALUE_TEXT = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
     "'.', and must start and end with an alphanumeric character"
 )
+_WILDCARD_TEXT = (
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which "
+    "must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric "
+    "character"
+)
 _CONFIG_KEY_TEXT = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
 
 
@@ -147,6 +152,27 @@ def port_name_errors(name: str) -> list[str]:
     return errors
 
 
+def driver_name_errors(name: str) -> list[str]:
+    """Check the name of a CSI driver, which may have capital letters."""
+    return subdomain_errors(name.lower())
+
+
+def host_errors(host: str) -> list[str]:
+    """Check the name of a host, which may begin with a wildcard (IsWildcardDNS1123Subdomain)."""
+    if "*" not in host:
+        return subdomain_errors(host)
+    if re.fullmatch(rf"\*\.{_SUBDOMAIN}", host):
+        return []
+    return [_explained(_WILDCARD_TEXT, rf"\*\.{_SUBDOMAIN}", "*.example.com")]
+
+
+def path_segment_errors(name: str) -> list[str]:
+    """Check a name that is part of a URL and otherwise free (IsPathSegmentName)."""
+    if name in (".", ".."):
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{char}'" for char in "/%" if char in name]
+
+
 def relative_path_errors(path: str) -> list[str]:
     """Check a path inside a volume (validateLocalDescendingPath)."""
     errors = ["must be a relative path"] if path.startswith("/") else []
@@ -161,6 +187,19 @@ def projected_path_errors(path: str) -> list[str]:
     if path.startswith("..") and not path.startswith("../"):
         errors.append("must not start with '..'")
     return errors
+
+
+def cidr_errors(text: str) -> list[str]:
+    """Check a range of IP addresses (IsValidCIDRForLegacyField)."""
+    try:
+        ipaddress.ip_interface(text if "/" in text else "")
+    except ValueError:
+        return ["must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"]
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        return ["must not have bits set beyond the prefix length"]
+    return []
 
 
 def is_ip_address(text: str) -> bool:

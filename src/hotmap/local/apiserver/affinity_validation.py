@@ -52,16 +52,21 @@ def affinity_errors(spec: JsonObject, path: str) -> Iterator[FieldError]:
 def _node_affinity_errors(affinity: JsonObject, path: str) -> Iterator[FieldError]:
     wanted = affinity.get(_REQUIRED)
     if wanted is not None:
-        terms, at = wanted.get("nodeSelectorTerms") or (), f"{path}.{_REQUIRED}.nodeSelectorTerms"
-        if not terms:
-            yield required(at, "must have at least one node selector term")
-        for index, term in enumerate(terms):
-            yield from _node_term_errors(term, f"{at}[{index}]", check_values=True)
+        yield from node_selector_errors(wanted, f"{path}.{_REQUIRED}")
     for index, weighted in enumerate(affinity.get(_PREFERRED) or ()):
         at = f"{path}.{_PREFERRED}[{index}]"
         yield from _weight_errors(weighted, at)
         term = weighted.get("preference") or {}
         yield from _node_term_errors(term, f"{at}.preference", check_values=False)
+
+
+def node_selector_errors(selector: JsonObject, path: str) -> Iterator[FieldError]:
+    """Check a NodeSelector (ValidateNodeSelector)."""
+    terms, at = selector.get("nodeSelectorTerms") or (), f"{path}.nodeSelectorTerms"
+    if not terms:
+        yield required(at, "must have at least one node selector term")
+    for index, term in enumerate(terms):
+        yield from _node_term_errors(term, f"{at}[{index}]", check_values=True)
 
 
 def _weight_errors(weighted: JsonObject, path: str) -> Iterator[FieldError]:

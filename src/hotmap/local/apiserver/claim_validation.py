@@ -1,4 +1,4 @@
-"""The rules of PersistentVolumes and their claims (pkg/apis/core/validation)."""
+"""The rules of PersistentVolumeClaims (pkg/apis/core/validation)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from hotmap.local.field_errors import (
     forbidden_field,
     invalid_value,
     required,
+    rule_errors,
     unsupported,
 )
 from hotmap.local.names import subdomain_errors
@@ -23,39 +24,6 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 
-_POLICIES = ("Delete", "Recycle", "Retain")
-# In the order in which upstream looks for them.
-_SOURCES = (
-    "hostPath",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "glusterfs",
-    "flocker",
-    "nfs",
-    "rbd",
-    "quobyte",
-    "cephfs",
-    "iscsi",
-    "cinder",
-    "fc",
-    "flexVolume",
-    "azureFile",
-    "vsphereVolume",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "azureDisk",
-    "scaleIO",
-    "local",
-    "storageos",
-    "csi",
-)
-#: Source → the fields that it cannot do without.
-_NEEDED = {
-    "hostPath": ("path",),
-    "local": ("path",),
-    "nfs": ("server", "path"),
-    "csi": ("driver", "volumeHandle"),
-}
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 
 
@@ -70,7 +38,7 @@ def claim_spec_errors(spec: JsonObject, path: str) -> Iterator[FieldError]:
     if not modes:
         yield required(f"{path}.accessModes", "at least 1 access mode is required")
     yield from selector_errors(spec.get("selector") or {}, f"{path}.selector")
-    yield from _mode_errors(modes, f"{path}.accessModes")
+    yield from access_mode_errors(modes, f"{path}.accessModes")
     at = f"{path}.resources[storage]"
     storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
     if storage is None:
@@ -83,6 +51,29 @@ def claim_spec_errors(spec: JsonObject, path: str) -> Iterator[FieldError]:
     mode = spec.get("volumeMode")
     if mode not in (None, "Block", "Filesystem"):
         yield unsupported(f"{path}.volumeMode", mode, ("Block", "Filesystem"))
+    yield from _data_source_errors(spec, path)
+    name = spec.get("volumeAttributesClassName")
+    if name:
+        yield from rule_errors(f"{path}.volumeAttributesClassName", name, subdomain_errors)
+
+
+def _data_source_errors(spec: JsonObject, path: str) -> Iterator[FieldError]:
+    """Check what a new volume is filled with (validateDataSource, validateDataSourceRef)."""
+    sources = [spec.get(field) or {} for field in ("dataSource", "dataSourceRef")]
+    for field, source in zip(("dataSource", "dataSourceRef"), sources, strict=True):
+        at, group, kind = f"{path}.{field}", source.get("apiGroup"), source.get("kind")
+        for name in ("name", "kind") if source else ():
+            if not source.get(name):
+                yield required(f"{at}.{name}")
+        if source and not group and kind != "PersistentVolumeClaim":
+            why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+            yield invalid_value(at, kind, why)
+        if group:
+            yield from rule_errors(f"{at}.apiGroup", group, subdomain_errors)
+    before, after = ({**source, "apiGroup": source.get("apiGroup")} for source in sources)
+    if all(sources) and before != after:
+        # What Go shows of a path.
+        yield invalid_value(path, {}, "must match dataSourceRef")
 
 
 _CLAIM_TEXT = (
@@ -112,71 +103,13 @@ def claim_update_errors(old: JsonObject, new: JsonObject) -> Iterator[FieldError
     if wanted < asked and wanted <= quantity_or_zero(capacity):
         why = "field can not be less than status.capacity"
         yield forbidden_field("spec.resources.requests.storage", why)
+    mode = (new.get("spec") or {}).get("volumeMode")
+    if (old.get("spec") or {}).get("volumeMode") != mode:
+        yield invalid_value("volumeMode", mode, IMMUTABLE)
 
 
-def volume_errors(volume: JsonObject) -> Iterator[FieldError]:
-    """Check a PersistentVolume (ValidatePersistentVolumeSpec)."""
-    spec = volume.get("spec") or {}
-    if not spec.get("accessModes"):
-        yield required("spec.accessModes")
-    yield from _mode_errors(spec.get("accessModes") or (), "spec.accessModes")
-    capacity = spec.get("capacity") or {}
-    if not capacity:
-        yield required("spec.capacity")
-    if list(capacity) != ["storage"]:
-        shown = {name: str(amount) for name, amount in capacity.items()}
-        yield unsupported("spec.capacity", shown, ("storage",))
-    for name, amount in capacity.items():
-        number = quantity_or_zero(amount)
-        if number < 0:
-            why = "must be a valid resource quantity"
-            yield invalid_value(f"spec.capacity[{name}]", int(number), why)
-        if number <= 0:
-            yield invalid_value(f"spec.capacity[{name}]", str(amount), "must be greater than zero")
-    policy = spec.get("persistentVolumeReclaimPolicy")
-    if policy not in _POLICIES:
-        yield unsupported("spec.persistentVolumeReclaimPolicy", policy, _POLICIES)
-    yield from _source_errors(spec)
-    if policy == "Recycle" and (spec.get("hostPath") or {}).get("path") == "/":
-        why = "may not be 'recycle' for a hostPath mount of '/'"
-        yield forbidden_field("spec.persistentVolumeReclaimPolicy", why)
-    name = spec.get("storageClassName")
-    for why in subdomain_errors(name) if name else ():
-        yield invalid_value("spec.storageClassName", name, why)
-    if spec.get("volumeMode") not in (None, "Block", "Filesystem"):
-        yield unsupported("spec.volumeMode", spec["volumeMode"], ("Block", "Filesystem"))
-
-
-def volume_update_errors(old: JsonObject, new: JsonObject) -> Iterator[FieldError]:
-    """What a volume stands for never changes."""
-    before, after = old.get("spec") or {}, new.get("spec") or {}
-    if any(before.get(source) != after.get(source) for source in _SOURCES):
-        why = "spec.persistentvolumesource is immutable after creation"
-        yield forbidden_field("spec.persistentvolumesource", why)
-    if before.get("volumeMode") != after.get("volumeMode"):
-        yield invalid_value("volumeMode", after.get("volumeMode"), IMMUTABLE)
-
-
-def _source_errors(spec: JsonObject) -> Iterator[FieldError]:
-    found = [source for source in _SOURCES if spec.get(source) is not None]
-    for source in found[1:]:
-        yield forbidden_field(f"spec.{source}", "may not specify more than 1 volume type")
-    if not found:
-        yield required("spec", "must specify a volume type")
-        return
-    source, value = found[0], spec[found[0]]
-    for field in _NEEDED.get(source, ()):
-        if not value.get(field):
-            yield required(f"spec.{source}.{field}")
-    if source in ("hostPath", "local") and ".." in str(value.get("path", "")).split("/"):
-        yield invalid_value(f"spec.{source}.path", value["path"], "must not contain '..'")
-    if source == "nfs" and value.get("path") and not value["path"].startswith("/"):
-        yield invalid_value("spec.nfs.path", value["path"], "must be an absolute path")
-    if source == "local" and not (spec.get("nodeAffinity") or {}).get("required"):
-        yield required("spec.nodeAffinity", "Local volume requires node affinity")
-
-
-def _mode_errors(modes: Sequence[str], path: str) -> Iterator[FieldError]:
+def access_mode_errors(modes: Sequence[str], path: str) -> Iterator[FieldError]:
+    """Check how a volume may be mounted."""
     for mode in modes:
         if mode not in _ACCESS_MODES:
             yield unsupported(path, mode, _ACCESS_MODES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hotmap.local.apiserver.resource_names import container_resource_errors
 from hotmap.local.field_errors import (
     NOT_NEGATIVE,
     PORT_RANGE,
@@ -13,27 +14,10 @@ from hotmap.local.field_errors import (
     required,
     unsupported,
 )
-from hotmap.local.names import qualified_name_errors
 from hotmap.local.quantity import parse_quantity
 
 JsonObject = dict[str, Any]
 
-# Resources that a container may ask for, and those of other objects (core/helper/helpers.go).
-_OF_CONTAINERS = ("cpu", "memory", "ephemeral-storage")
-_STANDARD = (
-    *(f"{kind}.{name}" for kind in ("requests", "limits") for name in _OF_CONTAINERS),
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "storage",
-    "requests.storage",
-    "services.nodeports",
-    "services.loadbalancers",
-)
 _SCHEMES = ("HTTP", "HTTPS")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _COUNTS = (
@@ -121,7 +105,7 @@ def resource_errors(container: JsonObject, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for field in ("limits", "requests"):
         for name in sorted(resources.get(field) or {}):
-            errors += _resource_name_errors(name, f"{at}.{field}[{name}]")
+            errors += container_resource_errors(name, f"{at}.{field}[{name}]")
         errors += [
             invalid_value(f"{at}.{field}[{name}]", str(amount), NOT_NEGATIVE)
             for name, amount in sorted((resources.get(field) or {}).items())
@@ -134,14 +118,3 @@ def resource_errors(container: JsonObject, path: str) -> list[FieldError]:
             why = f"must be less than or equal to {name} limit of {limit}"
             errors.append(invalid_value(f"{at}.requests", str(amount), why))
     return errors
-
-
-def _resource_name_errors(name: str, path: str) -> list[FieldError]:
-    """Check what a container asks for (validateContainerResourceName)."""
-    errors = [invalid_value(path, name, why) for why in qualified_name_errors(name)]
-    if errors or "/" in name or name in _OF_CONTAINERS or name.startswith("hugepages-"):
-        return errors
-    if name not in _STANDARD:
-        why = "must be a standard resource type or fully qualified"
-        errors.append(invalid_value(path, name, why))
-    return [*errors, invalid_value(path, name, "must be a standard resource for containers")]

@@ -212,7 +212,8 @@ def _mode_errors(obj: JsonObject, path: str, field: str) -> list[FieldError]:
     return [invalid_value(f"{path}.{field}", mode, _MODE_TEXT)]
 
 
-def _host_path_errors(source: JsonObject, path: str) -> list[FieldError]:
+def host_path_errors(source: JsonObject, path: str) -> list[FieldError]:
+    """Check a directory or file of the node."""
     if not source.get("path"):
         return [required(f"{path}.path")]
     errors: list[FieldError] = []
@@ -243,7 +244,7 @@ def _ephemeral_volume_errors(source: JsonObject, path: str) -> list[FieldError]:
 
 _VOLUME_RULES: dict[str, Callable[[JsonObject, str], list[FieldError]]] = {
     "emptyDir": _empty_directory_errors,
-    "hostPath": _host_path_errors,
+    "hostPath": host_path_errors,
     "secret": _secret_volume_errors,
     "configMap": _configmap_volume_errors,
     "downwardAPI": _downward_volume_errors,

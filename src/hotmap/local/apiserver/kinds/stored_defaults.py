@@ -18,16 +18,46 @@ _CPU = {
     "type": "Resource",
     "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}},
 }
+# Other sources have to be given as a reference (EnforceDataSourceBackwardsCompatibility).
+_DATA_SOURCES = (
+    ("", "PersistentVolumeClaim"),
+    ("snapshot.storage.k8s.io", "VolumeSnapshot"),
+)
+_PERCENT = {"type": "Percent", "value": 100, "periodSeconds": 15}
+_SCALE_DOWN = {"selectPolicy": "Max", "policies": [_PERCENT]}
+_SCALE_UP = {
+    "stabilizationWindowSeconds": 0,
+    "selectPolicy": "Max",
+    "policies": [{"type": "Pods", "value": 4, "periodSeconds": 15}, _PERCENT],
+}
 
 
 def default_claim(obj: JsonObject) -> None:
     """Fill in a PersistentVolumeClaim."""
-    obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+    spec = obj["spec"]
+    spec.setdefault("volumeMode", "Filesystem")
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if reference is not None and reference.get("namespace"):
+        # The feature gate CrossNamespaceVolumeDataSource is off.
+        del spec["dataSourceRef"]
+        reference = None
+    if source is not None and reference is None:
+        known = (source.get("apiGroup") or "", source["kind"])
+        if known in _DATA_SOURCES:
+            spec["dataSourceRef"] = dict(source)
+        else:
+            del spec["dataSource"]
+    elif reference is not None and source is None:
+        spec["dataSource"] = dict(reference)
 
 
 def default_volume(obj: JsonObject) -> None:
     """Fill in a PersistentVolume."""
     spec = obj.setdefault("spec", {})
+    if "hostPath" in spec:
+        spec["hostPath"].setdefault("type", "")
+    if "iscsi" in spec:
+        spec["iscsi"].setdefault("iscsiInterface", "default")
     spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
     spec.setdefault("volumeMode", "Filesystem")
 
@@ -82,6 +112,11 @@ def default_autoscaler(obj: JsonObject) -> None:
     spec.setdefault("minReplicas", 1)
     if not spec.get("metrics"):
         spec["metrics"] = [_CPU]
+    behavior = spec.get("behavior")
+    if behavior is not None:
+        rules: JsonObject = {"scaleUp": _SCALE_UP, "scaleDown": _SCALE_DOWN}
+        for direction, known in rules.items():
+            behavior[direction] = {**known, **(behavior.get(direction) or {})}
 
 
 def default_endpoint_slice(obj: JsonObject) -> None:
@@ -179,11 +214,19 @@ def default_storage_class(obj: JsonObject) -> None:
     obj.setdefault("volumeBindingMode", "Immediate")
 
 
+def default_ingress_class(obj: JsonObject) -> None:
+    """Fill in an IngressClass."""
+    parameters = obj["spec"].get("parameters")
+    if parameters is not None:
+        parameters.setdefault("scope", "Cluster")
+
+
 #: By kind.
 DEFAULTS: dict[str, Callable[[JsonObject], None]] = {
     "CSIDriver": default_driver,
     "ClusterRoleBinding": default_binding,
     "EndpointSlice": default_endpoint_slice,
+    "IngressClass": default_ingress_class,
     "LimitRange": default_limits,
     "MutatingWebhookConfiguration": default_webhooks,
     "NetworkPolicy": default_network_policy,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.field_errors import FieldError
+from hotmap.local.names import path_segment_errors
 from hotmap.local.strategy import Strategy, field_labels
 
 if TYPE_CHECKING:
@@ -41,22 +42,21 @@ class StoredStrategy(Strategy):
             self.fill_in(obj)
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
-        return [] if self.rules is None else list(self.rules.check(obj))
+        if self.rules is None:
+            return []
+        return [*self.rules.check(obj), *self.rules.check_create(obj)]
 
     def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
-        errors = self.validate(new)
-        if self.rules is not None and self.rules.check_update is not None:
-            errors += self.rules.check_update(old, new)
-        return errors
+        if self.rules is None:
+            return []
+        return [*self.rules.check(new), *self.rules.check_update(old, new)]
 
 
 class RBACStrategy(StoredStrategy):
     """Names of RBAC objects are path segments (ValidateRBACName)."""
 
     def name_errors(self, name: str) -> list[str]:
-        if name in (".", ".."):
-            return [f"may not be '{name}'"]
-        return [f"may not contain '{char}'" for char in "/%" if char in name]
+        return path_segment_errors(name)
 
 
 class ReturningStrategy(StoredStrategy):

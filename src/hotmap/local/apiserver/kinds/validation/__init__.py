@@ -9,13 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hotmap.local.apiserver.claim_validation import (
-    claim_errors,
-    claim_update_errors,
-    volume_errors,
-    volume_update_errors,
-)
-from hotmap.local.apiserver.kinds.validation import classes, rbac
+from hotmap.local.apiserver.claim_validation import claim_errors, claim_update_errors
+from hotmap.local.apiserver.kinds.validation import classes, ingresses, rbac
 from hotmap.local.apiserver.kinds.validation.admission_policies import (
     admission_policy_errors,
     policy_binding_errors,
@@ -23,11 +18,11 @@ from hotmap.local.apiserver.kinds.validation.admission_policies import (
 from hotmap.local.apiserver.kinds.validation.autoscaling import autoscaler_errors
 from hotmap.local.apiserver.kinds.validation.budgets import budget_errors
 from hotmap.local.apiserver.kinds.validation.endpoints import endpoint_slice_errors
-from hotmap.local.apiserver.kinds.validation.ingresses import ingress_errors
 from hotmap.local.apiserver.kinds.validation.limits import limits_errors
 from hotmap.local.apiserver.kinds.validation.network_policies import network_policy_errors
-from hotmap.local.apiserver.kinds.validation.quotas import quota_errors
+from hotmap.local.apiserver.kinds.validation.quotas import quota_errors, quota_update_errors
 from hotmap.local.apiserver.kinds.validation.replication import replication_controller_errors
+from hotmap.local.apiserver.kinds.validation.volumes import volume_errors, volume_update_errors
 from hotmap.local.apiserver.kinds.validation.webhooks import webhooks_errors
 
 if TYPE_CHECKING:
@@ -39,10 +34,11 @@ JsonObject = dict[str, Any]
 
 
 class Rules(NamedTuple):
-    """What is checked at each write, and what an update may not change."""
+    """What is checked at each write, what an update may not change, and a new object not have."""
 
     check: Callable[[JsonObject], Iterable[FieldError]]
-    check_update: Callable[[JsonObject, JsonObject], Iterable[FieldError]] | None = None
+    check_update: Callable[[JsonObject, JsonObject], Iterable[FieldError]] = lambda _old, _new: ()
+    check_create: Callable[[JsonObject], Iterable[FieldError]] = lambda _: ()
 
 
 def _binding_rules(*, namespaced: bool) -> Rules:
@@ -51,11 +47,12 @@ def _binding_rules(*, namespaced: bool) -> Rules:
 
 #: By kind; one that is not here takes whatever has the right types.
 RULES = {
-    "ClusterRole": Rules(partial(rbac.role_errors, namespaced=False)),
+    "ClusterRole": Rules(rbac.cluster_role_errors),
     "ClusterRoleBinding": _binding_rules(namespaced=False),
     "EndpointSlice": Rules(endpoint_slice_errors),
     "HorizontalPodAutoscaler": Rules(autoscaler_errors),
-    "Ingress": Rules(ingress_errors),
+    "Ingress": Rules(ingresses.ingress_errors, check_create=ingresses.ingress_annotation_errors),
+    "IngressClass": Rules(ingresses.ingress_class_errors, ingresses.ingress_class_update_errors),
     "LimitRange": Rules(limits_errors),
     "MutatingWebhookConfiguration": Rules(webhooks_errors),
     "NetworkPolicy": Rules(network_policy_errors),
@@ -64,7 +61,7 @@ RULES = {
     "PodDisruptionBudget": Rules(budget_errors),
     "PriorityClass": Rules(classes.priority_class_errors, classes.priority_class_update_errors),
     "ReplicationController": Rules(replication_controller_errors),
-    "ResourceQuota": Rules(quota_errors),
+    "ResourceQuota": Rules(quota_errors, quota_update_errors),
     "Role": Rules(partial(rbac.role_errors, namespaced=True)),
     "RoleBinding": _binding_rules(namespaced=True),
     "RuntimeClass": Rules(classes.runtime_class_errors, classes.runtime_class_update_errors),

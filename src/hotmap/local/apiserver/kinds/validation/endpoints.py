@@ -25,8 +25,7 @@ JsonObject = dict[str, Any]
 
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
-_NOT_AN_ADDRESS = "must be a valid IP address"
-_EXAMPLES = ", (e.g. 10.9.8.7 or 2001:db8::ffff)"
+NOT_AN_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 
 
 def endpoints_errors(endpoints: JsonObject) -> Iterator[FieldError]:
@@ -46,7 +45,7 @@ def endpoints_errors(endpoints: JsonObject) -> Iterator[FieldError]:
 def _address_errors(address: JsonObject, path: str) -> Iterator[FieldError]:
     text = address.get("ip", "")
     if _parse_address(text) is None:
-        yield invalid_value(f"{path}.ip", text, _NOT_AN_ADDRESS + _EXAMPLES)
+        yield invalid_value(f"{path}.ip", text, NOT_AN_ADDRESS)
     yield from _usable_errors(text, f"{path}.ip")
     name = address.get("hostname", "")
     for why in label_name_errors(name) if name else ():
@@ -64,7 +63,7 @@ def _usable_errors(text: str, path: str) -> Iterator[FieldError]:
     """Check that an address may be that of an endpoint (ValidateEndpointIP)."""
     address = _parse_address(text)
     if address is None:
-        yield invalid_value(path, text, _NOT_AN_ADDRESS)
+        yield invalid_value(path, text, "must be a valid IP address")
     elif address.is_unspecified:
         yield invalid_value(path, text, f"may not be unspecified ({text})")
     elif address.is_link_local:
@@ -77,7 +76,7 @@ def external_address_errors(addresses: Any, path: str) -> Iterator[FieldError]:
     for index, text in enumerate(addresses or ()):
         at = f"{path}[{index}]"
         if _parse_address(text) is None:
-            yield invalid_value(at, text, _NOT_AN_ADDRESS + _EXAMPLES)
+            yield invalid_value(at, text, NOT_AN_ADDRESS)
         else:
             yield from _usable_errors(text, at)
 
@@ -122,7 +121,7 @@ def _endpoint_errors(endpoint: JsonObject, path: str, kind: str) -> Iterator[Fie
     for index, text in enumerate(addresses if kind in ("IPv4", "IPv6") else ()):
         at, address = f"{path}.addresses[{index}]", _parse_address(text)
         if address is None:
-            yield invalid_value(at, text, _NOT_AN_ADDRESS + _EXAMPLES)
+            yield invalid_value(at, text, NOT_AN_ADDRESS)
             continue
         if address.version != int(kind[-1]):
             yield invalid_value(f"{path}.addresses", text, f"must be an {kind} address")

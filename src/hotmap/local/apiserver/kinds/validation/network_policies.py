@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.selector_validation import selector_errors
@@ -10,9 +11,12 @@ from hotmap.local.field_errors import (
     FieldError,
     forbidden_field,
     invalid_value,
+    name_errors,
     required,
+    rule_errors,
     unsupported,
 )
+from hotmap.local.names import cidr_errors, port_name_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,8 +26,8 @@ JsonObject = dict[str, Any]
 
 def network_policy_errors(policy: JsonObject) -> Iterator[FieldError]:
     """Check a NetworkPolicy."""
-    spec = policy.get("spec") or {}
-    yield from selector_errors(spec.get("podSelector") or {}, "spec.podSelector")
+    spec = policy["spec"]
+    yield from selector_errors(spec["podSelector"], "spec.podSelector")
     for direction, peers in (("ingress", "from"), ("egress", "to")):
         for index, rule in enumerate(spec.get(direction) or ()):
             path = f"spec.{direction}[{index}]"
@@ -42,7 +46,7 @@ def network_policy_errors(policy: JsonObject) -> Iterator[FieldError]:
 
 
 def _policy_port_errors(port: JsonObject, path: str) -> Iterator[FieldError]:
-    protocol, number, end = port.get("protocol", "TCP"), port.get("port"), port.get("endPort")
+    protocol, number, end = port["protocol"], port.get("port"), port.get("endPort")
     if protocol not in ("TCP", "UDP", "SCTP"):
         yield unsupported(f"{path}.protocol", protocol, ("TCP", "UDP", "SCTP"))
     if isinstance(number, int):
@@ -51,11 +55,16 @@ def _policy_port_errors(port: JsonObject, path: str) -> Iterator[FieldError]:
         if end is not None and end < number:
             why = "must be greater than or equal to `port`"
             yield invalid_value(f"{path}.endPort", number, why)
-    elif end is not None:
+        if end is not None and not 0 < end < 1 << 16:
+            yield invalid_value(f"{path}.endPort", end, PORT_RANGE)
+        return
+    if end is not None:
         why = "may not be specified when `port` is " + (
             "not specified" if number is None else "non-numeric"
         )
         yield invalid_value(f"{path}.endPort", end, why)
+    if number is not None:
+        yield from rule_errors(f"{path}.port", number, port_name_errors)
 
 
 def _peer_errors(peer: JsonObject, path: str) -> Iterator[FieldError]:
@@ -66,11 +75,24 @@ def _peer_errors(peer: JsonObject, path: str) -> Iterator[FieldError]:
             yield from selector_errors(peer[field], f"{path}.{field}")
     block = peer.get("ipBlock")
     if block is not None:
+        yield from _block_errors(block, f"{path}.ipBlock")
         if count:
-            why = "may not specify both ipBlock and another peer"
-            yield forbidden_field(path, why)
-        count += 1
-        if not block.get("cidr"):
-            yield required(f"{path}.ipBlock.cidr")
-    if not count:
+            yield forbidden_field(path, "may not specify both ipBlock and another peer")
+    elif not count:
         yield required(path, "must specify a peer")
+
+
+def _block_errors(block: JsonObject, path: str) -> Iterator[FieldError]:
+    errors = name_errors(block["cidr"], f"{path}.cidr", cidr_errors)
+    yield from errors
+    for index, text in enumerate(block.get("except") or ()):
+        at = f"{path}.except[{index}]"
+        wrong = rule_errors(at, text, cidr_errors)
+        yield from wrong
+        if not errors and not wrong and not _is_within(text, block["cidr"]):
+            yield invalid_value(at, text, "must be a strict subset of `cidr`")
+
+
+def _is_within(text: str, whole: str) -> bool:
+    part, of = ip_network(text), ip_network(whole)
+    return part.version == of.version and part != of and part.subnet_of(of)  # type: ignore[arg-type]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotmap.local.field_errors import FieldError, invalid_value, required, unsupported
-from hotmap.local.names import subdomain_errors
+from hotmap.local.apiserver.selector_validation import selector_errors
+from hotmap.local.field_errors import FieldError, invalid_value, name_errors, required, unsupported
+from hotmap.local.names import path_segment_errors, subdomain_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,16 +39,30 @@ def role_errors(role: JsonObject, *, namespaced: bool) -> Iterator[FieldError]:
             yield required(f"{path}.resources", "resource rules must supply at least one resource")
 
 
+def cluster_role_errors(role: JsonObject) -> Iterator[FieldError]:
+    """Check a ClusterRole, which may be the sum of others."""
+    yield from role_errors(role, namespaced=False)
+    rule, path = role.get("aggregationRule"), "aggregationRule.clusterRoleSelectors"
+    selectors = (rule or {}).get("clusterRoleSelectors") or ()
+    if rule is not None and not selectors:
+        why = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+        yield required(path, why)
+    for index, selector in enumerate(selectors):
+        errors = selector_errors(selector, f"{path}[{index}]")
+        yield from errors
+        if errors:
+            yield invalid_value(f"{path}[{index}]", None, "invalid label selector.")
+
+
 def binding_errors(binding: JsonObject, *, namespaced: bool) -> Iterator[FieldError]:
     """Check a RoleBinding or ClusterRoleBinding."""
-    reference = binding.get("roleRef") or {}
-    if reference.get("apiGroup") != _RBAC_GROUP:
-        yield unsupported("roleRef.apiGroup", reference.get("apiGroup", ""), (_RBAC_GROUP,))
+    reference = binding["roleRef"]
+    if reference["apiGroup"] != _RBAC_GROUP:
+        yield unsupported("roleRef.apiGroup", reference["apiGroup"], (_RBAC_GROUP,))
     kinds = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
     if reference.get("kind", "") not in kinds:
         yield unsupported("roleRef.kind", reference.get("kind", ""), kinds)
-    if not reference.get("name"):
-        yield required("roleRef.name")
+    yield from name_errors(reference["name"], "roleRef.name", path_segment_errors)
     for index, subject in enumerate(binding.get("subjects") or ()):
         yield from _subject_errors(subject, f"subjects[{index}]", namespaced=namespaced)
 
