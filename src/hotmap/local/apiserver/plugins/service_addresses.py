@@ -44,6 +44,10 @@ class ServiceAddressPlugin:
         if spec.get("type") == "ExternalName":
             return
         others = list(self._others(request))
+        if spec.get("ipFamilyPolicy") == "RequireDualStack":
+            why = "this cluster is not configured for dual-stack services"
+            error = invalid_value("spec.ipFamilyPolicy", "RequireDualStack", why)
+            raise invalid(request.kind, request.obj["metadata"].get("name", ""), [error])
         self._give_address(request, spec, others)
         if spec.get("type") in _OUTSIDE:
             _give_node_ports(request, spec, others)

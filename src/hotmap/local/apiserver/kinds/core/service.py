@@ -8,7 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell, labels_text
-from hotmap.local.apiserver.kinds.validation.endpoints import external_address_errors
+from hotmap.local.apiserver.kinds.validation.endpoints import (
+    NOT_AN_ADDRESS,
+    external_address_errors,
+)
 from hotmap.local.apiserver.metadata import label_errors
 from hotmap.local.field_errors import (
     PORT_RANGE,
@@ -16,15 +19,19 @@ from hotmap.local.field_errors import (
     duplicate,
     forbidden_field,
     invalid_value,
+    name_errors,
     required,
+    rule_errors,
     unsupported,
 )
 from hotmap.local.group_version_kind import GroupVersionKind
 from hotmap.local.names import (
+    cidr_errors,
     is_ip_address,
     label_name_errors,
     port_name_errors,
     qualified_name_errors,
+    subdomain_errors,
 )
 from hotmap.local.scheme import PROXY_VERBS, STATUS, Kind, Names, Subresource
 from hotmap.local.strategy import Column, Strategy, field_labels
@@ -42,6 +49,9 @@ _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _OUTSIDE = ("NodePort", "LoadBalancer")
 _TRAFFIC_POLICIES = ("Cluster", "Local")
+_ADDRESS_FIELDS = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
+_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
+_FAMILIES = ("IPv4", "IPv6")
 _LONGEST_AFFINITY = 86400
 _FAMILY_POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 
@@ -94,8 +104,12 @@ class ServiceStrategy(Strategy):
         spec = obj.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
         spec.setdefault("sessionAffinity", "None")
+        if spec["sessionAffinity"] == "None":
+            spec.pop("sessionAffinityConfig", None)
         if spec["sessionAffinity"] == "ClientIP":
             spec.setdefault("sessionAffinityConfig", {"clientIP": {"timeoutSeconds": 10800}})
+        if spec.get("clusterIP") and not spec.get("clusterIPs"):
+            spec["clusterIPs"] = [spec["clusterIP"]]
         for port in spec.get("ports", ()):
             port.setdefault("protocol", "TCP")
             if port.get("nodePort") == 0:
@@ -115,11 +129,11 @@ class ServiceStrategy(Strategy):
         before, after = old["spec"], new["spec"]
         _drop_traffic_policy(before, after)
         if after.get("type", "ClusterIP") == "ExternalName":
-            for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            for field in _ADDRESS_FIELDS:
                 if after.get(field) == before.get(field):
                     after.pop(field, None)
             return
-        for field in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+        for field in _ADDRESS_FIELDS:
             if not after.get(field) and before.get(field):
                 after[field] = before[field]
         if after.get("type") in _OUTSIDE and before.get("type") in _OUTSIDE:
@@ -140,7 +154,7 @@ class ServiceStrategy(Strategy):
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
         spec = obj["spec"]
-        errors = [*_port_errors(spec), *_address_errors(spec)]
+        errors = [*_port_errors(spec), *_node_port_errors(spec), *_address_errors(spec)]
         if spec["type"] not in _TYPES:
             errors.append(unsupported("spec.type", spec["type"], _TYPES))
         if spec["sessionAffinity"] not in ("ClientIP", "None"):
@@ -149,17 +163,20 @@ class ServiceStrategy(Strategy):
         policy = spec.get("ipFamilyPolicy")
         if policy is not None and policy not in _FAMILY_POLICIES:
             errors.append(unsupported("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES))
+        errors += _balancer_errors(spec)
         errors += _traffic_errors(spec)
         # Upstream checks what it allocates addresses by before anything else.
         if not any(error.path.startswith(_ALLOCATED) for error in errors):
             errors += external_address_errors(spec.get("externalIPs"), "spec.externalIPs")
         errors += label_errors("spec.selector", spec.get("selector") or {})
         if spec["type"] == "ExternalName":
-            if not spec.get("externalName"):
-                errors.append(required("spec.externalName"))
-            if spec.get("clusterIP"):
-                text = "may not be set when `type` is 'ExternalName'"
-                errors.append(forbidden_field("spec.clusterIPs[0]", text))
+            name = spec.get("externalName", "").removesuffix(".")
+            errors += name_errors(name, "spec.externalName", subdomain_errors)
+            errors += [
+                forbidden_field(f"spec.{field}", "may not be set for ExternalName services")
+                for field in _ADDRESS_FIELDS[1:]
+                if spec.get(field)
+            ]
         elif spec["type"] in _OUTSIDE and spec.get("clusterIP") == "None":
             text = f"may not be set to 'None' for {spec['type']} services"
             errors.append(invalid_value("spec.clusterIPs[0]", "None", text))
@@ -168,15 +185,16 @@ class ServiceStrategy(Strategy):
     def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
         errors = self.validate(new)
         before, after = old["spec"], new["spec"]
-        external = "ExternalName" in (before.get("type"), after.get("type"))
+        kinds, text = (before.get("type"), after.get("type")), "may not change once set"
         if (
-            before.get("clusterIP")
-            and not external
+            "ExternalName" not in kinds
+            and before.get("clusterIP")
             and before["clusterIP"] != after.get("clusterIP")
         ):
-            changed = [after.get("clusterIP", "")]
-            text = "may not change once set"
-            errors.append(invalid_value("spec.clusterIPs[0]", changed, text))
+            errors.insert(0, invalid_value("spec.clusterIPs[0]", after.get("clusterIPs"), text))
+        name = after.get("loadBalancerClass")
+        if kinds == ("LoadBalancer",) * 2 and before.get("loadBalancerClass") != name:
+            errors.append(invalid_value("spec.loadBalancerClass", name, text))
         return errors
 
 
@@ -206,12 +224,71 @@ def _traffic_errors(spec: JsonObject) -> Iterator[FieldError]:
         text = f"must be greater than 0 and less than {_LONGEST_AFFINITY}"
         yield invalid_value(at, seconds, text)
 
+    policy = spec.get("trafficDistribution")
+    if policy is not None and policy not in _DISTRIBUTIONS:
+        yield unsupported("spec.trafficDistribution", policy, _DISTRIBUTIONS)
+
 
 def _address_errors(spec: JsonObject) -> Iterator[FieldError]:
-    address = spec.get("clusterIP", "")
-    if address not in ("", "None") and not is_ip_address(address):
-        text = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-        yield invalid_value("spec.clusterIPs[0]", address, text)
+    """Check addresses and their families (ValidateServiceClusterIPsRelatedFields)."""
+    if spec["type"] == "ExternalName":
+        return
+    addresses, path = spec.get("clusterIPs") or [], "spec.clusterIPs"
+    if addresses and not spec.get("clusterIP"):
+        yield invalid_value(path, addresses, "must be empty when `clusterIP` is not specified")
+    elif addresses and addresses[0] != spec["clusterIP"]:
+        yield invalid_value(path, addresses, "first value must match `clusterIP`")
+    families = spec.get("ipFamilies") or ()
+    for index, family in enumerate(families):
+        if family not in _FAMILIES:
+            yield unsupported(f"spec.ipFamilies[{index}]", family, _FAMILIES)
+    if "None" in addresses[:1] and len(addresses) > 1:
+        yield invalid_value(path, addresses, "'None' must be the first and only value")
+    wrong = [
+        invalid_value(f"{path}[{index}]", address, NOT_AN_ADDRESS)
+        for index, address in enumerate(addresses)
+        if not is_ip_address(address) and (index or address != "None")
+    ]
+    yield from wrong
+    if len(addresses) > 2:
+        yield invalid_value(path, addresses, "may only hold up to 2 values")
+    if wrong or "None" in addresses:
+        return
+    for index, (address, family) in enumerate(zip(addresses, families, strict=False)):
+        if family in _FAMILIES and (":" in address) is not (family == "IPv6"):
+            text = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
+            yield invalid_value(f"{path}[{index}]", address, text)
+
+
+def _balancer_errors(spec: JsonObject) -> Iterator[FieldError]:
+    """Check the fields that only Services with a load balancer have."""
+    ranges, path = spec.get("loadBalancerSourceRanges") or (), "spec.LoadBalancerSourceRanges"
+    only = "may only be used when `type` is 'LoadBalancer'"
+    is_balanced, name = spec["type"] == "LoadBalancer", spec.get("loadBalancerClass")
+    if ranges and not is_balanced:
+        yield forbidden_field(path, only)
+    for index, text in enumerate(ranges):
+        yield from rule_errors(f"{path}[{index}]", text.strip(), cidr_errors)
+    for field in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
+        if not is_balanced and spec.get(field) is not None:
+            yield forbidden_field(f"spec.{field}", only)
+    if is_balanced and name is not None:
+        yield from rule_errors("spec.loadBalancerClass", name, qualified_name_errors)
+    port = spec.get("healthCheckNodePort")
+    if port and not (is_balanced and spec.get("externalTrafficPolicy") == "Local"):
+        text = (
+            "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        )
+        yield invalid_value("spec.healthCheckNodePort", port, text)
+
+
+def _node_port_errors(spec: JsonObject) -> Iterator[FieldError]:
+    seen: set[tuple[str, int]] = set()
+    for index, port in enumerate(spec.get("ports") or ()):
+        key = port["protocol"], port.get("nodePort") or 0
+        if key[1] and key in seen:
+            yield duplicate(f"spec.ports[{index}].nodePort", key[1])
+        seen.add(key)
 
 
 def _is_reachable(spec: JsonObject) -> bool:
@@ -243,9 +320,14 @@ def _port_errors(spec: JsonObject) -> Iterator[FieldError]:
         yield from _target_errors(port, path)
         key = port.get("port"), port["protocol"]
         if key in seen:
-            shown = {"protocol": port["protocol"], "port": port.get("port")}
-            yield duplicate(path, shown)
+            yield duplicate(path, _shown_port(*key))
         seen.add(key)
+
+
+def _shown_port(number: int, protocol: str) -> JsonObject:
+    """Show a port as Go's messages do."""
+    fixed = {"Name": "", "Protocol": protocol, "AppProtocol": None}
+    return {**fixed, "Port": number, "TargetPort": 0, "NodePort": 0}
 
 
 def _target_errors(port: JsonObject, path: str) -> Iterator[FieldError]:
