@@ -86,7 +86,7 @@ def qualified_name_errors(name: str) -> list[str]:
     if "/" in prefix:
         shown = _explained(_QUALIFIED_TEXT, _QUALIFIED, "MyName", "my.name", "123-abc")
         return [
-            f"a qualified name {shown} with an optional DNS subdomain prefix and '/' "
+            f"a valid label key {shown} with an optional DNS subdomain prefix and '/' "
             "(e.g. 'example.com/MyName')"
         ]
     if slash and not prefix:

@@ -186,8 +186,7 @@ def _label(tokens: list[str]) -> str:
         raise _unparsable(f"found '{label}', expected: identifier")
     for why in qualified_name_errors(label):
         # Upstream prints no path here either.
-        shown = why.replace("a qualified name", "a valid label key")
-        raise _unparsable(f'<nil>: Invalid value: "{label}": {shown}')
+        raise _unparsable(f'<nil>: Invalid value: "{label}": {why}')
     return label
 
 

@@ -70,10 +70,7 @@ def label_errors(path: str, labels: dict[str, str]) -> list[FieldError]:
     """Check labels, in the order of their keys."""
     errors: list[FieldError] = []
     for key in sorted(labels):
-        errors += [
-            invalid_value(path, key, why.replace("a qualified name", "a valid label key"))
-            for why in qualified_name_errors(key)
-        ]
+        errors += rule_errors(path, key, qualified_name_errors)
         errors += rule_errors(path, labels[key], label_value_errors)
     return errors
 
