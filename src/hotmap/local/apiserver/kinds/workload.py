@@ -51,6 +51,9 @@ class WorkloadStrategy(Strategy):
     #: The restart policies that the template may have.
     restart_policies: tuple[str, ...] = ("Always",)
 
+    #: What upstream calls the kind where its pods may not end by themselves.
+    deadline_owner = ""
+
     def pod_template(self, spec: JsonObject) -> JsonObject | None:
         """Find the pod template in a spec, None where it has none."""
         template: JsonObject | None = spec.get("template")
@@ -78,7 +81,11 @@ class WorkloadStrategy(Strategy):
         wrong = self.template_selector_errors(spec, template)
         errors += wrong
         if not _is_unreadable(wrong):
-            errors += self._template_errors(template)
+            errors += template_errors(template, self.template_path, self.restart_policies)
+            if self.deadline_owner and "activeDeadlineSeconds" in template.get("spec", {}):
+                why = f"activeDeadlineSeconds in {self.deadline_owner} is not Supported"
+                at = f"{self.template_path}.spec.activeDeadlineSeconds"
+                errors.append(forbidden_field(at, why))
         return errors + self.spec_errors(spec)
 
     def count_errors(self, spec: JsonObject) -> list[FieldError]:
@@ -93,25 +100,28 @@ class WorkloadStrategy(Strategy):
         """Find errors of the selector, also together with the template."""
         return []
 
-    def _template_errors(self, template: JsonObject) -> list[FieldError]:
-        path = self.template_path
-        metadata, spec = template.get("metadata", {}), template.get("spec")
-        if spec is None:
-            return [required(f"{path}.spec.containers")]
-        errors = label_errors(f"{path}.labels", metadata.get("labels", {}))
-        errors += annotation_errors(f"{path}.annotations", metadata.get("annotations", {}))
-        errors += pod_spec_errors(spec, f"{path}.spec")
-        if spec.get("ephemeralContainers"):
-            why = "ephemeral containers not allowed in pod template"
-            errors.append(forbidden_field(f"{path}.spec.ephemeralContainers", why))
-        policy, at = spec["restartPolicy"], f"{path}.spec.restartPolicy"
-        if policy == "Always" and "Always" not in self.restart_policies:
-            # The default, so upstream calls it missing.
-            valid = ", ".join(f'"{name}"' for name in self.restart_policies)
-            errors.append(required(at, f"valid values: {valid}"))
-        elif policy not in self.restart_policies:
-            errors.append(unsupported(at, policy, self.restart_policies))
-        return errors
+
+def template_errors(
+    template: JsonObject, path: str, restart_policies: tuple[str, ...] = ("Always",)
+) -> list[FieldError]:
+    """Check a pod template (ValidatePodTemplateSpec) and its restart policy."""
+    metadata, spec = template.get("metadata", {}), template.get("spec")
+    if spec is None:
+        return [required(f"{path}.spec.containers")]
+    errors = label_errors(f"{path}.labels", metadata.get("labels", {}))
+    errors += annotation_errors(f"{path}.annotations", metadata.get("annotations", {}))
+    errors += pod_spec_errors(spec, f"{path}.spec")
+    if spec.get("ephemeralContainers"):
+        why = "ephemeral containers not allowed in pod template"
+        errors.append(forbidden_field(f"{path}.spec.ephemeralContainers", why))
+    policy, at = spec["restartPolicy"], f"{path}.spec.restartPolicy"
+    if policy == "Always" and "Always" not in restart_policies:
+        # The default, so upstream calls it missing.
+        valid = ", ".join(f'"{name}"' for name in restart_policies)
+        errors.append(required(at, f"valid values: {valid}"))
+    elif policy not in restart_policies:
+        errors.append(unsupported(at, policy, restart_policies))
+    return errors
 
 
 def _is_unreadable(errors: list[FieldError]) -> bool:
@@ -124,6 +134,8 @@ class SelectingStrategy(WorkloadStrategy):
 
     #: What upstream calls the kind when the selector is empty.
     selector_owner = ""
+    #: Whether upstream says that a selector is missing, and not only that it matches nothing.
+    needs_selector = True
     #: What upstream adds of a selector that it cannot read, and then does not look at the template;
     #: None where it does.
     invalid_selector: str | None = "invalid label selector"
@@ -135,7 +147,7 @@ class SelectingStrategy(WorkloadStrategy):
             "spec.template.metadata.labels", labels, "`selector` does not match template `labels`"
         )
         if selector is None:
-            return [required("spec.selector"), mismatch]
+            return [required("spec.selector"), mismatch] if self.needs_selector else [mismatch]
         errors = selector_errors(selector, "spec.selector")
         if not selector.get("matchLabels") and not selector.get("matchExpressions"):
             why = f"empty selector is invalid for {self.selector_owner}"

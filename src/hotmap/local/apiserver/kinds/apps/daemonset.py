@@ -48,6 +48,8 @@ def _rolling_errors(rolling: JsonObject) -> list[FieldError]:
 
 class DaemonSetStrategy(SelectingStrategy):
     selector_owner = "daemonset"
+    deadline_owner = "DaemonSet"
+    needs_selector = False
     invalid_selector = None
     hidden_annotations = (_GENERATION,)
     columns = (

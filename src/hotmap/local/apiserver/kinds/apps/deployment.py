@@ -22,6 +22,7 @@ JsonObject = dict[str, Any]
 
 class DeploymentStrategy(SelectingStrategy):
     selector_owner = "deployment"
+    deadline_owner = "ReplicaSet"
 
     def validate_status(self, obj: JsonObject) -> list[FieldError]:
         return status_errors(obj.get("status") or {}, "updatedReplicas")

@@ -16,6 +16,7 @@ JsonObject = dict[str, Any]
 class ReplicaSetStrategy(SelectingStrategy):
     # Upstream's message says deployment here, too.
     selector_owner = "deployment"
+    deadline_owner = "ReplicaSet"
 
     def validate_status(self, obj: JsonObject) -> list[FieldError]:
         return status_errors(obj.get("status") or {}, "fullyLabeledReplicas")

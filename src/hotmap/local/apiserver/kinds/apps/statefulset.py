@@ -49,6 +49,7 @@ _FROZEN = (
 
 class StatefulSetStrategy(SelectingStrategy):
     selector_owner = "statefulset"
+    deadline_owner = "StatefulSet"
     counts = ("replicas", "minReadySeconds")
     invalid_selector = ""
     columns = (
@@ -86,16 +87,12 @@ class StatefulSetStrategy(SelectingStrategy):
         path = "spec.updateStrategy"
         if strategy["type"] not in ("RollingUpdate", "OnDelete"):
             why = "must be 'RollingUpdate' or 'OnDelete'"
-            rolling = strategy.get("rollingUpdate")
-            shown = rolling and {
-                "Partition": rolling.get("partition"),
-                "MaxUnavailable": rolling.get("maxUnavailable"),
-            }
+            shown = _shown_update(strategy.get("rollingUpdate"))
             value = {"Type": strategy["type"], "RollingUpdate": shown}
             errors.append(invalid_value(path, value, why))
         elif strategy["type"] == "OnDelete" and "rollingUpdate" in strategy:
             why = "only allowed for updateStrategy 'RollingUpdate'"
-            shown = strategy["rollingUpdate"]
+            shown = _shown_update(strategy["rollingUpdate"])
             errors.append(invalid_value(f"{path}.rollingUpdate", shown, why))
         else:
             errors += _rolling_errors(strategy.get("rollingUpdate") or {})
@@ -128,6 +125,12 @@ class StatefulSetStrategy(SelectingStrategy):
 
     def name_errors(self, name: str) -> list[str]:
         return label_name_errors(name)
+
+
+def _shown_update(rolling: JsonObject | None) -> JsonObject | None:
+    """Show a rolling update as Go's messages do."""
+    fields = (("Partition", "partition"), ("MaxUnavailable", "maxUnavailable"))
+    return rolling and {go: rolling.get(field) for go, field in fields}
 
 
 def _rolling_errors(rolling: JsonObject) -> list[FieldError]:
@@ -169,7 +172,10 @@ def _with_controller_fields(spec: JsonObject) -> JsonObject:
     ]
     if pod is None or not (names or "hostname" in pod or "subdomain" in pod):
         return spec
-    claimed = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names]
+    claimed = [
+        {"name": name, "persistentVolumeClaim": {"claimName": name}}
+        for name in dict.fromkeys(names)
+    ]
     others = [volume for volume in pod.get("volumes", ()) if volume.get("name") not in names]
     pod = {name: value for name, value in pod.items() if name not in ("hostname", "subdomain")}
     if names:

@@ -10,6 +10,7 @@ from hotmap.local.apiserver.kinds.batch.failure_policy import (
     default_failure_policy,
     failure_policy_errors,
 )
+from hotmap.local.apiserver.kinds.batch.job import job_spec_errors
 from hotmap.local.apiserver.kinds.stored_columns import CRONJOB_COLUMNS
 from hotmap.local.apiserver.kinds.workload import WorkloadStrategy
 from hotmap.local.field_errors import NOT_NEGATIVE, FieldError, invalid_value, required, unsupported
@@ -92,7 +93,7 @@ def _number(text: str, names: dict[str, int]) -> int | str:
 def _zone_errors(zone: str) -> list[FieldError]:
     path = "spec.timeZone"
     if not zone:
-        return [invalid_value(path, None, "timeZone must be nil or non-empty string")]
+        return [invalid_value(path, zone, "timeZone must be nil or non-empty string")]
     if zone.lower() == "local":
         return [invalid_value(path, zone, "timeZone must be an explicit time zone as defined in "
                               "https://www.iana.org/time-zones")]  # fmt: skip
@@ -131,6 +132,11 @@ class CronJobStrategy(WorkloadStrategy):
         policy = spec["concurrencyPolicy"]
         if policy not in _POLICIES:
             errors.append(unsupported("spec.concurrencyPolicy", policy, _POLICIES))
+        path, job = "spec.jobTemplate.spec", spec["jobTemplate"]["spec"]
+        errors += job_spec_errors(job, path)
+        if "selector" in job:
+            why = "`selector` will be auto-generated"
+            errors.append(invalid_value(f"{path}.selector", job["selector"], why))
         return errors
 
     def spec_errors(self, spec: JsonObject) -> list[FieldError]:

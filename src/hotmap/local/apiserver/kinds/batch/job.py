@@ -62,6 +62,28 @@ def _frozen(spec: JsonObject, *, was_suspended: object) -> JsonObject:
     return {"spec": pod}
 
 
+def job_spec_errors(spec: JsonObject, path: str) -> list[FieldError]:
+    """Check the counts and modes of a Job (validateJobSpec)."""
+    errors = [
+        invalid_value(f"{path}.{field}", spec[field], NOT_NEGATIVE)
+        for field in _COUNTS
+        if spec.get(field, 0) < 0
+    ]
+    mode = spec.get("completionMode", "NonIndexed")
+    if mode not in ("NonIndexed", "Indexed"):
+        known = ("NonIndexed", "Indexed")
+        errors.append(unsupported(f"{path}.completionMode", mode, known))
+    if mode == "Indexed" and "completions" not in spec:
+        why = "when completion mode is Indexed"
+        errors.append(required(f"{path}.completions", why))
+    policy = spec.get("podReplacementPolicy")
+    has_policy = spec.get("podFailurePolicy") is not None
+    policies = ("Failed", "TerminatingOrFailed")[: 1 if has_policy else 2]
+    if policy is not None and policy not in policies:
+        errors.append(unsupported(f"{path}.podReplacementPolicy", policy, policies))
+    return errors
+
+
 class JobStrategy(WorkloadStrategy):
     columns = JOB_COLUMNS
     default_propagation = "Orphan"
@@ -89,24 +111,7 @@ class JobStrategy(WorkloadStrategy):
         selected["batch.kubernetes.io/controller-uid"] = metadata["uid"]
 
     def count_errors(self, spec: JsonObject) -> list[FieldError]:
-        errors = [
-            invalid_value(f"spec.{field}", spec[field], NOT_NEGATIVE)
-            for field in _COUNTS
-            if spec.get(field, 0) < 0
-        ]
-        mode = spec.get("completionMode", "NonIndexed")
-        if mode not in ("NonIndexed", "Indexed"):
-            known = ("NonIndexed", "Indexed")
-            errors.append(unsupported("spec.completionMode", mode, known))
-        if mode == "Indexed" and "completions" not in spec:
-            why = "when completion mode is Indexed"
-            errors.append(required("spec.completions", why))
-        policy = spec.get("podReplacementPolicy")
-        has_policy = spec.get("podFailurePolicy") is not None
-        policies = ("Failed", "TerminatingOrFailed")[: 1 if has_policy else 2]
-        if policy is not None and policy not in policies:
-            errors.append(unsupported("spec.podReplacementPolicy", policy, policies))
-        return errors
+        return job_spec_errors(spec, "spec")
 
     def spec_errors(self, spec: JsonObject) -> list[FieldError]:
         return [*failure_policy_errors(spec, "spec"), *indexed_errors(spec)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hotmap.local.apiserver.kinds.workload import template_errors
 from hotmap.local.field_errors import NOT_NEGATIVE, FieldError, invalid_value, required
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ def replication_controller_errors(obj: JsonObject) -> Iterator[FieldError]:
     if template is None:
         yield required("spec.template")
         return
-    labels = (template.get("metadata") or {}).get("labels") or {}
-    if selector and any(labels.get(key) != value for key, value in selector.items()):
+    labels = template["metadata"].get("labels")
+    if selector and not selector.items() <= (labels or {}).items():
         why = "`selector` does not match template `labels`"
         yield invalid_value("spec.template.metadata.labels", labels, why)
+    yield from template_errors(template, "spec.template")
