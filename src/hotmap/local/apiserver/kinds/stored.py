@@ -12,12 +12,14 @@ from hotmap.local.apiserver.kinds.stored_columns import COLUMNS
 from hotmap.local.apiserver.kinds.stored_defaults import DEFAULTS
 from hotmap.local.apiserver.kinds.stored_strategies import (
     BudgetStrategy,
+    DriverStrategy,
     RBACStrategy,
     ReplicationControllerStrategy,
     ReturningStrategy,
     SliceStrategy,
     StoredStrategy,
     UntypedStrategy,
+    WebhooksStrategy,
 )
 from hotmap.local.apiserver.kinds.validation import RULES
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names, Subresource
@@ -92,7 +94,7 @@ STORED = (
         _stored(
             _ADMISSION,
             Names(f"{kind.lower()}s", kind, categories=_EXTENSIONS),
-            StoredStrategy(has_generation=True),
+            WebhooksStrategy(has_generation=True),
             namespaced=False,
         )
         for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
@@ -216,7 +218,7 @@ STORED = (
     _stored(
         _STORAGE,
         Names("csidrivers", "CSIDriver"),
-        StoredStrategy(has_generation=True),
+        DriverStrategy(),
         namespaced=False,
     ),
     _stored(_STORAGE, Names("csinodes", "CSINode"), namespaced=False),

@@ -71,12 +71,28 @@ class UntypedStrategy(StoredStrategy):
     typed = False
 
 
-class BudgetStrategy(StoredStrategy):
+class BudgetStrategy(RBACStrategy):
+    """Their names are not checked beyond that (ValidatePodDisruptionBudget)."""
+
     unconditional_update = False
 
 
 class ReplicationControllerStrategy(StoredStrategy):
     default_propagation = "Orphan"
+
+
+class DriverStrategy(StoredStrategy):
+    """CSIDrivers have no generation before they are changed."""
+
+    def changes_generation(self, old: JsonObject, new: JsonObject) -> bool:
+        return bool(old["spec"] != new["spec"])
+
+
+class WebhooksStrategy(StoredStrategy):
+    """Their configurations have no spec."""
+
+    def changes_generation(self, old: JsonObject, new: JsonObject) -> bool:
+        return old.get("webhooks") != new.get("webhooks")
 
 
 class SliceStrategy(StoredStrategy):

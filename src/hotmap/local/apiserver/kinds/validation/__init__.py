@@ -10,14 +10,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hotmap.local.apiserver.claim_validation import claim_errors, claim_update_errors
-from hotmap.local.apiserver.kinds.validation import classes, ingresses, rbac
+from hotmap.local.apiserver.kinds.validation import classes, endpoints, ingresses, rbac, storage
 from hotmap.local.apiserver.kinds.validation.admission_policies import (
     admission_policy_errors,
     policy_binding_errors,
 )
 from hotmap.local.apiserver.kinds.validation.autoscaling import autoscaler_errors
 from hotmap.local.apiserver.kinds.validation.budgets import budget_errors
-from hotmap.local.apiserver.kinds.validation.endpoints import endpoint_slice_errors
 from hotmap.local.apiserver.kinds.validation.limits import limits_errors
 from hotmap.local.apiserver.kinds.validation.network_policies import network_policy_errors
 from hotmap.local.apiserver.kinds.validation.quotas import quota_errors, quota_update_errors
@@ -47,9 +46,10 @@ def _binding_rules(*, namespaced: bool) -> Rules:
 
 #: By kind; one that is not here takes whatever has the right types.
 RULES = {
+    "CSIDriver": Rules(storage.driver_errors, storage.driver_update_errors),
     "ClusterRole": Rules(rbac.cluster_role_errors),
     "ClusterRoleBinding": _binding_rules(namespaced=False),
-    "EndpointSlice": Rules(endpoint_slice_errors),
+    "EndpointSlice": Rules(endpoints.endpoint_slice_errors, endpoints.endpoint_slice_update_errors),
     "HorizontalPodAutoscaler": Rules(autoscaler_errors),
     "Ingress": Rules(ingresses.ingress_errors, check_create=ingresses.ingress_annotation_errors),
     "IngressClass": Rules(ingresses.ingress_class_errors, ingresses.ingress_class_update_errors),
@@ -65,8 +65,11 @@ RULES = {
     "Role": Rules(partial(rbac.role_errors, namespaced=True)),
     "RoleBinding": _binding_rules(namespaced=True),
     "RuntimeClass": Rules(classes.runtime_class_errors, classes.runtime_class_update_errors),
-    "StorageClass": Rules(classes.storage_class_errors, classes.storage_class_update_errors),
+    "StorageClass": Rules(storage.storage_class_errors, storage.storage_class_update_errors),
     "ValidatingAdmissionPolicy": Rules(admission_policy_errors),
     "ValidatingAdmissionPolicyBinding": Rules(policy_binding_errors),
     "ValidatingWebhookConfiguration": Rules(webhooks_errors),
+    "VolumeAttributesClass": Rules(
+        storage.attributes_class_errors, storage.attributes_class_update_errors
+    ),
 }

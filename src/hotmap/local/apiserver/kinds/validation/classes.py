@@ -1,18 +1,22 @@
-"""Classes of storage, priority and runtime (pkg/apis/storage, scheduling and node, validation)."""
+"""Classes of priority and runtime (pkg/apis/scheduling and pkg/apis/node, validation)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hotmap.local.apiserver.metadata import label_errors
+from hotmap.local.apiserver.pod_scheduling_validation import toleration_errors
+from hotmap.local.apiserver.probe_validation import resource_errors
 from hotmap.local.field_errors import (
     IMMUTABLE,
     FieldError,
+    duplicate,
     forbidden_field,
     invalid_value,
-    required,
+    name_errors,
     unsupported,
 )
-from hotmap.local.names import label_name_errors, qualified_name_errors
+from hotmap.local.names import label_name_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,40 +27,17 @@ JsonObject = dict[str, Any]
 _MAX_PRIORITY = 1_000_000_000
 
 
-def storage_class_errors(obj: JsonObject) -> Iterator[FieldError]:
-    """Check a StorageClass."""
-    if not obj.get("provisioner"):
-        yield required("provisioner")
-    for why in qualified_name_errors(obj.get("provisioner", "").lower()):
-        why = why.replace("a qualified name", "a valid label key")
-        yield invalid_value("provisioner", obj["provisioner"], why)
-    for field, known in (
-        ("reclaimPolicy", ("Delete", "Retain")),
-        ("volumeBindingMode", ("Immediate", "WaitForFirstConsumer")),
-    ):
-        if obj.get(field) not in known:
-            yield unsupported(field, obj.get(field, ""), known)
-
-
-def storage_class_update_errors(old: JsonObject, new: JsonObject) -> Iterator[FieldError]:
-    """What volumes are made of never changes."""
-    for field in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
-        if old.get(field) != new.get(field):
-            yield invalid_value(field, new.get(field), IMMUTABLE)
-
-
 def priority_class_errors(obj: JsonObject) -> Iterator[FieldError]:
     """Check a PriorityClass."""
     name = obj["metadata"].get("name", "")
     system = {"system-cluster-critical": 2000000000, "system-node-critical": 2000001000}
     if name.startswith("system-"):
         if obj.get("value") != system.get(name):
-            why = "is not a known system priority class" if name not in system else "wrong value"
-            yield forbidden_field(
-                "metadata.name",
-                "priority class names with 'system-' prefix are reserved for system use only. "
-                f"error: {name} {why}",
-            )
+            why = f"{name} is not a known system priority class"
+            if name in system:
+                why = f"value of {name} PriorityClass must be {system[name]}"
+            text = "priority class names with 'system-' prefix are reserved for system use only"
+            yield forbidden_field("metadata.name", f"{text}. error: {why}")
     elif obj.get("value", 0) > _MAX_PRIORITY:
         why = f"maximum allowed value of a user defined priority is {_MAX_PRIORITY}"
         yield forbidden_field("value", why)
@@ -75,12 +56,23 @@ def priority_class_update_errors(old: JsonObject, new: JsonObject) -> Iterator[F
 
 
 def runtime_class_errors(obj: JsonObject) -> Iterator[FieldError]:
-    """The handler of a RuntimeClass is a label."""
-    handler = obj.get("handler", "")
-    if not handler:
-        yield required("handler")
-    for why in label_name_errors(handler) if handler else ():
-        yield invalid_value("handler", handler, why)
+    """Check a RuntimeClass, whose handler is a label."""
+    yield from name_errors(obj["handler"], "handler", label_name_errors)
+    if "overhead" in obj:
+        limits = {"limits": obj["overhead"].get("podFixed")}
+        for error in resource_errors({"resources": limits}, "overhead"):
+            # Upstream has the resources themselves there.
+            yield error._replace(path=error.path.replace(".resources", ""))
+    scheduling = obj.get("scheduling") or {}
+    yield from label_errors("scheduling.nodeSelector", scheduling.get("nodeSelector") or {})
+    tolerations = scheduling.get("tolerations") or []
+    yield from toleration_errors(tolerations, "scheduling.tolerations")
+    for index, toleration in enumerate(tolerations):
+        if toleration in tolerations[:index]:
+            fields = ("key", "operator", "value", "effect")
+            shown = {f"{name[:1].upper()}{name[1:]}": toleration.get(name, "") for name in fields}
+            shown["TolerationSeconds"] = toleration.get("tolerationSeconds")
+            yield duplicate(f"scheduling.tolerations[{index}]", shown)
 
 
 def runtime_class_update_errors(old: JsonObject, new: JsonObject) -> Iterator[FieldError]:

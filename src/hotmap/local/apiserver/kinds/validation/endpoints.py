@@ -9,20 +9,25 @@ import ipaddress
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.field_errors import (
+    IMMUTABLE,
     PORT_RANGE,
     FieldError,
+    choice_errors,
     duplicate,
     invalid_value,
     required,
+    rule_errors,
+    too_many,
     unsupported,
 )
-from hotmap.local.names import label_name_errors
+from hotmap.local.names import label_name_errors, qualified_name_errors, subdomain_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 JsonObject = dict[str, Any]
 
+_MOST_ADDRESSES = 100
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
 NOT_AN_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
@@ -50,6 +55,7 @@ def _address_errors(address: JsonObject, path: str) -> Iterator[FieldError]:
     name = address.get("hostname", "")
     for why in label_name_errors(name) if name else ():
         yield invalid_value(f"{path}.hostname", name, why)
+    yield from _node_errors(address, path)
 
 
 def _parse_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -108,8 +114,10 @@ def endpoint_slice_errors(endpoint_slice: JsonObject) -> Iterator[FieldError]:
         if name in names:
             yield duplicate(f"{path}.name", name)
         names.add(name)
-        if port.get("protocol") not in _PROTOCOLS:
-            yield unsupported(f"{path}.protocol", port.get("protocol"), _PROTOCOLS)
+        yield from choice_errors(port, path, "protocol", _PROTOCOLS)
+        if port.get("appProtocol") is not None:
+            at = f"{path}.appProtocol"
+            yield from rule_errors(at, port["appProtocol"], qualified_name_errors)
     for index, endpoint in enumerate(endpoint_slice.get("endpoints") or ()):
         yield from _endpoint_errors(endpoint, f"endpoints[{index}]", kind)
 
@@ -118,8 +126,13 @@ def _endpoint_errors(endpoint: JsonObject, path: str, kind: str) -> Iterator[Fie
     addresses = endpoint.get("addresses") or ()
     if not addresses:
         yield required(f"{path}.addresses", "must contain at least 1 address")
-    for index, text in enumerate(addresses if kind in ("IPv4", "IPv6") else ()):
+    if len(addresses) > _MOST_ADDRESSES:
+        yield too_many(f"{path}.addresses", len(addresses), _MOST_ADDRESSES)
+    for index, text in enumerate(addresses if kind in _ADDRESS_TYPES else ()):
         at, address = f"{path}.addresses[{index}]", _parse_address(text)
+        if kind == "FQDN":
+            yield from rule_errors(at, text, subdomain_errors)
+            continue
         if address is None:
             yield invalid_value(at, text, NOT_AN_ADDRESS)
             continue
@@ -129,3 +142,15 @@ def _endpoint_errors(endpoint: JsonObject, path: str, kind: str) -> Iterator[Fie
     name = endpoint.get("hostname")
     for why in label_name_errors(name) if name is not None else ():
         yield invalid_value(f"{path}.hostname", name, why)
+    yield from _node_errors(endpoint, path)
+
+
+def _node_errors(endpoint: JsonObject, path: str) -> list[FieldError]:
+    name = endpoint.get("nodeName")
+    return [] if name is None else rule_errors(f"{path}.nodeName", name, subdomain_errors)
+
+
+def endpoint_slice_update_errors(old: JsonObject, new: JsonObject) -> Iterator[FieldError]:
+    """What kind of addresses a slice has never changes."""
+    if old["addressType"] != new["addressType"]:
+        yield invalid_value("addressType", new["addressType"], IMMUTABLE)
