@@ -1,8 +1,9 @@
-"""What remains of a container whose command cannot be executed."""
+"""Containers whose command cannot be executed: when they are tried again, and what remains."""
 
 from __future__ import annotations
 
 import gc
+import time
 from typing import TYPE_CHECKING
 
 from hotmap.local.kubelet.runtime import Process
@@ -24,3 +25,22 @@ async def test_environment_of_a_failed_start_is_not_kept(node: LocalNode) -> Non
         assert [found for found in gc.get_objects() if isinstance(found, Process)] == []
     finally:
         gc.enable()
+
+
+async def test_failed_start_is_repeated_like_a_crash(node: LocalNode) -> None:
+    """The first time at once, as soon as the kubelet sees that the container has ended."""
+    began = time.monotonic()
+    await node.run_pod("p", "", command=["/missing"])
+    await node.waiting("p", "RunContainerError")
+    waiting = await node.waiting("p", "CrashLoopBackOff")
+    assert time.monotonic() - began < 8
+    assert waiting["message"].startswith("back-off 10s restarting failed container=c")
+    status = node.pods.objects["default", "p"]["status"]["containerStatuses"][0]
+    assert (status["restartCount"], status["lastState"]["terminated"]["reason"]) == (1, "StartError")
+
+
+async def test_failed_start_fails_a_pod_that_never_restarts(node: LocalNode) -> None:
+    began = time.monotonic()
+    await node.run_pod("p", "", command=["/missing"], pod={"restartPolicy": "Never"})
+    await node.phase("p", "Failed")
+    assert time.monotonic() - began < 8

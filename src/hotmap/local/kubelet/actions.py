@@ -26,6 +26,11 @@ BACK_OFF_LAST = 300.0
 BACK_OFF_RESET = 2 * BACK_OFF_LAST
 
 
+#: Seconds until a container that could not be started is seen to have ended, and tried again or
+#: backed off from (kubernetes: pkg/kubelet/kubelet.go, genericPlegRelistPeriod).
+RELIST_PERIOD = 1.0
+
+
 class Run(NamedTuple):
     """One run of a container, the current or the last one; times are POSIX seconds.
 

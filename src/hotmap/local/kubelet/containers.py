@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from hotmap.core.errors import HotmapError, NotFound
 from hotmap.core.model.agent_program import agent_program
-from hotmap.local.kubelet.actions import BackOff, Run, is_backing_off, next_back_off
+from hotmap.local.kubelet.actions import RELIST_PERIOD, BackOff, Run, is_backing_off, next_back_off
 from hotmap.local.kubelet.attach import ContainerStreams
 from hotmap.local.kubelet.container_state import Container, earlier_states, removed_state
 from hotmap.local.kubelet.environment import (
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from hotmap.local.kubelet.sources import SourceReader
     from hotmap.local.recorder import Recorder
 
-#: Seconds until a failed sync or start is retried, plus up to half (kubelet.go, backOffPeriod).
+#: Seconds until a failed sync is retried, plus up to half (kubelet.go, backOffPeriod).
 ERROR_PERIOD = 10.0
 #: Grace period in seconds if the pod sets none (kubernetes: pkg/apis/core/v1/defaults.go).
 FALLBACK_GRACE = 30.0
@@ -180,7 +180,7 @@ class PodContainers:
             )
             state.waiting = Waiting("RunContainerError", message)
             self._event(container, "Warning", "Failed", f"Error: {message}")
-            return retry_delay(ERROR_PERIOD)
+            return RELIST_PERIOD
         state.run, state.process = run._replace(started_at=time.time()), process
         state.env = spec["env"]
         self._event(container, "Normal", "Started", "Container started")
