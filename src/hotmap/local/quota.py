@@ -11,11 +11,19 @@ from typing import TYPE_CHECKING, Any
 from hotmap.local.quantity import format_quantity, is_binary, quantity_or_zero
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from hotmap.local.scheme import Kind
 
-__all__ = ["counts", "format_usage", "is_in_scope", "missing_requests", "total", "usage_of"]
+__all__ = [
+    "counts",
+    "format_usage",
+    "is_in_scope",
+    "missing_requests",
+    "pod_resources",
+    "total",
+    "usage_of",
+]
 
 JsonObject = dict[str, Any]
 Usage = dict[str, Decimal]
@@ -103,7 +111,7 @@ def _claim_usage(spec: JsonObject) -> Usage:
     return used
 
 
-def pod_resources(spec: JsonObject, part: str) -> Usage:
+def pod_resources(spec: Mapping[str, Any], part: str) -> Usage:
     """Add up the requests or limits of a pod; an init container counts where it needs more."""
     found: Usage = {}
     for container in spec.get("containers") or ():

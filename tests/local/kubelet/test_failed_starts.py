@@ -36,7 +36,10 @@ async def test_failed_start_is_repeated_like_a_crash(node: LocalNode) -> None:
     assert time.monotonic() - began < 8
     assert waiting["message"].startswith("back-off 10s restarting failed container=c")
     status = node.pods.objects["default", "p"]["status"]["containerStatuses"][0]
-    assert (status["restartCount"], status["lastState"]["terminated"]["reason"]) == (1, "StartError")
+    assert (status["restartCount"], status["lastState"]["terminated"]["reason"]) == (
+        1,
+        "StartError",
+    )
 
 
 async def test_failed_start_fails_a_pod_that_never_restarts(node: LocalNode) -> None:

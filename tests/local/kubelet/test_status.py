@@ -152,3 +152,27 @@ def test_statuses_of_containers_are_sorted() -> None:
     assert [each["name"] for each in value["containerStatuses"]] == ["a", "b"]
     assert [each["name"] for each in value["initContainerStatuses"]] == ["b", "a"]
     assert "[b a]" in str(value["conditions"])
+
+
+def test_status_tells_what_is_allocated() -> None:
+    """To each container that has run, and to the pod: an init container where it needs more."""
+
+    def needs(**requests: str) -> dict[str, Any]:
+        return {"resources": {"requests": requests, "limits": {"memory": "1Gi"}}}
+
+    pod = spec(init=True)
+    pod["initContainers"][0] |= needs(cpu="500m", memory="64Mi")
+    pod["containers"][0] |= needs(cpu="100m", memory="96Mi")
+    pod["containers"][1] |= needs(cpu="200m", memory="32Mi")
+    value = status({"i": DONE, "a": RUNNING}, pod={"spec": pod})
+    assert value["allocatedResources"] == {"cpu": "500m", "memory": "128Mi"}
+    assert value["resources"] == {
+        "requests": {"cpu": "500m", "memory": "128Mi"},
+        "limits": {"memory": "2Gi"},
+    }
+    first, second = value["containerStatuses"]
+    assert first["resources"] == pod["containers"][0]["resources"]
+    assert first["allocatedResources"] == {"cpu": "100m", "memory": "96Mi"}
+    assert "resources" not in second
+    assert status({"a": RUNNING})["resources"] == {}
+    assert status({"a": RUNNING})["containerStatuses"][0]["resources"] == {}

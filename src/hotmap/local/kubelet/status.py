@@ -21,6 +21,8 @@ from hotmap.local.kubelet.restart_policy import (
     is_sidecar,
     should_restart,
 )
+from hotmap.local.quantity import format_quantity, is_binary
+from hotmap.local.quota import pod_resources
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -92,6 +94,8 @@ def make_status(pod: Mapping[str, Any], facts: PodFacts, *, now: float) -> dict[
             for container in sorted(spec["containers"], key=itemgetter("name"))
         ],
     }
+    resources = {part: text for part in ("requests", "limits") if (text := _amounts(spec, part))}
+    status |= {"resources": resources, **_allocated(resources)}
     if facts.ended:
         status |= facts.ended._asdict()
     if spec.get("initContainers"):
@@ -105,6 +109,26 @@ def make_status(pod: Mapping[str, Any], facts: PodFacts, *, now: float) -> dict[
             for container in sorted(spec["ephemeralContainers"], key=itemgetter("name"))
         ]
     return status
+
+
+def _amounts(spec: Mapping[str, Any], part: str) -> dict[str, str]:
+    """Add up the requests or limits of a pod, as they are granted (getEffectiveAllocatedResources).
+
+    Nothing is resized, and cgroups are not asked. A sum has the notation of what was given first.
+    """
+    containers = [*spec["containers"], *(spec.get("initContainers") or ())]
+    given = [(container.get("resources") or {}).get(part) or {} for container in containers]
+    return {
+        name: format_quantity(
+            amount, binary=is_binary(next(str(found[name]) for found in given if name in found))
+        )
+        for name, amount in pod_resources(spec, part).items()
+    }
+
+
+def _allocated(resources: Mapping[str, Any]) -> dict[str, Any]:
+    requests = resources.get("requests")
+    return {"allocatedResources": requests} if requests else {}
 
 
 def compute_phase(
@@ -237,6 +261,7 @@ def _container_status(
     else:
         last = run or last
         state = {"waiting": _waiting(waiting or Waiting(idle))}
+    resources = container.get("resources") or {}
     running = run is not None and run.running
     done = init and run is not None and run.succeeded and not is_sidecar(container)
     return {
@@ -250,6 +275,7 @@ def _container_status(
         "started": bool(running and run is not None and run.started),
         # Of a container that an earlier kubelet ran, only the previous run is known.
         "restartCount": shown.restarts if (shown := run or last) is not None else 0,
+        **({"resources": resources, **_allocated(resources)} if run is not None else {}),
     }
 
 
