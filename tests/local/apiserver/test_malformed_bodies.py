@@ -219,6 +219,12 @@ OBJECTS["cronjobs"] = {
     "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": OBJECTS["jobs"]["spec"]}},
 }
 OBJECTS["endpointslices"] = {"metadata": {"name": "x"}, "addressType": "IPv4", "endpoints": []}
+OBJECTS["ingressclasses"] = {"metadata": {"name": "x"}, "spec": {"controller": "example.com/c"}}
+OBJECTS["volumeattributesclasses"] = {
+    "metadata": {"name": "x"},
+    "driverName": "d",
+    "parameters": {"a": "b"},
+}
 OBJECTS["runtimeclasses"] = {"metadata": {"name": "x"}, "handler": "h"}
 OBJECTS["certificatesigningrequests"] = certificate_request("x")
 for obj in OBJECTS.values():

@@ -6,6 +6,7 @@ checked.
 
 from __future__ import annotations
 
+import base64
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -126,13 +127,11 @@ def _check(value: Any, wanted: str, place: _Place) -> None:
         raise decode_error(
             place.kind.group_version_kind, place.owner, place.path, value, _go_type(wanted)
         )
-    if wanted in _TIMES and value:
-        why = time_error(value)
-        if why:
-            raise BadRequest(
-                f'{place.kind.kind} in version "{place.kind.version}" cannot be handled as a '
-                f"{place.kind.kind}: {why}"
-            )
+    why = time_error(value) if wanted in _TIMES and value else ""
+    if wanted == "bytes":
+        why = _base64_error(value)
+    if why:
+        raise _unreadable(why, place)
     if isinstance(value, list):
         element = wanted[wanted.index("[]") + 2 :]
         value[:] = [_zero(element) if inner is None else inner for inner in value]
@@ -166,10 +165,33 @@ def _read_quantity(value: Any, place: _Place) -> str:
     try:
         return canonical_quantity(str(value))
     except ValueError:
-        raise BadRequest(
-            f'{place.kind.kind} in version "{place.kind.version}" cannot be handled as a '
-            f"{place.kind.kind}: {_QUANTITY_TEXT}"
-        ) from None
+        raise _unreadable(_QUANTITY_TEXT, place) from None
+
+
+def _unreadable(why: str, place: _Place) -> BadRequest:
+    kind = place.kind.kind
+    text = f'{kind} in version "{place.kind.version}" cannot be handled as a {kind}'
+    return BadRequest(f"{text}: {why}")
+
+
+def _base64_error(value: str) -> str:
+    """Say where Go could not decode a value; the text has its place, never its content."""
+    try:
+        # Go's decoder skips line breaks and refuses everything else.
+        base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
+    except ValueError:
+        return f"illegal base64 data at input byte {_illegal_at(value)}"
+    return ""
+
+
+def _illegal_at(value: str) -> int:
+    """Find where Go's decoder stops: the first impossible byte, or the end of a cut quantum."""
+    alphabet = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\r\n")
+    for position, char in enumerate(value):
+        padding_too_early = char == "=" and position % 4 < 2
+        if char not in alphabet or padding_too_early:
+            return position
+    return len(value) // 4 * 4
 
 
 def _fill_in(obj: JsonObject, name: str) -> None:

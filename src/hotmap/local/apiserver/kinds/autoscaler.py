@@ -6,6 +6,7 @@ carries all others in annotations (pkg/apis/autoscaling/v1/conversion.go).
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from hotmap.local.apiserver.kinds.stored_columns import COLUMNS
 from hotmap.local.apiserver.kinds.stored_defaults import default_autoscaler
 from hotmap.local.apiserver.kinds.stored_strategies import StoredStrategy
 from hotmap.local.apiserver.kinds.validation import RULES, Rules
+from hotmap.local.apiserver.shapes import check_shape
 from hotmap.local.scheme import STATUS, Conversion, Kind, Names
 
 JsonObject = dict[str, Any]
@@ -23,6 +25,8 @@ _METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 _CURRENT = "autoscaling.alpha.kubernetes.io/current-metrics"
 _CONDITIONS = "autoscaling.alpha.kubernetes.io/conditions"
 _BEHAVIOR = "autoscaling.alpha.kubernetes.io/behavior"
+#: The utilization of processors, in percent, at which v1 scales by default.
+_SHARE = 80
 _KEPT = ((_METRICS, "spec", "metrics"), (_BEHAVIOR, "spec", "behavior"),
          (_CURRENT, "status", "currentMetrics"), (_CONDITIONS, "status", "conditions"))  # fmt: skip
 
@@ -82,12 +86,14 @@ def _from_v1(obj: JsonObject) -> JsonObject:
     for name, part, field in _KEPT:
         text = annotations.pop(name, None)
         if text is not None:
-            (spec if part == "spec" else status)[field] = msgspec.json.decode(text)
+            # Upstream ignores what it cannot read.
+            with contextlib.suppress(msgspec.DecodeError):
+                (spec if part == "spec" else status)[field] = msgspec.json.decode(text)
     wanted = spec.pop("targetCPUUtilizationPercentage", None)
     if wanted is not None:
         target = {"type": "Utilization", "averageUtilization": wanted}
         metric = {"type": "Resource", "resource": {"name": "cpu", "target": target}}
-        spec["metrics"] = [metric, *(spec.get("metrics") or ())]
+        spec["metrics"] = [*(spec.get("metrics") or ()), metric]
     current = status.pop("currentCPUUtilizationPercentage", None)
     if current is not None:
         amount = {"averageUtilization": current}
@@ -115,11 +121,15 @@ class AutoscalerStrategy(StoredStrategy):
 
 
 def _default_v1(obj: JsonObject) -> None:
-    obj.setdefault("spec", {}).setdefault("minReplicas", 1)
+    obj["spec"].setdefault("minReplicas", 1)
+    if _METRICS not in (obj["metadata"].get("annotations") or ()):
+        obj["spec"].setdefault("targetCPUUtilizationPercentage", _SHARE)
 
 
 def _errors_of_v1(obj: JsonObject) -> Any:
-    return RULES["HorizontalPodAutoscaler"].check(_from_v1(obj))
+    made = _from_v1(obj)
+    check_shape(AUTOSCALERS, made)
+    return RULES["HorizontalPodAutoscaler"].check(made)
 
 
 class _FirstVersionStrategy(AutoscalerStrategy):

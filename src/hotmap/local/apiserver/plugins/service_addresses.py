@@ -44,7 +44,11 @@ class ServiceAddressPlugin:
         if spec.get("type") == "ExternalName":
             return
         others = list(self._others(request))
-        if spec.get("ipFamilyPolicy") == "RequireDualStack":
+        if spec.get("clusterIP") == "None" and not spec.get("selector"):
+            # Its addresses are its creator's, of whatever family.
+            spec.setdefault("ipFamilies", ["IPv4", "IPv6"])
+            spec.setdefault("ipFamilyPolicy", "RequireDualStack")
+        elif spec.get("ipFamilyPolicy") == "RequireDualStack":
             why = "this cluster is not configured for dual-stack services"
             error = invalid_value("spec.ipFamilyPolicy", "RequireDualStack", why)
             raise invalid(request.kind, request.obj["metadata"].get("name", ""), [error])

@@ -37,6 +37,7 @@ _MUTABLE = (
     "persistentVolumeClaimRetentionPolicy",
     "minReadySeconds",
 )
+_CREATED = ("spec.volumeClaimTemplates", "spec.serviceName")
 _HISTORY = (
     "spec.revisionHistoryLimit: a negative value retains all historical revisions; "
     "a value >= 0 is recommended"
@@ -114,7 +115,8 @@ class StatefulSetStrategy(SelectingStrategy):
             {field: value for field, value in obj["spec"].items() if field not in _MUTABLE}
             for obj in (old, new)
         )
-        errors = self.validate(new)
+        # What cannot change is not checked again.
+        errors = [error for error in self.validate(new) if not error.path.startswith(_CREATED)]
         return [*errors, forbidden_field("spec", _FROZEN)] if before != after else errors
 
     def warnings(self, obj: JsonObject) -> list[str]:

@@ -7,10 +7,8 @@ text in here holds a value of a Secret.
 from __future__ import annotations
 
 import base64
-import binascii
 from typing import TYPE_CHECKING, Any
 
-from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.shapes import decode_error
 from hotmap.local.field_errors import FieldError, forbidden_field, rule_errors
 from hotmap.local.names import config_key_errors
@@ -41,8 +39,6 @@ class DataStrategy(Strategy):
             raise decode_error(kind, kind.kind, "immutable", obj["immutable"], "bool")
         if obj.get("immutable", False) is None:
             del obj["immutable"]
-        for value in obj.get(self.binary_field, {}).values():
-            _check_base64(kind, value)
 
     def _check_strings(self, kind: GroupVersionKind, obj: JsonObject, field: str) -> None:
         if obj[field] in (None, {}):
@@ -85,32 +81,6 @@ class DataStrategy(Strategy):
 
     def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
         return self.immutable_errors(old, new) + self.validate(new)
-
-
-def _check_base64(kind: GroupVersionKind, value: str) -> None:
-    """Refuse a value that Go could not decode.
-
-    Raises:
-        BadRequest: it is not valid base64; the text has its place, never its content.
-    """
-    try:
-        # Go's decoder skips line breaks and refuses everything else.
-        base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
-    except (binascii.Error, ValueError):
-        raise BadRequest(
-            f'{kind.kind} in version "v1" cannot be handled as a {kind.kind}: '
-            f"illegal base64 data at input byte {_illegal_at(value)}"
-        ) from None
-
-
-def _illegal_at(value: str) -> int:
-    """Find where Go's decoder stops: the first impossible byte, or the end of a cut quantum."""
-    alphabet = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\r\n")
-    for position, char in enumerate(value):
-        padding_too_early = char == "=" and position % 4 < 2
-        if char not in alphabet or padding_too_early:
-            return position
-    return len(value) // 4 * 4
 
 
 def _data_keys(obj: JsonObject, _: float) -> int:

@@ -107,7 +107,8 @@ class ServiceStrategy(Strategy):
         if spec["sessionAffinity"] == "None":
             spec.pop("sessionAffinityConfig", None)
         if spec["sessionAffinity"] == "ClientIP":
-            spec.setdefault("sessionAffinityConfig", {"clientIP": {"timeoutSeconds": 10800}})
+            config = spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {})
+            config.setdefault("timeoutSeconds", 10800)
         if spec.get("clusterIP") and not spec.get("clusterIPs"):
             spec["clusterIPs"] = [spec["clusterIP"]]
         for port in spec.get("ports", ()):
@@ -133,9 +134,7 @@ class ServiceStrategy(Strategy):
                 if after.get(field) == before.get(field):
                     after.pop(field, None)
             return
-        for field in _ADDRESS_FIELDS:
-            if not after.get(field) and before.get(field):
-                after[field] = before[field]
+        _keep_addresses(before, after)
         if after.get("type") in _OUTSIDE and before.get("type") in _OUTSIDE:
             known = {
                 (port.get("protocol", "TCP"), port.get("port")): port.get("nodePort")
@@ -196,6 +195,16 @@ class ServiceStrategy(Strategy):
         if kinds == ("LoadBalancer",) * 2 and before.get("loadBalancerClass") != name:
             errors.append(invalid_value("spec.loadBalancerClass", name, text))
         return errors
+
+
+def _keep_addresses(before: JsonObject, after: JsonObject) -> None:
+    """Take over the addresses that an update leaves out, in place; who changes one means both."""
+    for field in _ADDRESS_FIELDS:
+        if not after.get(field) and before.get(field):
+            after[field] = before[field]
+    first, both = (after.get(field) == before.get(field) for field in _ADDRESS_FIELDS[:2])
+    if both and not first:
+        after["clusterIPs"] = [after["clusterIP"]]
 
 
 def _drop_traffic_policy(before: JsonObject, after: JsonObject) -> None:

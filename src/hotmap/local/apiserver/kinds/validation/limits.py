@@ -15,6 +15,7 @@ from hotmap.local.field_errors import (
     forbidden_field,
     invalid_value,
     required,
+    rule_errors,
 )
 from hotmap.local.names import qualified_name_errors
 from hotmap.local.quantity import quantity_or_zero
@@ -33,9 +34,13 @@ def limits_errors(limits: JsonObject) -> Iterator[FieldError]:
     seen: set[str] = set()
     for index, item in enumerate(limits["spec"].get("limits") or ()):
         path, kind = f"spec.limits[{index}]", item["type"]
-        for why in qualified_name_errors(kind):
-            yield invalid_value(f"{path}.type", kind, why)
-        if kind and "/" not in kind and kind not in ("Container", "PersistentVolumeClaim", "Pod"):
+        errors = rule_errors(f"{path}.type", kind, qualified_name_errors)
+        yield from errors
+        if (
+            not errors
+            and "/" not in kind
+            and kind not in ("Container", "PersistentVolumeClaim", "Pod")
+        ):
             why = "must be a standard limit type or fully qualified"
             yield invalid_value(f"{path}.type", kind, why)
         if kind in seen:

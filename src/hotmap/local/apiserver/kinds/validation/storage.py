@@ -75,8 +75,7 @@ def storage_class_update_errors(old: JsonObject, new: JsonObject) -> Iterator[Fi
 
 def attributes_class_errors(obj: JsonObject) -> Iterator[FieldError]:
     """Check a VolumeAttributesClass."""
-    if not obj["driverName"]:
-        yield required("driverName")
+    yield from name_errors(obj["driverName"].lower(), "driverName", qualified_name_errors)
     if not obj.get("parameters"):
         yield required("parameters", "must contain at least one key/value pair")
 

@@ -53,6 +53,7 @@ _SOURCES = (
 )
 #: Source → the fields that it cannot do without.
 _NEEDED = {
+    "iscsi": ("targetPortal", "iqn"),
     "nfs": ("server", "path"),
     "csi": ("driver", "volumeHandle"),
 }
@@ -134,7 +135,7 @@ def _source_errors(spec: JsonObject) -> Iterator[FieldError]:
         yield from host_path_errors(value, f"spec.{source}")
     if source == "csi" and value.get("driver"):
         yield from rule_errors("spec.csi.driver", value["driver"], driver_name_errors)
-    if source == "nfs" and value.get("path") and not value["path"].startswith("/"):
+    if source == "nfs" and not value["path"].startswith("/"):
         yield invalid_value("spec.nfs.path", value["path"], "must be an absolute path")
-    if source == "local" and not (spec.get("nodeAffinity") or {}).get("required"):
+    if source == "local" and "nodeAffinity" not in spec:
         yield required("spec.nodeAffinity", "Local volume requires node affinity")
