@@ -126,6 +126,14 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
             "unexpected argument \"web.yaml\": write '-f web.yaml'",
         ),
         (
+            "inject --output=app.yaml",
+            "Missing option '--filename' / '-f'; see 'hotmap inject --help'",
+        ),
+        (
+            "inject -f app.yaml -- --not-empty=web.yaml",
+            "cannot read app.yaml: no such file or directory",
+        ),
+        (
             "controller --settle 1",
             '--settle: invalid duration "1": expected a number with a unit, such as 500ms or 5s',
         ),

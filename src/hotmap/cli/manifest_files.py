@@ -27,7 +27,7 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 def is_manifest(word: str) -> bool:
     """Return whether a word of a command line looks like the name of a manifest."""
-    return word.endswith(_SUFFIXES)
+    return word.endswith(_SUFFIXES) and not word.startswith("-")
 
 
 def describe_file(filename: str) -> str:
