@@ -232,6 +232,12 @@ def test_variables_without_a_value_are_left_out(tmp_path: Path) -> None:
     assert ("Secret", "hotmap-env") not in render_objects(f"--values={path}")
 
 
+def test_kind_of_variables_that_is_null_is_left_out() -> None:
+    """Helm leaves the default of the map out then."""
+    values = "--set=deployment.env.open=null,deployment.env.field.NODE=spec.nodeName"
+    assert "NODE" in variables(values)
+
+
 def test_values_of_hotmap_set_their_flags() -> None:
     """Numbers, durations and further arguments."""
     assert arguments(

@@ -10,7 +10,7 @@ the same name at the top level. Output: JSON.
 {{- /* As Reloader's chart has it: a variable without a value is left out. */ -}}
 {{- range $place := list "open" "secret" "field" -}}
 {{- $variables := dict -}}
-{{- range $name, $value := get $settings.deployment.env $place -}}
+{{- range $name, $value := (get $settings.deployment.env $place | default dict) -}}
 {{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) -}}{{- $_ := set $variables $name $value -}}{{- end -}}
 {{- end -}}
 {{- $_ := set $settings.deployment.env $place $variables -}}
