@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.local.apiserver.api import configmap, deployment, pod
+from tests.local.apiserver.api import Api, configmap, deployment, pod
 from tests.local.apiserver.test_certificate_requests import request as certificate_request
 
 from hotmap.core.errors import ApiError
@@ -418,3 +418,41 @@ def test_json_patch_with_malformed_body(patch: list[dict[str, Any]]) -> None:
             assert 400 <= error.code <= 500
 
     asyncio.run(run())
+
+
+async def test_url_of_a_webhook_that_cannot_be_parsed(api: Api) -> None:
+    webhook = {
+        "name": "a.example.com",
+        "clientConfig": {"url": "https://[a"},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    reply = await api.post(
+        "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+        {"metadata": {"name": "x"}, "webhooks": [webhook]},
+    )
+    assert reply.status == 422
+    assert "webhooks[0].clientConfig.url: Required value: url must be a valid URL" in reply.message
+
+
+async def test_quota_beyond_the_precision_of_decimals(api: Api) -> None:
+    hard = {"pods": "1e30", "services": "9" * 40}
+    reply = await api.post(
+        "/api/v1/namespaces/default/resourcequotas",
+        {"metadata": {"name": "x"}, "spec": {"hard": hard}},
+    )
+    assert reply.status == 201
+
+
+async def test_annotations_of_an_autoscaler_that_are_no_metrics(api: Api) -> None:
+    prefix = "autoscaling.alpha.kubernetes.io"
+    annotations = {f"{prefix}/metrics": "5", f"{prefix}/behavior": "[]"}
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+    reply = await api.post(
+        "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers",
+        {
+            "metadata": {"name": "x", "annotations": annotations},
+            "spec": {"maxReplicas": 2, "scaleTargetRef": target},
+        },
+    )
+    assert reply.status == 201

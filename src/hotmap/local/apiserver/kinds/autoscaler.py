@@ -87,8 +87,9 @@ def _from_v1(obj: JsonObject) -> JsonObject:
         text = annotations.pop(name, None)
         if text is not None:
             # Upstream ignores what it cannot read.
+            form = JsonObject if field == "behavior" else list[JsonObject]
             with contextlib.suppress(msgspec.DecodeError):
-                (spec if part == "spec" else status)[field] = msgspec.json.decode(text)
+                (spec if part == "spec" else status)[field] = msgspec.json.decode(text, type=form)
     wanted = spec.pop("targetCPUUtilizationPercentage", None)
     if wanted is not None:
         target = {"type": "Utilization", "averageUtilization": wanted}

@@ -51,7 +51,7 @@ def quota_errors(quota: JsonObject) -> Iterator[FieldError]:
         yield from quota_resource_errors(name, path)
         if value < 0:
             yield invalid_value(path, str(amount), NOT_NEGATIVE)
-        if is_counted(name) and value % 1:
+        if is_counted(name) and value != value.to_integral_value():
             yield invalid_value(path, str(amount), _WHOLE)
     yield from _scope_errors(spec)
 

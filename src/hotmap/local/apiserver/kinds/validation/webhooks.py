@@ -137,7 +137,11 @@ def _resources_errors(resources: list[str], path: str) -> Iterator[FieldError]:
 
 def _url_errors(text: str, path: str) -> Iterator[FieldError]:
     """Check where a webhook is (ValidateWebhookURL)."""
-    url = urlsplit(text)
+    try:
+        url = urlsplit(text)
+    except ValueError as error:
+        yield required(path, f"url must be a valid URL: {error}{_FORM}")
+        return
     user, _, host = url.netloc.rpartition("@")
     if url.scheme != "https":
         yield invalid_value(path, url.scheme, f"'https' is the only allowed URL scheme{_FORM}")
