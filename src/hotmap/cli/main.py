@@ -262,7 +262,8 @@ def preview(
     """Show what an edit of a ConfigMap or Secret would do.
 
     Lists each workload that uses it, with the action and the reason. Nothing is written.
-    Exit status 1: a workload would be held, such as where new pods could not start. 2: unknown.
+    Exit status 1: a workload would be held, such as where new pods could not start. 2: a
+    source could not be compared, such as a Secret that you may not read.
     """
     from hotmap.cli.preview import run_preview
 

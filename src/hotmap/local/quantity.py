@@ -44,7 +44,7 @@ def parse_quantity(text: str) -> Decimal:
 
 
 def quantity_or_zero(text: object) -> Decimal:
-    """Read a quantity; zero where it is none, which is told elsewhere."""
+    """Read a quantity; zero for an invalid one, which other checks report."""
     try:
         return parse_quantity(str(text))
     except ValueError:

@@ -151,9 +151,9 @@ class Assessment(NamedTuple):
     proven_since: float = 0.0
     #: Whether pods are replaced because they were found to have older content.
     heals: bool = False
-    #: Whether agents learn by a nudge that content read at start is another one than was applied.
-    #: They cannot if that is not known, since it was used in another way, nor if only pods are
-    #: suspected.
+    #: Whether a nudge tells agents that content read at start has changed. It does not where that
+    #: content is the applied one and only pods are suspected, nor where the applied one is not
+    #: known, since it was used in another way.
     announces: bool = True
     #: When sources may have had other content while no controller watched: to be kept with the
     #: record until it is examined, since the next controller knows nothing of it.

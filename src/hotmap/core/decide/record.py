@@ -248,7 +248,7 @@ def _proven_since_creation(snapshot: Snapshot) -> float:
 def _with_proof(record: Record, decision: Decision) -> Record:
     """Keep the evidence of pods' content other than their starts, for the same content.
 
-    Kubelets may have written content that came and went into files.
+    A reverted edit of files ends it: kubelets may have written the other content meanwhile.
     """
     before, snapshot = decision.snapshot.record, decision.snapshot
     since = decision.assessment.proven_since

@@ -233,10 +233,10 @@ def summarize_changes(
 
 
 def _is_just_created(source: SourceSnapshot, observed: Sequence[ObservedChange]) -> bool:
-    """Return whether the last observed change of a source is its creation, also after a deletion.
+    """Return whether the last observed change of a source is its creation or recreation.
 
-    One that came into sight, as by a label, was written after the second of its creation, or long
-    before it was seen.
+    A source that came into sight, as by a label, was written after the second of its creation, or
+    long before it was seen.
     """
     if source.modified or not observed or observed[-1].written is None:
         return False

@@ -113,8 +113,9 @@ def _assess_new_use(case: Case) -> Finding:
     """Rule 8: the record has the consumer, but not this source or not this use of it.
 
     If the generation is unchanged, the source was not visible or not followed before: adopt, as in
-    rule 1, unless it was created just now: an expression names it, or a selector hid that it was
-    missing. A class may have been rotated long before it was followed.
+    rule 1. One that was created since is a change: it was not in the record because only an
+    expression names it, or because a selector hides which sources exist. A class may have been
+    rotated long before it was followed.
     """
     consumer, current, facts = case.consumer, case.current, case.facts
     if has_mounts(current):

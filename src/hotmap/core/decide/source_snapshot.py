@@ -55,8 +55,8 @@ class ChangeSummary(NamedTuple):
     unobserved_by: float | None = None
     #: Whether its last observed change was not its creation.
     edited: bool = False
-    #: Whether nothing of it is recorded because it did not exist: this controller has observed its
-    #: creation, and not that it came into sight or is followed now.
+    #: Whether the record lacks it, and its last change was its creation, as this controller has
+    #: observed: it did not merely come into sight, as by a label.
     created: bool = False
 
 

@@ -84,9 +84,10 @@ class Agent(NamedTuple):
     ) -> bool:
         """Return whether a restart in place takes what some of the `followed` uses read at start.
 
-        Otherwise it restarts the containers that it reloads, and no init container runs again. Any
-        of the `applications` may have read a source that is followed by name. Which container an
-        agent reloads that names none is known only if no other one of them uses a source.
+        Unless an agent restarts the whole pod, only the containers that agents reload start again,
+        and no init container does. Any of the `applications` may have read a source that is
+        followed by name. An agent that names no container reloads the only one that uses a source;
+        if several do, it is not known which.
         """
         if self.restarts_pod:
             return True

@@ -255,7 +255,7 @@ class _PodAssessment:
         )
 
     def _may_restart(self) -> bool:
-        """Return whether its agent may have been told too recently for a restart to show."""
+        """Return whether its agent was nudged so recently that a restart may still follow."""
         nudged, at = self._pod.nudged, self._pod.nudged_at
         is_told = nudged is not None and nudged.frozen == self._desired.target.frozen
         is_recent = at is not None and self._now < at + _KUBELET_SYNC

@@ -23,7 +23,7 @@ _INTERVAL: Final = 10.0
 
 
 class KubernetesService:
-    """Publishes the API server's address, and recreates what a user deletes of that."""
+    """Publishes the API server's address, and recreates its objects when they are deleted."""
 
     def __init__(self, registry: Registry, address: str, port: int) -> None:
         """`port` is the server's own, which listens at the Service's address itself."""

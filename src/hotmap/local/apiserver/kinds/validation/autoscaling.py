@@ -30,8 +30,9 @@ _TARGETS = ("Utilization", "Value", "AverageValue")
 # In the order in which upstream looks at them.
 _SOURCES = ("object", "external", "pods", "resource", "containerResource")
 _METRICS = tuple(sorted(f"{source[:1].upper()}{source[1:]}" for source in _SOURCES))
-# What else a source says, whose absence is told by a text of its own: the field, the alternatives,
-# and which of both together are forbidden, and why.
+# The amount in the target of each source: the field that is reported as missing, the fields of
+# which one has to be given, and the message if none is; then the field that is refused if both are
+# given, and the message for that.
 _AMOUNTS = {
     "object": (
         "averageValue",
