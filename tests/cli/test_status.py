@@ -126,6 +126,10 @@ async def test_mistyped_workload_is_suggested(stage: Stage) -> None:
         done = stage.hotmap(*call)
         assert (done.status, done.out) == (CANNOT_TELL, "")
         assert f"; did you mean '{meant}'; see 'hotmap status --all-namespaces'\n" in done.err
+    done = stage.hotmap("why", "default/storefrnt")
+    assert "; did you mean 'deployment/default/storefront'; " in done.err
+    done = stage.hotmap("why", "shop", "--namespace", "prod")
+    assert "did you mean 'pod/" not in done.err
     done = stage.hotmap("status", "caf\udcff")
     assert done.err == (
         'hotmap: invalid workload name "caf\\udcff": expected [KIND/]NAME or '

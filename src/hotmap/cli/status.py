@@ -369,22 +369,27 @@ async def _get_consumer(
         kind = name.kind or "workload"
         raise StatusUnavailable(
             f'"{text}": the controller knows no {kind} {name.namespace}/{name.name}; '
-            f"{await _suggest(client, name)}see 'hotmap status --all-namespaces'"
+            f"{await _suggest(client, name, text)}see 'hotmap status --all-namespaces'"
         )
     return document
 
 
-async def _suggest(client: StatusClient, name: WorkloadName) -> str:
-    """Name the workload that was probably meant; "" for none."""
-    if not name.kind and (kind := closest(name.namespace, KIND_WORDS)):
-        return f"did you mean '{kind}/{name.name}'; "
+async def _suggest(client: StatusClient, name: WorkloadName, text: str) -> str:
+    """Name the workload that was probably meant; "" for none.
+
+    The namespace may be a mistyped kind, if it is part of the text.
+    """
+    places = text.split("/")[:-1]
+    place = f"{name.namespace}/" if name.namespace in places else ""
     try:
         document = await client.status({"namespace": name.namespace})
+        found = {each["name"]: each["kind"].lower() for each in document["workloads"]}
     except StatusUnavailable:  # such as a namespace that the user may not view
-        return ""
-    found = {each["name"]: each["kind"].lower() for each in document["workloads"]}
-    meant = closest(name.name, found)
-    return f"did you mean '{found[meant]}/{meant}'; " if meant else ""
+        found = {}
+    if meant := closest(name.name, found):
+        return f"did you mean '{found[meant]}/{place}{meant}'; "
+    kind = closest(name.namespace, KIND_WORDS) if place and not name.kind else ""
+    return f"did you mean '{kind}/{name.name}'; " if kind else ""
 
 
 def _only(document: dict[str, Any], selected: Collection[tuple[str, str, str]]) -> dict[str, Any]:
