@@ -234,7 +234,7 @@ def _describe_failure(name: str, outcome: Outcome, timeout: float) -> str:
 
 def _touch(action: Action) -> str:
     try:
-        # At once: it may be a pipe without a reader.
+        # Without waiting: it may be a named pipe without a reader.
         flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC
         os.close(os.open(action.path, flags, 0o644))
         os.utime(action.path)

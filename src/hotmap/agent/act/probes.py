@@ -183,7 +183,7 @@ def _confirm_nginx(probe: Probe, old: set[str], new: set[str], seen: list[bool])
 
 
 def _started_together(workers: set[str]) -> bool:
-    """Whether workers were started by one loop of their master, and not as each crashed."""
+    """Whether the master has started workers together, and not one by one as they crashed."""
     starts = [int(line.partition(" ")[0].partition(":")[2]) for line in workers]
     return (max(starts) - min(starts)) * START_PRECISION <= _STARTING
 

@@ -137,8 +137,8 @@ def identify(pid: int) -> Process | None:
 def has_memory_of_parent(pid: int) -> bool:
     """Whether a process is a fork that has executed no program since.
 
-    Such a one may know what its parent had read, whatever its own start is: a daemon reads its
-    configuration before it goes to the background.
+    It may have configuration that its parent has read, whenever it started itself: a daemon reads
+    its configuration before it goes to the background.
     """
     fields = _stat(pid)
     return bool(fields) and bool(int(fields[6]) & _FORKED_WITHOUT_EXEC)

@@ -90,7 +90,7 @@ class Server:
             try:
                 found = make()
             except OSError as error:
-                # Of a name that does not resolve the number is negative, and no system error.
+                # If a name does not resolve, the number is negative: it is not one of the system.
                 number = error.errno or 0
                 reason = os.strerror(number) if number > 0 else error.strerror or str(error)
                 self.problem = f"cannot listen on {self._names[name]}: {reason.lower()}"

@@ -117,9 +117,10 @@ class PodStart(NamedTuple):
         return self._replace(at=min(span.earliest for span in spans), containers=spans)
 
     def readers(self, sources: Iterable[ObjectKey]) -> list[ContainerStart]:
-        """List the containers by which of some sources they have read at their start.
+        """List the containers that have read content at their start, and what each has read.
 
-        What none is known to have read may have been read when the first of them started.
+        Those of the sources that no container is known to have read count as read when the first
+        container started.
         """
         others = set(sources).difference(*(container.read for container in self.at_start))
         if not others or self.at is None:

@@ -121,7 +121,10 @@ class DesiredContent(NamedTuple):
     pinned: ObjectKey | None = None
 
     def start_changes_of(self, read: Collection[ObjectKey]) -> tuple[StartChange, ...]:
-        """Merge the changes of some sources: of those that agents restart for, and of others."""
+        """Merge the changes of some sources: of those that agents restart for, and of the others.
+
+        At most two remain.
+        """
         changes = [change for source, change in self.start_changes if source in read]
         parts = ([each for each in changes if each.in_place is way] for way in (True, False))
         return tuple(

@@ -26,8 +26,8 @@ BACK_OFF_LAST = 300.0
 BACK_OFF_RESET = 2 * BACK_OFF_LAST
 
 
-#: Seconds until a container that could not be started is seen to have ended, and tried again or
-#: backed off from (kubernetes: pkg/kubelet/kubelet.go, genericPlegRelistPeriod).
+#: Seconds until the kubelet notices that a container could not be started, and starts it again or
+#: backs off (kubernetes: pkg/kubelet/kubelet.go, genericPlegRelistPeriod).
 RELIST_PERIOD = 1.0
 
 

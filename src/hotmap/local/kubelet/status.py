@@ -114,7 +114,8 @@ def make_status(pod: Mapping[str, Any], facts: PodFacts, *, now: float) -> dict[
 def _amounts(spec: Mapping[str, Any], part: str) -> dict[str, str]:
     """Add up the requests or limits of a pod, as they are granted (getEffectiveAllocatedResources).
 
-    Nothing is resized, and cgroups are not asked. A sum has the notation of what was given first.
+    They are those of the spec, since nothing is reserved here. A sum has the unit of the first
+    amount.
     """
     containers = [*spec["containers"], *(spec.get("initContainers") or ())]
     given = [(container.get("resources") or {}).get(part) or {} for container in containers]

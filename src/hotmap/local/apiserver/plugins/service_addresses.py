@@ -45,7 +45,7 @@ class ServiceAddressPlugin:
             return
         others = list(self._others(request))
         if spec.get("clusterIP") == "None" and not spec.get("selector"):
-            # Its addresses are its creator's, of whatever family.
+            # Its endpoints are written by its creator, with addresses of either family.
             spec.setdefault("ipFamilies", ["IPv4", "IPv6"])
             spec.setdefault("ipFamilyPolicy", "RequireDualStack")
         elif spec.get("ipFamilyPolicy") == "RequireDualStack":

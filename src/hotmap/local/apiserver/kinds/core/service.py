@@ -198,7 +198,7 @@ class ServiceStrategy(Strategy):
 
 
 def _keep_addresses(before: JsonObject, after: JsonObject) -> None:
-    """Take over the addresses that an update leaves out, in place; who changes one means both."""
+    """Keep the addresses that an update leaves out, in place; a new clusterIP is the only one."""
     for field in _ADDRESS_FIELDS:
         if not after.get(field) and before.get(field):
             after[field] = before[field]

@@ -33,7 +33,7 @@ JsonObject = dict[str, Any]
 
 
 class Rules(NamedTuple):
-    """What is checked at each write, what an update may not change, and a new object not have."""
+    """The checks of every write, and those of updates and of new objects alone."""
 
     check: Callable[[JsonObject], Iterable[FieldError]]
     check_update: Callable[[JsonObject, JsonObject], Iterable[FieldError]] = lambda _old, _new: ()
@@ -44,7 +44,7 @@ def _binding_rules(*, namespaced: bool) -> Rules:
     return Rules(partial(rbac.binding_errors, namespaced=namespaced), rbac.binding_update_errors)
 
 
-#: By kind; one that is not here takes whatever has the right types.
+#: By kind; of other kinds only the types of the fields are checked.
 RULES = {
     "CSIDriver": Rules(storage.driver_errors, storage.driver_update_errors),
     "ClusterRole": Rules(rbac.cluster_role_errors),

@@ -68,8 +68,8 @@ def _amounts_errors(item: JsonObject, path: str, field: str) -> Iterator[FieldEr
         yield from errors(name, f"{path}.{field}[{name}]")
 
 
-# The greater amount must not be less than the smaller one: the field that is wrong, the smaller,
-# the greater, whose value is shown, and how the text calls both.
+# Two amounts of which the first must not exceed the second: the field that is reported, the fields
+# of both amounts, the field whose value is shown, and the parts of the message before each amount.
 _LIMIT_ORDER = (
     ("min", "min", "max", "min", "min value", "is greater than max value"),
     ("defaultRequest", "min", "defaultRequest", "defaultRequest", "min value",

@@ -29,7 +29,7 @@ _VERSIONS = ("v1", "v1beta1")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _FORM = "; desired format: https://host[/path]"
-# What each list of a rule is called where it has "*" and more.
+# What each list of a rule is called in the error for "*" beside other values.
 _OTHERS = {
     "operations": "operations",
     "apiGroups": "API groups",
