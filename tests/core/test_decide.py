@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.support.objects import ENV, FILES, KEY, config_map, deployment, snapshot, with_changes
+from tests.support.objects import (
+    ENV,
+    FILES,
+    KEY,
+    config_map,
+    consumer,
+    deployment,
+    snapshot,
+    with_changes,
+)
 
 from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.decide import Decision, decide
@@ -225,4 +234,21 @@ def test_immutable_source_that_has_its_content_again(started: float, verdict: Ve
     taken = with_changes(taken, ChangeSummary(keys, 985, 995, Window(985, 995), latest=995))
     assert decide(taken).needs_pod_starts
     start = created(started)._replace(containers=(Span(started, started + 1),))
+    assert decide(taken, [start]).assessment.verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("now", "verdict"),
+    [
+        pytest.param(995.0, Verdict.FROZEN, id="created just now"),
+        pytest.param(1200.0, Verdict.ADOPT, id="followed only now"),
+    ],
+)
+def test_source_that_the_record_lacks(now: float, verdict: Verdict) -> None:
+    """An annotation that names it moves no generation, but that of a Deployment."""
+    who = consumer("StatefulSet", ENV)
+    record = msgspec.structs.replace(recorded(who), sources=())
+    taken = snapshot(who, AFTER, record=record, now=now)
+    taken = with_changes(taken, ChangeSummary(latest=990.0, created=True))
+    start = created(900.0)._replace(containers=(Span(900.0, 901.0),))
     assert decide(taken, [start]).assessment.verdict is verdict

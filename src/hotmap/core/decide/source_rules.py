@@ -41,6 +41,10 @@ __all__ = [
 #: Seconds to wait for a consumer's own rollout before its pods are checked (rule 6).
 ROLLOUT_WAIT = 60.0
 
+#: Seconds after its creation in which a source that the record lacks is taken for a new one, and
+#: not for one that exists for long and is followed only now. Settling and retries are shorter.
+_JUST_CREATED = 120.0
+
 
 def assess_source(case: Case) -> Finding:
     """Assess one source of a consumer."""
@@ -123,7 +127,8 @@ def _assess_new_use(case: Case) -> Finding:
     if not current.exists or not facts.reload_on_create or not reads_at_start(current, facts):
         return _assess_unknown(case)
     if consumer.generation == case.recorded_generation:
-        if not current.changes.created:
+        created_at = current.changes.latest if current.changes.created else None
+        if created_at is None or facts.now - created_at > _JUST_CREATED:
             return _assess_unknown(case)
         return _assess_creation(case) or _assess_frozen_change(case, "was created")
     if consumer.rolling and facts.waited < ROLLOUT_WAIT:
