@@ -25,6 +25,10 @@ _DECIMAL = {
 }  # fmt: skip
 
 
+#: A larger exponent counts as this one: no resource has so much, and writing it takes long.
+_LARGEST_EXPONENT = 999
+
+
 def parse_quantity(text: str) -> Decimal:
     """Read a quantity, exactly.
 
@@ -40,7 +44,9 @@ def parse_quantity(text: str) -> Decimal:
         return amount * Decimal(_BINARY[binary])
     if decimal:
         return amount * _DECIMAL[decimal]
-    return amount.scaleb(int(exponent)) if exponent else amount
+    if exponent:
+        return amount.scaleb(max(-_LARGEST_EXPONENT, min(int(exponent), _LARGEST_EXPONENT)))
+    return amount
 
 
 def quantity_or_zero(text: object) -> Decimal:
