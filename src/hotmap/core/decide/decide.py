@@ -320,20 +320,16 @@ def _facts(snapshot: Snapshot, starts: Sequence[PodStart] | None) -> Facts:
 def _windows(snapshot: Snapshot, facts: Facts) -> tuple[Window, ...]:
     """Collect the edits that were reverted since the last applied version (rule 3).
 
-    A source that was immutable and was recreated with other content is left out: new pods would
-    read the old content (rule 7). So is new content that a rollout has applied whose record was
-    lost in a crash (rule 0): no pod of its revision has seen other content.
+    A source that was immutable and was recreated is left out: new pods would read the old content
+    (rule 7). So is new content that a rollout has applied whose record was lost in a crash (rule
+    0): no pod of its revision has seen other content.
     """
     consumer = snapshot.consumer
     return tuple(
         source.changes.window
         for source, recorded in snapshot.recorded_sources()
         if source.changes.window is not None
-        and not (
-            recorded.immutable
-            and recorded.uid != source.uid
-            and (recorded.frozen, recorded.live) != (source.frozen, source.live)
-        )
+        and not (recorded.immutable and recorded.uid != source.uid)
         and not (recorded.frozen != source.frozen and is_already_applied(consumer, source, facts))
     )
 
