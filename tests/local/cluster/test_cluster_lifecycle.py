@@ -12,6 +12,7 @@ import socket
 import stat
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.local.cluster.clients import KubeconfigClient
@@ -271,6 +272,28 @@ async def test_deleted_service_kubernetes_comes_back(
         after = await cluster.registry.get(plural, "default", "kubernetes")
         for field in ("spec", "subsets", "endpoints", "ports"):
             assert after.get(field) == before.get(field)
+
+
+async def test_failure_to_recreate_the_service_kubernetes_ends_nothing(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task of the plane that fails would end all of it."""
+    monkeypatch.setattr(kubernetes_service, "_INTERVAL", 0.05)
+    async with LocalCluster(directory, start_node=False) as cluster, asyncio.timeout(10):
+        create, failures = cluster.registry.create, iter((ValueError("broken"), None))
+
+        async def create_later(*arguments: Any, **options: Any) -> Any:
+            if (failure := next(failures, None)) is not None:
+                raise failure
+            return await create(*arguments, **options)
+
+        monkeypatch.setattr(cluster.registry, "create", create_later)
+        before = await cluster.registry.get("services", "default", "kubernetes")
+        version = before["metadata"]["resourceVersion"]
+        with cluster.registry.watch("services", "default", since=version) as watch:
+            await cluster.registry.delete("services", "default", "kubernetes")
+            deleted, added = await anext(watch), await anext(watch)
+        assert (deleted.type, added.type) == ("DELETED", "ADDED")
 
 
 async def test_service_forwards_to_its_endpoints(directory: Path) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from hotmap.core.errors import ApiError, NotFound
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["KubernetesService"]
 
 _NAMESPACE, _NAME = "default", "kubernetes"
+
+_log = logging.getLogger(__name__)
 
 #: Seconds between two checks of whether it was deleted (DefaultEndpointReconcilerInterval).
 _INTERVAL: Final = 10.0
@@ -43,8 +46,12 @@ class KubernetesService:
         while True:
             await asyncio.sleep(_INTERVAL)
             for resource, obj in self._objects:
-                with contextlib.suppress(ApiError):  # such as of a webhook: tried again
+                try:
                     await self._create_missing(resource, obj)
+                except ApiError as error:  # such as of a webhook
+                    _log.debug("%s %s: %s; retrying", resource, _NAME, error)
+                except Exception:  # a failed task would end the whole plane
+                    _log.exception("%s %s: internal error; retrying", resource, _NAME)
 
     async def _create_missing(self, resource: str, obj: dict[str, Any]) -> None:
         try:
