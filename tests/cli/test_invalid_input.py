@@ -117,6 +117,10 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
             "Missing option '--filename' / '-f'; write '-f app.yaml'; see 'hotmap inject --help'",
         ),
         (
+            "inject --output app.yaml",
+            "Missing option '--filename' / '-f'; see 'hotmap inject --help'",
+        ),
+        (
             "stamp -f app.yaml web.yaml",
             "Got unexpected extra argument (web.yaml); write '-f web.yaml'; "
             "see 'hotmap stamp --help'",

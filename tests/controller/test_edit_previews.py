@@ -131,6 +131,7 @@ async def test_page_of_previews_finds_the_uses_of_those_on_it(
     ("query", "words"),
     [
         ("changed=LEVEL", "changed and removed need source"),
+        ("source=configmap/default/app&moved=LEVEL", "moved needs changed"),
         ("changed=LEVEL&workload=default/web", "changed and removed exclude workload"),
         ("source=secretproviderclass/default/app&changed=x", "changed and removed need source"),
         ("source=configmap/default/app&changed=a%20b", "invalid data keys"),

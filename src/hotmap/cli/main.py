@@ -131,7 +131,17 @@ def _hint_at_manifests(error: click.UsageError, words: Sequence[str]) -> str:
         return ""
     if not isinstance(error, click.MissingParameter):
         words = _EXTRA.findall(error.format_message())
-    return next((f"write '-f {word}'" for word in words if is_manifest(word)), "")
+    options = [param for param in command.params if isinstance(param, click.Option)]
+    take_values = {name for option in options if not option.is_flag for name in option.opts}
+    given = zip(("", *words), words, strict=False)
+    return next(
+        (
+            f"write '-f {word}'"
+            for before, word in given
+            if is_manifest(word) and before not in take_values
+        ),
+        "",
+    )
 
 
 def _replace_closed_streams() -> None:

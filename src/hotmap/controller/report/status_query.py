@@ -119,7 +119,9 @@ def _parse_source(text: str) -> ObjectKey | None:
 
 
 def _parse_edit(query: Mapping[str, str], source: ObjectKey | None) -> Edit | None:
-    changed, removed = query.get("changed", ""), query.get("removed", "")
+    changed, removed, moved = (query.get(name, "") for name in ("changed", "removed", "moved"))
+    if moved and not changed:
+        raise BadRequest("moved needs changed: expected data keys that are in changed too")
     if not changed and not removed:
         return None
     if query.get("workload"):
@@ -127,7 +129,7 @@ def _parse_edit(query: Mapping[str, str], source: ObjectKey | None) -> Edit | No
     if source is None or source.kind == PROVIDER_CLASS:
         raise BadRequest("changed and removed need source: expected a ConfigMap or Secret")
     keys = None if changed == "*" else _split_keys(changed)
-    return Edit(source, keys, _split_keys(removed), _split_keys(query.get("moved", "")))
+    return Edit(source, keys, _split_keys(removed), _split_keys(moved))
 
 
 def _split_keys(text: str) -> frozenset[str]:
