@@ -224,7 +224,7 @@ def test_agent_restarts_only_for_content_that_is_known_to_differ(
     ],
 )
 def test_source_that_the_record_lacks(now: float, verdict: Verdict) -> None:
-    """An annotation that names it moves no generation, but that of a Deployment."""
+    """Naming it in an annotation does not change the generation of a StatefulSet."""
     who = consumer("StatefulSet", ENV)
     record = msgspec.structs.replace(recorded(who), sources=())
     taken = snapshot(who, AFTER, record=record, now=now)

@@ -188,7 +188,10 @@ def summarize_changes(
     *,
     is_known: bool = True,
 ) -> ChangeSummary:
-    """Summarize what is known of a source's changes since the last applied version."""
+    """Summarize what is known of a source's changes since the last applied version.
+
+    `is_known` is as in `add_changes`.
+    """
     listed = history.listed or (source.resource_version, source.changed_at)
     last_saved = history.saved[-1].resource_version if history.saved else ""
     latest = _latest(source, history.own)
@@ -210,7 +213,7 @@ def summarize_changes(
             latest=latest,
             unobserved_by=_bound_unobserved(source, listed[1], gap.until) if gap else None,
             edited=edited,
-            created=_is_just_created(source, history.own),
+            created=_was_created_last(source, history.own),
         )
     changes = _since(kept, recorded)
     used = [change for change in changes if _concerns(change, source)]
@@ -232,7 +235,7 @@ def summarize_changes(
     )
 
 
-def _is_just_created(source: SourceSnapshot, observed: Sequence[ObservedChange]) -> bool:
+def _was_created_last(source: SourceSnapshot, observed: Sequence[ObservedChange]) -> bool:
     """Return whether the last observed change of a source is its creation or recreation.
 
     A source that came into sight, as by a label, was written after the second of its creation, or

@@ -41,8 +41,8 @@ __all__ = [
 #: Seconds to wait for a consumer's own rollout before its pods are checked (rule 6).
 ROLLOUT_WAIT = 60.0
 
-#: Seconds after its creation in which a source that the record lacks is taken for a new one, and
-#: not for one that exists for long and is followed only now. Settling and retries are shorter.
+#: Seconds after its creation in which a source that the record lacks counts as new. Later it has
+#: existed for a while, and is followed only now. Settling and retries take less.
 _JUST_CREATED = 120.0
 
 

@@ -247,9 +247,8 @@ def _gone_sources(snapshot: Snapshot) -> dict[ObjectKey, SourceSnapshot]:
 
 
 def _start_change(source: SourceSnapshot, snapshot: Snapshot) -> StartChange:
-    policy = snapshot.policy
-    in_place = policy.agent is not None and policy.agent_restarts
-    if policy.agent is not None and in_place:
+    policy, in_place = snapshot.policy, False
+    if policy.agent is not None and policy.agent_restarts:
         followed = (use for item in snapshot.sources for use in item.uses)
         applications = snapshot.consumer.applications
         in_place = policy.agent.restarts_all(source.uses, followed, applications)
