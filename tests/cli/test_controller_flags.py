@@ -68,6 +68,10 @@ INVALID = [
     ("--workers=0", "Invalid value for '--workers': 0 is not in the range 1<=x<=1000; "),
     ("--workers=many", "Invalid value for '--workers': 'many' is not a number; "),
     ("--flap-limit=-1", "Invalid value for '--flap-limit': -1 is not in the range 0<=x<=100; "),
+    (
+        "--max-concurrent-rollouts=10001",
+        "Invalid value for '--max-concurrent-rollouts': 10001 is not in the range 0<=x<=10000; ",
+    ),
     ("--pod-check-rate=-1", "Invalid value for '--pod-check-rate': -1.0 is not in the range "),
     ("--pod-check-rate=nan", "Invalid value for '--pod-check-rate': nan is not in the range "),
     (

@@ -298,13 +298,20 @@ class World:
     # -- workload controllers and kubelets -----------------------------------------------------
 
     async def rolled_out(
-        self, name: str = "web", *, kind: str = "Deployment", namespace: str = NAMESPACE
+        self,
+        name: str = "web",
+        *,
+        kind: str = "Deployment",
+        namespace: str = NAMESPACE,
+        available: bool = True,
     ) -> Object:
-        """Report a consumer's newest generation as rolled out."""
+        """Report a consumer's newest generation as rolled out, and its pods as available."""
 
         def report(obj: Object) -> Object:
             replicas = obj["spec"].get("replicas", 1)
             counts = {"replicas": replicas, "updatedReplicas": replicas, "readyReplicas": replicas}
+            if available:
+                counts |= {"availableReplicas": replicas}
             observed = {"observedGeneration": obj["metadata"]["generation"]}
             return {**obj, "status": {**observed, **counts}}
 

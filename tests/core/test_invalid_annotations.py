@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.objects import consumer
 
-from hotmap.core.model.annotations import ANNOTATIONS, FOLLOW, IGNORE
+from hotmap.core.model.annotations import ANNOTATIONS, FOLLOW, IGNORE, MAX_ROLLOUTS
 from hotmap.core.policy.annotations import namespace_problems, read_policy
 from hotmap.core.policy.lint import source_problems
 from hotmap.core.policy.policy import Defaults, Policy
@@ -257,7 +257,16 @@ OF_SOURCES = [
     (NAMES.ignore, "True", ': invalid boolean "True": expected true or false; treating as false'),
     (NAMES.match, "1", ': invalid boolean "1": expected true or false; treating as false'),
     ("hotmap.dev/ignored", "true", f" is unknown; did you mean {IGNORE}?"),
-    ("hotmap.dev/enabled", "true", f" is unknown; known on a ConfigMap or Secret: {IGNORE}"),
+    (
+        "hotmap.dev/enabled",
+        "true",
+        f" is unknown; known on a ConfigMap or Secret: {IGNORE}, {MAX_ROLLOUTS}",
+    ),
+    (
+        MAX_ROLLOUTS,
+        "25%",
+        ': invalid number "25%": expected 0 (no limit) to 10000; treating as 1',
+    ),
     *(
         (name, "true", " has no effect on a Secret; it belongs on the workload")
         for name in (FOLLOW, NAMES.auto)
@@ -286,7 +295,12 @@ OF_NAMESPACES = [
     (
         "hotmap.dev/enabled",
         "auto",
-        f" is unknown; known on a Namespace: {FOLLOW}, hotmap.dev/flap-limit",
+        f" is unknown; known on a Namespace: {FOLLOW}, hotmap.dev/flap-limit, {MAX_ROLLOUTS}",
+    ),
+    (
+        MAX_ROLLOUTS,
+        "many",
+        ': invalid number "many": expected 0 (no limit) to 10000; treating as 1',
     ),
 ]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.support.objects import ENV, consumer, cron_job, deployment
 
-from hotmap.core.model.annotations import ANNOTATIONS, IGNORE
+from hotmap.core.model.annotations import ANNOTATIONS, IGNORE, MAX_ROLLOUTS
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.patterns import SourcePatterns
 from hotmap.core.model.references import EVERY_KEY, Use, UseKind
@@ -341,7 +341,7 @@ def test_annotation_like_no_other_is_answered_with_all() -> None:
     (problem,) = policy({"enabled": "true", "content": "k.abc"}).problems
     assert problem.message == (
         "annotation hotmap.dev/enabled is unknown; known on the workload: "
-        + ", ".join(name for name in ANNOTATIONS if name != IGNORE)
+        + ", ".join(name for name in ANNOTATIONS if name not in (IGNORE, MAX_ROLLOUTS))
     )
 
 

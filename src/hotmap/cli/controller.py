@@ -98,6 +98,7 @@ def _controller_settings(
         webhooks=compat.webhooks._replace(settle=defaults.settle, settle_max=defaults.settle_max),
         workers=default.workers if flags.workers is None else flags.workers,
         flap_limit=default.flap_limit if flags.flap_limit is None else flags.flap_limit,
+        rollout_limit=flags.max_concurrent_rollouts or default.rollout_limit,
         pod_checks=default.pod_checks._replace(rate=rate),
         reloader=surface,
         identity=_identity(elect),

@@ -97,6 +97,16 @@ class ControllerFlags(NamedTuple):
             default=_from_settings(lambda settings: settings.flap_limit),
         ),
     ] = None
+    max_concurrent_rollouts: Annotated[
+        int | None,
+        Flag(
+            "Workloads that are rolled out at a time for one ConfigMap or Secret; the next one "
+            "follows when all pods of an earlier one are available; 0 means no limit.",
+            "N",
+            type=click.IntRange(0, 10_000),
+            default=_from_settings(lambda settings: settings.rollout_limit),
+        ),
+    ] = None
     leader_elect: Annotated[
         bool | None,
         Flag(

@@ -22,6 +22,7 @@ from typing import NamedTuple, NoReturn, Self
 from hotmap.controller.reconcile.immutable_uses import ImmutableUses
 from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.reconcile import Reconciler
+from hotmap.controller.reconcile.rollout_turns import RolloutTurns
 from hotmap.controller.report.annotation_warnings import AnnotationWarnings
 from hotmap.controller.report.pod_checks import PodChecker
 from hotmap.controller.report.status import LeaderView
@@ -67,6 +68,7 @@ class TermParts(NamedTuple):
     """The parts that run while a replica leads."""
 
     reconciler: Reconciler
+    rollout_turns: RolloutTurns
     pod_checker: PodChecker
     leader_view: LeaderView
     annotation_warnings: AnnotationWarnings
@@ -103,6 +105,7 @@ class LeaderTerm:
         self._record_shards = parts.record_shards
         self._recreations = parts.job_recreations
         self._reconciler = parts.reconciler
+        self._turns = parts.rollout_turns
         self.pod_checker = parts.pod_checker
         #: The source of the status documents.
         self.leader_view = parts.leader_view
@@ -161,6 +164,7 @@ class LeaderTerm:
             )
         for store in self._index.consumers.values():
             self._unsubscribe.append(store.subscribe(self._forget_deleted))
+            self._unsubscribe.append(store.subscribe(self._turns.consumer_changed))
             self._unsubscribe.append(store.subscribe(self.pod_checker.consumer_changed))
         self._drop_records_of_deleted()
         self._index.set_queues(Queues(refresh=self._refreshes.add, reconcile=self._add_settled))

@@ -122,6 +122,9 @@ class Settings(NamedTuple):
     workers: int = 32
     #: Rollouts of one consumer in ten minutes before further ones are suppressed; 0 disables this.
     flap_limit: int = LIMIT
+    #: Workloads that are rolled out at a time for one source without a limit of its own; 0: any
+    #: number.
+    rollout_limit: int = 0
     #: When pods are checked after an adoption or a rollout.
     pod_checks: PodCheckSettings = PodCheckSettings()
     #: Identity for leader election; "" disables it.

@@ -17,6 +17,7 @@ from hotmap.controller.reconcile.nudges import Nudges
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.reconcile.reconcile import Lookups, Reconciler
 from hotmap.controller.reconcile.restart_waves import RestartWaves
+from hotmap.controller.reconcile.rollout_turns import RolloutTurns
 from hotmap.controller.report.alerts import Alerts
 from hotmap.controller.report.annotation_warnings import AnnotationWarnings
 from hotmap.controller.report.consumer_states import ConsumerStates
@@ -109,10 +110,16 @@ class TermFactory:
             refused=shared.reflectors.refused,
         )
         pod_checker = self._make_pod_checker(observer, consumer_states, nudges)
+        turns = RolloutTurns(
+            shared.watch_index,
+            default_limit=self._settings.rollout_limit,
+            reconcile=self._reconcile,
+        )
         reader = ConsistentReader(shared.client, shared.watch_index, shared.reflectors)
         watched = WatchedUntil(shared.watch_index, reader, clock=shared.client.server_time)
         parts = TermParts(
-            reconciler=self._make_reconciler(observer, nudges, reporter),
+            rollout_turns=turns,
+            reconciler=self._make_reconciler(observer, nudges, turns, reporter),
             pod_checker=pod_checker,
             leader_view=LeaderView(observer, consumer_states, pod_checker, reader),
             annotation_warnings=AnnotationWarnings(
@@ -183,7 +190,7 @@ class TermFactory:
         )
 
     def _make_reconciler(
-        self, observer: Observer, nudges: Nudges, reporter: EventReporter
+        self, observer: Observer, nudges: Nudges, turns: RolloutTurns, reporter: EventReporter
     ) -> Reconciler:
         shared = self._shared
         executor = ClusterExecutor(
@@ -200,6 +207,7 @@ class TermFactory:
                 runs=partial(with_all_runs, shared.client, cached=False),
             ),
             executor=ShadowExecutor() if shared.shadow else executor,
+            turns=turns,
             records=shared.records,
             reporter=reporter,
             reread=shared.reflectors.reread,

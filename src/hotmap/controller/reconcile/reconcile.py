@@ -17,6 +17,7 @@ from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from hotmap.controller.reconcile.executor import Executor
+from hotmap.controller.reconcile.rollout_turns import RolloutTurns
 from hotmap.controller.report.events import EventReporter
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.observation import Observer
@@ -50,6 +51,9 @@ FindOtherUses = Callable[
 #: Seconds until a decision on a stale version is repeated; the store is mostly up to date then.
 _STALE_PAUSE = 0.05
 
+#: Seconds until a consumer that waits for its turn is decided on again, if nothing else happens.
+_TURN_PAUSE = 60.0
+
 #: Actions that delete the consumer, which another of its name succeeds.
 _DELETING = frozenset((ActionType.EVICT, ActionType.RECREATE))
 
@@ -78,6 +82,7 @@ class Reconciler:
         observer: Observer,
         lookups: Lookups,
         executor: Executor,
+        turns: RolloutTurns,
         records: Records,
         reporter: EventReporter,
         reread: Callable[[ObjectKey], Awaitable[None]],
@@ -86,6 +91,7 @@ class Reconciler:
         self._observer = observer
         self._lookups = lookups
         self._executor = executor
+        self._turns = turns
         self._records = records
         self._reporter = reporter
         self._reread = reread
@@ -143,18 +149,26 @@ class Reconciler:
             snapshot = self._keep_immutable_uses(snapshot)
             decision = await self._decide(snapshot)
             if not snapshot.policy.opted_in and not decision.plan.actions:
+                self._turns.forget(key)
                 return decision.resume_in
             if decision.settle_in:
+                self._turns.leave(key)
                 self._keep_windows(decision)
                 self._reporter.report_settling(decision)
                 return decision.settle_in
+            if waiting := self._turns.take(decision):
+                self._keep_windows(decision)
+                self._reporter.report_waiting(decision, waiting)
+                return _TURN_PAUSE
             try:
                 if decision.plan.starts_run and snapshot.consumer.exclusive:
                     decision = decision.beside_runs(await self._lookups.runs(snapshot.consumer))
-                outcome = await self._executor.execute(decision)
+                with self._turns.writing(key):
+                    outcome = await self._executor.execute(decision)
             except (ApiError, Unreachable) as error:
                 self._keep_windows(decision)
                 return await self._on_error(decision, error)
+            self._turns.written(key, outcome.generation)
             self._conflicts.pop(key, None)
             if waiting := self._executor.waiting_restarts(key):
                 # Not recorded, so that another leader goes on where this one ends.
@@ -278,5 +292,5 @@ class Reconciler:
         """Drop the state of a deleted consumer."""
         self._conflicts.pop(key, None)
         self._without_snapshot.discard(key)
-        for part in (self._reporter, self._observer, self._executor):
+        for part in (self._reporter, self._observer, self._executor, self._turns):
             part.forget(key)

@@ -27,6 +27,7 @@ __all__ = [
     "FLAP_LIMIT",
     "FOLLOW",
     "IGNORE",
+    "MAX_ROLLOUTS",
     "ON_CHANGE",
     "OURS",
     "RELEASE",
@@ -50,6 +51,7 @@ SETTLE_MAX = "hotmap.dev/settle-max"
 CATCH_UP = "hotmap.dev/catch-up"
 ON_CHANGE = "hotmap.dev/on-change"
 FLAP_LIMIT = "hotmap.dev/flap-limit"
+MAX_ROLLOUTS = "hotmap.dev/max-concurrent-rollouts"
 RELEASE = "hotmap.dev/release"
 AGENT = "hotmap.dev/agent"
 
@@ -66,6 +68,7 @@ ANNOTATIONS = (
     CATCH_UP,
     ON_CHANGE,
     FLAP_LIMIT,
+    MAX_ROLLOUTS,
     RELEASE,
     AGENT,
 )

@@ -122,6 +122,8 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     #: The number of existing pods according to its own controller; more than `wanted` while it
     #: scales down.
     pods: int = 0
+    #: The number of those that are available, according to its own controller.
+    available: int = 0
     #: Deployment: it is paused, and a field manager beside ours and Reloader's has done that.
     paused_by_other: bool = False
     #: The number of pods that may be unavailable during an update, at least 1.
@@ -226,6 +228,7 @@ def rolled_by(deployment: Consumer, rollout: Consumer) -> Consumer:
         rolling=rollout.rolling or unseen,
         wanted=rollout.wanted,
         pods=rollout.pods,
+        available=rollout.available,
         behind=rollout.wanted if unseen else rollout.behind,
         argo=argo,
     )

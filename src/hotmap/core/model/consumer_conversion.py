@@ -89,6 +89,7 @@ def consumer_from_workload(
             wanted=wanted,
             behind=progress.behind,
             pods=progress.pods,
+            available=progress.available,
             ordered=kind == "StatefulSet" and spec.pod_management_policy != "Parallel",
             max_unavailable=_max_unavailable(kind, spec, wanted),
             surges=kind == "DaemonSet" and _surges(spec),
@@ -120,6 +121,7 @@ def _with_new_status(
         rolling=progress.rolling,
         behind=progress.behind,
         pods=progress.pods,
+        available=progress.available,
         # Who applies the value that the field has already becomes an owner without a generation.
         paused_by_other=kind == "Deployment" and known.paused and is_paused_by_other(metadata),
         owned=is_owned(metadata),
@@ -137,6 +139,7 @@ class _Progress(NamedTuple):
     wanted: int
     behind: int
     pods: int
+    available: int
 
 
 def _progress(kind: str, item: Workload, replicas: int) -> _Progress:
@@ -150,7 +153,13 @@ def _progress(kind: str, item: Workload, replicas: int) -> _Progress:
         behind = wanted - status.updated_number_scheduled
         pods = status.current_number_scheduled + status.number_misscheduled
     unseen = status.observed_generation < item.metadata.generation
-    return _Progress(unseen or behind > 0, wanted, wanted if unseen else max(0, behind), pods)
+    return _Progress(
+        unseen or behind > 0,
+        wanted,
+        wanted if unseen else max(0, behind),
+        pods,
+        status.number_available if kind == "DaemonSet" else status.available_replicas,
+    )
 
 
 def _max_unavailable(kind: str, spec: WorkloadSpec, wanted: int) -> int:
@@ -308,6 +317,7 @@ def consumer_from_rollout(
             wanted=wanted,
             behind=wanted if unseen or restarting else max(0, behind) if rolling else 0,
             pods=status.replicas,
+            available=status.available_replicas,
         ),
         dialect=dialect,
         known=known,
@@ -337,6 +347,7 @@ class _WorkloadState(TypedDict, total=False):
     wanted: int
     behind: int
     pods: int
+    available: int
     ordered: bool
     max_unavailable: int
     surges: bool

@@ -357,6 +357,9 @@ class WorkloadStatus(_Part, frozen=True):
     #: A DaemonSet's pods on nodes that are to run one, and on others.
     current_number_scheduled: int = 0
     number_misscheduled: int = 0
+    available_replicas: int = 0
+    #: A DaemonSet's name for availableReplicas.
+    number_available: int = 0
     #: A StatefulSet's name for its newest template.
     update_revision: str = ""
 
@@ -450,6 +453,7 @@ class RolloutStatus(_Part, frozen=True):
     stable_rs: str = msgspec.field(default="", name="stableRS")
     replicas: int = 0
     updated_replicas: int = 0
+    available_replicas: int = 0
     restarted_at: str | None = None
 
 

@@ -37,7 +37,7 @@ from hotmap.core.model.patterns import (
     merge_patterns,
 )
 from hotmap.core.model.provider_class import PROVIDER_CLASS
-from hotmap.core.policy.lint import Problem, misplaced_annotations
+from hotmap.core.policy.lint import Problem, limit_problems, misplaced_annotations
 from hotmap.core.policy.pause import pause_problems, read_pause
 from hotmap.core.policy.policy import (
     DEFAULTS,
@@ -318,7 +318,7 @@ class _Reader:
 
 def namespace_problems(annotations: Mapping[str, str]) -> tuple[Problem, ...]:
     """Find invalid annotations of a Namespace."""
-    problems = misplaced_annotations(annotations, "Namespace")
+    problems = [*misplaced_annotations(annotations, "Namespace"), *limit_problems(annotations)]
     parsers: tuple[tuple[str, Callable[[str], object], str], ...] = (
         (FOLLOW, parse_follow, "off"),
         (FLAP_LIMIT, _parse_flap_limit, "the default"),

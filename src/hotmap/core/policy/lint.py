@@ -12,7 +12,15 @@ from difflib import get_close_matches
 from functools import lru_cache
 from typing import NamedTuple
 
-from hotmap.core.model.annotations import ANNOTATIONS, FLAP_LIMIT, FOLLOW, IGNORE, OURS
+from hotmap.core.model.annotations import (
+    ANNOTATIONS,
+    FLAP_LIMIT,
+    FOLLOW,
+    IGNORE,
+    MAX_ROLLOUTS,
+    OURS,
+)
+from hotmap.core.policy.rollout_limits import parse_rollout_limit
 from hotmap.core.reloader.annotations import (
     DEFAULT_SETTINGS,
     EXCLUDES,
@@ -22,7 +30,7 @@ from hotmap.core.reloader.annotations import (
 )
 from hotmap.core.text import printable, quote_short
 
-__all__ = ["Problem", "misplaced_annotations", "source_problems"]
+__all__ = ["Problem", "limit_problems", "misplaced_annotations", "source_problems"]
 
 
 #: A longer name resembles none, and comparing it would take long.
@@ -77,7 +85,16 @@ def source_problems(
         for name in (IGNORE, names.ignore, names.match)
         if present.get(name, "").strip() not in ("true", "false", "")
     ]
-    return (*unreadable, *misplaced_annotations(present, kind, names))
+    return (*unreadable, *limit_problems(present), *misplaced_annotations(present, kind, names))
+
+
+def limit_problems(present: Mapping[str, str]) -> list[Problem]:
+    """Find an invalid limit of rollouts on a source or a Namespace."""
+    try:
+        parse_rollout_limit(present.get(MAX_ROLLOUTS, "0"))
+    except ValueError as error:
+        return [Problem(MAX_ROLLOUTS, f"annotation {MAX_ROLLOUTS}: {error}")]
+    return []
 
 
 _PLACES = {
@@ -91,7 +108,7 @@ _PLACES = {
 @lru_cache(maxsize=8)
 def _known(names: Names) -> Mapping[_Place, frozenset[str]]:
     """Return the valid names on a kind of object."""
-    of_sources = frozenset((IGNORE, names.ignore, names.match))
+    of_sources = frozenset((IGNORE, MAX_ROLLOUTS, names.ignore, names.match))
     of_consumers = {
         *ANNOTATIONS,
         *OURS,
@@ -103,7 +120,7 @@ def _known(names: Names) -> Mapping[_Place, frozenset[str]]:
     return {
         _Place.CONSUMER: frozenset(of_consumers) - of_sources,
         _Place.SOURCE: of_sources,
-        _Place.NAMESPACE: frozenset((FOLLOW, FLAP_LIMIT)),
+        _Place.NAMESPACE: frozenset((FOLLOW, FLAP_LIMIT, MAX_ROLLOUTS)),
     }
 
 

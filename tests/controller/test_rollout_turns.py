@@ -1,0 +1,263 @@
+"""Where a source has a limit, its workloads are rolled out a few at a time, gated by health."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import aiohttp
+import pytest
+from tests.controller.world import World, env
+
+from hotmap.controller.run import Controller
+from hotmap.core.errors import api_error
+from hotmap.core.model.objects import ObjectKey
+
+LIMIT = "hotmap.dev/max-concurrent-rollouts"
+NAMES = ("a", "b", "c", "d")
+
+
+@pytest.fixture(autouse=True)
+def no_internal_errors(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """An error would be retried, and pass unnoticed."""
+    yield
+    assert not [each for each in caplog.get_records("call") if each.exc_info]
+
+
+async def _fleet(world: World, limit: str = "", *, names: tuple[str, ...] = NAMES) -> None:
+    await world.config_map(LEVEL="info")
+    if limit:
+        await world.merge("ConfigMap", "app", {"metadata": {"annotations": {LIMIT: limit}}})
+    for name in names:
+        await world.workload(name)
+
+
+async def _wait(world: World, controller: Controller) -> None:
+    """Wait until each workload is rolled out, or waits for its turn, and nothing is done."""
+
+    async def idle() -> bool:
+        queues = controller.queue_statistics().values()
+        if any(queue.ready or queue.processing for queue in queues):
+            return False
+        keys = [ObjectKey("Deployment", "default", name) for name in NAMES]
+        latest = [entry for key in keys if (entry := controller.decision_log.latest(key))]
+        return all(entry.actions or not entry.waits for entry in latest)
+
+    await world.passes_a_second()
+    await world.until(idle, "the controller has nothing to do")
+
+
+async def _rolled(world: World) -> set[str]:
+    items = (await world.registry.list("deployments", "default")).items
+    names = [item["metadata"]["name"] for item in items]
+    return {name for name in names if await world.revision(name)}
+
+
+async def _limit_namespace(world: World, limit: str | None) -> None:
+    def annotate(obj: Any) -> Any:
+        metadata = {**obj["metadata"], "annotations": {LIMIT: limit} if limit else {}}
+        return {**obj, "metadata": metadata}
+
+    await world.registry.modify("namespaces", None, "default", annotate, manager="kubectl")
+
+
+async def _until_rolled(world: World, count: int) -> set[str]:
+    async def rolled() -> bool:
+        return len(await _rolled(world)) >= count
+
+    await world.until(rolled, f"{count} workloads are rolled out")
+    return await _rolled(world)
+
+
+async def test_next_workload_follows_when_one_is_available(world: World) -> None:
+    await _fleet(world, "2")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        first = await _until_rolled(world, 2)
+        await _wait(world, controller)
+        assert await _rolled(world) == first, "the others wait"
+        done = sorted(first)[0]
+        await world.rolled_out(done)
+        assert len(await _until_rolled(world, 3)) == 3
+        for name in NAMES:
+            await world.rolled_out(name)
+        assert await _until_rolled(world, 4) == set(NAMES)
+        await _wait(world, controller)
+    assert world.answers()["PATCH"] == 4
+
+
+async def test_workload_that_does_not_become_available_stops_the_others(world: World) -> None:
+    """Its pods are all replaced, but none is available: a bad value goes no further."""
+    await _fleet(world, "1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="wrong")
+        (bad,) = await _until_rolled(world, 1)
+        await world.rolled_out(bad, available=False)
+        await _wait(world, controller)
+        assert await _rolled(world) == {bad}
+        await world.edit(LEVEL="info")  # as it was, so the others need nothing
+        before = await world.revision(bad)
+
+        async def returned() -> bool:
+            return await world.revision(bad) != before
+
+        await world.until(returned, "the bad value is taken back")
+        await world.rolled_out(bad)
+        await _wait(world, controller)
+        assert await _rolled(world) == {bad}
+
+
+async def test_correction_reaches_the_failed_workload_first(world: World) -> None:
+    await _fleet(world, "1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="wrong")
+        (bad,) = await _until_rolled(world, 1)
+        await world.rolled_out(bad, available=False)
+        before = await world.revision(bad)
+        await world.edit(LEVEL="debug")
+
+        async def corrected() -> bool:
+            return await world.revision(bad) != before
+
+        await world.until(corrected, "the correction is rolled out")
+        for count in range(2, len(NAMES) + 1):
+            for name in await _rolled(world):
+                await world.rolled_out(name)
+            await _until_rolled(world, count)
+
+
+async def test_status_says_what_a_workload_waits_for(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    await _fleet(world, "1", names=("a", "b"))
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        (first,) = await _until_rolled(world, 1)
+        (other,) = {"a", "b"} - {first}
+
+        await _wait(world, controller)
+        url = f"http://127.0.0.1:{controller.port}/v1/status?workload=default/{other}"
+        async with http.get(url) as response:
+            (status,) = (await response.json())["workloads"]
+    assert status["state"] == "waiting"
+    assert "ConfigMap default/app allows 1 workload at a time" in status["reason"]
+
+
+@pytest.mark.parametrize(
+    "gone", ["deleted", "scaled to zero", "paused", "not followed any more", "limit is raised"]
+)
+async def test_turn_is_free_when_nothing_is_replaced_any_more(world: World, gone: str) -> None:
+    await _fleet(world, "1", names=("a", "b"))
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        (first,) = await _until_rolled(world, 1)
+        match gone:
+            case "deleted":
+                await world.delete("Deployment", first)
+            case "scaled to zero":
+                await world.merge("Deployment", first, {"spec": {"replicas": 0}})
+            case "paused":
+                await world.merge("Deployment", first, {"spec": {"paused": True}})
+            case "not followed any more":
+                await world.annotate(first, follow=None)
+            case "limit is raised":
+                await world.merge("ConfigMap", "app", {"metadata": {"annotations": {LIMIT: "2"}}})
+        (other,) = {"a", "b"} - {first}
+
+        await world.rollout(other)
+
+
+async def test_rejected_rollout_gives_its_turn_to_the_next(world: World) -> None:
+    """A workload that no rollout can be written to must not stop the others."""
+
+    async def refuse(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+        if (plural, name) == ("deployments", "a"):
+            raise api_error(403, "denied by policy")
+
+    world.registry.guards.append(refuse)
+    await _fleet(world, "1", names=("a", "b"))
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout("b")
+        assert not await world.revision("a")
+
+
+async def test_new_leader_counts_rollouts_of_the_one_before(world: World) -> None:
+    await _fleet(world, "2")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        first = await _until_rolled(world, 2)
+        await _wait(world, controller)
+    async with world.controller() as controller:
+        await _wait(world, controller)
+        assert await _rolled(world) == first
+        for name in first:
+            await world.rolled_out(name)
+        await _until_rolled(world, 4)
+
+
+async def test_limit_of_the_namespace_and_of_the_flag(world: World) -> None:
+    """The source's own limit is used before that of its Namespace, and that before the flag."""
+    await _limit_namespace(world, "1")
+    await _fleet(world)
+    async with world.controller(rollout_limit=3) as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await _until_rolled(world, 1)
+        await _wait(world, controller)
+        assert len(await _rolled(world)) == 1
+        await _limit_namespace(world, None)
+        await _until_rolled(world, 3)
+        await _wait(world, controller)
+        assert len(await _rolled(world)) == 3
+        await world.merge("ConfigMap", "app", {"metadata": {"annotations": {LIMIT: "0"}}})
+        await _until_rolled(world, 4)
+
+
+async def test_invalid_limit_is_reported_and_counts_as_one(world: World) -> None:
+    await _fleet(world, "many")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await _until_rolled(world, 1)
+        await _wait(world, controller)
+        assert len(await _rolled(world)) == 1
+        (message,) = await world.messages("InvalidAnnotation")
+    assert message == (
+        f'annotation {LIMIT}: invalid number "many": expected 0 (no limit) to 10000; treating as 1'
+    )
+
+
+async def test_workload_of_two_sources_waits_for_both(world: World) -> None:
+    """And it keeps nobody else waiting meanwhile."""
+    await _fleet(world, "1", names=("a", "b"))
+    await world.config_map("other", LEVEL="info")
+    await world.merge("ConfigMap", "other", {"metadata": {"annotations": {LIMIT: "1"}}})
+    spec = env("LEVEL")
+    spec["containers"][0]["env"] += [
+        {"name": "OTHER", "valueFrom": {"configMapKeyRef": {"name": "other", "key": "LEVEL"}}}
+    ]
+    await world.workload("c", spec)
+    await world.workload("d", env("LEVEL", source="other"))
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await _until_rolled(world, 1)
+        await world.edit("other", LEVEL="debug")
+
+        async def rolled() -> bool:
+            return bool(await world.revision("d")) or bool(await world.revision("c"))
+
+        await world.until(rolled, "one of the users of the other source is rolled out")
+        for _ in range(3):
+            for name in await _rolled(world):
+                await world.rolled_out(name)
+            await _wait(world, controller)
+        await _until_rolled(world, 4)
