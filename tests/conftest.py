@@ -66,6 +66,29 @@ def kept_logging() -> Iterator[None]:
     ours.setLevel(levels[1])
 
 
+class _Tracebacks(logging.Handler):
+    """Keeps the log lines that have a traceback."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info:
+            self.lines.append(self.format(record))
+
+
+@pytest.fixture(autouse=True)
+def no_internal_errors(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail if hotmap logs a traceback: it goes on after one, so a test may pass in spite of it."""
+    found, logger = _Tracebacks(), logging.getLogger("hotmap")
+    logger.addHandler(found)
+    yield
+    logger.removeHandler(found)
+    if not request.node.get_closest_marker("internal_errors"):
+        assert not found.lines, "\n".join(found.lines)
+
+
 def import_from_another_start(worker: Mapping[str, Any] | None) -> None:
     """Let each parallel worker begin to import at another test module.
 

@@ -65,6 +65,7 @@ def test_unmounted_volume_makes_no_follower() -> None:
     assert store.keys_by_index("sources", hash(APP)) == []
 
 
+@pytest.mark.internal_errors
 async def test_policy_that_cannot_be_read_affects_its_own_workload(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -85,6 +85,7 @@ def test_listeners_see_the_store_after_the_change(store: Store[str]) -> None:
     assert seen == [("x", ["x"]), (None, [])]
 
 
+@pytest.mark.internal_errors
 def test_failing_listener_does_not_stop_others(
     store: Store[str], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -96,6 +96,8 @@ class ControllerProcess:
     async def __aexit__(self, *exc_info: object) -> None:
         if self.process.returncode is None:
             await self.kill()
+        # It retries after an internal error, so a test may pass in spite of one.
+        assert "Traceback" not in self.log(), self.log()
 
     @property
     def process(self) -> asyncio.subprocess.Process | WarmProcess:

@@ -97,6 +97,8 @@ def running_plane(directory: Path, *options: str, keep: bool = True) -> Iterator
             yield Plane(process, directory, log)
         finally:
             process.terminate()
+    # It retries after an internal error, so a test may pass in spite of one.
+    assert "Traceback" not in log.read_text(), log.read_text()
 
 
 class LocalBackend:
