@@ -126,6 +126,14 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
             "see 'hotmap stamp --help'",
         ),
         (
+            "why deploy web",
+            "Got unexpected extra argument (web); write 'deploy/web'; see 'hotmap why --help'",
+        ),
+        (
+            "preview cm app --key LEVEL",
+            "Got unexpected extra argument (app); write 'cm/app'; see 'hotmap preview --help'",
+        ),
+        (
             "inject -f app.yaml web.yaml",
             "unexpected argument \"web.yaml\": write '-f web.yaml'",
         ),

@@ -223,13 +223,13 @@ OF_CONSUMERS = [
         "configmaps.reloader.stakater.com/reload",
         "Deployment",
         "app",
-        " has no effect: Reloader has no such annotation",
+        f" has no effect: Reloader has no such annotation; did you mean {NAMES.config_map}?",
     ),
     (
         "reloader.stakater.com/atuo",
         "Deployment",
         "true",
-        " has no effect: Reloader has no such annotation",
+        f" has no effect: Reloader has no such annotation; did you mean {NAMES.auto}?",
     ),
     (
         "secretproviderclass.reloader.stakater.com/reload",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import io
+import itertools
 import os
 import re
 import sys
@@ -39,6 +40,7 @@ from hotmap.cli.shared_options import (
     NamespaceOptions,
     WorkloadOptions,
 )
+from hotmap.cli.workload_names import is_kind
 from hotmap.core.errors import HotmapError, ManifestError, SettingsError
 
 __all__ = ["run"]
@@ -84,7 +86,11 @@ def _run(arguments: Sequence[str]) -> int:
         command = error.ctx.command_path if error.ctx else _program_name()
         message = _SUGGESTION.sub(r"; did you mean \1", error.format_message()).rstrip(".")
         message = _NO_NUMBER.sub("is not a number", message)
-        if hint := _hint_at_order(error) or _hint_at_manifests(error, arguments):
+        if hint := (
+            _hint_at_order(error)
+            or _hint_at_manifests(error, arguments)
+            or _hint_at_kind(error, arguments)
+        ):
             message = f"{message.partition('; did you mean')[0]}; {hint}"
         return _fail(f"{message}; see '{command} --help'", error.exit_code)
     except click.ClickException as error:
@@ -141,6 +147,15 @@ def _hint_at_manifests(error: click.UsageError, words: Sequence[str]) -> str:
             if is_manifest(word) and before not in take_values
         ),
         "",
+    )
+
+
+def _hint_at_kind(error: click.UsageError, words: Sequence[str]) -> str:
+    """Say how a kind and a name are written, where they are two words as for kubectl; else ""."""
+    named = itertools.pairwise(words)
+    extra = _EXTRA.findall(error.format_message())
+    return next(
+        (f"write '{kind}/{name}'" for kind, name in named if name in extra and is_kind(kind)), ""
     )
 
 

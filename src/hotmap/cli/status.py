@@ -32,6 +32,7 @@ from hotmap.cli.workload_names import (
     KIND_WORDS,
     WorkloadName,
     closest,
+    is_kind,
     parse_source_name,
     parse_workload_name,
 )
@@ -379,6 +380,8 @@ async def _suggest(client: StatusClient, name: WorkloadName, text: str) -> str:
 
     The namespace may be a mistyped kind, if it is part of the text.
     """
+    if is_kind(text):
+        return f"a kind is followed by a slash, as in '{text}/NAME'; "
     places = text.split("/")[:-1]
     place = f"{name.namespace}/" if name.namespace in places else ""
     try:

@@ -16,6 +16,7 @@ __all__ = [
     "SourceName",
     "WorkloadName",
     "closest",
+    "is_kind",
     "parse_source_name",
     "parse_workload_name",
 ]
@@ -80,6 +81,11 @@ def closest(word: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # with `re`, and only for an error
 
     return next(iter(get_close_matches(word, list(known), n=1)), "")
+
+
+def is_kind(word: str) -> bool:
+    """Return whether a word is kubectl's name of a kind of workload or source, such as `deploy`."""
+    return bool(_find_kind(_KIND_BY_NAME, word) or _find_kind(_SOURCE_KIND_BY_NAME, word))
 
 
 def parse_source_name(text: str, namespace: str) -> SourceName | None:

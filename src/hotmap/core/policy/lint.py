@@ -36,7 +36,7 @@ __all__ = ["Problem", "limit_problems", "misplaced_annotations", "source_problem
 #: A longer name resembles none, and comparing it would take long.
 _LONGEST_TYPO = 64
 
-#: Of all characters; the names have `hotmap.dev/` in common, so it is more than difflib's 0.6.
+#: Of all characters; the names have a domain in common, so it is more than difflib's 0.6.
 _SIMILAR = 0.9
 
 
@@ -133,9 +133,14 @@ def _why_not(name: str, kind: str, place: _Place, known: Mapping[_Place, frozens
     for other, there in known.items():
         if name in there:
             return f"has no effect on a {kind}; it belongs on {other.value}"
-    if "reloader.stakater.com/" in name:
-        return "has no effect: Reloader has no such annotation"
-    own = [item for item in ANNOTATIONS if item in known[place]]
-    if similar := get_close_matches(name[:_LONGEST_TYPO], own, n=1, cutoff=_SIMILAR):
-        return f"is unknown; did you mean {similar[0]}?"
-    return f"is unknown; known on {place.value}: {', '.join(own)}"
+    if is_reloaders := "reloader.stakater.com/" in name:
+        similar_to = sorted(known[place] - {*ANNOTATIONS, *OURS})
+    else:
+        similar_to = [item for item in ANNOTATIONS if item in known[place]]
+    meant = get_close_matches(name[:_LONGEST_TYPO], similar_to, n=1, cutoff=_SIMILAR)
+    if is_reloaders:
+        hint = f"; did you mean {meant[0]}?" if meant else ""
+        return f"has no effect: Reloader has no such annotation{hint}"
+    if meant:
+        return f"is unknown; did you mean {meant[0]}?"
+    return f"is unknown; known on {place.value}: {', '.join(similar_to)}"
