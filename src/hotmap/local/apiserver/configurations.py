@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from hotmap.local.apiserver.api_types import Field, api_types
 from hotmap.local.apiserver.field_sets import item_element, path_text, root_field
 from hotmap.local.apiserver.schema_structure import SchemaField
-from hotmap.local.apiserver.status import go_text
+from hotmap.local.apiserver.status import go_text, internal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from hotmap.local.scheme import Kind
+    from hotmap.local.apiserver.routes import ResourcePath
 
-__all__ = ["configuration_errors"]
+__all__ = ["check_configuration"]
 
 _NUMERIC = ("int32", "int64", "number")
 _GO_TYPES = (
@@ -44,10 +44,22 @@ _UNTYPED = (
 )
 
 
-def configuration_errors(kind: Kind, config: dict[str, Any]) -> list[str]:
-    """List the errors of a configuration."""
+def check_configuration(path: ResourcePath, config: dict[str, Any]) -> None:
+    """Refuse an applied configuration that does not have the structure of its kind.
+
+    Raises:
+        ApiError: 500, as upstream.
+    """
+    kind, metadata = path.kind, config.get("metadata")
     known = {name: value for name, value in config.items() if name not in ("apiVersion", "kind")}
-    return list(_errors(root_field(kind), known, ""))
+    errors = list(_errors(root_field(kind), known, ""))
+    if not errors:
+        return
+    text = errors[0] if len(errors) == 1 else "errors:\n  " + "\n  ".join(errors)
+    metadata = metadata if isinstance(metadata, dict) else {}
+    shown = f"{metadata.get('namespace', '')}/{metadata.get('name', path.name)}"
+    version = f"{kind.group}/{kind.version}, Kind={kind.kind}"
+    raise internal(f"failed to create typed patch object ({shown}; {version}): {text}")
 
 
 def _errors(field: Field, value: Any, at: str) -> Iterator[str]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import random
-import re
 import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -21,22 +20,19 @@ import msgspec
 
 from hotmap.core.errors import AlreadyExists, BadRequest
 from hotmap.local.apiserver import admission, deletion, managed_fields
-from hotmap.local.apiserver.configurations import configuration_errors
-from hotmap.local.apiserver.encoding import arrange_fields, decode
+from hotmap.local.apiserver.configurations import check_configuration
+from hotmap.local.apiserver.encoding import decode
 from hotmap.local.apiserver.large_objects import beside_loop
 from hotmap.local.apiserver.metadata import carry_metadata, check_name
 from hotmap.local.apiserver.namespace_lifecycle import check_namespace
 from hotmap.local.apiserver.object_size import encode_limited
-from hotmap.local.apiserver.patch import apply_patch
 from hotmap.local.apiserver.plugins import AdmissionChain, AdmissionRequest
-from hotmap.local.apiserver.shapes import decode_error
+from hotmap.local.apiserver.sent_objects import patched_object, read_object
 from hotmap.local.apiserver.status import (
     already_exists,
     conflict,
     internal,
     invalid,
-    invalid_patch,
-    invalid_strategic_patch,
     no_name_left,
     not_found,
     version_required,
@@ -62,7 +58,6 @@ _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
 _MAX_GENERATED_BASE = 63 - _SUFFIX_LENGTH
 _NAME_ATTEMPTS = 8  # KEP-4420
-_WRONG_TYPE = re.compile(r"cannot unmarshal (\w+).* into Go struct field \S+ of type (\S+)$")
 
 
 class _Replaced(NamedTuple):
@@ -98,7 +93,7 @@ class ObjectWriter:
         """
         kind, namespace = path.kind, path.namespace
         sent = msgspec.json.encode(obj)
-        new = await beside_loop(len(sent), partial(_read_request, kind, namespace, sent))
+        new = await beside_loop(len(sent), partial(read_object, kind, namespace, sent))
         metadata = new["metadata"]
         if metadata.pop("resourceVersion", None):
             raise internal("resourceVersion should not be set on objects to be created")
@@ -180,7 +175,7 @@ class ObjectWriter:
         """
         kind, name = path.kind, path.name
         sent = msgspec.json.encode(obj)
-        new = await beside_loop(len(sent), partial(_read_request, kind, path.namespace, sent))
+        new = await beside_loop(len(sent), partial(read_object, kind, path.namespace, sent))
         await beside_loop(len(sent), partial(admission.decode, kind, new))
         metadata = new["metadata"]
         check_name(metadata, name)
@@ -219,7 +214,7 @@ class ObjectWriter:
         size = _size(entry) + len(msgspec.json.encode(patch))
         read = partial(decode, entry, path.kind)
         old = await beside_loop(size, read)
-        new = await beside_loop(size, lambda: _patched(path, kind, read(), patch))
+        new = await beside_loop(size, lambda: patched_object(path, kind, read(), patch))
         return await self._replace(path, _Replaced(entry, old, size), new, options)
 
     async def _apply(
@@ -245,14 +240,14 @@ class ObjectWriter:
         """Return the live object, {} for none, the merged one, and its managedFields."""
         kind = path.kind
         if not isinstance(patch.get("metadata"), dict | None):
-            _check_configuration(path, patch)
+            check_configuration(path, patch)
         sent = {**patch, "metadata": dict(patch.get("metadata") or {})}
-        config = _read_request(kind, path.namespace, msgspec.json.encode(patch))
+        config = read_object(kind, path.namespace, msgspec.json.encode(patch))
         if config["metadata"].get("managedFields"):
             raise BadRequest("metadata.managedFields must be nil")
         config["metadata"].setdefault("name", path.name)
         check_name(config["metadata"], path.name)
-        _check_configuration(path, sent)
+        check_configuration(path, sent)
         if entry is None and path.subresource:
             raise not_found(kind, path.name)
         uid = config["metadata"].get("uid")
@@ -266,7 +261,7 @@ class ObjectWriter:
         applied = managed_fields.apply(
             kind, live, config, self._writer(path, options, "Apply"), force=options.force
         )
-        new = _read_request(kind, path.namespace, msgspec.json.encode(applied.obj))
+        new = read_object(kind, path.namespace, msgspec.json.encode(applied.obj))
         return live, new, applied.managed_fields
 
     async def modify(
@@ -289,7 +284,7 @@ class ObjectWriter:
         if changed is None:
             return old
         sent = msgspec.json.encode(changed)
-        new = _read_request(path.kind, path.namespace, sent)
+        new = read_object(path.kind, path.namespace, sent)
         size = _size(entry) + len(sent)
         await beside_loop(size, partial(admission.decode, path.kind, new))
         return await self._replace(path, _Replaced(entry, old, size), new, options)
@@ -306,11 +301,7 @@ class ObjectWriter:
         """Steps of apiserver/pkg/registry/generic/registry/store.go, Update."""
         entry, old, size = replaced
         kind, name = path.kind, old["metadata"]["name"]
-        revision = new["metadata"].get("resourceVersion")
-        if revision and not revision.isdigit():
-            raise internal(f'strconv.ParseUint: parsing "{revision}": invalid syntax')
-        if revision and revision != str(entry.mod_revision):
-            raise conflict(kind, name)
+        _check_revision(kind, entry, new)
 
         def record() -> list[FieldError]:
             errors = carry_metadata(old["metadata"], new["metadata"])
@@ -389,6 +380,20 @@ class ObjectWriter:
         return timestamp(self._clock())
 
 
+def _check_revision(kind: Kind, entry: Entry, new: JsonObject) -> None:
+    """Check the resourceVersion of a new object, which is a precondition where it has one.
+
+    Raises:
+        Conflict: it is not that of the stored object.
+        ApiError: 500, it is not a number.
+    """
+    revision = new["metadata"].get("resourceVersion")
+    if revision and not revision.isdigit():
+        raise internal(f'strconv.ParseUint: parsing "{revision}": invalid syntax')
+    if revision and revision != str(entry.mod_revision):
+        raise conflict(kind, new["metadata"]["name"])
+
+
 def _warn(options: WriteOptions, texts: list[str]) -> None:
     known = options.warnings
     if known is not None:
@@ -422,27 +427,6 @@ def uid_precondition(key: str, wanted: str, found: str) -> str:
     )
 
 
-def _patched(path: ResourcePath, kind: PatchKind, live: JsonObject, patch: object) -> JsonObject:
-    """Apply a patch to an object, which is changed, and bring the result into its stored form."""
-    patched = apply_patch(kind, live, patch, of=path.kind)
-    if kind == "strategic":
-        # Upstream merges into a typed object, which is of its kind whatever the patch says.
-        patched = {**patched, "kind": path.kind.kind, "apiVersion": path.kind.api_version}
-    check_still_same_type(path.kind, patched)
-    new = _read_request(path.kind, path.namespace, msgspec.json.encode(patched))
-    check_name(new["metadata"], path.name)
-    try:
-        admission.decode(path.kind, new)
-    except BadRequest as error:
-        if not path.kind.strategy.typed:
-            raise
-        why = error.message.partition(": ")[2]
-        if kind == "strategic" and isinstance(patch, dict):
-            raise invalid_strategic_patch(patch, conversion_error(why)) from None
-        raise invalid_patch(patched, why) from None
-    return new
-
-
 def _set_generation(path: ResourcePath, old: JsonObject, new: JsonObject) -> None:
     part = path.kind.subresource(path.subresource) if path.subresource else None
     writes_spec = part is None or part.field == "spec"
@@ -452,26 +436,6 @@ def _set_generation(path: ResourcePath, old: JsonObject, new: JsonObject) -> Non
 
 def _size(entry: Entry | None) -> int:
     return len(entry.value or b"") if entry is not None else 0
-
-
-def _read_request(kind: Kind, namespace: str | None, sent: bytes) -> JsonObject:
-    """Read the JSON of what a caller sent, with kind, apiVersion and namespace filled in."""
-    new: JsonObject = msgspec.json.decode(sent)
-    metadata = {} if new.get("metadata") is None else new["metadata"]
-    if not isinstance(metadata, dict):
-        raise decode_error(
-            kind.group_version_kind, kind.kind, "metadata", metadata, "v1.ObjectMeta"
-        )
-    new = arrange_fields(kind, new, metadata)
-    if kind.namespaced:
-        if metadata.setdefault("namespace", namespace) != namespace:
-            raise BadRequest(
-                "the namespace of the provided object does not match the namespace "
-                "sent on the request"
-            )
-    else:
-        metadata.pop("namespace", None)
-    return new
 
 
 def _admission_request(
@@ -488,55 +452,6 @@ def _admission_request(
         options.dry_run,
         warnings=options.warnings,
     )
-
-
-def _check_configuration(path: ResourcePath, config: JsonObject) -> None:
-    """Refuse an applied configuration that does not have the structure of its kind.
-
-    Raises:
-        ApiError: 500, as upstream.
-    """
-    errors = configuration_errors(path.kind, config)
-    if not errors:
-        return
-    text = errors[0] if len(errors) == 1 else "errors:\n  " + "\n  ".join(errors)
-    kind, metadata = path.kind, config.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    shown = f"{metadata.get('namespace', '')}/{metadata.get('name', path.name)}"
-    version = f"{kind.group}/{kind.version}, Kind={kind.kind}"
-    raise internal(f"failed to create typed patch object ({shown}; {version}): {text}")
-
-
-def check_still_same_type(kind: Kind, patched: JsonObject) -> None:
-    """Refuse a patch that makes another kind or version of an object.
-
-    Raises:
-        Invalid: it does.
-    """
-    sent, version = patched.get("kind"), str(patched.get("apiVersion", ""))
-    if (sent, version) != (kind.kind, kind.api_version):
-        short, package = version.rpartition("/")[2], kind.group.partition(".")[0] or "core"
-        text = f"converting ({short}.{sent}) to ({package}.{kind.kind}): unknown conversion"
-        raise invalid_patch(patched, text)
-
-
-def conversion_error(why: str) -> str:
-    """Describe a wrong type of a field as runtime.DefaultUnstructuredConverter does."""
-    match = _WRONG_TYPE.search(why)
-    if match is None:
-        return why
-    sent, wanted = match.groups()
-    if sent == "number":
-        sent = "float64" if "." in match[0].partition(" into ")[0] else "int64"
-    if sent == "array":
-        sent = "slice"
-    if wanted.startswith("[]"):
-        return f"cannot restore slice from {sent}"
-    if wanted.startswith("map["):
-        return f"cannot restore map from {sent}"
-    if "." in wanted:
-        return f"cannot restore struct from: {sent}"
-    return f"unrecognized type: {wanted}"
 
 
 def _without_times(metadata: JsonObject) -> JsonObject:

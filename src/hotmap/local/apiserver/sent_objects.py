@@ -1,0 +1,105 @@
+"""Objects as callers send them: read from a request, or made by a patch.
+
+They are of their kind and in its form, and nothing has been checked by the rules of that kind.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hotmap.core.errors import BadRequest
+from hotmap.local.apiserver import admission
+from hotmap.local.apiserver.encoding import arrange_fields
+from hotmap.local.apiserver.metadata import check_name
+from hotmap.local.apiserver.patch import apply_patch
+from hotmap.local.apiserver.shapes import decode_error
+from hotmap.local.apiserver.status import invalid_patch, invalid_strategic_patch
+
+if TYPE_CHECKING:
+    from hotmap.local.apiserver.routes import ResourcePath
+    from hotmap.local.client import PatchKind
+    from hotmap.local.scheme import Kind
+
+__all__ = ["patched_object", "read_object"]
+
+JsonObject = dict[str, Any]
+
+_WRONG_TYPE = re.compile(r"cannot unmarshal (\w+).* into Go struct field \S+ of type (\S+)$")
+
+
+def read_object(kind: Kind, namespace: str | None, sent: bytes) -> JsonObject:
+    """Read the JSON of what a caller sent, with kind, apiVersion and namespace filled in."""
+    new: JsonObject = msgspec.json.decode(sent)
+    metadata = {} if new.get("metadata") is None else new["metadata"]
+    if not isinstance(metadata, dict):
+        raise decode_error(
+            kind.group_version_kind, kind.kind, "metadata", metadata, "v1.ObjectMeta"
+        )
+    new = arrange_fields(kind, new, metadata)
+    if kind.namespaced:
+        if metadata.setdefault("namespace", namespace) != namespace:
+            raise BadRequest(
+                "the namespace of the provided object does not match the namespace "
+                "sent on the request"
+            )
+    else:
+        metadata.pop("namespace", None)
+    return new
+
+
+def patched_object(
+    path: ResourcePath, kind: PatchKind, live: JsonObject, patch: object
+) -> JsonObject:
+    """Apply a patch to an object, which is changed, and bring the result into its stored form."""
+    patched = apply_patch(kind, live, patch, of=path.kind)
+    if kind == "strategic":
+        # Upstream merges into a typed object, which is of its kind whatever the patch says.
+        patched = {**patched, "kind": path.kind.kind, "apiVersion": path.kind.api_version}
+    _check_still_same_type(path.kind, patched)
+    new = read_object(path.kind, path.namespace, msgspec.json.encode(patched))
+    check_name(new["metadata"], path.name)
+    try:
+        admission.decode(path.kind, new)
+    except BadRequest as error:
+        if not path.kind.strategy.typed:
+            raise
+        why = error.message.partition(": ")[2]
+        if kind == "strategic" and isinstance(patch, dict):
+            raise invalid_strategic_patch(patch, _conversion_error(why)) from None
+        raise invalid_patch(patched, why) from None
+    return new
+
+
+def _check_still_same_type(kind: Kind, patched: JsonObject) -> None:
+    """Refuse a patch that makes another kind or version of an object.
+
+    Raises:
+        Invalid: it does.
+    """
+    sent, version = patched.get("kind"), str(patched.get("apiVersion", ""))
+    if (sent, version) != (kind.kind, kind.api_version):
+        short, package = version.rpartition("/")[2], kind.group.partition(".")[0] or "core"
+        text = f"converting ({short}.{sent}) to ({package}.{kind.kind}): unknown conversion"
+        raise invalid_patch(patched, text)
+
+
+def _conversion_error(why: str) -> str:
+    """Describe a wrong type of a field as runtime.DefaultUnstructuredConverter does."""
+    match = _WRONG_TYPE.search(why)
+    if match is None:
+        return why
+    sent, wanted = match.groups()
+    if sent == "number":
+        sent = "float64" if "." in match[0].partition(" into ")[0] else "int64"
+    if sent == "array":
+        sent = "slice"
+    if wanted.startswith("[]"):
+        return f"cannot restore slice from {sent}"
+    if wanted.startswith("map["):
+        return f"cannot restore map from {sent}"
+    if "." in wanted:
+        return f"cannot restore struct from: {sent}"
+    return f"unrecognized type: {wanted}"
