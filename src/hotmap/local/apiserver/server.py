@@ -11,8 +11,6 @@ import errno
 import logging
 import random
 import socket
-import unicodedata
-import uuid
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
@@ -25,31 +23,32 @@ from hotmap.local.apiserver import connect
 from hotmap.local.apiserver.authentication import (
     Access,
     Authenticator,
-    ImpersonationError,
     bearer_token,
     impersonate,
 )
 from hotmap.local.apiserver.authorization import (
-    AccessDenied,
     AllowAll,
     check_allowed,
     path_attributes,
     resource_attributes,
 )
-from hotmap.local.apiserver.documents import PLAIN, Documents
-from hotmap.local.apiserver.handlers import Answer, Request, answer
+from hotmap.local.apiserver.documents import Documents
+from hotmap.local.apiserver.handlers import Request, answer
 from hotmap.local.apiserver.health import HealthChecks
 from hotmap.local.apiserver.metrics import Requested, RequestMetrics
-from hotmap.local.apiserver.negotiation import (
-    JSON,
-    YAML,
-    as_yaml,
-    in_meta_version,
-    negotiate_form,
-    wants_yaml,
-)
+from hotmap.local.apiserver.negotiation import JSON, negotiate_form
 from hotmap.local.apiserver.options import check_timeout, watch_options
 from hotmap.local.apiserver.proxy import BackendProxy
+from hotmap.local.apiserver.responses import (
+    add_warning,
+    common_headers,
+    complete_response,
+    error_response,
+    indent_json,
+    open_stream,
+    send_in_pieces,
+    wants_indentation,
+)
 from hotmap.local.apiserver.routes import PROXIED_METHODS, not_allowed, parse_path, verb_of
 from hotmap.local.apiserver.status import failure_status
 from hotmap.local.apiserver.watch import (
@@ -65,7 +64,7 @@ from hotmap.local.http_server import web
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import Mapping
 
     from hotmap.local.access import UserInfo
     from hotmap.local.apiserver.registry import Registry
@@ -110,8 +109,6 @@ _LINGERING = 0.5
 _STOP_GRACE = 0.2
 # Connections that wait to be accepted.
 _BACKLOG = 128
-# Bytes of a body that are written in one turn of the event loop.
-_PIECE = 1 << 18
 # Bytes that wait for a client; its watch gets events by a task of its own when there are more.
 _SLOW = 1 << 14
 #: Bytes that are kept for a watch whose client does not take them, before its events wait.
@@ -236,10 +233,10 @@ class APIServer:
             for requested in asked:
                 self._requests.finished(requested, status)
         if not response.prepared:
-            for name, value in _common_headers().items():
+            for name, value in common_headers().items():
                 response.headers.setdefault(name, value)
             if isinstance(response, web.Response):
-                _divide(response)
+                send_in_pieces(response)
         return response
 
     async def _answer(self, request: web.BaseRequest, asked: list[Requested]) -> web.StreamResponse:
@@ -251,11 +248,11 @@ class APIServer:
             # The client is gone. aiohttp ends the connection on this, without a traceback.
             raise asyncio.CancelledError from None
         except Exception as error:
-            response = _failed_answer(request, error)
+            response = error_response(request, error)
         for warning in warnings if not response.prepared else ():
-            _add_warning(response, warning)
-        if isinstance(response, web.Response) and _wants_indentation(request):
-            _indent(response)
+            add_warning(response, warning)
+        if isinstance(response, web.Response) and wants_indentation(request):
+            indent_json(response)
         return response
 
     def _authenticate(self, request: web.BaseRequest) -> UserInfo:
@@ -294,13 +291,7 @@ class APIServer:
         if path is None or path.subresource != "proxy":
             check_timeout(request.query)
         if path is None:
-            if request.path not in _PUBLIC:
-                attributes = path_attributes(user, request.method, request.path)
-                check_allowed(self._access.authorizer, attributes)
-            response = self._documents.answer(request)
-            if response.status != HTTPStatus.NOT_FOUND:
-                asked.append(Requested.of_document(request.method, request.path))
-            return response
+            return self._document(request, user, asked)
         requested = Requested.of(request.method, path, request.query)
         asked.append(requested)
         self._authorize(request, user, path)
@@ -317,7 +308,7 @@ class APIServer:
             self._registry.store.catch_up()
         if verb == "watch":
             return await self._watch(request, path, requested)
-        return _complete(
+        return complete_response(
             await answer(
                 self._registry,
                 verb,
@@ -336,6 +327,18 @@ class APIServer:
             request.headers.get("Accept", ""),
         )
 
+    def _document(
+        self, request: web.BaseRequest, user: UserInfo, asked: list[Requested]
+    ) -> web.StreamResponse:
+        """Answer a request for something else than a resource, such as discovery."""
+        if request.path not in _PUBLIC:
+            attributes = path_attributes(user, request.method, request.path)
+            check_allowed(self._access.authorizer, attributes)
+        response = self._documents.answer(request)
+        if response.status != HTTPStatus.NOT_FOUND:
+            asked.append(Requested.of_document(request.method, request.path))
+        return response
+
     async def _watch(
         self, request: web.BaseRequest, path: ResourcePath, requested: Requested
     ) -> web.StreamResponse:
@@ -353,7 +356,7 @@ class APIServer:
                 self._registry.scheme.name(path.kind), path.namespace, **options._asdict()
             )
         except Expired as error:
-            response = await _open_stream(request, JSON)
+            response = await open_stream(request, JSON)
             await response.write(line("ERROR", msgspec.json.encode(failure_status(error))))
             return response
         render: Render = plain
@@ -364,7 +367,7 @@ class APIServer:
             render = as_tables(path.kind, self._registry.now, include)
         self._watches.add(watch)
         try:
-            response = await _open_stream(request, JSON)
+            response = await open_stream(request, JSON)
             if request.transport is not None:
                 # That of TLS is 512 KiB otherwise.
                 request.transport.set_write_buffer_limits(_HIGH_WATER)
@@ -390,13 +393,13 @@ class APIServer:
     ) -> web.StreamResponse:
         if request.method not in PROXIED_METHODS:
             raise not_allowed()
-        return await self._proxy.serve(self.kubelet, path, request, user, _common_headers())
+        return await self._proxy.serve(self.kubelet, path, request, user, common_headers())
 
     async def _log(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
         chunks = await connect.open_log(self._registry, self.kubelet, path, request.query)
         if chunks is None:
             return web.Response(status=204)
-        response = await _open_stream(request, "text/plain")
+        response = await open_stream(request, "text/plain")
         async for chunk in chunks:
             await response.write(chunk)
         return response
@@ -406,55 +409,6 @@ def _has_room(request: web.BaseRequest) -> bool:
     """Return whether a client has taken nearly all that was sent."""
     transport = request.transport
     return transport is not None and transport.get_write_buffer_size() <= _SLOW
-
-
-def _failed_answer(request: web.BaseRequest, error: Exception) -> web.Response:
-    """Return the answer to a request that failed.
-
-    Raises:
-        ConnectionAbortedError: the head of an answer has been sent. A second one cannot follow;
-            without an end, the client knows that it is cut.
-    """
-    if not isinstance(error, ApiError):
-        logger.error("%s %s failed", request.method, request.path, exc_info=error)
-    if request.writer.output_size > 0:
-        raise ConnectionAbortedError("the answer failed half-way") from error
-    if isinstance(error, ApiError):
-        response = _failure(error, request.headers.get("Accept", ""))
-        if error.code == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
-            # The rest of the body is not read, so nothing can follow it.
-            response.force_close()
-        return response
-    text = "an error on the server prevented the request from succeeding"
-    return _failure(api_error(500, text, reason="InternalError"))
-
-
-def _wants_indentation(request: web.BaseRequest) -> bool:
-    """Return whether JSON is to be read by people (apiserver: writers.go, isPrettyPrint)."""
-    wanted = request.query.get("pretty", "")
-    if wanted:
-        return wanted in ("1", "t", "T", "true", "True", "TRUE")
-    return request.headers.get("User-Agent", "").startswith(("curl", "Wget", "Mozilla/5.0"))
-
-
-def _indent(response: web.Response) -> None:
-    body = response.body
-    if response.content_type == JSON and isinstance(body, (bytes, bytearray)):
-        response.body = msgspec.json.format(body, indent=2)
-
-
-def _divide(response: web.Response) -> None:
-    """Let other requests run while a large body is encrypted and written."""
-    body = response.body
-    if isinstance(body, (bytes, bytearray)) and len(body) > _PIECE:
-        response.body = _pieces(memoryview(body))
-        response.headers["Content-Length"] = str(len(body))
-
-
-async def _pieces(body: memoryview) -> AsyncIterator[memoryview]:
-    for start in range(0, len(body), _PIECE):
-        yield body[start : start + _PIECE]
-        await asyncio.sleep(0)
 
 
 def _authorized_verb(request: web.BaseRequest, path: ResourcePath) -> str:
@@ -496,46 +450,6 @@ async def _read_limited(request: web.BaseRequest) -> bytes:
             )
         chunks.append(chunk)
     return b"".join(chunks)
-
-
-def _common_headers() -> dict[str, str]:
-    """Return the headers of every answer (apiserver: endpoints/filters)."""
-    return {"Audit-Id": str(uuid.uuid4()), "Cache-Control": "no-cache, private"}
-
-
-async def _open_stream(request: web.BaseRequest, content_type: str) -> web.StreamResponse:
-    headers = {"Content-Type": content_type, **_common_headers()}
-    response = web.StreamResponse(headers=headers)
-    response.enable_chunked_encoding()
-    await response.prepare(request)
-    return response
-
-
-def _complete(result: Answer, accept: str) -> web.Response:
-    body, content_type = result.body, result.content_type
-    if "v1beta1" in accept:
-        body = in_meta_version(body, accept)
-    if content_type == JSON and wants_yaml(accept):
-        body, content_type = as_yaml(body), YAML
-    return web.Response(body=body, status=result.status, headers={"Content-Type": content_type})
-
-
-def _add_warning(response: web.StreamResponse, text: str) -> None:
-    if any(unicodedata.category(char) == "Cc" for char in text):
-        # A header cannot have it, and upstream leaves it out (util/net: NewWarningHeader).
-        return
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-    response.headers.add("Warning", f'299 - "{quoted}"')
-
-
-def _failure(error: ApiError, accept: str = "") -> web.Response:
-    answer = Answer(msgspec.json.encode(failure_status(error)), error.code)
-    response = _complete(answer, accept)
-    if error.retry_after is not None:
-        response.headers["Retry-After"] = str(int(error.retry_after))
-    if isinstance(error, (AccessDenied, ImpersonationError)):
-        response.headers.update(PLAIN)
-    return response
 
 
 def _cannot_listen(host: str, port: int, error: OSError) -> str:
