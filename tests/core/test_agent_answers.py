@@ -14,6 +14,7 @@ from hotmap.core.decide.evidence import ContainerStart, PodStart, Span
 from hotmap.core.decide.restart_wave import RestartProgress
 from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.policy.policy import Agent, Policy
+from hotmap.core.status.agent_announcement import AgentAnnouncement as Announcement
 from hotmap.core.status.agent_answers import AgentReport, merge_reports, read_answer
 from hotmap.core.status.agent_coverage import AgentCoverage, WatchedVolume
 from hotmap.core.status.agent_locations import (
@@ -22,7 +23,6 @@ from hotmap.core.status.agent_locations import (
     agent_addresses,
     agent_container,
 )
-from hotmap.core.status.agent_stages import AgentAnnouncement as Announcement
 from hotmap.core.status.agent_stages import is_final, restart_progress
 from hotmap.core.status.consumer import State, status_from_pods
 from hotmap.core.status.desired import DesiredContent, desired_content

@@ -14,12 +14,13 @@ from hotmap.core.model.agent_containers import runs_agent
 from hotmap.core.model.config_volumes import VolumeDigest
 from hotmap.core.model.objects import ConfigMap, Pod, Secret
 from hotmap.core.policy.policy import Agent, Policy
+from hotmap.core.status.agent_announcement import agent_announcement
 from hotmap.core.status.agent_answers import AgentReport, read_answer
 from hotmap.core.status.agent_coverage import agent_coverage
 from hotmap.core.status.agent_stages import is_final
 from hotmap.core.status.desired import desired_content, with_volume_digests
 from hotmap.core.status.observed_pods import observe_pods
-from hotmap.core.status.pods import PodProof, agent_announcement, pod_proofs
+from hotmap.core.status.pods import PodProof, pod_proofs
 from hotmap.core.status.stage import Confidence, PodState, Stage, weakest
 from hotmap.core.target import Target
 

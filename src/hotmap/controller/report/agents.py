@@ -18,9 +18,10 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from hotmap.core.model.objects import Pod
+from hotmap.core.status.agent_announcement import AgentAnnouncement
 from hotmap.core.status.agent_answers import AgentReport, merge_reports, read_answer
 from hotmap.core.status.agent_locations import AgentAddress, agent_addresses
-from hotmap.core.status.agent_stages import AgentAnnouncement, is_final
+from hotmap.core.status.agent_stages import is_final
 from hotmap.core.status.desired import DesiredContent
 from hotmap.kube.fair_slots import FairSlots
 

@@ -15,6 +15,7 @@ from hotmap.core.decide.source_rules import has_mounts
 from hotmap.core.model.config_volumes import VolumeDigest
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
+from hotmap.core.status.agent_announcement import agent_announcement
 from hotmap.core.status.agent_answers import AgentReport
 from hotmap.core.status.agent_stages import restart_progress
 from hotmap.core.status.desired import (
@@ -24,7 +25,7 @@ from hotmap.core.status.desired import (
 )
 from hotmap.core.status.observed_pods import ObservedPod, observe_pods
 from hotmap.core.status.pod_check import PodCheckResult, conclude_from_pods
-from hotmap.core.status.pods import agent_announcement, pod_proofs
+from hotmap.core.status.pods import pod_proofs
 from hotmap.kube.client import Client
 
 __all__ = ["PodReader"]

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from math import inf
-from typing import NamedTuple
 
 from hotmap.core.decide.evidence import MARGIN
 from hotmap.core.decide.restart_wave import RestartProgress
+from hotmap.core.status.agent_announcement import AgentAnnouncement
 from hotmap.core.status.agent_answers import (
     AgentAnswer,
     AgentDirectory,
@@ -24,7 +24,6 @@ from hotmap.core.status.stage import Confidence, PodState, Stage
 from hotmap.core.target import Target
 
 __all__ = [
-    "AgentAnnouncement",
     "agent_stage",
     "has_restarted",
     "is_final",
@@ -51,25 +50,6 @@ _TROUBLE = {
     AgentState.FAILED: (PodState.FAILED, "the process did not load the content"),
     AgentState.REFUSED: (PodState.REFUSED, "the content did not pass the check of its agent"),
 }
-
-
-class AgentAnnouncement(NamedTuple):
-    """The data that the answer of an agent is compared with."""
-
-    #: The desired target, with the payload digests that the agents of this pod have to find: one
-    #: for each directory. And the target of the pod's annotation.
-    desired: Target
-    nudged: Target | None
-    #: The last changes of the sources that payload digests do not cover, one for each directory:
-    #: POSIX seconds of the API server, None if unknown.
-    order_changes: tuple[float | None, ...]
-    #: POSIX seconds of the API server.
-    now: float
-    #: The number of directories that agents watch at least; 0: unknown.
-    directories: int = 0
-    #: By when its kubelet has updated the files, since it was nudged with this content: POSIX
-    #: seconds of the API server.
-    delivered_at: float = inf
 
 
 def is_final(report: AgentReport, announcement: AgentAnnouncement) -> bool:

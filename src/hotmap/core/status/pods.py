@@ -25,7 +25,7 @@ init containers or is not ready proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from math import floor, inf
 from typing import NamedTuple
@@ -42,10 +42,10 @@ from hotmap.core.duration import format_age
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import Window
 from hotmap.core.patch.nudge import is_before
+from hotmap.core.status.agent_announcement import agent_announcement, delivered_by_nudge
 from hotmap.core.status.agent_answers import AgentReport
 from hotmap.core.status.agent_coverage import Uncovered
 from hotmap.core.status.agent_stages import (
-    AgentAnnouncement,
     agent_stage,
     has_restarted,
     projected_by_agent,
@@ -61,15 +61,11 @@ from hotmap.core.status.desired import (
 from hotmap.core.status.observed_pods import ObservedPod
 from hotmap.core.status.stage import Confidence, PodState, Stage, stage_by_time, weakest
 
-__all__ = ["PodProof", "agent_announcement", "pod_proofs"]
+__all__ = ["PodProof", "pod_proofs"]
 
 #: Seconds after which every kubelet has synced its pods by itself: 60 to 90, one of its ticker's,
 #: and two tenths of its loops (kubernetes: pkg/kubelet, syncFrequency and its jitter).
 _KUBELET_SYNC = 92.0
-
-#: Seconds after a nudge in which a kubelet has updated the files: times are whole seconds, and its
-#: own watch may lag, for which the nudge is sent twice.
-_NUDGE_SYNC = 3.0
 
 #: Seconds in which a pod that ever gets Ready mostly does.
 _READY_WITHIN = 120.0
@@ -106,53 +102,6 @@ class PodProof(NamedTuple):
         if self.loaded.reached:
             return PodState.CURRENT
         return PodState.UNKNOWN if self.pod.ready else PodState.NOT_READY
-
-
-def agent_announcement(desired: DesiredContent, pod: ObservedPod, now: float) -> AgentAnnouncement:
-    """Return what the report of a pod's agents is compared with."""
-    coverage, delivered = pod.coverage, _delivered_by_nudge(desired, pod)
-    if coverage is None:
-        changes = (desired.order_changed,)
-        return AgentAnnouncement(desired.target, pod.nudged, changes, now, delivered_at=delivered)
-    digests = dict(desired.volume_digests)
-    payloads = tuple(digests[each.name] for each in coverage.watched if each.name in digests)
-    return AgentAnnouncement(
-        desired.target._replace(payloads=payloads),
-        pod.nudged,
-        tuple(
-            _changed_since_mounted(desired, each.sources, pod.mounted_at)
-            for each in coverage.watched
-            if each.name not in digests
-        ),
-        now,
-        coverage.directories,
-        delivered,
-    )
-
-
-def _delivered_by_nudge(desired: DesiredContent, pod: ObservedPod) -> float:
-    """Return by when a nudge with the desired content has updated the files, POSIX seconds."""
-    if pod.nudged is None or pod.nudged.live != desired.target.live or pod.nudged_at is None:
-        return inf
-    return inf if is_before(pod.nudged_at, desired.files_changed) else pod.nudged_at + _NUDGE_SYNC
-
-
-def _changed_since_mounted(
-    desired: DesiredContent, sources: Collection[ObjectKey], mounted: float | None
-) -> float | None:
-    """Return when files of some sources last changed; -inf: they were mounted after that.
-
-    Each source counts by itself: one that was created just before the pod is in its files, also
-    after an edit of another one.
-    """
-
-    def is_mounted(source: ObjectKey, changed: float | None) -> bool:
-        edited = source in desired.live_edited
-        return mounted is not None and stage_by_time(mounted, changed, edited=edited).reached
-
-    return latest_time(
-        at for key, at in desired.live_changes if key in sources and not is_mounted(key, at)
-    )
 
 
 def pod_proofs(
@@ -375,7 +324,7 @@ class _PodAssessment:
         """Return by when the kubelet has updated the files, POSIX seconds; None: unknown."""
         changed = self._desired.files_changed
         by_sync = inf if changed is None else changed + _KUBELET_SYNC
-        delivered = min(_delivered_by_nudge(self._desired, self._pod), by_sync)
+        delivered = min(delivered_by_nudge(self._desired, self._pod), by_sync)
         return None if delivered == inf else delivered
 
     def _files(self, mounted: float) -> Stage:
