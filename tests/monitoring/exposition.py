@@ -14,7 +14,7 @@ from hotmap.core.status.consumer import State
 from hotmap.core.status.stage import PodState
 from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
-from hotmap.kube.reflector import ReflectorStatistics
+from hotmap.kube.reflector_statistics import ReflectorStatistics
 from hotmap.kube.workqueue import WorkQueueStatistics
 
 __all__ = ["controller_metrics"]

@@ -10,7 +10,8 @@ from tests.support.fault_server import Truth
 
 from hotmap.core.model.objects import ConfigMap, ObjectKey
 from hotmap.kube.client import Client
-from hotmap.kube.reflector import Reflector, ReflectorStatistics
+from hotmap.kube.reflector import Reflector
+from hotmap.kube.reflector_statistics import ReflectorStatistics
 from hotmap.kube.store import Store
 
 __all__ = ["HEALED", "Reflect", "Reflection"]

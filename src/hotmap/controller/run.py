@@ -49,7 +49,7 @@ from hotmap.kube.client import Client
 from hotmap.kube.events import EventWriter
 from hotmap.kube.leaderelection import LeaderElector
 from hotmap.kube.recorder import Recorder
-from hotmap.kube.reflector import ReflectorStatistics
+from hotmap.kube.reflector_statistics import ReflectorStatistics
 from hotmap.kube.resources import BY_KIND, LEASES
 from hotmap.kube.supervisor import Supervisor
 from hotmap.kube.workqueue import WorkQueueStatistics

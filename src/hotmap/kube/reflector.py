@@ -11,7 +11,7 @@ import logging
 import random
 import sys
 from collections.abc import Callable
-from typing import Final, Generic, NamedTuple, NoReturn, TypeVar
+from typing import Final, Generic, NoReturn, TypeVar
 
 import msgspec
 
@@ -32,6 +32,7 @@ from hotmap.kube.decoding import check_size, decode, decoding_problem
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.loop_slices import share_loop
 from hotmap.kube.paging import ListPager
+from hotmap.kube.reflector_statistics import ReflectorStatistics
 from hotmap.kube.reflector_timing import DEFAULT_TIMING, Timing, pause_after, silent_at
 from hotmap.kube.resources import Selection
 from hotmap.kube.retry import Backoff
@@ -50,7 +51,7 @@ from hotmap.kube.watch import (
     WatchEvent,
 )
 
-__all__ = ["Reflector", "ReflectorStatistics"]
+__all__ = ["Reflector"]
 
 T = TypeVar("T", bound=HasMetadata)
 S = TypeVar("S")
@@ -67,35 +68,6 @@ MANY_AT_ONCE: Final = 1 << 15
 _UNREACHABLE: Final = "unreachable"
 
 _log = logging.getLogger(__name__)
-
-
-class ReflectorStatistics(NamedTuple):
-    #: plural name of the resource
-    resource: str
-    #: True once the store is complete
-    synced: bool
-    #: True while a watch is open
-    connected: bool
-    #: seconds since the server last sent a byte, or since the start before the first one
-    last_byte_age: float
-    #: lists begun, not counting pages
-    lists: int
-    #: watch requests, including those for the initial objects
-    watches: int
-    #: watch events that carried an object
-    events: int
-    #: bookmarks received
-    bookmarks: int
-    #: watches that sent nothing for too long although the server responded
-    silences: int
-    #: attempts that ended with an error
-    errors: int
-    #: objects that cannot be decoded or transformed now, and so are not in the store
-    unreadable: int
-    #: True while access to the resource is denied, or the server does not have it
-    refused: bool
-    #: the last error; "" after a watch has received data again
-    last_error: str
 
 
 class _NoMarker(Exception):

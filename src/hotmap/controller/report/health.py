@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hotmap.kube.reflector import ReflectorStatistics
+from hotmap.kube.reflector_statistics import ReflectorStatistics
 
 __all__ = ["check_health", "check_readiness"]
 

@@ -23,7 +23,7 @@ from hotmap.controller.storage.records import Records
 from hotmap.core.decide.conflicts import Kind
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
-from hotmap.kube.reflector import ReflectorStatistics
+from hotmap.kube.reflector_statistics import ReflectorStatistics
 from hotmap.kube.workqueue import WorkQueueStatistics
 
 __all__ = ["CONTENT_TYPE", "MetricSources", "Metrics"]

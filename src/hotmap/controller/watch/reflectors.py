@@ -43,7 +43,8 @@ from hotmap.core.model.provider_class import (
 )
 from hotmap.core.model.source import Source, source_from_config_map, source_from_secret
 from hotmap.kube.client import Client
-from hotmap.kube.reflector import Reflector, ReflectorStatistics
+from hotmap.kube.reflector import Reflector
+from hotmap.kube.reflector_statistics import ReflectorStatistics
 from hotmap.kube.resources import BY_KIND, NAMESPACES, Selection
 from hotmap.kube.store import Store
 from hotmap.kube.store_writer import StoreWriter
