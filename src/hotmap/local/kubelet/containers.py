@@ -1,37 +1,26 @@
-"""The containers of one pod: preparation, start, probes, exec and termination.
+"""The containers of one pod: start, probes, exec and termination.
 
 kubernetes: pkg/kubelet/kuberuntime (startContainer, killContainer) and pkg/kubelet/prober.
-`actions` decides which containers to start or kill; `sync` decides when.
+`actions` decides which containers to start or kill, `sync` when; `container_spec` has what one is
+started with.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import signal
-import sys
 import time
 import uuid
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal
 
-from hotmap.core.errors import HotmapError, NotFound
-from hotmap.core.model.agent_program import agent_program
+from hotmap.core.errors import HotmapError
 from hotmap.local.kubelet.actions import RELIST_PERIOD, BackOff, Run, is_backing_off, next_back_off
 from hotmap.local.kubelet.attach import ContainerStreams
+from hotmap.local.kubelet.container_spec import exec_spec, start_spec
 from hotmap.local.kubelet.container_state import Container, earlier_states, removed_state
-from hotmap.local.kubelet.environment import (
-    ConfigError,
-    SourceName,
-    expand_command,
-    make_environment,
-    visible_services,
-    wanted_files,
-    wanted_sources,
-    with_runtime_defaults,
-)
+from hotmap.local.kubelet.environment import ConfigError
 from hotmap.local.kubelet.exec import Command
 from hotmap.local.kubelet.images import Image, ImageMissing
 from hotmap.local.kubelet.logs import (
@@ -47,15 +36,13 @@ from hotmap.local.kubelet.status import Waiting
 from hotmap.local.kubelet.termination_message import TerminationMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from hotmap.local.client import Client
-    from hotmap.local.kubelet.mounts import PodVolumes, TokenSource
+    from hotmap.local.kubelet.mounts import PodVolumes
+    from hotmap.local.kubelet.node_context import Node
     from hotmap.local.kubelet.probes import ProbeKind
-    from hotmap.local.kubelet.runtime import Process, Runtime
-    from hotmap.local.kubelet.sandbox import ContainerSpec, Mount
-    from hotmap.local.kubelet.sources import SourceReader
-    from hotmap.local.recorder import Recorder
+    from hotmap.local.kubelet.runtime import Process
+    from hotmap.local.kubelet.sandbox import ContainerSpec
 
 #: Seconds until a failed sync is retried, plus up to half (kubelet.go, backOffPeriod).
 ERROR_PERIOD = 10.0
@@ -64,21 +51,6 @@ FALLBACK_GRACE = 30.0
 #: Seconds that a container gets at least (kuberuntime: minimumGracePeriodInSeconds).
 MINIMUM_GRACE = 2.0
 _LASTING_PROBES: tuple[ProbeKind, ...] = ("Readiness", "Liveness")
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """What all pods of a kubelet share."""
-
-    client: Client
-    runtime: Runtime
-    sources: SourceReader
-    recorder: Recorder
-    root: Path
-    address: str
-    allocatable: Mapping[str, str]
-    services: Callable[[], Iterable[Mapping[str, Any]]]
-    tokens: TokenSource | None
 
 
 class PodContainers:
@@ -142,7 +114,15 @@ class PodContainers:
         present = f'Container image "{container.get("image", "")}" already present on machine'
         self._event(container, "Normal", "Pulled", f"{present} and can be accessed by the pod")
         try:
-            spec = await self._prepare(container, image)
+            spec = await start_spec(
+                self.pod,
+                container,
+                image,
+                node=self._node,
+                volumes=self._volumes,
+                address=self.address,
+            )
+            spec["beside"] = self._target_process(container)
         except (HotmapError, OSError) as error:
             state.waiting = Waiting("CreateContainerConfigError", str(error))
             self._event(container, "Warning", "Failed", f"Error: {error}")
@@ -226,45 +206,6 @@ class PodContainers:
             raise ImageMissing(container.get("image", ""))
         return image or Image()
 
-    async def _prepare(self, container: Mapping[str, Any], image: Image) -> ContainerSpec:
-        """Compute command, environment and mounts from the current content of the sources."""
-        pod = {**self.pod, "status": {**self.pod.get("status", {}), **self._addresses()}}
-        hostname = pod["spec"].get("hostname") or pod["metadata"]["name"]
-        identity = _identity(pod["spec"], container)
-        env = with_runtime_defaults(
-            make_environment(
-                pod,
-                container,
-                await self._fetch(wanted_sources(container)),
-                services=visible_services(pod, self._node.services()),
-                allocatable=self._node.allocatable,
-                files=self._volumes.read(pod["spec"], wanted_files(container)),
-            ),
-            hostname=hostname,
-            home=_home(identity["user"], image.root),
-        )
-        mounts = self._volumes.mounts_of(pod, container, env)
-        words = [*(container.get("command") or ()), *(container.get("args") or ())]
-        if image.places or agent_program(words):
-            # The network is not the pod's own, its address is. An agent that is the parent process
-            # of its application runs in the application's image.
-            env.setdefault("HOTMAP_LISTEN_HOST", self.address)
-        if image.is_hotmap:
-            # As in the image, the command `hotmap` is on the path.
-            env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
-        mounts += _hidden_by(mounts, image.places)
-        return {
-            "argv": expand_command(image.command_of(container), env),
-            "env": env,
-            "cwd": container.get("workingDir") or "/",
-            "hostname": hostname[:63],
-            "mounts": mounts,
-            "root": image.root,
-            **identity,
-            "processes": self._uid if pod["spec"].get("shareProcessNamespace") else "",
-            "beside": self._target_process(container),
-        }
-
     def _target_process(self, container: Mapping[str, Any]) -> int | None:
         """Return the number of the process whose namespace an ephemeral container joins.
 
@@ -278,19 +219,6 @@ class PodContainers:
         if state is None or state.process is None:
             raise ConfigError(f"unable to find target container {target}")
         return state.process.id
-
-    async def _fetch(
-        self, wanted: Iterable[SourceName]
-    ) -> dict[SourceName, dict[str, Any] | NotFound]:
-        """Read each source once, so that one container sees one state of it."""
-        namespace = self.pod["metadata"]["namespace"]
-        found: dict[SourceName, dict[str, Any] | NotFound] = {}
-        for source in wanted:
-            try:
-                found[source] = await self._node.sources.get(namespace, source)
-            except NotFound as missing:
-                found[source] = missing
-        return found
 
     def _back_off(self, container: Mapping[str, Any], state: Container, back_off: BackOff) -> None:
         name, metadata = container["name"], self.pod["metadata"]
@@ -382,17 +310,7 @@ class PodContainers:
         if state is None or state.process is None or not state.process.running:
             raise StartFailed("the container is not running")
         container = named_container(self.pod["spec"], name)
-        spec: ContainerSpec = {
-            "argv": list(command),
-            "env": {"TERM": "xterm", **state.env} if tty else state.env,
-            "cwd": container.get("workingDir") or "/",
-            "hostname": "",
-            "mounts": [],
-            "root": "",
-            "processes": "",
-            "beside": None,
-            **_identity(self.pod["spec"], container),
-        }
+        spec = exec_spec(self.pod["spec"], container, command, state.env, tty=tty)
         return await Command.start(self._node.runtime, state.process, spec, stdin=stdin, tty=tty)
 
     # Termination.
@@ -461,14 +379,6 @@ class PodContainers:
         """Return the newest run of each container that ever ran."""
         return {name: state.run for name, state in self.states.items() if state.run}
 
-    def _addresses(self) -> dict[str, Any]:
-        return {
-            "podIP": self.address,
-            "podIPs": [{"ip": self.address}],
-            "hostIP": self._node.address,
-            "hostIPs": [{"ip": self._node.address}],
-        }
-
     @property
     def _uid(self) -> str:
         return str(self.pod["metadata"]["uid"])
@@ -499,46 +409,6 @@ def container_path(spec: Mapping[str, Any], name: str) -> str:
     fields = ("containers", "initContainers", "ephemeralContainers")
     field = next(f for f in fields if any(c["name"] == name for c in spec.get(f) or ()))
     return f"spec.{field}{{{name}}}"
-
-
-class _Identity(TypedDict):
-    user: int | None
-    group: int | None
-    groups: list[int]
-
-
-def _identity(spec: Mapping[str, Any], container: Mapping[str, Any]) -> _Identity:
-    """Return the user and groups of a container (core/v1 PodSecurityContext)."""
-    of_pod = spec.get("securityContext") or {}
-    context = {**of_pod, **(container.get("securityContext") or {})}
-    own = [of_pod["fsGroup"]] if of_pod.get("fsGroup") is not None else []
-    return {
-        "user": context.get("runAsUser"),
-        "group": context.get("runAsGroup"),
-        "groups": [*own, *(of_pod.get("supplementalGroups") or ())],
-    }
-
-
-def _home(user: int | None, root: str) -> str:
-    """Return the home of a user as the image's /etc/passwd has it (runc)."""
-    if not user:
-        return "/root"
-    with contextlib.suppress(OSError):
-        for line in Path(root or "/", "etc/passwd").read_text(errors="replace").splitlines():
-            fields = line.split(":")
-            if len(fields) > 5 and fields[2] == str(user) and fields[5]:
-                return fields[5]
-    return "/"
-
-
-def _hidden_by(mounts: Sequence[Mount], places: Iterable[Path]) -> list[Mount]:
-    """Mount read-only, at their own paths, the host's directories that volumes would hide."""
-    targets = [Path(mount["target"]) for mount in mounts]
-    return [
-        {"source": str(place.resolve()), "target": str(place), "read_only": True}
-        for place in places
-        if any(place.is_relative_to(target) for target in targets)
-    ]
 
 
 def retry_delay(period: float) -> float:

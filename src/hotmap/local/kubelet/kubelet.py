@@ -21,13 +21,13 @@ from hotmap.local.host_ports import NO_FREE_PORTS, collides, host_ports
 from hotmap.local.informer import Informer, Informers
 from hotmap.local.kubelet.addresses import PodAddresses
 from hotmap.local.kubelet.container_state import earlier_states
-from hotmap.local.kubelet.containers import Node
 from hotmap.local.kubelet.exec import FailedCommand
 from hotmap.local.kubelet.heartbeat import NodeHeartbeat, with_known_transitions
 from hotmap.local.kubelet.lease import NodeLease
 from hotmap.local.kubelet.logs import log_directory, remove_logs
 from hotmap.local.kubelet.missing_logs import no_log
 from hotmap.local.kubelet.node import make_node, with_labels
+from hotmap.local.kubelet.node_context import Node
 from hotmap.local.kubelet.restart_policy import all_containers
 from hotmap.local.kubelet.runtime import Runtime, StartFailed
 from hotmap.local.kubelet.sources import (

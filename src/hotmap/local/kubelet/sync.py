@@ -43,7 +43,7 @@ from hotmap.local.meta import parse_time
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from hotmap.local.kubelet.containers import Node
+    from hotmap.local.kubelet.node_context import Node
 
 _log = logging.getLogger(__name__)
 
