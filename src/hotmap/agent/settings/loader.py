@@ -83,54 +83,18 @@ def load_settings(arguments: Arguments) -> Settings:
     require(bool(directories or env_from), "no directory to watch: use --dir DIR")
     _require_combinable(flags)
     own_rules = parse_rules(tables, rules_file, directories, supervised=bool(flags.application))
-    rules = (
-        *own_rules,
-        *_flag_rules(flags, directories, env_from, has_tables=bool(tables)),
-    )
-    names = [rule.name for rule in rules]
-    for name in names:
-        require(names.count(name) == 1, f"two rules have the name {name!r}")
+    rules = (*own_rules, *_flag_rules(flags, directories, env_from, has_tables=bool(tables)))
+    _require_unique_names(rules)
     watched = tuple(dict.fromkeys((*directories, *(each.directory for each in env_from))))
     _require_stageable(flags, watched)
     _require_outside(flags, watched, own_rules, rules_file)
     return Settings(
-        watch=WatchSettings(
-            directories=watched,
-            settle=flags.one("settle", parse_duration, 0.1),
-            settle_max=flags.one("settle-max", parse_duration, 2.0),
-            poll_interval=flags.one("poll-interval", parse_positive_duration, 0.0),
-            target_file=flags.path("target-file"),
-            max_directory_size=flags.one("max-directory-size", parse_size, 64 << 20),
-            permissions=flags.has("stage") and not flags.has("stage-mode"),
-        ),
+        watch=_watch_settings(flags, watched),
         rules=rules,
         checks=_check_settings(flags, tables, rules_file),
-        actions=ActionSettings(
-            timeout=flags.one("action-timeout", parse_positive_duration, 60.0),
-            verify_timeout=flags.one("verify-timeout", parse_positive_duration, 10.0),
-            retry_first=flags.one("retry-first", parse_positive_duration, 0.25),
-            retry_max=flags.one("retry-max", parse_positive_duration, 15.0),
-            grace=flags.one("grace", parse_duration, 25.0),
-            splay=flags.one("splay", parse_duration, 0.0),
-        ),
-        application=ApplicationSettings(
-            command=flags.application,
-            env_from=env_from,
-            env=flags.many("env", _parse_env),
-            forward_hup=flags.switch("forward-hup"),
-            stop_signal=flags.one("stop-signal", parse_signal, 15),
-            min_uptime=flags.one("min-uptime", parse_duration, 10.0),
-        ),
-        reports=ReportSettings(
-            # What ends by itself is not worth a port that others may have.
-            listen=flags.one(
-                "listen", parse_address, None if flags.switch("once") else parse_address(":9533")
-            ),
-            metrics_path=flags.one("metrics-path", _parse_url_path, "/metrics"),
-            socket=flags.path("socket"),
-            log_format=flags.one("log-format", _parse_format, "text"),
-            log_checker_output=flags.switch("log-checker-output"),
-        ),
+        actions=_action_settings(flags),
+        application=_application_settings(flags, env_from),
+        reports=_report_settings(flags),
         state_file=flags.path("state"),
         once=flags.switch("once"),
         warnings=_warnings(flags),
@@ -203,6 +167,12 @@ def _require_combinable(flags: _Flags) -> None:
         require(flags.has(required) or not flags.has(flag), f"--{flag} requires --{required}")
 
 
+def _require_unique_names(rules: tuple[Rule, ...]) -> None:
+    names = [rule.name for rule in rules]
+    for name in names:
+        require(names.count(name) == 1, f"two rules have the name {name!r}")
+
+
 def _require_stageable(flags: _Flags, directories: tuple[str, ...]) -> None:
     stage = flags.path("stage")
     if not stage:
@@ -243,6 +213,18 @@ def _require_outside(
             )
 
 
+def _watch_settings(flags: _Flags, directories: tuple[str, ...]) -> WatchSettings:
+    return WatchSettings(
+        directories=directories,
+        settle=flags.one("settle", parse_duration, 0.1),
+        settle_max=flags.one("settle-max", parse_duration, 2.0),
+        poll_interval=flags.one("poll-interval", parse_positive_duration, 0.0),
+        target_file=flags.path("target-file"),
+        max_directory_size=flags.one("max-directory-size", parse_size, 64 << 20),
+        permissions=flags.has("stage") and not flags.has("stage-mode"),
+    )
+
+
 def _check_settings(flags: _Flags, tables: list[Any], rules_file: str) -> CheckSettings:
     texts = flags.many("check", str)
     commands = []
@@ -264,6 +246,40 @@ def _check_settings(flags: _Flags, tables: list[Any], rules_file: str) -> CheckS
         stage=flags.path("stage"),
         stage_mode=flags.many("stage-mode", parse_mode)[-1] if flags.has("stage-mode") else None,
         work_directory=flags.path("work-dir"),
+    )
+
+
+def _action_settings(flags: _Flags) -> ActionSettings:
+    return ActionSettings(
+        timeout=flags.one("action-timeout", parse_positive_duration, 60.0),
+        verify_timeout=flags.one("verify-timeout", parse_positive_duration, 10.0),
+        retry_first=flags.one("retry-first", parse_positive_duration, 0.25),
+        retry_max=flags.one("retry-max", parse_positive_duration, 15.0),
+        grace=flags.one("grace", parse_duration, 25.0),
+        splay=flags.one("splay", parse_duration, 0.0),
+    )
+
+
+def _application_settings(flags: _Flags, env_from: tuple[EnvFrom, ...]) -> ApplicationSettings:
+    return ApplicationSettings(
+        command=flags.application,
+        env_from=env_from,
+        env=flags.many("env", _parse_env),
+        forward_hup=flags.switch("forward-hup"),
+        stop_signal=flags.one("stop-signal", parse_signal, 15),
+        min_uptime=flags.one("min-uptime", parse_duration, 10.0),
+    )
+
+
+def _report_settings(flags: _Flags) -> ReportSettings:
+    # What ends by itself is not worth a port that others may have.
+    listen = None if flags.switch("once") else parse_address(":9533")
+    return ReportSettings(
+        listen=flags.one("listen", parse_address, listen),
+        metrics_path=flags.one("metrics-path", _parse_url_path, "/metrics"),
+        socket=flags.path("socket"),
+        log_format=flags.one("log-format", _parse_format, "text"),
+        log_checker_output=flags.switch("log-checker-output"),
     )
 
 
