@@ -27,8 +27,8 @@ from hotmap.controller.memory import set_up_memory
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import MetaInfo, Settings, WebhookSettings
 from hotmap.core.errors import SettingsError
-from hotmap.core.policy.annotations import parse_follow
 from hotmap.core.policy.policy import DEFAULTS, Defaults
+from hotmap.core.policy.values import parse_follow
 from hotmap.core.reloader.annotations import Writing
 from hotmap.kube.client import Client
 

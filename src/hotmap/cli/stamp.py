@@ -31,7 +31,7 @@ from hotmap.core.model.references import Keys
 from hotmap.core.model.source import Source, source_from_config_map, source_from_secret
 from hotmap.core.model.template_uses import find_uses
 from hotmap.core.model.used_content import content_name, used_data_keys
-from hotmap.core.policy.annotations import parse_rereads
+from hotmap.core.policy.values import parse_rereads
 from hotmap.core.text import join_names, quote_short
 
 __all__ = ["run_stamp", "stamp"]

@@ -22,8 +22,9 @@ from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.provider_class import PROVIDER_CLASS
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import Source
-from hotmap.core.policy.annotations import names_sources, source_ignored, source_offered
+from hotmap.core.policy.annotations import source_ignored, source_offered
 from hotmap.core.policy.policy import Defaults, Policy, live_change_needs_rollout
+from hotmap.core.policy.values import names_sources
 from hotmap.core.reloader.annotations import Names
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.loop_slices import share_loop

@@ -30,7 +30,6 @@ from hotmap.core.model.annotations import (
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.limits import too_large_message
 from hotmap.core.model.patterns import (
-    LONGEST_VALUE,
     NO_SOURCES,
     SourcePatterns,
     glob_patterns,
@@ -41,23 +40,29 @@ from hotmap.core.policy.lint import Problem, limit_problems, misplaced_annotatio
 from hotmap.core.policy.pause import pause_problems, read_pause
 from hotmap.core.policy.policy import (
     DEFAULTS,
-    MAX_FLAP_LIMIT,
-    Agent,
     Defaults,
     OnChange,
     Policy,
     Strategy,
 )
+from hotmap.core.policy.values import (
+    EVERY_SOURCE,
+    NOTHING,
+    Follow,
+    bounded,
+    one_of,
+    parse_agent,
+    parse_bool,
+    parse_flap_limit,
+    parse_follow,
+    parse_rereads,
+)
 from hotmap.core.reloader import annotations as reloader_annotations
-from hotmap.core.reloader.annotations import EXCLUDES, KINDS, Dialect, DialectSettings
-from hotmap.core.text import parse_number, printable, quote_short
+from hotmap.core.reloader.annotations import EXCLUDES, Dialect, DialectSettings
+from hotmap.core.text import printable
 
 __all__ = [
-    "Follow",
-    "names_sources",
     "namespace_problems",
-    "parse_follow",
-    "parse_rereads",
     "read_policy",
     "source_ignored",
     "source_offered",
@@ -92,37 +97,23 @@ def read_policy(
         return _OF_ANOTHER
     reader = _Reader(consumer, namespace_annotations or {})
     settings = defaults.dialect
-    dialect = reloader_annotations.read(
-        reader.annotations,
-        kind=consumer.key.kind,
-        is_rollout=consumer.argo is not None,
-        settings=settings,
-    )
-    reader.problems += [Problem(*problem) for problem in dialect.problems]
-    follow, origin = _read_follow(reader, dialect, defaults)
-    if consumer.key.kind in settings.ignored_workloads:
-        follow, origin = _NOTHING, f"flags ignore every {consumer.key.kind}"
-    # Only of who is followed: it needs the uses to be found.
-    over_budget = consumer.over_budget if follow != _NOTHING else ""
-    if over_budget:
-        origin = too_large_message(consumer.key, over_budget)
-    foreign = tuple(_foreign_template(consumer, follow))
-    strategy = reader.read(STRATEGY, _one_of(Strategy), "notify", Strategy.NOTIFY)
+    dialect = _read_dialect(reader, settings)
+    followed = _find_followed(reader, dialect, defaults)
+    strategy = reader.read(STRATEGY, one_of(Strategy), "notify", Strategy.NOTIFY)
     pause = read_pause(consumer, dialect, settings)
     # A change that pauses the Deployment waits there, and is written at once.
     waits = None if pause is not None and pause.own else dialect.pause
     settle, settle_max = _read_settle(reader, waits, defaults)
     rereads = reader.read(REREADS, parse_rereads, "false", None)
     excluded = merge_patterns(
-        reader.read(EXCLUDE, glob_patterns, "every source", _EVERY_SOURCE) or NO_SOURCES,
+        reader.read(EXCLUDE, glob_patterns, "every source", EVERY_SOURCE) or NO_SOURCES,
         dialect.excluded,
     )
-    catch_up = reader.read(CATCH_UP, _parse_bool, "false", False)
     return Policy(
-        opted_in=follow != _NOTHING and not over_budget and not foreign,
-        auto=follow.auto,
-        named=follow.named,
-        searches=follow.searches,
+        opted_in=followed.opted_in,
+        auto=followed.sources.auto,
+        named=followed.sources.named,
+        searches=followed.sources.searches,
         excluded=merge_patterns(excluded, SourcePatterns(kinds=settings.ignored_sources)),
         strategy=Strategy.NOTIFY if defaults.muted else strategy or Strategy.AUTO,
         muted=defaults.muted,
@@ -131,29 +122,74 @@ def read_policy(
         require_ready=_read_require_ready(reader),
         settle=settle,
         settle_max=settle_max,
-        catch_up=defaults.catch_up if catch_up is None else catch_up,
-        flap_limit=reader.read(FLAP_LIMIT, _parse_flap_limit, "the default", None, inherit=True),
+        catch_up=_read_catch_up(reader, defaults),
+        flap_limit=reader.read(FLAP_LIMIT, parse_flap_limit, "the default", None, inherit=True),
         on_change=_on_change(reader, consumer.key.kind, defaults),
-        agent=reader.read(AGENT, _parse_agent, "no agent", None),
+        agent=reader.read(AGENT, parse_agent, "no agent", None),
         restarts=dialect.restarts,
         pause=pause,
         writing=settings.writing,
         reload_on_create=settings.reload_on_create,
         reload_on_delete=settings.reload_on_delete,
-        origin=origin or _NO_POLICY.origin,
+        origin=followed.origin or _NO_POLICY.origin,
         problems=(
             *reader.problems,
             *pause_problems(consumer, pause),
             *misplaced_annotations(reader.annotations, consumer.key.kind, settings.names),
-            *foreign,
-            *_unwatched_classes(reader, follow, excluded, settings),
+            *followed.foreign_template,
+            *_unwatched_classes(reader, followed.sources, excluded, settings),
         ),
-        over_budget=over_budget,
+        over_budget=followed.over_budget,
     )
 
 
+def _read_dialect(reader: _Reader, settings: DialectSettings) -> Dialect:
+    consumer = reader.consumer
+    dialect = reloader_annotations.read(
+        reader.annotations,
+        kind=consumer.key.kind,
+        is_rollout=consumer.argo is not None,
+        settings=settings,
+    )
+    reader.problems += [Problem(*problem) for problem in dialect.problems]
+    return dialect
+
+
+class _Followed(NamedTuple):
+    """What a consumer follows, and what prevents that."""
+
+    sources: Follow
+    #: Where it is set.
+    origin: str
+    #: Why the consumer is too large.
+    over_budget: str
+    #: Where its template is if that object is not watched.
+    foreign_template: tuple[Problem, ...]
+
+    @property
+    def opted_in(self) -> bool:
+        return self.sources != NOTHING and not self.over_budget and not self.foreign_template
+
+
+def _find_followed(reader: _Reader, dialect: Dialect, defaults: Defaults) -> _Followed:
+    consumer = reader.consumer
+    sources, origin = _read_follow(reader, dialect, defaults)
+    if consumer.key.kind in defaults.dialect.ignored_workloads:
+        sources, origin = NOTHING, f"flags ignore every {consumer.key.kind}"
+    # Only of who is followed: it needs the uses to be found.
+    over_budget = consumer.over_budget if sources != NOTHING else ""
+    if over_budget:
+        origin = too_large_message(consumer.key, over_budget)
+    return _Followed(sources, origin, over_budget, tuple(_foreign_template(consumer, sources)))
+
+
+def _read_catch_up(reader: _Reader, defaults: Defaults) -> bool:
+    found = reader.read(CATCH_UP, parse_bool, "false", False)
+    return defaults.catch_up if found is None else found
+
+
 def _read_require_ready(reader: _Reader) -> bool:
-    found = reader.read(REQUIRE_READY, _parse_bool, "true", True)
+    found = reader.read(REQUIRE_READY, parse_bool, "true", True)
     return found is None or found
 
 
@@ -179,7 +215,7 @@ def _read_settle(reader: _Reader, pause: float | None, defaults: Defaults) -> tu
 def _foreign_template(consumer: Consumer, follow: Follow) -> Iterable[Problem]:
     """Return where an Argo Rollout's template is if that object is not watched."""
     template_in = consumer.argo.template_in if consumer.argo else None
-    if template_in and consumer.key.kind == "Rollout" and follow != _NOTHING:
+    if template_in and consumer.key.kind == "Rollout" and follow != NOTHING:
         yield Problem(
             FOLLOW,
             f"its pod template is that of {template_in}, which is not a Deployment; "
@@ -216,37 +252,23 @@ _NOT_WATCHED = (
 )
 
 
-class Follow(NamedTuple):
-    """The sources that a consumer follows."""
-
-    #: Kinds of sources, wherever they are referenced.
-    auto: frozenset[str] = frozenset()
-    named: SourcePatterns = NO_SOURCES
-    #: Referenced sources that are offered.
-    searches: bool = False
-
-
-_NOTHING = Follow()
-_EVERY_REFERENCE = Follow(auto=frozenset(KINDS))
-
-
 def _read_follow(reader: _Reader, dialect: Dialect, defaults: Defaults) -> tuple[Follow, str]:
     """Find what a consumer follows, and where that is set.
 
     On the consumer, in either dialect; then on its Namespace; then by flags.
     """
-    follow = reader.read(FOLLOW, parse_follow, "off", _NOTHING)
+    follow = reader.read(FOLLOW, parse_follow, "off", NOTHING)
     if follow is not None:
         return follow, reader.origin(FOLLOW)
     if dialect.present:
         return Follow(dialect.auto, dialect.named, dialect.search), dialect.origin
-    follow = reader.read(FOLLOW, parse_follow, "off", _NOTHING, inherit=True)
+    follow = reader.read(FOLLOW, parse_follow, "off", NOTHING, inherit=True)
     if follow is not None:
         return follow, reader.origin(FOLLOW)
     if dialect.auto:
         return Follow(dialect.auto), "the default --auto-reload-all"
     follow = parse_follow(defaults.follow)
-    return follow, f"the default follow={defaults.follow}" if follow != _NOTHING else ""
+    return follow, f"the default follow={defaults.follow}" if follow != NOTHING else ""
 
 
 _ON_TEMPLATE = " on the pod template"
@@ -283,7 +305,7 @@ class _Reader:
             return None
         text, place = found
         try:
-            return parse(_bounded(text).strip())
+            return parse(bounded(text).strip())
         except ValueError as error:
             if inherited:
                 return safe  # reported once, for the Namespace, and not for every consumer in it
@@ -321,139 +343,23 @@ def namespace_problems(annotations: Mapping[str, str]) -> tuple[Problem, ...]:
     problems = [*misplaced_annotations(annotations, "Namespace"), *limit_problems(annotations)]
     parsers: tuple[tuple[str, Callable[[str], object], str], ...] = (
         (FOLLOW, parse_follow, "off"),
-        (FLAP_LIMIT, _parse_flap_limit, "the default"),
+        (FLAP_LIMIT, parse_flap_limit, "the default"),
     )
     for name, parse, safe_text in parsers:
         if name not in annotations:
             continue
         try:
-            parse(_bounded(annotations[name]).strip())
+            parse(bounded(annotations[name]).strip())
         except ValueError as error:
             problems.append(Problem(name, f"annotation {name}: {error}; treating as {safe_text}"))
     return tuple(problems)
-
-
-# -- values ------------------------------------------------------------------------------------
-
-
-_AUTO = ("auto", "true")
-_OFF = ("off", "false", "")
-
-
-def parse_follow(text: str) -> Follow:
-    """Read `auto`, `off` or a list such as `configmap/app, secret/db-*`.
-
-    Raises:
-        ValueError: it is none of these; the message names the item.
-    """
-    if text in _AUTO:
-        return _EVERY_REFERENCE
-    if text in _OFF:
-        return _NOTHING
-    return Follow(named=glob_patterns(text))
-
-
-def names_sources(follow: str) -> bool:
-    """Return whether a value of FOLLOW is a list of sources."""
-    return follow not in _AUTO and follow not in _OFF
-
-
-_EVERY_SOURCE = SourcePatterns(kinds=frozenset(KINDS))
-
-
-def _bounded(text: str) -> str:
-    if len(text) > LONGEST_VALUE:
-        raise ValueError(f"the value is longer than {LONGEST_VALUE:,} characters")
-    return text
-
-
-def _one_of(choices: type[C]) -> Callable[[str], C]:
-    """Return a parser of an enumeration's values."""
-
-    def parse(text: str) -> C:
-        try:
-            return choices(text)
-        except ValueError:
-            known = _listed([choice.value for choice in choices if choice.value])
-            raise ValueError(f"invalid value {quote_short(text)}: expected {known}") from None
-
-    return parse
-
-
-def _listed(names: list[str]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"
-
-
-def _parse_bool(text: str) -> bool:
-    if text in ("true", "false"):
-        return text == "true"
-    raise ValueError(f"invalid boolean {quote_short(text)}: expected true or false")
-
-
-def parse_rereads(text: str) -> float | None:
-    """Return the seconds within which files are re-read; 0: not said; None: they are not.
-
-    Raises:
-        ValueError: the value is invalid.
-    """
-    if text in ("true", "false"):
-        return 0.0 if text == "true" else None
-    try:
-        return parse_duration(text) or None
-    except InvalidDuration as error:
-        raise ValueError(
-            f"invalid value {quote_short(text)}: expected true, false or a time such as 30s"
-        ) from error
-
-
-def _parse_flap_limit(text: str) -> int:
-    limit = parse_number(text)
-    if limit is None or limit > MAX_FLAP_LIMIT:
-        raise ValueError(
-            f"invalid number {quote_short(text)}: expected 0 (no limit) to {MAX_FLAP_LIMIT}"
-        )
-    return limit
-
-
-_RESTARTS = ("supervised", "all-containers", "term", "none")
-
-
-def _parse_agent(text: str) -> Agent | None:
-    """Read the agents of a pod, separated by commas; the restart of the most limited one counts."""
-    entries = [_parse_agent_entry(each) for each in text.split(",")]
-    restarts = [restart for restart, _ in entries]
-    return Agent(
-        "none" if "none" in restarts else restarts[0],
-        supervises="supervised" in restarts,
-        containers=frozenset().union(*(names for _, names in entries)),
-        unnamed=sum(not names for _, names in entries),
-        restarts_pod="all-containers" in restarts,
-    )
-
-
-def _parse_agent_entry(text: str) -> tuple[str, frozenset[str]]:
-    """Read how one agent restarts, and the containers that it reloads."""
-    restart, containers = "none", set[str]()
-    for item in filter(None, (part.strip() for part in text.split(";"))):
-        name, _, value = item.partition("=")
-        port = parse_number(value) if name == "port" else None
-        if name == "restart" and value in _RESTARTS:
-            restart = value
-        elif name == "container" and value:
-            containers.add(value)
-        elif port is None or not 0 < port < 65536:
-            raise ValueError(
-                f"invalid item {quote_short(item)}: expected port=1…65535, container=NAME or "
-                f"restart={'|'.join(_RESTARTS)}"
-            )
-    return restart, frozenset(containers)
 
 
 _ON_CHANGE_KINDS = {OnChange.RUN_NOW: "CronJob", OnChange.RECREATE: "Job", OnChange.EVICT: "Pod"}
 
 
 def _on_change(reader: _Reader, kind: str, defaults: Defaults) -> OnChange:
-    value = reader.read(ON_CHANGE, _one_of(OnChange), "report only", OnChange.REPORT)
+    value = reader.read(ON_CHANGE, one_of(OnChange), "report only", OnChange.REPORT)
     if value is None:
         fitting = (item for item in defaults.on_change if _ON_CHANGE_KINDS[item] == kind)
         return next(fitting, OnChange.REPORT)
