@@ -56,7 +56,7 @@ from hotmap.local.kubelet.runtime import Runtime
 from hotmap.local.lifecycle import Lifecycle
 from hotmap.local.network import PlaneNetwork, kubernetes_address
 from hotmap.local.open_files import raise_open_files_limit
-from hotmap.local.pki import create_pki, keep_pki
+from hotmap.local.pki import ServerPKI, create_pki, keep_pki
 from hotmap.local.service_tokens import ISSUER, TokenSigner
 from hotmap.local.state import StateDirectory, default_directory
 from hotmap.local.store import MVCCStore
@@ -173,8 +173,20 @@ class LocalCluster(Lifecycle):
         self._network = PlaneNetwork.take()
         self._stack.callback(self._network.release)
         self.token = self._state.keep_token(new_token())
+        await self._open_registry()
+        kubelet = self._make_kubelet() if self._start_node else None
+        pki = await self._make_pki_beside(kubelet)
+        self._tokens.add(self.token, _ADMINISTRATOR)
+        await self._serve(pki, kubelet)
+        if self._settings.controllers:
+            self._run(self._make_controllers(pki).run(), "controllers")
+        authority = pki.ca_certificate.read_text()
+        self._state.write_kubeconfig(self.server, authority, self.token)
+
+    async def _open_registry(self) -> None:
+        """Open the store, and create the objects that every cluster has."""
         self.registry = Registry(self._open_store(), scheme=self.scheme)
-        self._access = self._make_access()
+        self._access = self._make_access()  # before any write: it checks them, too
         await create_system_namespaces(self.registry)
         await create_bootstrap_roles(self.registry)
         await create_priority_classes(self.registry)
@@ -182,7 +194,9 @@ class LocalCluster(Lifecycle):
         custom = CustomResources(self.registry)
         await custom.load()
         self._run(custom.run(), "custom resources")
-        kubelet = self._make_kubelet() if self._start_node else None
+
+    async def _make_pki_beside(self, kubelet: Kubelet | None) -> ServerPKI:
+        """Make keys and certificates while the node starts; return when both are ready."""
         make_pki = keep_pki if self._settings.keep else create_pki
         making_pki = asyncio.create_task(asyncio.to_thread(make_pki, self._state.pki))
         try:
@@ -190,7 +204,10 @@ class LocalCluster(Lifecycle):
                 await self._run_until_ready(kubelet)
         finally:
             pki = await making_pki
-        self._tokens.add(self.token, _ADMINISTRATOR)
+        return pki
+
+    async def _serve(self, pki: ServerPKI, kubelet: Kubelet | None) -> None:
+        """Serve the API at this machine's address and at that of the Service `kubernetes`."""
         server = APIServer(
             self.registry,
             tls=ask_for_certificates(pki.server_context),
@@ -207,21 +224,19 @@ class LocalCluster(Lifecycle):
         service = KubernetesService(self.registry, address, port)
         await service.publish()
         self._run(service.run(), "the Service kubernetes")
-        authority = pki.ca_certificate.read_text()
-        if self._settings.controllers:
-            signing = CertificateSigning(
-                CertificateAuthority(pki.ca_certificate, pki.ca_key), self._access.authorizer
-            )
-            controllers = Controllers(
-                self.registry,
-                accounts=AccountSettings(authority, self._account_tokens.of_secret),
-                proxy=True,
-                signing=signing,
-                volumes=self._state.volumes if self._start_node else None,
-                controllers=self._settings.controllers,
-            )
-            self._run(controllers.run(), "controllers")
-        self._state.write_kubeconfig(self.server, authority, self.token)
+
+    def _make_controllers(self, pki: ServerPKI) -> Controllers:
+        authority = CertificateAuthority(pki.ca_certificate, pki.ca_key)
+        return Controllers(
+            self.registry,
+            accounts=AccountSettings(
+                pki.ca_certificate.read_text(), self._account_tokens.of_secret
+            ),
+            proxy=True,
+            signing=CertificateSigning(authority, self._access.authorizer),
+            volumes=self._state.volumes if self._start_node else None,
+            controllers=self._settings.controllers,
+        )
 
     def _flags(self) -> dict[str, str]:
         """Return the settings of the API server, under the names of kube-apiserver's flags."""
