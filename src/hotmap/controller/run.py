@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Self
 
@@ -74,14 +74,7 @@ class Controller:
         self.supervisor = Supervisor()
         self.decision_log = DecisionLog(wall_clock=client.server_time)
         self._shadow = Shadow(reason_of=self._latest_reason) if settings.shadow else None
-        self.index = Index(
-            defaults=settings.defaults,
-            namespaces=max(1, len(settings.watch_namespaces)),
-            is_partial=bool(settings.source_selector),
-            selects_namespaces=bool(settings.namespace_selector) and not settings.watch_namespaces,
-            view=self._shadow.without_reloader_writes if self._shadow else None,
-            clock=client.server_time,
-        )
+        self.index = self._make_index()
         self.records = Records()
         # What a shadow would have applied ends with it.
         self.record_shards = None if self._shadow else self._make_record_shards()
@@ -99,21 +92,9 @@ class Controller:
         self._payloads = PayloadDigests(client, self.index.sources.get("ConfigMap"))
         self._pod_reader = PodReader(client, AgentClient(client.server), self._payloads.digests)
         self._status_page = StatusPage(
-            client,
-            index=self.index,
-            decision_log=self.decision_log,
-            serves=settings.serves,
+            client, index=self.index, decision_log=self.decision_log, serves=settings.serves
         )
-        self._server = StatusServer(
-            Endpoints(
-                metrics=self._metrics.render,
-                metrics_type=CONTENT_TYPE,
-                health=self._health,
-                readiness=self._readiness,
-                status=self._status,
-                user_status=self._user_status,
-            )
-        )
+        self._server = self._make_server()
         self._startup_retry = StartupRetry()
         self._keys: tuple[FingerprintKey, ...] = ()
         self._reflectors: Reflectors | None = None
@@ -321,6 +302,29 @@ class Controller:
             self._reflectors.use_keys(keys)
         self._keys_changed.set()
 
+    def _make_index(self) -> Index:
+        settings = self._settings
+        return Index(
+            defaults=settings.defaults,
+            namespaces=max(1, len(settings.watch_namespaces)),
+            is_partial=bool(settings.source_selector),
+            selects_namespaces=bool(settings.namespace_selector) and not settings.watch_namespaces,
+            view=self._shadow.without_reloader_writes if self._shadow else None,
+            clock=self._client.server_time,
+        )
+
+    def _make_server(self) -> StatusServer:
+        return StatusServer(
+            Endpoints(
+                metrics=self._metrics.render,
+                metrics_type=CONTENT_TYPE,
+                health=self._health,
+                readiness=self._readiness,
+                status=self._status,
+                user_status=self._user_status,
+            )
+        )
+
     def _make_record_shards(self) -> RecordShards:
         return RecordShards(
             self._client,
@@ -452,20 +456,18 @@ class Controller:
         return self._reflectors.problems() if self._reflectors else ()
 
     async def _user_status(self, header: str, query: Mapping[str, str]) -> dict[str, Any]:
-        leader = self._leader_view()
-        document = await self._status_page.answer_user(header, query, leader)
-        if leader is self._leader_view():
-            return document
-        return await self._status_page.answer_user(header, query, None)
+        return await self._answer(lambda view: self._status_page.answer_user(header, query, view))
 
     async def _status(self, query: Mapping[str, str]) -> dict[str, Any]:
+        return await self._answer(lambda view: self._status_page.answer(query, view))
+
+    async def _answer(
+        self, answer: Callable[[LeaderView | None], Awaitable[dict[str, Any]]]
+    ) -> dict[str, Any]:
+        """Answer a query; anew as a standby if the term has ended meanwhile."""
         leader = self._leader_view()
-        document = await self._status_page.answer(query, leader)
-        return (
-            document
-            if leader is self._leader_view()
-            else await self._status_page.answer(query, None)
-        )
+        document = await answer(leader)
+        return document if leader is self._leader_view() else await answer(None)
 
     def _leader_view(self) -> LeaderView | None:
         """Return what the leader knows; None where another replica may lead already."""
