@@ -13,6 +13,7 @@ from tests.support.virtual_time import (
     pytest_asyncio_loop_factories as pytest_asyncio_loop_factories,
 )
 
+from hotmap.controller.reconcile import nudges
 from hotmap.controller.storage import record_shards
 from hotmap.kube.client import Client
 
@@ -44,3 +45,9 @@ async def world() -> AsyncIterator[World]:
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession() as session:
         yield session
+
+
+@pytest.fixture
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Send the second nudge soon, where it is not the two seconds that a test is about."""
+    monkeypatch.setattr(nudges, "SECOND_NUDGE", 0.3)

@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.controller.test_pod_checks import SOON, status, wait_for_state
+from tests.controller.pod_check_results import SOON, status, wait_for_state
 from tests.controller.world import Object, World, files
 from tests.support.fake_agents import FakeAgent, FakeAgents
 

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.controller.test_pod_checks import SOON, pods_checked, wait_for_state
+from tests.controller.pod_check_results import SOON, pods_checked, wait_for_state
 from tests.controller.world import FOLLOW, REREADS, World, env, files, rfc3339
 
 

@@ -1,4 +1,4 @@
-"""After an adoption and after a rollout pods are looked at, and what they show is reported."""
+"""After an action and a change of their state, pods are checked; what they show is reported."""
 
 from __future__ import annotations
 
@@ -7,232 +7,17 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import aiohttp
 import pytest
-from tests.controller.world import FOLLOW, REREADS, Object, World, both, env, files, rfc3339
-
-from hotmap.controller.run import Controller
-from hotmap.controller.settings import PodCheckSettings
-
-#: Looks that do not wait, so that a test need not either.
-SOON = PodCheckSettings(
-    rate=200,
-    initial_delay=0.05,
-    rollout_delay=0.02,
-    stalled_after=0.2,
-    retried_after=1.0,
-    pause=0.05,
-    max_pause=0.05,
-    max_pause_rolling=0.05,
+from tests.controller.pod_check_results import (
+    SOON,
+    check_count,
+    pods_checked,
+    status,
+    wait_for_state,
 )
+from tests.controller.world import FOLLOW, REREADS, Object, World, env, files, rfc3339
 
-
-async def status(controller: Controller, query: str = "") -> Any:
-    url = f"http://127.0.0.1:{controller.port}/v1/status{query}"
-    async with aiohttp.ClientSession() as http, http.get(url) as response:
-        return await response.json()
-
-
-async def wait_for_state(
-    world: World, controller: Controller, state: str, *, name: str = "web"
-) -> dict[str, Any]:
-    """Wait until a consumer is in a state; returns its document."""
-
-    async def reached() -> dict[str, Any] | None:
-        body = await status(controller)
-        found = [workload for workload in body["workloads"] if workload["name"] == name]
-        return found[0] if found and found[0]["state"] == state else None
-
-    document: dict[str, Any] = await world.until(reached, f"{name} is {state}")
-    return document
-
-
-async def pods_checked(world: World, controller: Controller, times: int = 1) -> None:
-    async def reached() -> bool:
-        return await check_count(controller) >= times
-
-    await world.until(reached, f"pods were looked at {times} times")
-
-
-async def check_count(controller: Controller) -> int:
-    url = f"http://127.0.0.1:{controller.port}/metrics"
-    async with aiohttp.ClientSession() as http, http.get(url) as response:
-        for line in (await response.text()).splitlines():
-            if line.startswith("hotmap_pod_checks_total"):
-                return int(float(line.split()[1]))
-    raise AssertionError("no such metric")
-
-
-# -- adopted -----------------------------------------------------------------------------------
-
-
-async def test_older_pods_of_adopted_workload_are_latent(world: World) -> None:
-    """One Event, a state, a count; and never an action."""
-    await world.config_map(LEVEL="info")
-    await world.workload()
-    await world.pod("web-1")
-    async with world.controller(pod_checks=SOON) as controller:
-        document = await wait_for_state(world, controller, "latent")
-        await pods_checked(world, controller, 3)
-        counts = (await status(controller))["counts"]
-    assert "1 of 1 pod may run with older content (web-1: started" in document["reason"]
-    assert document["behind"] == 1
-    assert counts["latent"] == 1
-    assert await world.messages("Latent") == [document["reason"]]
-    assert await world.revision() == ""
-
-
-@pytest.mark.parametrize(
-    "after", [pytest.param(5.0, id="proven"), pytest.param(0.0, id="probably, in the same second")]
-)
-async def test_younger_pods_are_current(world: World, after: float) -> None:
-    """As after an ordinary installation, where source and pods come together: nothing is said."""
-    await world.config_map(LEVEL="info")
-    await world.workload()
-    await world.pod("web-1", started=time.time() + after)
-    async with world.controller(pod_checks=SOON) as controller:
-        await wait_for_state(world, controller, "current")
-        await pods_checked(world, controller)
-    assert await world.messages("Latent") == []
-
-
-async def test_data_key_that_was_removed_before_the_first_sight(world: World) -> None:
-    """Nothing in the source says when, but it was written after the pod, which may have the key."""
-    await world.config_map(LEVEL="info", MODE="a")
-    imports = [{"configMapRef": {"name": "app"}}]
-    spec = {"containers": [{"name": "main", "image": "app:1", "envFrom": imports}]}
-    await world.workload(spec=spec)
-    await world.pod("web-1", started=time.time() + 5)
-    await world.edit(MODE=None)
-    async with world.controller(pod_checks=SOON) as controller:
-        document = await wait_for_state(world, controller, "latent")
-        await world.quiet(controller)
-    assert "a source was written after this pod" in document["reason"]
-    assert await world.revision() == ""
-
-
-async def test_edit_of_files_replaces_no_pod_for_variables_of_the_same_source(
-    world: World,
-) -> None:
-    """Neither at once nor when the pods are checked, also by the next controller."""
-    await world.config_map(LEVEL="info", MODE="a")
-    await world.workload(spec=both("LEVEL"), annotations={**REREADS, "hotmap.dev/rereads": "1s"})
-    await world.pod("web-1", started=time.time() + 1, spec=both("LEVEL"))
-    for mode in ("b", "c"):
-        async with world.controller(pod_checks=SOON) as controller:
-            await world.quiet(controller)
-            await world.passes_a_second()
-            await world.passes_a_second()
-            await world.edit(MODE=mode)
-            await world.quiet(controller)
-            await wait_for_state(world, controller, "current")
-    assert await world.revision() == ""
-    assert await world.messages("Latent") == []
-
-
-async def test_pod_that_starts_in_the_second_of_an_edit_is_nudged_too(world: World) -> None:
-    """It was not there when the others were, and its kubelet may have written the files before."""
-    await world.config_map(MODE="a")
-    await world.workload(spec=files(), annotations={**REREADS, "hotmap.dev/rereads": "1s"})
-    await world.pod("web-1", started=time.time() + 2, spec=files())
-    async with world.controller(pod_checks=SOON) as controller:
-        await world.quiet(controller)
-        await asyncio.sleep(3)
-        await world.edit(MODE="b")
-
-        async def is_nudged(name: str = "web-1") -> str:
-            return await world.target(name)
-
-        await world.until(is_nudged, "the first pod is nudged")
-        await world.pod("web-2", started=time.time() - 1, spec=files())
-        await world.until(lambda: is_nudged("web-2"), "the second pod is nudged")
-        await wait_for_state(world, controller, "current")
-    assert (await world.target("web-2")).split(":")[1:] == (await world.target("web-1")).split(":")[
-        1:
-    ]
-
-
-async def test_reports_are_not_repeated_after_restart(world: World) -> None:
-    """The record says that the pods were checked."""
-    await world.config_map(LEVEL="info")
-    await world.workload()
-    await world.pod("web-1")
-    async with world.controller(pod_checks=SOON) as controller:
-        await wait_for_state(world, controller, "latent")
-        await world.event("Latent")
-    async with world.controller(pod_checks=SOON) as controller:
-        await wait_for_state(world, controller, "latent")
-        await pods_checked(world, controller, 2)
-    assert len(await world.messages("Latent")) == 1
-
-
-async def test_current_workload_is_not_checked_again_after_restart(
-    world: World,
-) -> None:
-    """Nothing was applied since."""
-    await world.config_map(LEVEL="info")
-    await world.workload()
-    await world.pod("web-1", started=time.time() + 5)
-    async with world.controller(pod_checks=SOON) as controller:
-        await wait_for_state(world, controller, "current")
-    async with world.controller(pod_checks=SOON) as controller:
-        await world.quiet(controller)
-        await wait_for_state(world, controller, "current")
-        assert await check_count(controller) == 0
-
-
-async def test_latent_workload_becomes_current_after_restart(world: World) -> None:
-    """Checks go on, with growing pauses, until the pods were restarted."""
-    await world.config_map(LEVEL="info")
-    await world.workload()
-    await world.pod("web-1")
-    async with world.controller(pod_checks=SOON) as controller:
-        await wait_for_state(world, controller, "latent")
-        await world.registry.delete("pods", "default", "web-1", grace_period=0)
-        await world.pod("web-2", started=time.time() + 5)
-        await wait_for_state(world, controller, "current")
-
-
-async def test_rereading_workload_is_not_latent(world: World) -> None:
-    """They follow by the kubelet's own sync, so an old pod is waited for, and nothing is said."""
-    await world.config_map(LEVEL="info")
-    await world.workload("api", files(), annotations=REREADS)
-    await world.pod("api-1", of="api")
-    async with world.controller(pod_checks=SOON) as controller:
-        await pods_checked(world, controller)
-        document = await wait_for_state(world, controller, "waiting", name="api")
-    assert "files are updated at the kubelet's next sync" in document["reason"]
-    assert await world.messages("Latent") == []
-
-
-async def test_workload_without_replicas_costs_no_request(world: World) -> None:
-    """Neither the adoption nor the rollout of what has no pods reads anything."""
-    await world.config_map(LEVEL="info")
-    await world.workload(replicas=0)
-    await world.workload("agent", kind="DaemonSet")
-    async with world.controller(pod_checks=SOON) as controller:
-        await wait_for_state(world, controller, "current")
-        await world.quiet(controller)
-        reads = world.answers()["GET"]
-        await world.edit(LEVEL="debug")
-        await world.rollout("agent", kind="DaemonSet")
-        await world.rolled_out("agent", kind="DaemonSet")
-        await wait_for_state(world, controller, "current", name="agent")
-        assert world.answers()["GET"] == reads
-
-
-async def test_pod_checks_can_be_disabled(world: World) -> None:
-    """With a rate of zero no pods are checked, and no workload is called current for that."""
-    await world.config_map(LEVEL="info")
-    await world.workload()
-    await world.pod("web-1")
-    async with world.controller(pod_checks=SOON._replace(rate=0)) as controller:
-        await wait_for_state(world, controller, "unverified")
-        await world.quiet(controller)
-        assert await check_count(controller) == 0
-
-
-# -- after an action ---------------------------------------------------------------------------
+# -- after an action -----------------------------------------------------------------------------
 
 
 async def test_rollout_is_confirmed_by_its_pods(world: World) -> None:
@@ -462,9 +247,6 @@ async def test_missing_right_to_list_pods_is_the_reason(world: World) -> None:
         await wait_for_state(world, controller, "current")
 
 
-# -- CronJobs ----------------------------------------------------------------------------------
-
-
 async def run_of_cron_job(world: World, *, started: float, job: str = "report-1") -> None:
     """A run in progress, as the schedule starts it."""
     await world.pod(f"{job}-x", started=started)
@@ -485,6 +267,9 @@ async def run_of_cron_job(world: World, *, started: float, job: str = "report-1"
     )
     active = [{"apiVersion": "batch/v1", "kind": "Job", "name": job, "namespace": "default"}]
     await world.merge_status("CronJob", "report", {"active": active})
+
+
+# -- CronJobs ------------------------------------------------------------------------------------
 
 
 async def test_run_that_was_started_by_hand_counts(world: World) -> None:
@@ -534,7 +319,7 @@ async def test_cron_job_is_current_when_older_runs_have_ended(world: World) -> N
         await wait_for_state(world, controller, "current", name="report")
 
 
-# -- the API server's clock ------------------------------------------------------------------------
+# -- the API server's clock ----------------------------------------------------------------------
 
 
 async def test_files_are_not_inferred_by_a_clock_that_is_ahead(
@@ -555,7 +340,7 @@ async def test_files_are_not_inferred_by_a_clock_that_is_ahead(
     assert (shown["projected"]["confidence"], document["state"]) == ("unknown", "waiting")
 
 
-# -- readiness -------------------------------------------------------------------------------------
+# -- readiness -----------------------------------------------------------------------------------
 
 
 async def test_pod_that_is_not_ready_is_not_current(world: World) -> None:
@@ -588,7 +373,7 @@ async def set_ready(world: World, name: str, *, ready: bool) -> None:
     )
 
 
-# -- missing sources -------------------------------------------------------------------------------
+# -- missing sources -----------------------------------------------------------------------------
 
 
 async def test_deleted_source_is_reported_until_it_is_back(world: World) -> None:
@@ -628,9 +413,6 @@ async def test_deleted_optional_source_is_not_missing(world: World) -> None:
     assert await world.messages("SourceMissing") == []
 
 
-# -- a query after an edit that was reverted ---------------------------------------------------
-
-
 async def revert_within_the_settle_time(world: World) -> None:
     await world.edit(LEVEL="debug")
     await asyncio.sleep(1)
@@ -647,6 +429,9 @@ async def delete_and_recreate_the_source(world: World) -> None:
     await world.delete("ConfigMap", "app")
     await asyncio.sleep(10)
     await world.config_map(LEVEL="info")
+
+
+# -- a query after an edit that was reverted -----------------------------------------------------
 
 
 @pytest.mark.parametrize(

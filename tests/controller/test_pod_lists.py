@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.controller.test_pod_checks import SOON, wait_for_state
+from tests.controller.pod_check_results import SOON, wait_for_state
 from tests.controller.world import NAMESPACE, World
 
 from hotmap.controller.watch import pods as pods_module

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.controller.test_pod_checks import SOON, status, wait_for_state
+from tests.controller.pod_check_results import SOON, status, wait_for_state
 from tests.controller.world import FOLLOW, REREADS, SETTLE, World, env
 from tests.support.provider_classes import (
     CLASSES,

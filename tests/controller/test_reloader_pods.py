@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.controller.test_pod_checks import SOON, wait_for_state
+from tests.controller.pod_check_results import SOON, wait_for_state
 from tests.controller.world import SETTLE, World
 
 from hotmap.controller.run import Controller

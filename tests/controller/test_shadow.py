@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from tests.controller.test_pod_checks import SOON
+from tests.controller.pod_check_results import SOON
 from tests.controller.world import SETTLE, World, env
 
 from hotmap.controller.run import Controller

@@ -10,7 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.controller.test_pod_checks import SOON
+from tests.controller.pod_check_results import SOON
 from tests.controller.world import FOLLOW, REREADS, World, env, files
 
 from hotmap.controller.addresses import DEFAULT_NAMESPACE
