@@ -31,7 +31,6 @@ from hotmap.core.model.state import (
     PodCheck,
     Record,
     RetiredRevision,
-    RolloutTimes,
     SourceRecord,
     Window,
     records_by_source,
@@ -372,41 +371,48 @@ def record_applied(
     (`record_rollout`). Otherwise windows count as examined. New pods and adopted consumers are to
     be checked afterwards. `record` None: there was none before.
     """
-    known = records_by_source(record if record is not None and record.key_id == key_id else None)
+    before = record or _new_record(consumer, key_id)
+    earlier = records_by_source(before)
+    known = earlier if before.key_id == key_id else {}
     verdicts = {finding.verdict for finding in findings}
     new_pods = Verdict.FROZEN in verdicts
     held = Verdict.HOLD in verdicts and not new_pods
-    adopts = Verdict.ADOPT in verdicts
-    if held:
-        generation = record.generation if record else UNVOUCHED
-    recorded = _record_sources(consumer, findings, known, before=records_by_source(record))
+    recorded = _record_sources(consumer, findings, known, before=earlier)
     results = zip((f.current for f in findings), recorded, strict=True)
     followed = {f.current.source.kind_and_name for f in findings}
     used = {use.source.kind_and_name for use in consumer.uses}
 
     def is_served(name: tuple[str, str]) -> bool:
         # Pods of others may use one that was recreated long after ours have ceased to.
-        recorded = known.get(name)
-        is_pinned = recorded is not None and recorded.pinned
+        is_pinned = name in known and known[name].pinned
         return name not in followed and (consumer.rolling or name in used or is_pinned)
 
     return Record(
         uid=consumer.uid,
         key_id=key_id,
-        generation=generation,
+        generation=before.generation if held else generation,
         sources=tuple(item for item in recorded if item is not None),
-        windows=record.windows if record and (held or new_pods) else (),
-        retired=record.retired if record else (),
-        serial=record.serial if record else 0,
-        rollouts=record.rollouts if record else RolloutTimes(),
-        revision=consumer.revision if adopts or record is None else record.revision,
-        foreign_writes=record.foreign_writes if record else _initial_foreign_writes(consumer),
-        pods_checked=PodCheck.NOT_YET
-        if record is None or _raises_doubt(record, findings)
-        else record.pods_checked,
+        windows=before.windows if held or new_pods else (),
+        retired=before.retired,
+        serial=before.serial,
+        rollouts=before.rollouts,
+        revision=consumer.revision if Verdict.ADOPT in verdicts else before.revision,
+        foreign_writes=before.foreign_writes,
+        pods_checked=PodCheck.NOT_YET if _raises_doubt(before, findings) else before.pods_checked,
         namespace=consumer.key.namespace,
         former=former_immutable(known.values(), is_served),
-        immutable_uses=remaining_immutable_uses(record, results, is_served) if record else (),
+        immutable_uses=remaining_immutable_uses(before, results, is_served),
+    )
+
+
+def _new_record(consumer: Consumer, key_id: str) -> Record:
+    """Return the record of a consumer to which nothing was applied yet."""
+    return Record(
+        consumer.uid,
+        key_id,
+        UNVOUCHED,
+        revision=consumer.revision,
+        foreign_writes=_initial_foreign_writes(consumer),
     )
 
 
