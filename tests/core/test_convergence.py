@@ -30,8 +30,9 @@ from hotmap.core.decide.conflicts import (
 from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import ActionType, Plan, make_plan
-from hotmap.core.decide.record import distinct_revision, record_applied, record_rollout
+from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.revisions import revision_of
+from hotmap.core.decide.rollout_records import distinct_revision, record_rollout
 from hotmap.core.decide.source_snapshot import SourceSnapshot, take_snapshots
 from hotmap.core.model.consumer import FIELD_MANAGER, REVISION, Consumer
 from hotmap.core.model.objects import ObjectKey, Pod

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.objects import ENV, KEY, config_map, consumer, deployment, workload
 
-from hotmap.core.decide.record import distinct_revision
+from hotmap.core.decide.rollout_records import distinct_revision
 from hotmap.core.model.annotations import ANNOTATIONS, OURS, known_annotations
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ObjectKey, Pod, PodTemplate, Workload

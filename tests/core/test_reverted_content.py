@@ -20,8 +20,9 @@ from hotmap.core.decide.assessment import Assessment, Facts, Verdict
 from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import make_plan
-from hotmap.core.decide.record import record_applied, record_rollout
+from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.revisions import revision_of
+from hotmap.core.decide.rollout_records import record_rollout
 from hotmap.core.decide.source_rules import ROLLOUT_WAIT
 from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.model.consumer import Consumer

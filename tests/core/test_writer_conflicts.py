@@ -11,7 +11,8 @@ from tests.support.objects import ENV, timestamp, workload
 from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.conflicts import HELD, Kind, WriterConflict, defer_to, find_writer_conflict
 from hotmap.core.decide.plan import Action, ActionType, Plan
-from hotmap.core.decide.record import record_applied, record_reloader_write
+from hotmap.core.decide.record import record_applied
+from hotmap.core.decide.rollout_records import record_reloader_write
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ManagedFields

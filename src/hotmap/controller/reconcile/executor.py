@@ -13,7 +13,8 @@ from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.nudges import Nudges
 from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.plan import Action, ActionType
-from hotmap.core.decide.record import Outcome, distinct_revision
+from hotmap.core.decide.record import Outcome
+from hotmap.core.decide.rollout_records import distinct_revision
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import AlreadyExists, Conflict, Invalid
 from hotmap.core.model.consumer import Consumer

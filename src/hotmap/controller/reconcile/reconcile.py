@@ -30,12 +30,7 @@ from hotmap.core.decide.immutable_uses import (
     keep_added_uses,
 )
 from hotmap.core.decide.plan import ActionType
-from hotmap.core.decide.record import (
-    first_record,
-    is_worth_writing,
-    next_record,
-    with_windows,
-)
+from hotmap.core.decide.record import first_record, is_worth_writing, next_record, with_windows
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unreachable
 from hotmap.core.model.consumer import Consumer

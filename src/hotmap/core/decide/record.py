@@ -7,7 +7,6 @@ when it sees a consumer for the first time; the other functions are their steps.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import floor
 from typing import NamedTuple
 
 import msgspec
@@ -19,7 +18,8 @@ from hotmap.core.decide.evidence import MARGIN
 from hotmap.core.decide.flap_breaker import add_rollout, release
 from hotmap.core.decide.immutable_uses import remaining_immutable_uses
 from hotmap.core.decide.plan import ActionType
-from hotmap.core.decide.revisions import content_of, name_content, name_recorded_content
+from hotmap.core.decide.revisions import name_content, name_recorded_content
+from hotmap.core.decide.rollout_records import record_reloader_write, record_rollout
 from hotmap.core.decide.snapshot import Snapshot, changed_before
 from hotmap.core.decide.source_records import build_source_record, former_immutable, stays_pinned
 from hotmap.core.model.annotations import RELEASE
@@ -30,24 +30,19 @@ from hotmap.core.model.state import (
     ForeignWrites,
     PodCheck,
     Record,
-    RetiredRevision,
     SourceRecord,
     Window,
     records_by_source,
 )
 from hotmap.core.reloader.annotations import Writing
-from hotmap.core.text import parse_number
 
 __all__ = [
     "Outcome",
-    "distinct_revision",
     "first_record",
     "is_worth_writing",
     "merge_windows",
     "next_record",
     "record_applied",
-    "record_reloader_write",
-    "record_rollout",
     "with_windows",
 ]
 
@@ -61,10 +56,6 @@ class Outcome(NamedTuple):
     revision: str
     #: POSIX seconds of the API server.
     at: float
-
-
-#: How many earlier revisions a record remembers, to notice a return to one of them.
-_MAX_RETIRED = 3
 
 
 #: How many windows a record keeps; of more, the first ones become one.
@@ -457,71 +448,3 @@ def _raises_doubt(record: Record, findings: Sequence[Finding]) -> bool:
 
 def _initial_foreign_writes(consumer: Consumer) -> ForeignWrites | None:
     return None if consumer.reloaded_at is None else ForeignWrites(consumer.reloaded_at)
-
-
-def distinct_revision(revision: str, record: Record | None, *, previous: str) -> str:
-    """Return a new revision name for content that already had one: `<revision>.<n>`.
-
-    `previous` is what the template carries now. n increases with each use, and is above the
-    template's, in case the record was lost.
-    """
-    return f"{revision}.{_next_serial(record, previous)}"
-
-
-def _next_serial(record: Record | None, previous: str) -> int:
-    number = previous.split(".")[2:3]
-    shown = (parse_number(number[0]) or 0) if number else 0
-    return max(record.serial if record else 0, shown) + 1
-
-
-def record_rollout(
-    record: Record,
-    *,
-    previous: str,
-    revision: str,
-    distinct: bool,
-    retired_at: float,
-    now: float,
-) -> Record:
-    """Add to the record of a rollout what a later return to old content needs.
-
-    `previous` and `revision` are the template's revisions before and after, `retired_at` is when
-    the previous content was replaced (POSIX seconds, as early as possible). A return to a recent
-    revision reuses its ReplicaSet, and a pod of that may have started in between, so it opens a
-    window; a `distinct` name creates new pods instead.
-
-    The window, widened by MARGIN, ends before the second of `now`: pods that this rollout starts
-    read the restored content, and the first one may run within that second.
-    """
-    wanted = content_of(revision)
-    end = floor(now) - 1 - MARGIN
-    windows = tuple(Window(item.at, end) for item in record.retired if item.revision == wanted)
-    # With a distinct name the earlier pods of this content remain suspect: the next rollout may
-    # come before they are replaced, and a return to their name reuses them.
-    retired = tuple(item for item in record.retired if distinct or item.revision != wanted)
-    # Windows of it that were not examined are kept, in case it returns.
-    since = min([retired_at, *(window.start for window in record.windows)])
-    # Another writer may have removed the revision from the template.
-    for before in map(content_of, (record.revision, previous)):
-        if (
-            before
-            and (distinct or before != wanted)
-            and before not in {o.revision for o in retired}
-        ):
-            retired = (*retired, RetiredRevision(before, since))
-    return msgspec.structs.replace(
-        record,
-        windows=() if distinct else windows,
-        retired=retired[-_MAX_RETIRED:],
-        serial=_next_serial(record, previous) if distinct else record.serial,
-        revision=distinct_revision(revision, record, previous=previous) if distinct else revision,
-    )
-
-
-def record_reloader_write(record: Record, *, now: float) -> Record:
-    """Add to a record that we wrote a mark as Reloader does, which is not a conflict.
-
-    `now` is POSIX seconds of the API server, to about a second.
-    """
-    reported = record.foreign_writes.reported if record.foreign_writes else ""
-    return msgspec.structs.replace(record, foreign_writes=ForeignWrites(now + MARGIN, reported))
