@@ -13,7 +13,7 @@ from tests.controller.world import FOLLOW, REREADS, Object, World, both, files
 from tests.support.objects import FILES, deployment, snapshot
 
 from hotmap.controller.reconcile import nudges as nudging
-from hotmap.controller.reconcile.nudges import NudgeReporter, Nudges, SentTarget
+from hotmap.controller.reconcile.nudges import NudgeReporter, Nudges, _SentNudges
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.controller.watch.pods import list_pods
@@ -362,9 +362,10 @@ async def test_pod_due_during_a_decision_is_still_nudged() -> None:
         reporter=cast(NudgeReporter, None),
         waves=RestartWaves(clock=loop_time, report_stop=lambda consumer, why: None),
     )
-    nudges._sent[who.key] = SentTarget(Target(0, "live", "-"))
-    nudges._second[who.key] = {"uid-1": loop_time() + 0.01}
+    nudges._sent[who.key] = sent = _SentNudges(Target(0, "live", "-"))
     early = snapshot(who)._replace(sent=nudges.sent(who.key))
+    assert early.sent is not None
+    sent.second["uid-1"] = early.sent.as_of + 0.001
     await asyncio.sleep(0.02)
     assert nudges.second_in(early)
     late = snapshot(who)._replace(sent=nudges.sent(who.key))

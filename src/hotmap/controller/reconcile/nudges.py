@@ -47,7 +47,7 @@ from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.resources import PODS
 from hotmap.kube.written import Written
 
-__all__ = ["SECOND_NUDGE", "NudgeReporter", "Nudges", "SentTarget"]
+__all__ = ["SECOND_NUDGE", "NudgeReporter", "Nudges"]
 
 #: Seconds after which pods are nudged a second time.
 SECOND_NUDGE = 2.0
@@ -105,13 +105,73 @@ class _Round(NamedTuple):
     #: Whether some pods are about to start, perhaps with the content before.
     some_start: bool
 
+    @property
+    def failures(self) -> dict[str, HotmapError]:
+        return {item.nudge.uid: item.failure for item in self.results if item.failure}
 
-class SentTarget(NamedTuple):
-    """The last nudge of a consumer's pods."""
+    @property
+    def refusals(self) -> dict[str, str]:
+        return {item.nudge.uid: item.refusal for item in self.results if item.refusal}
 
-    target: Target
-    #: When the last pod was nudged, on the event loop's clock; None: not all could be.
-    completed_at: float | None = None
+    @property
+    def told(self) -> dict[str, _Nudge]:
+        """The pods that have got a new nudge."""
+        return {
+            item.nudge.uid: item.nudge
+            for item in self.results
+            if item.nudge.uid in self.new and not item.failure and not item.refusal
+        }
+
+
+class _SentNudges:
+    """The nudges of a consumer's pods with one target; pods by uid."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        #: When the last pod was nudged, on the event loop's clock; None: not all could be.
+        self.completed_at: float | None = None
+        #: When pods are to be nudged a second time.
+        self.second: dict[str, float] = {}
+        #: Pods that refused a nudge, which is not repeated for each pod check.
+        self.refused: frozenset[str] = frozenset()
+        #: The first nudges, while second ones are missing.
+        self.first: dict[str, _Nudge] = {}
+
+    def due(self, now: float) -> set[str]:
+        return {uid for uid, at in self.second.items() if at <= now}
+
+    def is_complete(self, now: float) -> bool:
+        """Return whether all pods were nudged so recently that none needs it again."""
+        return self.completed_at is not None and now - self.completed_at < SECOND_NUDGE
+
+    def overwritten(self, done: _Round) -> list[_Nudge]:
+        """Return the nudges of pods whose first one another client has overwritten.
+
+        A cache that lags behind may show what was there before; anything else is overwritten.
+        """
+        return [
+            nudge
+            for uid, nudge in sorted(done.told.items())
+            if uid in self.first and nudge.replaces != self.first[uid].replaces
+        ]
+
+    def after(self, done: _Round, due: Collection[str], held_until: float) -> _SentNudges:
+        """Return the nudges after one more round, which repeated those in `due`."""
+        now, told, failed, refused = loop_time(), done.told, set(done.failures), set(done.refusals)
+        result = _SentNudges(self.target)
+        if not (failed or refused or done.held or done.some_start):
+            result.completed_at = now
+        result.second = {
+            uid: at for uid, at in self.second.items() if uid not in due or uid in failed
+        }
+        overwritten = {nudge.uid for nudge in self.overwritten(done)}
+        # A failed request may have reached the pod: then it is the first nudge, and needs a second.
+        once = (told.keys() - overwritten) | done.recent | (done.new & failed)
+        result.second |= dict.fromkeys(once, now + SECOND_NUDGE)
+        result.second |= dict.fromkeys(done.held, held_until)
+        result.refused = self.refused | refused
+        result.first = {**told, **self.first} if result.second else {}
+        return result
 
 
 class NudgeReporter(Protocol):
@@ -149,13 +209,7 @@ class Nudges:
         # Namespaces take turns: 10,000 pods of one delay no other's.
         self._slots = FairSlots(_NUDGES_AT_ONCE)
         self._lists = FairSlots(_LISTS_AT_ONCE)
-        #: The last nudge of a consumer's pods, and by uid the time of the second one.
-        self._sent: dict[ObjectKey, SentTarget] = {}
-        self._second: dict[ObjectKey, dict[str, float]] = {}
-        #: Pods that refused a nudge with that target, by uid; not repeated for each pod check.
-        self._refused: dict[ObjectKey, frozenset[str]] = {}
-        #: The first nudges of pods with that target, by uid, while second ones are missing.
-        self._told: dict[ObjectKey, dict[str, _Nudge]] = {}
+        self._sent: dict[ObjectKey, _SentNudges] = {}
 
     def sent(self, key: ObjectKey) -> SentNudge | None:
         """Return the last nudge of a consumer's pods; None: none in this term."""
@@ -163,8 +217,7 @@ class Nudges:
         if sent is None:
             return None
         now = loop_time()
-        due = any(at <= now for at in self._second.get(key, {}).values())
-        return SentNudge(sent.target, due=due, as_of=now)
+        return SentNudge(sent.target, due=bool(sent.due(now)), as_of=now)
 
     def second_in(self, snapshot: Snapshot) -> float | None:
         """Seconds until the next second nudge, after a decision on a snapshot was carried out.
@@ -172,20 +225,21 @@ class Nudges:
         Those that were due in the snapshot are dropped, since the decision covered them. Those that
         have become due since remain.
         """
-        key = snapshot.consumer.key
-        decided = snapshot.sent.as_of if snapshot.sent else -inf
-        later = {uid: at for uid, at in self._second.pop(key, {}).items() if at > decided}
-        if not later:
+        sent = self._sent.get(snapshot.consumer.key)
+        if sent is None:
             return None
-        self._second[key] = later
-        return max(min(later.values()) - loop_time(), _AT_ONCE)
+        decided = snapshot.sent.as_of if snapshot.sent else -inf
+        sent.second = {uid: at for uid, at in sent.second.items() if at > decided}
+        if not sent.second:
+            return None
+        return max(min(sent.second.values()) - loop_time(), _AT_ONCE)
 
     def confirm(self, key: ObjectKey, target: Target, uids: Iterable[str]) -> None:
         """Cancel the second nudge of pods whose agents have proven the content of the first."""
         sent = self._sent.get(key)
         if sent is not None and sent.target.names_same_content(target):
             for uid in uids:
-                self._second.get(key, {}).pop(uid, None)
+                sent.second.pop(uid, None)
 
     def request(self, key: ObjectKey, target: Target, uids: Iterable[str]) -> bool:
         """Have pods nudged with the content of the last nudge; return whether any is due now.
@@ -195,11 +249,10 @@ class Nudges:
         sent = self._sent.get(key)
         if sent is None or not sent.target.names_same_content(target):
             return False
-        second, now = self._second.setdefault(key, {}), loop_time()
-        self._refused[key] = self._refused.get(key, frozenset()) & set(uids)
-        known = second.keys() | self._refused[key]
+        sent.refused &= set(uids)
+        known = sent.second.keys() | sent.refused
         missing = [uid for uid in uids if uid not in known]
-        second.update(dict.fromkeys(missing, now))
+        sent.second.update(dict.fromkeys(missing, loop_time()))
         return bool(missing)
 
     def waiting_restarts(self, key: ObjectKey) -> str:
@@ -209,9 +262,6 @@ class Nudges:
     def forget(self, key: ObjectKey) -> None:
         """Drop the state of a deleted consumer."""
         self._sent.pop(key, None)
-        self._second.pop(key, None)
-        self._refused.pop(key, None)
-        self._told.pop(key, None)
         self._waves.forget(key)
 
     async def send(self, decision: Decision) -> int:
@@ -224,47 +274,26 @@ class Nudges:
         consumer, target, now = snapshot.consumer, snapshot.target, loop_time()
         key = consumer.key
         sent = self._sent.get(key)
-        is_same = sent is not None and sent.target == target
-        second = self._second.get(key, {}) if is_same else {}
-        earlier = self._told.get(key, {}) if is_same else {}
-        due = {uid for uid, at in second.items() if at <= now}
-        if not due and sent is not None and _is_complete(sent, target, now):
+        earlier = sent if sent is not None and sent.target == target else _SentNudges(target)
+        due = earlier.due(now)
+        if not due and earlier.is_complete(now):
             return 0
         digests = await self._payloads.digests(consumer)
         annotated = target._replace(payloads=tuple(each.digest for each in digests))
-        new, held, recent, results, some_start = await self._nudge_pods(
-            snapshot, annotated, again=due, is_first=sent is None
-        )
-        failures = {result.nudge.uid: result.failure for result in results if result.failure}
-        refusals = {result.nudge.uid: result.refusal for result in results if result.refusal}
-        told = new - failures.keys() - refusals.keys()
-        before = self._refused.get(key, frozenset()) if is_same else frozenset()
-        self._refused[key] = before | refusals.keys()
-        is_complete = not (failures or refusals or held or some_start)
-        self._sent[key] = SentTarget(target, loop_time() if is_complete else None)
-        self._waves.record_requests(key, target, sorted(told))
-        left = {uid: at for uid, at in second.items() if uid not in due or uid in failures}
+        done = await self._nudge_pods(snapshot, annotated, again=due, is_first=sent is None)
+        self._waves.record_requests(key, target, sorted(done.told))
         wait = _STALLED_INTERVAL if self._waves.is_stalled(key) else _WAVE_INTERVAL
-        nudges = {result.nudge.uid: result.nudge for result in results}
-        # A cache that lags behind may show what was there before; anything else is overwritten.
-        overwritten = {
-            uid for uid in told & earlier.keys() if nudges[uid].replaces != earlier[uid].replaces
-        }
-        # A failed request may have reached the pod: then it is the first nudge, and needs a second.
-        once = (told - overwritten) | recent | (new & failures.keys())
-        left |= dict.fromkeys(once, loop_time() + SECOND_NUDGE) | dict.fromkeys(held, now + wait)
-        self._second[key] = left
+        self._sent[key] = earlier.after(done, due, held_until=now + wait)
         # Another hotmap would overwrite the next nudge too, and so on without end.
-        for uid in sorted(overwritten)[:1]:
-            self._reporter.nudge_overwritten(consumer, nudges[uid].name)
-        self._told[key] = {**{uid: nudges[uid] for uid in told}, **earlier} if left else {}
-        for refusal in list(refusals.values())[:1]:
+        for nudge in earlier.overwritten(done)[:1]:
+            self._reporter.nudge_overwritten(consumer, nudge.name)
+        for refusal in list(done.refusals.values())[:1]:
             self._reporter.nudge_refused(consumer, refusal)
-        if new and snapshot.policy.agent is not None:
-            self._on_agents_notified(consumer.key)
-        for failure in failures.values():
+        if done.new and snapshot.policy.agent is not None:
+            self._on_agents_notified(key)
+        for failure in done.failures.values():
             raise failure
-        return len(told) + len(due - held)
+        return len(done.told) + len(due - done.held)
 
     async def _nudge_pods(
         self, snapshot: Snapshot, target: Target, *, again: Collection[str], is_first: bool
@@ -334,12 +363,6 @@ class Nudges:
         if (answer.metadata.annotations or {}).get(TARGET) != nudge.value:
             return _Result(nudge, refusal=f"{refuses}: an admission webhook removed the annotation")
         return _Result(nudge)
-
-
-def _is_complete(sent: SentTarget, target: Target, now: float) -> bool:
-    """Return whether all pods were nudged with a target so recently that none needs it again."""
-    at = sent.completed_at
-    return sent.target == target and at is not None and now - at < SECOND_NUDGE
 
 
 def _holds_other(pod: Pod, target: Target, recorded: Target | None) -> bool:
