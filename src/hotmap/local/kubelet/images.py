@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import hotmap
 from hotmap.core.errors import HotmapError, SettingsError
+from hotmap.core.text import quote_short
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -108,16 +109,18 @@ def parse_image(text: str) -> tuple[str, Image]:
     name, _, target = text.partition("=")
     place, _, command = target.partition(":")
     if not name or not place:
-        raise SettingsError(f"image {text!r}: must be NAME=host[:CMD] or NAME=DIR[:CMD]")
+        raise SettingsError(
+            f"invalid image {quote_short(text)}: expected NAME=host[:CMD] or NAME=DIR[:CMD]"
+        )
     try:
         words = tuple(shlex.split(command))
     except ValueError as error:
-        raise SettingsError(f"image {text!r}: {error}") from None
+        raise SettingsError(f"invalid image {quote_short(text)}: {error}") from None
     if place == "host":
         return name, Image(words)
     root = Path(place)
     if not root.is_dir():
-        raise SettingsError(f"image {text!r}: there is no directory {place}")
+        raise SettingsError(f"invalid image {quote_short(text)}: there is no directory {place}")
     return name, Image(words, () if words else ("sh",), root=str(root.resolve()))
 
 
