@@ -44,7 +44,7 @@ _OWNERS = {
     ("kube/http/client.py", "_close_idle"): "the same timer, again",
     ("kube/http/server.py", "on_message_complete"): "answers, ends with its connection",
     ("kube/http/server.py", "_restart_timer"): "a timer of one connection, which ends with it",
-    ("controller/storage/record_shards.py", "load"): "a TaskGroup, which is awaited at once",
+    ("controller/storage/record_shards.py", "_read_all"): "a TaskGroup, which is awaited at once",
 }
 
 #: Owners that start two.

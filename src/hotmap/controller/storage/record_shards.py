@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn, TypeAlias
 
 from hotmap.controller.storage.owned_secret import OwnedSecret
 from hotmap.controller.storage.records import Records, last_changed_at
@@ -74,6 +74,9 @@ _SHARD_AT_MOST = 768 << 10
 #: The shard with the time until which sources were watched; bytes of that line and the header.
 _WATCHED_SHARD = 0
 _EXTRA = 128
+
+#: The content of one Secret: records by uid, and changes.
+_Shard: TypeAlias = tuple[dict[str, Record], dict[ObjectKey, SourceChanges]]
 
 _log = logging.getLogger(__name__)
 
@@ -160,8 +163,32 @@ class RecordShards:
         Raises:
             ApiError, Unreachable: as the client raises them; nothing is known then.
         """
+        found, until = await self._read_all()
+        unwritten = self._take_unwritten()
+        self.records.clear()
+        self._dirty, self._left_out = {}, {}
+        self._new, self._failed = set(), set()
+        self.records.watched_until = self._written_until = until
+        sources: dict[ObjectKey, SourceChanges] = {}
+        for shard in sorted(found):  # of two copies the later shard's is newer
+            records, changes = found[shard]
+            self.records.restore(records.values(), ())
+            sources |= changes
+        self.records.restore((), sorted(sources.values(), key=last_changed_at))
+        self._shards = shards_for(self.records.size, least=max(found, default=0) + 1)
+        self._settled_shards = self._shards
+        for shard, (records, changes) in found.items():
+            if any(
+                shard_of(name, self._shards) != shard for name in (*records, *map(str, changes))
+            ):
+                self._dirty[shard] = set()  # a move was not finished
+                self._wake.set()
+        self._keep_unwritten(unwritten)
+
+    async def _read_all(self) -> tuple[dict[int, _Shard], float | None]:
+        """Read all shards that exist, and until when every change was observed."""
         reading = asyncio.Semaphore(_READ_AT_ONCE)
-        found: dict[int, tuple[dict[str, Record], dict[ObjectKey, SourceChanges]]] = {}
+        found: dict[int, _Shard] = {}
         until: float | None = None
 
         async def read(shard: int) -> None:
@@ -184,26 +211,7 @@ class RecordShards:
                     reads.create_task(read(shard))
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from failures
-        unwritten = self._take_unwritten()
-        self.records.clear()
-        self._dirty, self._left_out = {}, {}
-        self._new, self._failed = set(), set()
-        self.records.watched_until = self._written_until = until
-        sources: dict[ObjectKey, SourceChanges] = {}
-        for shard in sorted(found):  # of two copies the later shard's is newer
-            records, changes = found[shard]
-            self.records.restore(records.values(), ())
-            sources |= changes
-        self.records.restore((), sorted(sources.values(), key=last_changed_at))
-        self._shards = shards_for(self.records.size, least=max(found, default=0) + 1)
-        self._settled_shards = self._shards
-        for shard, (records, changes) in found.items():
-            if any(
-                shard_of(name, self._shards) != shard for name in (*records, *map(str, changes))
-            ):
-                self._dirty[shard] = set()  # a move was not finished
-                self._wake.set()
-        self._keep_unwritten(unwritten)
+        return found, until
 
     def _take_unwritten(self) -> _Unwritten:
         """Return the entries of an earlier term that are newer than what the shards have."""
