@@ -21,11 +21,16 @@ from tests.support.objects import (
     ENV,
     ENV_AND_FILES,
     FILES,
+    KEY,
     config_map,
+    snapshot,
 )
 
 from hotmap.core.decide.assessment import Verdict
+from hotmap.core.decide.source_changes import SourceHistory, WatchGap, add_changes
+from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.model.objects import ConfigMap
+from hotmap.core.status.desired import desired_content
 
 
 @pytest.mark.parametrize("spec", REQUIRED)
@@ -104,6 +109,24 @@ def test_new_pods_are_without_a_deleted_optional_source() -> None:
     assert assess_change(who, record, [other]).verdict is Verdict.UP_TO_DATE
     now = [other, app(uid="uid-2", changed_at=500)]
     assert assess_change(who, record, now, started=[100.0]).verdict is Verdict.FROZEN
+
+
+def test_unobserved_deletion_of_a_source_that_is_used_otherwise_is_remembered() -> None:
+    """Pods of the other template may have read it before it was deleted, while nobody watched."""
+    before = applied_record(deployment(OPTIONAL_FILES), app())
+    who = deployment(OPTIONAL_BOTH, generation=2)
+    found = assess_change(who, before, [])
+    assert found.verdict is Verdict.ADOPT
+    record = record_after(who, before, found, generation=2)
+    gone = add_changes(
+        take_snapshots(who.uses, {}, KEY)[0],
+        record.sources[0],
+        SourceHistory(gap=WatchGap(400.0, 500.0)),
+        is_known=True,
+    )
+    desired = desired_content(snapshot(who, record=record)._replace(sources=(gone,)))
+    ((_, change),) = desired.start_changes
+    assert change.at == 500.0
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,8 @@ class Controller:
             follow="auto", settle=settle, settle_max=max(settle, 5.0), dialect=self._dialect
         )
         self._annotations = {"hotmap.dev/rereads": "true"} if rereads else {}
+        #: The fingerprint keys, newest first.
+        self.keys = [KEY]
         self.is_cut_off = False
         #: Whether the API server is away: nothing arrives, and nothing is written.
         self._is_outage = False
@@ -133,7 +135,7 @@ class Controller:
         self._observer = Observer(
             index=self._index,
             records=self._records,
-            settings=ObserverSettings((KEY,)),
+            settings=ObserverSettings(self.keys),
             clock=clock,
             monotonic=clock,
             sent_nudge=lambda key: self._sent,
@@ -247,7 +249,7 @@ class Controller:
         return stores[kind]
 
     def _source(self, item: ConfigMap) -> Source:
-        return source_from_config_map(item, [KEY], self._dialect)
+        return source_from_config_map(item, self.keys, self._dialect)
 
     def _consumer(self, item: Workload) -> Consumer:
         consumer: Consumer = self._transforms.workload(self.cluster.kind)(item)

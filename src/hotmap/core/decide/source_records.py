@@ -68,6 +68,7 @@ def build_source_record(
     if finding.verdict is Verdict.HOLD:
         return _record_held(finding, recorded, pinned=pinned)
     if recorded is not None and recorded.uses != current.digest:
+        current = _with_former_uid(current, recorded)
         recorded = None
     if recorded is not None and current.is_unknown:
         return recorded
@@ -83,6 +84,16 @@ def build_source_record(
         content = recorded.content
     made = _record_current(current, content, pinned=pinned, shared_at=finding.shared_at)
     return made if recorded is None or new_pods else _with_replaced(made, recorded, finding)
+
+
+def _with_former_uid(current: SourceSnapshot, recorded: SourceRecord) -> SourceSnapshot:
+    """Keep that an optional source existed that was deleted unobserved, and is used otherwise.
+
+    Pods of the template that uses it in this way may have started before that.
+    """
+    if current.exists or current.required or current.changes.last is not None:
+        return current
+    return current._replace(uid=recorded.uid, resource_version=recorded.resource_version)
 
 
 def _record_held(
