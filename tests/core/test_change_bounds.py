@@ -26,6 +26,7 @@ EVERY_KEY = """
     containers:
     - {name: web, envFrom: [{configMapRef: {name: app}}]}
 """
+OPTIONAL = EVERY_KEY.replace("{name: app}", "{name: app, optional: true}")
 
 
 def app(data: dict[str, str], spec: str = EVERY_KEY, *, written: float = 100.0) -> SourceSnapshot:
@@ -162,6 +163,30 @@ def test_unwitnessed_write_before_the_gap_leaves_no_window() -> None:
     before = app({"LEVEL": "info"}, ENV)
     labelled = before._replace(resource_version="7", changed_at=300.0)
     assert seen(labelled, record(before, 100.0), gap=GAP).window is None
+
+
+@pytest.mark.parametrize(
+    ("spec", "changes", "window"),
+    [
+        pytest.param(EVERY_KEY, [(500.0, ""), (501.0, "7")], None, id="required"),
+        pytest.param(OPTIONAL, [(500.0, ""), (501.0, "7")], (500.0, 501.0), id="optional"),
+        pytest.param(
+            EVERY_KEY,
+            [(500.0, ""), (501.0, "7"), (502.0, ""), (503.0, "9")],
+            (500.0, 503.0),
+            id="twice, and with other content in between",
+        ),
+    ],
+)
+def test_recreated_source_leaves_a_window_if_a_container_can_start_without_it(
+    spec: str, changes: list[tuple[float, str]], window: tuple[float, float] | None
+) -> None:
+    """Nothing starts with the absence of a source that it requires."""
+    now = app({"a": "1", "b": "2"}, spec)._replace(uid="uid-2", resource_version="9")
+    before = app({"a": "1", "b": "2"}, spec)
+    found = [ObservedChange(at, version, frozenset("ab")) for at, version in changes]
+    known = seen(now, record(before, 100.0), *found)
+    assert known.window == (window and Window(*window))
 
 
 def test_version_that_was_recorded_leaves_no_window() -> None:

@@ -231,3 +231,24 @@ def test_source_that_the_record_lacks(now: float, verdict: Verdict) -> None:
     taken = with_changes(taken, ChangeSummary(latest=990.0, created=True))
     start = created(900.0)._replace(containers=(Span(900.0, 901.0),))
     assert decide(taken, [start]).assessment.verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("started", "verdict"),
+    [
+        pytest.param(980.0, Verdict.UP_TO_DATE, id="before it was recreated"),
+        pytest.param(990.0, Verdict.HOLD, id="while it had other content"),
+    ],
+)
+def test_immutable_source_that_has_its_content_again(started: float, verdict: Verdict) -> None:
+    """It was recreated with other content, which a kubelet may keep, and then as it was before."""
+    who = deployment(ENV)
+    record = recorded(who)
+    was = msgspec.structs.replace(record.sources[0], immutable=True, uid="uid-0")
+    record = msgspec.structs.replace(record, sources=(was,))
+    taken = snapshot(who, BEFORE, record=record, now=1000.0)
+    keys = frozenset(("LEVEL",))
+    taken = with_changes(taken, ChangeSummary(keys, 985, 995, Window(985, 995), latest=995))
+    assert decide(taken).needs_pod_starts
+    start = created(started)._replace(containers=(Span(started, started + 1),))
+    assert decide(taken, [start]).assessment.verdict is verdict

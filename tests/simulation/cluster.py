@@ -182,6 +182,11 @@ def _uses(spec: int) -> tuple[Use, ...]:
     return find_uses(msgspec.convert({"spec": TEMPLATES[spec]}, PodTemplate), NAMESPACE)
 
 
+def _is_complete(use: Use, held: Content | None) -> bool:
+    """Return whether a source that a use requires has what a container needs to start."""
+    return held is not None and (use.keys.names or frozenset()) <= held.keys()
+
+
 class SimulatedPod:
     """One pod, and what it has read."""
 
@@ -560,13 +565,10 @@ class Cluster:
 
     def _can_start(self, pod: SimulatedPod) -> bool:
         """Return whether all is there that is not optional."""
-        for use in pod.template.uses():
-            held = self.data(use.source.name)
-            if use.optional:
-                continue
-            if held is None or not (use.keys.names or frozenset()) <= held.keys():
-                return False
-        return True
+        return all(
+            use.optional or _is_complete(use, self.data(use.source.name))
+            for use in pod.template.uses()
+        )
 
     def _lag(self) -> float:
         """By how much a kubelet's cache is behind, in seconds."""
@@ -597,7 +599,9 @@ class Cluster:
                 for key, value in self._pinned[place].items()
                 if use.keys.select(key, binary=False)
             }
-        return self._content(use, at)
+        if use.optional or _is_complete(use, self._held(use.source.name, at)):
+            return self._content(use, at)
+        return self._content(use, self.now)  # it waits for what it requires
 
     def _pin(self, node: str, name: str) -> tuple[str, str]:
         """Let a kubelet keep a source that is immutable from now on; returns the place of both."""
@@ -609,13 +613,19 @@ class Cluster:
         return place
 
     def _content(self, use: Use, at: float) -> Content:
+        return {
+            key: value
+            for key, value in (self._held(use.source.name, at) or {}).items()
+            if use.keys.select(key, binary=False)
+        }
+
+    def _held(self, name: str, at: float) -> Content | None:
+        """Return what a source held at a time; None: it did not exist."""
         held: Content | None = None
-        for since, data in self._past[use.source.name]:
+        for since, data in self._past[name]:
             if since <= at:
                 held = data
-        return {
-            key: value for key, value in (held or {}).items() if use.keys.select(key, binary=False)
-        }
+        return held
 
     # -- the workload as it is seen ----------------------------------------------------------
 
@@ -700,12 +710,8 @@ class Cluster:
 
     def missing(self, templates: Iterable[_Template]) -> bool:
         """Return whether something is not there that some template needs."""
-        return any(
-            not use.optional
-            and (
-                (held := self.data(use.source.name)) is None
-                or not (use.keys.names or set()) <= held.keys()
-            )
+        return not all(
+            use.optional or _is_complete(use, self.data(use.source.name))
             for template in templates
             for use in template.uses()
         )

@@ -280,7 +280,8 @@ class Controller:
 
     def _work(self, work: str) -> None:
         snapshot = self._observer.snapshot(self._key)
-        assert snapshot is not None
+        if snapshot is None:
+            return  # it was deleted
         snapshot = self._keep_immutable_uses(snapshot)
         decision = decide(snapshot)
         if decision.needs_pod_starts:

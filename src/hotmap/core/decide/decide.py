@@ -46,11 +46,12 @@ from hotmap.core.decide.plan import (
 )
 from hotmap.core.decide.revisions import name_content
 from hotmap.core.decide.snapshot import Snapshot, changed_before
+from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.duration import format_age
 from hotmap.core.model.annotations import RELEASE
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.state import RolloutTimes, Window
+from hotmap.core.model.state import RolloutTimes, SourceRecord, Window
 from hotmap.core.patch.jobs import run_name
 from hotmap.core.policy.policy import ROLLABLE, Policy, Strategy
 from hotmap.core.reloader.annotations import Writing
@@ -320,18 +321,24 @@ def _facts(snapshot: Snapshot, starts: Sequence[PodStart] | None) -> Facts:
 def _windows(snapshot: Snapshot, facts: Facts) -> tuple[Window, ...]:
     """Collect the edits that were reverted since the last applied version (rule 3).
 
-    A source that was immutable and was recreated is left out: new pods would read the old content
-    (rule 7). So is new content that a rollout has applied whose record was lost in a crash (rule
-    0): no pod of its revision has seen other content.
+    A source that was immutable and was recreated with other content is left out: new pods would
+    read the old content (rule 7). So is new content that a rollout has applied whose record was
+    lost in a crash (rule 0): no pod of its revision has seen other content.
     """
     consumer = snapshot.consumer
     return tuple(
         source.changes.window
         for source, recorded in snapshot.recorded_sources()
         if source.changes.window is not None
-        and not (recorded.immutable and recorded.uid != source.uid)
+        and not (recorded.immutable and _is_other_object(source, recorded))
         and not (recorded.frozen != source.frozen and is_already_applied(consumer, source, facts))
     )
+
+
+def _is_other_object(source: SourceSnapshot, recorded: SourceRecord) -> bool:
+    """Return whether a source is another object than the recorded one, with other content."""
+    is_same = (recorded.frozen, recorded.live) == (source.frozen, source.live)
+    return recorded.uid != source.uid and not is_same
 
 
 def _changed_before_template(snapshot: Snapshot) -> frozenset[ObjectKey]:

@@ -62,7 +62,7 @@ from hotmap.core.decide.evidence import (
     all_started_after,
     find_pods_started_within,
 )
-from hotmap.core.decide.immutable_rules import assess_recreated_immutable
+from hotmap.core.decide.immutable_rules import assess_recreated_immutable, may_be_pinned
 from hotmap.core.decide.own_rollouts import has_current_revision, was_made_for, was_rolled_out_after
 from hotmap.core.decide.revisions import content_of
 from hotmap.core.decide.source_rules import ROLLOUT_WAIT, assess_source, reads_at_start
@@ -287,7 +287,7 @@ def _find_pinned(
     known = records_by_source(record)
     for finding in affected:
         recorded = known.get(finding.current.source.kind_and_name)
-        if recorded is None or not recorded.pinned:
+        if recorded is None or not may_be_pinned(recorded, finding.current):
             continue
         found = assess_recreated_immutable(Case(consumer, record, recorded, finding.current, facts))
         if found.verdict in (Verdict.HOLD, Verdict.CHECK_OTHERS):

@@ -223,7 +223,10 @@ def summarize_changes(
     unobserved = _unobserved_windows(gap, history.saved, unobserved_by)
     first = [item.began for item in used] + [window.start for window in unobserved]
     last = [item.at for item in used[-1:]] + [window.end for window in unobserved]
-    is_window = len(used) > 1 or bool(unobserved) or any(item.same or item.several for item in used)
+    contents = [item for item in used if _may_have_been_read(item, source)]
+    is_window = (
+        len(contents) > 1 or bool(unobserved) or any(item.same or item.several for item in contents)
+    )
     return ChangeSummary(
         keys=frozenset().union(*(change.keys for change in changes)),
         first=min(first, default=None),
@@ -316,6 +319,15 @@ def _number(resource_version: str) -> int:
 def _concerns(change: ObservedChange, source: SourceSnapshot) -> bool:
     """Return whether a used data key may have changed; without names, any may have."""
     return not change.keys or _reads_any(source.uses, change.keys)
+
+
+def _may_have_been_read(change: ObservedChange, source: SourceSnapshot) -> bool:
+    """Return whether a container may have started with what was there after a change.
+
+    None starts without a source that it requires.
+    """
+    is_deletion = not change.resource_version and not change.several
+    return not is_deletion or any(use.optional for use in source.uses)
 
 
 def _reads_any(uses: Iterable[Use], keys: Iterable[str]) -> bool:
