@@ -248,7 +248,7 @@ def test_immutable_source_that_has_its_content_again(started: float, verdict: Ve
     record = msgspec.structs.replace(record, sources=(was,))
     taken = snapshot(who, BEFORE, record=record, now=1000.0)
     keys = frozenset(("LEVEL",))
-    taken = with_changes(taken, ChangeSummary(keys, 985, 995, Window(985, 995), latest=995))
+    taken = with_changes(taken, ChangeSummary(keys, 985, 994, Window(985, 994), latest=994))
     assert decide(taken).needs_pod_starts
     start = created(started)._replace(containers=(Span(started, started + 1),))
     assert decide(taken, [start]).assessment.verdict is verdict

@@ -655,7 +655,9 @@ def test_rule_7_older_pods_beside_a_successor_with_the_first_content() -> None:
     starts = pod_starts(who, [pod("web-1", started=400)])
     facts = Facts(now=1000, revision="r", starts=starts, heals=True)
     for pinned, verdict in ((True, Verdict.HOLD), (False, Verdict.FROZEN)):
-        known = tuple(structs.replace(item, pinned=pinned) for item in before.sources)
+        known = tuple(
+            structs.replace(item, pinned=pinned, immutable=pinned) for item in before.sources
+        )
         record = structs.replace(before, sources=known)
         assert assess(who, record, snapshots, facts).verdict is verdict
 

@@ -76,6 +76,9 @@ __all__ = ["assess"]
 #: Seconds within which a window's two margins and the truncated second at its end would overlap.
 _INDISTINGUISHABLE = 2 * MARGIN + 2
 
+#: Seconds until a kubelet has reported the start of a container: it looks at its containers every
+#: second (kubernetes: pkg/kubelet, genericPlegRelistPeriod), and takes longer for many.
+_REPORTED = 3.0
 
 #: The verdict on a consumer is the first of these that any source has.
 _URGENCY = (
@@ -264,8 +267,9 @@ def _assess_windows(
     if consumer.rolling and facts.waited < ROLLOUT_WAIT:
         reason = f"{came_back}; re-checking pods when the rollout ends"
         return by_content._replace(reason=reason, early=True)
-    if facts.now <= max(window.end for window in windows) + MARGIN:
-        # A container that starts now may still read the other content from its kubelet's cache.
+    if facts.now <= max(window.end for window in windows) + MARGIN + _REPORTED:
+        # A container that starts now may still read the other content from its kubelet's cache, and
+        # one that has started may not be reported yet.
         reason = f"{came_back}; re-checking pods"
         return by_content._replace(reason=reason, early=True)
     if facts.starts is None:
