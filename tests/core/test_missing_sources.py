@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tests.core.freshness import (
     B_FROZEN,
@@ -23,13 +24,20 @@ from tests.support.objects import (
     FILES,
     KEY,
     config_map,
+    pod,
     snapshot,
 )
 
 from hotmap.core.decide.assessment import Verdict
+from hotmap.core.decide.decide import decide
+from hotmap.core.decide.evidence import PodStart, pod_starts
+from hotmap.core.decide.record import Outcome, next_record
+from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.decide.source_changes import SourceHistory, WatchGap, add_changes
-from hotmap.core.decide.source_snapshot import take_snapshots
+from hotmap.core.decide.source_snapshot import ChangeSummary, take_snapshots
 from hotmap.core.model.objects import ConfigMap
+from hotmap.core.model.state import PodCheck, Record
+from hotmap.core.policy.policy import Policy
 from hotmap.core.status.desired import desired_content
 
 
@@ -164,6 +172,34 @@ def test_source_appears_and_containers_start_with_it(spec: str, started: float |
     now = [app(changed_at=500)]
     assert assess_change(deployment(spec), [], now).verdict is Verdict.CHECK_PODS
     assert assess_change(deployment(spec), [], now, started=[started]).verdict is Verdict.ADOPT
+
+
+@pytest.mark.parametrize(
+    ("counts", "verdict"),
+    [
+        pytest.param(True, Verdict.FROZEN, id="a creation is a change"),
+        pytest.param(False, Verdict.UP_TO_DATE, id="creations are ignored"),
+    ],
+)
+def test_source_appears_before_the_start_of_a_container_is_reported(
+    counts: bool, verdict: Verdict
+) -> None:
+    """It seemed to start with the source; once its pods are checked, it is known to be older."""
+    who, created = deployment(OPTIONAL_ENV), app(changed_at=1000)
+    policy = Policy(opted_in=True, reload_on_create=counts)
+
+    def taken(record: Record, now: float) -> Snapshot:
+        found = snapshot(who, created, record=record, policy=policy, now=now)
+        seen = ChangeSummary(first=1000.0, last=1000.0, latest=1000.0, edited=True)
+        return found._replace(sources=(found.sources[0]._replace(changes=seen, edited=True),))
+
+    first = decide(taken(applied_record(who), 1001.0), [PodStart("web-1", None, "")])
+    assert first.assessment.verdict is Verdict.ADOPT
+    record = next_record(first, Outcome(1, "", 1001.0))
+    assert record is not None
+    record = msgspec.structs.replace(record, pods_checked=PodCheck.LATENT)
+    started = pod_starts(who, [pod("web-1", started=999.0)])
+    assert decide(taken(record, 1060.0), started).assessment.verdict is verdict
 
 
 def test_source_appears_before_pods_start() -> None:
