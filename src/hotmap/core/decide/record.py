@@ -294,10 +294,11 @@ def _with_adopted(record: Record, decision: Decision) -> Record:
     def adopted_version(source: SourceRecord) -> str:
         name = source.kind, source.name
         before, verdict = known.get(name), verdicts.get(name)
-        if before is not None and _was_absent(before) and snapshot.policy.reload_on_create:
-            return ""  # its creation is a change, for which the starts of the pods were compared
         if before is None or not before.uid:
-            return source.resource_version if verdict is Verdict.ADOPT and not is_new else ""
+            # A creation is a change, for which the starts of the pods were compared.
+            created = before is not None and not before.pinned and snapshot.policy.reload_on_create
+            is_adopted = verdict is Verdict.ADOPT and not created and not is_new
+            return source.resource_version if is_adopted else ""
         is_same = (before.frozen, before.live) == (source.frozen, source.live)
         return before.adopted if is_same and verdict not in CHANGED else ""
 
@@ -310,10 +311,6 @@ def _with_adopted(record: Record, decision: Decision) -> Record:
             for source in record.sources
         ),
     )
-
-
-def _was_absent(source: SourceRecord) -> bool:
-    return not source.uid and not source.pinned
 
 
 def _same_used_content(before: Record, after: Record) -> bool:
