@@ -206,13 +206,17 @@ class SimulatedPod:
         self.started: float | None = None
         self.containers: dict[str, float] = {}
         self.first: dict[str, float] = {}
+        #: When each was started before that, and after how many seconds starts are reported; these
+        #: follow from its name, so that equal seeds have equal other events.
+        self.earlier: dict[str, float] = {}
+        self._reported_after = random.Random(f"{name}/{at}").choice((0.0, 0.3, 1.0, 1.3))
         self.ends: float | None = None
         #: What the files of each live use hold, and what each use brought when its container
         #: started.
         self.files: dict[Use, Content] = {}
         self.read: dict[Use, Content] = {}
 
-    def observed(self) -> Pod:
+    def observed(self, now: float) -> Pod:
         """Show it as the API server does, with times of its node's clock where a kubelet writes."""
         status: Object = {"phase": "Pending"}
         if self.mounted is not None:
@@ -224,7 +228,8 @@ class SimulatedPod:
                     "lastTransitionTime": rfc3339(self.created),
                 }
             ]
-        if self.started is not None:
+        reported = dict(self._reported_starts(now))
+        if self.started is not None and reported:
             at = rfc3339(self.started + self.node_ahead)
             status["phase"] = "Running"
             status["containerStatuses"] = [
@@ -234,7 +239,7 @@ class SimulatedPod:
                     "state": {"running": {"startedAt": rfc3339(began + self.node_ahead)}},
                     "restartCount": int(began > self.first[name]),
                 }
-                for name, began in self.containers.items()
+                for name, began in reported.items()
             ]
             status["initContainerStatuses"] = [
                 {"name": "setup", "state": {"terminated": {"startedAt": at, "reason": "Completed"}}}
@@ -253,6 +258,14 @@ class SimulatedPod:
             },
             Pod,
         )
+
+    def _reported_starts(self, now: float) -> Iterator[tuple[str, float]]:
+        """Return when containers were started last, as far as their kubelet has reported it."""
+        for name, began in self.containers.items():
+            if began + self._reported_after <= now:
+                yield name, began
+            elif name in self.earlier:
+                yield name, self.earlier[name]
 
 
 class Event(NamedTuple):
@@ -549,6 +562,8 @@ class Cluster:
     def _start_container(self, pod: SimulatedPod, name: str) -> None:
         first = name not in pod.containers
         pod.started = self.now if pod.started is None else pod.started
+        if not first:
+            pod.earlier[name] = pod.containers[name]
         pod.containers[name] = self.now
         pod.first.setdefault(name, self.now)
         lag = self._lag()

@@ -288,7 +288,7 @@ class Controller:
             if self._is_outage:
                 self._due[work] = self.cluster.now + 1
                 return
-            pods = [pod.observed() for pod in self.cluster.pods]
+            pods = [pod.observed(self.cluster.now) for pod in self.cluster.pods]
             starts = pod_starts(snapshot.consumer, pods)
             decision = decide(snapshot, starts, self._other_uses())
         if work == "refresh":
@@ -467,7 +467,9 @@ class Controller:
             self._due["reconcile"] = self.cluster.now
 
     def _check(self, snapshot: Snapshot) -> PodCheckResult:
-        pods = observe_pods(snapshot.consumer, [pod.observed() for pod in self.cluster.pods])
+        pods = observe_pods(
+            snapshot.consumer, [pod.observed(self.cluster.now) for pod in self.cluster.pods]
+        )
         return conclude_from_pods(snapshot, desired_content(snapshot), pods, now=self.cluster.now)
 
     def is_proven(self) -> bool:
