@@ -8,9 +8,10 @@ so downtime, failover, lost watches and recreated objects all converge.
        check the pods first and act unless they are proven younger
     2  the source's resourceVersion is smaller than the applied one       → wait: a stale store
     3  equal                                                              → fresh, unless a pod
-       started while the content was different: then frozen change, under a distinct name. Too early
-       to tell → act by the other rules, record nothing as applied, check again. Equal to a record
-       that lacks our last rollout because of a crash → as rule 6
+       started while the content was different: then frozen change, under a distinct name, or as
+       rule 7 where kubelets may keep that content. Too early to tell → act by the other rules,
+       record nothing as applied, check again. Equal to a record that lacks our last rollout because
+       of a crash → as rule 6
     4  only what is in live use differs, or it differed in between        → live change
     5  what is in frozen use differs, generation as recorded              → frozen change
     6  … and the generation increased → wait for the consumer's own rollout, then check the pods:
