@@ -71,6 +71,7 @@ def test_control_characters_are_escaped(
     assert "a\\x1b[2Jb\\r\\nc\\u009bd\\u2028" in shown
 
 
+@pytest.mark.internal_errors
 def test_traceback_has_no_messages(capsys: pytest.CaptureFixture[str]) -> None:
     """They may quote what was being read, such as a value of a Secret; only places are shown."""
     set_up_logging("text")
@@ -89,6 +90,7 @@ def test_traceback_has_no_messages(capsys: pytest.CaptureFixture[str]) -> None:
         assert "hunter2" not in line or "raise" in line, "which is our own source"
 
 
+@pytest.mark.internal_errors
 def test_reason_of_a_system_call_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     """It is the kernel's."""
     set_up_logging("text")

@@ -148,6 +148,7 @@ async def test_tasks_that_fail_are_reported_counted_and_restarted(world: World) 
         await world.rollout()
 
 
+@pytest.mark.internal_errors
 async def test_internal_error_about_one_workload_costs_only_itself(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
