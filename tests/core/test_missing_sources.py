@@ -120,7 +120,7 @@ def test_new_pods_are_without_a_deleted_optional_source() -> None:
 
 
 def test_unobserved_deletion_of_a_source_that_is_used_otherwise_is_remembered() -> None:
-    """Pods of the other template may have read it before it was deleted, while nobody watched."""
+    """Pods of the other template may have read it before: no controller saw the deletion."""
     before = applied_record(deployment(OPTIONAL_FILES), app())
     who = deployment(OPTIONAL_BOTH, generation=2)
     found = assess_change(who, before, [])
