@@ -86,3 +86,21 @@ async def test_pods_of_an_adopted_replica_set_are_examined(world: World) -> None
     async with world.controller(pod_checks=SOON) as controller:
         document = await wait_for_state(world, controller, "latent")
     assert "1 of 1 pod may run with older content (old-6d4f-1: " in document["reason"]
+
+
+async def test_pods_of_a_reverted_edit_are_listed_consistently(
+    world: World, lagging_cache: list[bool]
+) -> None:
+    """A cache that lags has the pod from before; the one that replaced it has the edited content."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1")
+    async with world.controller(settle=2.0, settle_max=5.0) as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.pod("web-2", started=time.time())
+        await world.edit(LEVEL="info")
+        await world.rollout()
+        message = await world.event("RolledOut")
+    assert message == "web-2 may have started while other content was current: rolling out"
+    assert False in lagging_cache

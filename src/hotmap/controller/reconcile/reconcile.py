@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 from hotmap.controller.reconcile.executor import Executor
@@ -43,6 +43,13 @@ FindOtherUses = Callable[
     [Collection[ObjectKey], Collection[str]], Awaitable[Mapping[ObjectKey, OtherUse | None]]
 ]
 
+
+class ListPods(Protocol):
+    """Lists the pods of a consumer, as the API server's cache has them or consistently."""
+
+    async def __call__(self, consumer: Consumer, /, *, cached: bool) -> list[Pod]: ...
+
+
 #: Seconds until a decision on a stale version is repeated; the store is mostly up to date then.
 _STALE_PAUSE = 0.05
 
@@ -61,7 +68,7 @@ _CONFLICT_PAUSE = 10.0
 class Lookups(NamedTuple):
     """What a decision may need that no store has; each takes a request or more."""
 
-    pods: Callable[[Consumer], Awaitable[list[Pod]]]
+    pods: ListPods
     #: Pods that use sources of a namespace, beside some by their uids.
     other_uses: FindOtherUses
     #: A CronJob with all its Jobs in progress.
@@ -202,7 +209,8 @@ class Reconciler:
         if not decision.needs_pod_starts:
             return decision
         try:
-            pods = await self._lookups.pods(snapshot.consumer)
+            # A cache that lags may lack a pod that has started between an edit and its revert.
+            pods = await self._lookups.pods(snapshot.consumer, cached=not snapshot.has_windows)
         except Forbidden as error:  # it is retried, and nothing else would tell a user
             self._reporter.report_failure(decision, error)
             raise

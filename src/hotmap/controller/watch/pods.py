@@ -25,14 +25,16 @@ __all__ = ["list_pods", "with_all_runs"]
 _JOB_NAME = "batch.kubernetes.io/job-name"
 
 
-async def list_pods(client: Client, consumer: Consumer, *, runs: bool = False) -> list[Pod]:
+async def list_pods(
+    client: Client, consumer: Consumer, *, runs: bool = False, cached: bool = True
+) -> list[Pod]:
     """List the pods that a consumer selects and owns, including terminating ones.
 
-    A cached state is sufficient, since a pod that started too recently to be in it read the new
-    content, and deleted pods do not matter. But a cache that lags far behind may lack a pod from
-    before a change: if its own controller counts more pods, they are listed consistently; and if
-    there are pods of ReplicaSets with other names, it is looked up whose these are. A bare Pod is
-    its own only pod. A CronJob has none, but with `runs` those of its runs in progress.
+    A cached state is mostly sufficient, since a pod that started too recently to be in it read the
+    new content, and deleted pods do not matter. But a cache that lags far behind may lack a pod
+    from before a change: if its own controller counts more pods, they are listed consistently; and
+    if there are pods of ReplicaSets with other names, it is looked up whose these are. A bare Pod
+    is its own only pod. A CronJob has none, but with `runs` those of its runs in progress.
 
     Raises:
         ResponseTooLarge: they have more bytes than a list may have.
@@ -41,8 +43,8 @@ async def list_pods(client: Client, consumer: Consumer, *, runs: bool = False) -
     selector = consumer.selector
     if runs and consumer.runs:
         selector = f"{_JOB_NAME} in ({','.join(consumer.runs)})"
-    pods, others = await _list_pods(client, consumer, selector, cached=True)
-    if _count_active(pods) < consumer.pods:
+    pods, others = await _list_pods(client, consumer, selector, cached=cached)
+    if cached and _count_active(pods) < consumer.pods:
         pods, others = await _list_pods(client, consumer, selector, cached=False)
     if others and _count_active(pods) < consumer.pods:
         adopted = await _list_adopted(client, consumer)

@@ -153,6 +153,12 @@ class Snapshot(NamedTuple):
             and (recorded.uid == source.uid or source.changes.unobserved_by is not None or corrects)
         )
 
+    @property
+    def has_windows(self) -> bool:
+        """Whether an edit and its revert are known that were not examined yet (rule 3)."""
+        recorded = self.record.windows if self.record else ()
+        return bool(recorded) or any(source.changes.window for source in self.sources)
+
     def recorded_sources(self) -> Iterator[tuple[SourceSnapshot, SourceRecord]]:
         """Iterate over the sources in the record."""
         known = records_by_source(self.record)
