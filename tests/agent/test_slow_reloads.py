@@ -14,7 +14,7 @@ from tests.agent.agents import Volume, agent, eventually, webhook
 from hotmap.agent.settings.flags import parse_arguments
 from hotmap.agent.settings.loader import load_settings
 
-#: Counts its HUPs; some seconds after each, it shows what it has loaded.
+#: Counts its HUPs; some seconds after each, it shows what it has loaded, unless that is invalid.
 SLOW = """
 import os, signal, sys, time
 folder, source, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
@@ -29,7 +29,7 @@ while True:
     with open(folder + "/hups", "a") as file: file.write("x")
     with open(source) as file: text = file.read()
     time.sleep(seconds)
-    show(text)
+    if text != "invalid": show(text)
 """
 
 
@@ -152,12 +152,38 @@ def test_newer_content_does_not_wait_for_an_answer(tmp_path: Path, host: str) ->
         never.set()
 
 
+def test_load_under_way_does_not_confirm_newer_content(tmp_path: Path) -> None:
+    """The process loads one change when the next is told, which it then refuses without a word."""
+    volume = Volume(tmp_path / "volume", text="one")
+    source = volume.path / "text"
+    program = Popen([sys.executable, "-S", "-c", SLOW, str(tmp_path), str(source), "1"])
+    try:
+        eventually((tmp_path / "shown").exists)
+        pidfile = tmp_path / "pid"
+        pidfile.write_text(str(program.pid))
+        flags = (
+            *("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{pidfile}"),
+            *("--verify", f"output cat {tmp_path}/shown", "--verify-timeout", "3s"),
+        )
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            volume.write(text="two")
+            eventually(lambda: hups(tmp_path) == 2)
+            volume.write(text="invalid")
+            eventually(lambda: hups(tmp_path) == 3)
+            assert (tmp_path / "shown").read_text() == "two"
+            assert "has not changed" in running.reaches("failing")["message"]
+    finally:
+        program.kill()
+        program.wait()
+
+
 def test_newer_content_does_not_wait_for_verification(tmp_path: Path) -> None:
-    """The process is told of it while the last change is still being confirmed."""
+    """The process is told of it while the last change is still being confirmed by its value."""
     volume, told = Volume(tmp_path / "volume", text="one"), tmp_path / "told"
     flags = (
         *("--dir", volume, "--exec", f"sh -c 'cat {volume}/text >> {told}'"),
-        *("--verify", "output echo same", "--verify-timeout", "10m"),
+        *("--verify", "exec false", "--verify-timeout", "10m"),
     )
     with agent(tmp_path, *flags):
         eventually(lambda: told.exists() and told.read_text() == "one")

@@ -89,6 +89,8 @@ class Attempt:
         self._acted, self._skipped = command.position > 0, False
         #: Ends what is waited for; None while that has to end by itself.
         self._abandon: Callable[[], None] | None = None
+        #: Until when a load under way may change what the probes show.
+        self._loading_until = 0.0
 
     def start(self) -> None:
         """Start; ends at once or from the loop."""
@@ -101,7 +103,7 @@ class Attempt:
 
     def give_up(self) -> bool:
         """End it for newer content, without a result; False when it has to end by itself."""
-        if self._abandon is None:
+        if self._abandon is None or self._context.loop.now() < self._loading_until:
             return False
         self._ended = True
         self._abandon()
@@ -206,9 +208,12 @@ class Attempt:
         if not probes:
             self._finish("", 0)
             return
-        from hotmap.agent.act.probes import Refused, confirm
+        from hotmap.agent.act.probes import Refused, compares_with_before, confirm
 
         timeout = self._context.settings.actions.verify_timeout
+        restarts = any(action.kind == "restart" for action in self._command.rule.actions)
+        if not restarts and any(map(compares_with_before, probes)):
+            self._loading_until = (self._history.performed_at or 0.0) + timeout
 
         def wait() -> str:
             try:

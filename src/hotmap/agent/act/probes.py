@@ -21,7 +21,7 @@ from hotmap.agent.process.process_table import (
 from hotmap.agent.process.spawn import execute_program, exit_status
 from hotmap.agent.runtime.program_output import mark_output
 
-__all__ = ["NotConfirmed", "Refused", "confirm", "read_before"]
+__all__ = ["NotConfirmed", "Refused", "compares_with_before", "confirm", "read_before"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,6 +92,11 @@ def _detects_change(probe: Probe) -> bool:
     if probe.kind in ("field", "metric", "output"):
         return probe.value is None
     return probe.kind in ("file", "workers")
+
+
+def compares_with_before(probe: Probe) -> bool:
+    """Whether any load that ends after `read_before` confirms a probe, whatever it has read."""
+    return probe.kind == "log" or _detects_change(probe)
 
 
 def confirm(probe: Probe, before: str | None, child: int, *, seconds: float) -> str:
