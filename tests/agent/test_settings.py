@@ -228,6 +228,15 @@ def test_flags_override_known_programs() -> None:
     assert rule.actions[0].signal == 10
 
 
+@pytest.mark.parametrize("program", ["nginx", "nginx-conf.d"])
+def test_templates_of_the_image_are_not_reloaded(program: str) -> None:
+    """The entry point fills them in at the start of the container; a restart does that."""
+    typed = ["--dir", "/etc/nginx/conf.d", "--dir", "/etc/nginx/templates/", "--for", program]
+    with pytest.raises(SettingsError, match="what is in /etc/nginx/templates is used only when"):
+        load_settings(parse_arguments(typed))
+    load_settings(parse_arguments([*typed, "--restart", "all-containers"]))
+
+
 def test_rules_file_sets_flags(tmp_path: Path) -> None:
     """A flag that is typed goes over the file's."""
     rules = tmp_path / "rules.toml"

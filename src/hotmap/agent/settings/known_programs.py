@@ -20,6 +20,8 @@ class KnownProgram(Value):
     note: what it requires, for the documentation
     files: patterns of the files that it reloads
     startup_files: patterns of the files that it reads only when it starts
+    start_directories: directories of its published image of which a start of the container makes
+        configuration, and a reload does not
     startup_query, running_query: instead of the last two words of the command: prints what differs
         after a start; succeeds as soon as the program has read those files
     """
@@ -33,6 +35,7 @@ class KnownProgram(Value):
     command: str = ""
     files: tuple[str, ...] = ("*",)
     startup_files: tuple[str, ...] = ()
+    start_directories: tuple[str, ...] = ()
     startup_query: str = ""
     running_query: str = ""
 
@@ -61,6 +64,9 @@ union all select name || ': ' || setting || ' does not exist'
 _POSTGRES_PROBE = f'empty psql -XAtqc "{" ".join(_POSTGRES_ERRORS.split())}"'
 
 
+#: The image's entry point fills in the templates in it.
+_NGINX_TEMPLATES = ("/etc/nginx/templates",)
+
 KNOWN_PROGRAMS: dict[str, KnownProgram] = {
     "nginx": KnownProgram(
         "`nginx -t`, then SIGHUP to the master process; verified by a new worker",
@@ -69,6 +75,7 @@ KNOWN_PROGRAMS: dict[str, KnownProgram] = {
         "name:nginx",
         ("workers name:nginx",),
         "nginx.conf is in the first directory and uses relative includes",
+        start_directories=_NGINX_TEMPLATES,
     ),
     "nginx-conf.d": KnownProgram(
         "the same for files below /etc/nginx/conf.d, which the image's nginx.conf includes",
@@ -77,6 +84,7 @@ KNOWN_PROGRAMS: dict[str, KnownProgram] = {
         "name:nginx",
         ("workers name:nginx",),
         "the agent mounts them at the same path, and its image has the same /etc/nginx/nginx.conf",
+        start_directories=_NGINX_TEMPLATES,
     ),
     "haproxy": KnownProgram(
         "`haproxy -c`, then SIGUSR2 to the master process; verified by a new worker",
@@ -114,7 +122,7 @@ KNOWN_PROGRAMS: dict[str, KnownProgram] = {
         "HUP",
         "name:gunicorn",
         ("workers name:gunicorn",),
-        "gunicorn.conf.py sets wsgi_app",
+        "gunicorn.conf.py sets wsgi_app, and not preload_app",
     ),
     "redis": KnownProgram(
         "`ACL LOAD` for users.acl, which redis validates as a whole; redis.conf is `failing` after "

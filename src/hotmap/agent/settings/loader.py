@@ -302,6 +302,7 @@ def _flag_rules(
     if program is not None:
         files = program.files
         if not actions:
+            _require_reloadable(flags, program, directories)
             actions = (_program_action(flags, program),)
         actions = tuple(_with_reply(action, program) for action in actions)
         if not probes:
@@ -352,6 +353,17 @@ def _frozen_rule(flags: _Flags) -> Rule:
     mode = flags.one("restart", parse_restart_mode, default)
     drains = tuple(Action("http", call=Call(url)) for url in flags.many("drain-url", parse_url))
     return Rule(FROZEN, (), (), (*drains, _restart_action(flags, mode)), ())
+
+
+def _require_reloadable(flags: _Flags, program: KnownProgram, directories: tuple[str, ...]) -> None:
+    """Require that a reload loads the files: it would be confirmed, whatever they are."""
+    for directory in directories:
+        require(
+            directory not in program.start_directories,
+            f"--for {flags.one('for', str, '')} reloads the program, and what is in {directory} is "
+            "used only when its container starts: mount finished configuration instead, or let "
+            "changes roll out the workload, without an agent",
+        )
 
 
 def _program_action(flags: _Flags, program: KnownProgram) -> Action:
