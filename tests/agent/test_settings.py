@@ -82,6 +82,7 @@ def complaint(*arguments: str) -> str:
         (["--verbose", "--", "app"], "unknown flag --verbose; see hotmap agent --help"),
         (["--dir"], "--dir requires a value"),
         (["--state", "--", "app"], "--state requires a value"),
+        (["--"], "-- requires an application after it"),
         (["--settle", "1s", "--settle", "2s"], "--settle must not be repeated"),
         (["nginx"], 'unexpected argument "nginx": put the application and its arguments after --'),
         (["--once=maybe"], '--once takes no value, got "maybe"'),
@@ -226,6 +227,18 @@ def test_flags_override_known_programs() -> None:
     assert rule.actions[0].target == rule.probes[0].target == "child"
     (rule,) = load_settings(parse_arguments([*typed[:4], "--signal", "USR1", *typed[4:]])).rules
     assert rule.actions[0].signal == 10
+
+
+def test_relative_path_in_a_removed_directory_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is nothing that it could be relative to."""
+    place = tmp_path / "place"
+    place.mkdir()
+    monkeypatch.chdir(place)
+    place.rmdir()
+    assert "--dir: invalid path" in complaint("--dir", "etc")
+    load_settings(parse_arguments(["--dir", "/etc/app"]))
 
 
 @pytest.mark.parametrize("program", ["nginx", "nginx-conf.d"])

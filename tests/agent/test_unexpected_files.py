@@ -21,8 +21,8 @@ from hotmap.agent.report.status_text import format_status
 @pytest.mark.parametrize(
     ("flag", "words"),
     [
-        ("--token", "cannot read {place}: is a directory"),
-        ("--credentials", "cannot read {place}: is a directory"),
+        ("--token", "cannot read {place}: it is not a regular file"),
+        ("--credentials", "cannot read {place}: it is not a regular file"),
         ("--ca", "cannot read a certificate for https://127.0.0.1:"),
     ],
 )
@@ -52,6 +52,17 @@ def test_directory_as_call_file_is_reported(tmp_path: Path, flag: str, words: st
                 }[flag]
             )
             assert "hunter2" not in running.log + running.get("/status")[1]
+
+
+def test_pipe_as_token_does_not_block_the_agent(tmp_path: Path) -> None:
+    """Opening it would wait for a writer, and the call is made on the loop."""
+    volume, place = Volume(tmp_path / "volume", text="one"), tmp_path / "pipe"
+    os.mkfifo(place)
+    with webhook() as endpoint:
+        flags = ("--dir", volume, "--url", endpoint.url, "--token", place)
+        with agent(tmp_path, *flags) as running:
+            assert "it is not a regular file" in running.reaches("failing")["message"]
+            assert endpoint.calls == []
 
 
 def test_credentials_are_read_for_each_call(tmp_path: Path) -> None:

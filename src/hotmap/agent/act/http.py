@@ -8,6 +8,7 @@ since its body may contain anything. Redirects are followed only where a call sa
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 
@@ -180,6 +181,8 @@ def _authorization(call: Call) -> str:
 
 
 def _secret(path: str) -> str:
+    if os.path.exists(path) and not os.path.isfile(path):  # to open a pipe would wait for a writer
+        raise EndpointError(f"cannot read {path}: it is not a regular file")
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read().strip().replace("\r", "").replace("\n", "")

@@ -197,7 +197,8 @@ def parse_arguments(words: Sequence[str], *, subcommand: str = "") -> Arguments:
     `subcommand`: its name; it takes flags only, and no application.
 
     Raises:
-        SettingsError: a flag is unknown, has no value, or is repeated and must not be.
+        SettingsError: a flag is unknown, has no value, or is repeated and must not be; or no
+            application follows --.
     """
     values: dict[str, list[str]] = {}
     spelling: dict[str, str] = {}
@@ -207,6 +208,8 @@ def parse_arguments(words: Sequence[str], *, subcommand: str = "") -> Arguments:
         if subcommand and (word in ("-", "--") or not word.startswith("-")):
             raise SettingsError(f"{subcommand} takes no argument, got {quote_redacted(word)}")
         if word == "--":
+            if not rest:
+                raise SettingsError("-- requires an application after it")
             return Arguments(values, spelling, tuple(rest))
         if not word.startswith("-") or word == "-":
             raise SettingsError(

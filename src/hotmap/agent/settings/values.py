@@ -258,7 +258,10 @@ def parse_path(text: str) -> str:
     """Parse a path; a relative one is made absolute."""
     if not text or "\0" in text:
         raise InvalidValue("path", "must not be empty or contain a NUL byte")
-    return os.path.abspath(text)
+    try:
+        return os.path.abspath(text)
+    except FileNotFoundError:
+        raise InvalidValue("path", "is relative to a working directory that was removed") from None
 
 
 def parse_method(text: str) -> str:
