@@ -14,6 +14,7 @@ from hotmap.agent.act.http import EndpointError, Response, parse_response
 from hotmap.agent.decide.digest import digest_of, tree_digest
 from hotmap.agent.decide.patterns import matches, select_files
 from hotmap.agent.process import environment
+from hotmap.agent.report.metric import Metric, format_metrics
 from hotmap.agent.settings.settings import Call, EnvFrom, EnvSetting
 from hotmap.agent.settings.values import parse_url
 from hotmap.core.expansion import expand
@@ -27,6 +28,13 @@ CALL = Call(parse_url("http://127.0.0.1/"))
 def test_pattern_matches_as_in_a_shell(pattern: str, text: str) -> None:
     """`*` and `?` as fnmatch has them."""
     assert matches(pattern, text) == bool(re.match(fnmatch.translate(pattern), text))
+
+
+@pytest.mark.parametrize("value", [1, 0.25, 1234567, 1795773843.123])
+def test_metric_is_exact(value: float) -> None:
+    """A time to the millisecond, and a counter that has passed a million."""
+    text = format_metrics([Metric("some", "gauge", "Some.", [({}, value), ({"a": "b"}, value)])])
+    assert text.splitlines()[2:] == [f"some {value}", f'some{{a="b"}} {value}']
 
 
 def test_pattern_selects_by_relative_or_absolute_path() -> None:

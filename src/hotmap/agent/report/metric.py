@@ -27,9 +27,8 @@ def format_metrics(metrics: Iterable[Metric]) -> str:
         lines += [f"# HELP {metric.name} {metric.text}", f"# TYPE {metric.name} {metric.kind}"]
         for labels, value in metric.samples:
             inside = ",".join(f'{key}="{_escape(label)}"' for key, label in labels.items())
-            lines.append(
-                f"{metric.name}{{{inside}}} {value:g}" if inside else f"{metric.name} {value:g}"
-            )
+            name = f"{metric.name}{{{inside}}}" if inside else metric.name
+            lines.append(f"{name} {value:.15g}")  # of times, all milliseconds
     return "\n".join([*lines, ""])
 
 
