@@ -15,7 +15,8 @@
                           they are shutting down, or had two seconds to do so
 
 Without `=VALUE`, `field` and `metric` must differ from their value before the
-action; `output` always must.
+action; `output` always must. What differs by itself, such as an uptime or a
+count of requests, confirms every action.
 """
 
 from __future__ import annotations

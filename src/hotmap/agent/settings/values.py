@@ -179,7 +179,7 @@ def parse_statuses(text: str) -> tuple[int, ...]:
 def parse_url(text: str) -> Url:
     """Parse `http://host:port/path`, `https://…` or `unix:/run/app.sock:/path`."""
     if not text.isascii() or not text.isprintable() or " " in text:
-        raise InvalidValue("URL", "must contain only printable ASCII characters")
+        raise InvalidValue("URL", "must contain only printable ASCII characters and no space")
     scheme, mark, rest = text.partition(":")
     scheme = scheme.lower()
     if scheme == "unix" and mark:
