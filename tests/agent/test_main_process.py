@@ -123,6 +123,15 @@ def test_another_agent_is_not_found_as_process(tmp_path: Path) -> None:
         assert f"no process with command {mark} found" in own.message
 
 
+def test_parent_of_the_agent_is_not_found_as_process(tmp_path: Path) -> None:
+    """An init such as tini has the agent's flags in its own command line."""
+    volume, mark = Volume(tmp_path / "volume", text="one"), tmp_path / "mark"
+    flags = ("--dir", volume, "--signal", "HUP", "--process", f"command:{mark}")
+    with agent(tmp_path, *flags, before=("timeout", "600")) as running:
+        running.reaches("failing")
+        assert f"no process with command {mark} found" in running.message
+
+
 #: Holds a lock while it lives; says so when another copy does.
 LOCKED = """
 import fcntl, os, signal, sys, time

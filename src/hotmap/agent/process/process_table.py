@@ -230,7 +230,7 @@ def _matching(kind: str, value: str) -> Iterator[Process]:
         if command_of(pid) == ours or _name_of(pid) == _AGENT_NAME:
             continue  # an agent, or a forked child of it; a pod may have several
         if (
-            (_has_name(pid, value) if kind == "name" else value in command_of(pid))
+            (_has_name(pid, value) if kind == "name" else _has_text(pid, value))
             and (started := start_ticks(pid)) is not None
             and not has_mark(pid, CHECK_MARK)  # it is the same program, often
         ):
@@ -242,6 +242,11 @@ def _has_name(pid: int, name: str) -> bool:
     # nginx and postgres rewrite their command line to "nginx: master process …".
     first = words[0].rstrip(":").rpartition("/")[2]
     return name in (first, _name_of(pid))
+
+
+def _has_text(pid: int, text: str) -> bool:
+    """Whether a command line contains a text, other than as the target of an agent below it."""
+    return text in command_of(pid).replace(f"command:{text}", "")
 
 
 def _name_of(pid: int) -> str:
