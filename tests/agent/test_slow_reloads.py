@@ -212,3 +212,29 @@ def test_newer_content_waits_for_a_command(tmp_path: Path) -> None:
         eventually(lambda: running.rule()["state"] == "told")
         assert told.read_text() == "begin\nend\n" * 2
         assert (tmp_path / "now").read_text() == "three"
+
+
+def test_content_that_waited_is_not_told_after_newer_content(tmp_path: Path) -> None:
+    """The second one waits for a command, and the third one takes its place."""
+    volume, told = Volume(tmp_path / "volume", text="one"), tmp_path / "told"
+    script, hold, ready = tmp_path / "script", tmp_path / "hold", tmp_path / "ready"
+    script.write_text(
+        f"cat {volume}/text >> {told}; while [ -e {hold} ]; do sleep 0.02; done\n"
+        f"touch {tmp_path}/end\n"
+    )
+    hold.touch()
+    flags = (
+        *("--dir", volume, "--exec", f"sh {script}", "--verify", f"exec test -e {ready}"),
+        *("--verify-timeout", "10m"),
+    )
+    with agent(tmp_path, *flags) as running:
+        eventually(lambda: told.exists() and told.read_text() == "one")
+        volume.write(text="two")
+        eventually(lambda: running.rule()["superseded"] == 1)
+        hold.unlink()
+        eventually((tmp_path / "end").exists)
+        volume.write(text="three")
+        eventually(lambda: told.read_text() == "onethree")
+        ready.touch()
+        running.reaches("loaded")
+        assert told.read_text() == "onethree"

@@ -206,6 +206,7 @@ class Executor:
             self._next[name] = command
             return
         self._attempts.pop(name, None)
+        self._next.pop(name, None)  # it is about older content
         directories = command.rule.directories or self._context.settings.watch.directories
         places = self._stage.places if self._stage is not None else {}
         try:
