@@ -91,7 +91,7 @@ async def test_pods_of_an_adopted_replica_set_are_examined(world: World) -> None
 async def test_pods_of_a_reverted_edit_are_listed_consistently(
     world: World, lagging_cache: list[bool]
 ) -> None:
-    """A cache that lags has the pod from before; the one that replaced it has the edited content."""
+    """A cache that lags has the pod from before, and not the one with the edited content."""
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.pod("web-1")
