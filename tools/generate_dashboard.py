@@ -49,8 +49,9 @@ def _gauge(metric: str, by: str = "", labels: str = "") -> str:
     return f"sum{f' by ({by})' if by else ''} ({metric}{{{_SELECTOR}{labels}}})"
 
 
-def _largest(metric: str, by: str) -> str:
-    return f"max by ({by}) ({_series(metric)})"
+def _largest(metric: str, by: str = "") -> str:
+    grouping = f" by ({by})" if by else ""
+    return f"max{grouping} ({_series(metric)})"
 
 
 def _rate(metric: str, by: str = "", labels: str = "") -> str:
@@ -103,9 +104,19 @@ ROWS: dict[str, list[Panel]] = {
             "Conflicts with other writers",
             {"{{kind}}": _rate("hotmap_template_conflicts_total", by="kind")},
             unit="ops",
+            width=6,
         ),
-        Panel("Pod checks", {"checks": _rate("hotmap_pod_checks_total")}, unit="ops"),
-        Panel("Jobs between deletion and creation", {"jobs": _gauge("hotmap_jobs_pending")}),
+        Panel("Pod checks", {"checks": _rate("hotmap_pod_checks_total")}, unit="ops", width=6),
+        Panel(
+            "Jobs between deletion and creation", {"jobs": _gauge("hotmap_jobs_pending")}, width=6
+        ),
+        Panel(
+            "Turn that others wait for",
+            {"longest": _largest("hotmap_rollout_turn_age_seconds")},
+            unit="s",
+            width=6,
+            description="A source limits how many of its workloads are rolled out at a time.",
+        ),
     ],
     "Watches and API server": [
         Panel(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import aiohttp
@@ -135,6 +136,12 @@ async def test_status_says_what_a_workload_waits_for(
         url = f"http://127.0.0.1:{controller.port}/v1/status?workload=default/{other}"
         async with http.get(url) as response:
             (status,) = (await response.json())["workloads"]
+        url = f"http://127.0.0.1:{controller.port}/metrics"
+        async with http.get(url) as response:
+            (shown,) = re.findall(
+                r"^hotmap_rollout_turn_age_seconds (.*)$", await response.text(), re.M
+            )
+    assert float(shown) > 0
     assert status["state"] == "waiting"
     assert "ConfigMap default/app allows 1 workload at a time" in status["reason"]
 

@@ -100,6 +100,7 @@ def exposed_metrics() -> set[str]:
             consumer_states=lambda: None,
             pod_checks=lambda: 0,
             pending_jobs=lambda: 0,
+            rollout_turn_age=lambda: 0.0,
             task_restarts=dict,
             alerts=dict,
         )

@@ -43,6 +43,7 @@ def controller_metrics(reloader: ReloaderSurface | None = None) -> str:
             ),
             pod_checks=lambda: 0,
             pending_jobs=lambda: 0,
+            rollout_turn_age=lambda: 0.0,
             task_restarts=lambda: Counter({"records": 1}),
             alerts=lambda: {"sent": 1},
         ),

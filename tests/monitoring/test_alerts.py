@@ -62,6 +62,7 @@ HEALTHY: dict[str, str | None] = {
     on_target("hotmap_record_shards_dirty"): "1x100",
     on_target("hotmap_record_write_failures_total"): "3x100",
     on_target("hotmap_jobs_pending"): "0x100",
+    on_target("hotmap_rollout_turn_age_seconds"): "840x100",
     on_target("hotmap_template_conflicts_total", kind="removed"): "2x100",
     on_target("hotmap_actions_total", kind="Deployment", action="rollout", outcome="failed"): (
         "7x100"
@@ -159,6 +160,12 @@ SCENARIOS = {
         _INSTANCE,
         11,
         {"summary": "1 Jobs were deleted and could not be created again."},
+    ),
+    "HotmapRolloutsStopped": Scenario(
+        {on_target("hotmap_rollout_turn_age_seconds"): "0+60x100"},
+        _INSTANCE,
+        22,
+        {"summary": "A workload has kept others from being rolled out for 22m 0s."},
     ),
     "HotmapRolloutsSlow": Scenario(
         {on_target("hotmap_change_to_rollout_seconds_bucket", le="1"): "0x100"},

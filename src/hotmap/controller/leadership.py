@@ -105,7 +105,7 @@ class LeaderTerm:
         self._record_shards = parts.record_shards
         self._recreations = parts.job_recreations
         self._reconciler = parts.reconciler
-        self._turns = parts.rollout_turns
+        self.rollout_turns = parts.rollout_turns
         self.pod_checker = parts.pod_checker
         #: The source of the status documents.
         self.leader_view = parts.leader_view
@@ -164,7 +164,7 @@ class LeaderTerm:
             )
         for store in self._index.consumers.values():
             self._unsubscribe.append(store.subscribe(self._forget_deleted))
-            self._unsubscribe.append(store.subscribe(self._turns.consumer_changed))
+            self._unsubscribe.append(store.subscribe(self.rollout_turns.consumer_changed))
             self._unsubscribe.append(store.subscribe(self.pod_checker.consumer_changed))
         self._drop_records_of_deleted()
         self._index.set_queues(Queues(refresh=self._refreshes.add, reconcile=self._add_settled))

@@ -347,6 +347,9 @@ class Controller:
                 ),
                 pod_checks=lambda: self._term.pod_checker.checks if self._term else 0,
                 pending_jobs=lambda: len(self._recreations),
+                rollout_turn_age=lambda: (
+                    self._term.rollout_turns.longest_wait() if self._term else 0.0
+                ),
                 task_restarts=lambda: self.supervisor.restarts,
                 alerts=self._alerts.outcomes,
             ),

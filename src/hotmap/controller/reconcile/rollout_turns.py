@@ -21,6 +21,7 @@ from hotmap.core.decide.rollout_turns import (
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.policy.rollout_limits import read_rollout_limit
+from hotmap.kube.loop_clock import loop_time
 
 __all__ = ["RolloutTurns"]
 
@@ -28,8 +29,12 @@ __all__ = ["RolloutTurns"]
 class _Turn:
     """The turns of one consumer, one for each of some sources."""
 
-    def __init__(self, sources: Iterable[ObjectKey], generation: int | None = None) -> None:
+    def __init__(
+        self, sources: Iterable[ObjectKey], generation: int | None = None, *, since: float
+    ) -> None:
         self.sources = set(sources)
+        #: When it was taken, in monotonic seconds.
+        self.since = since
         #: That of its rollout; None: it is not written yet.
         self.generation = generation
 
@@ -38,12 +43,18 @@ class RolloutTurns:
     """Who has a turn to be rolled out, and who waits for one."""
 
     def __init__(
-        self, index: Index, *, default_limit: int, reconcile: Callable[[ObjectKey], None]
+        self,
+        index: Index,
+        *,
+        default_limit: int,
+        reconcile: Callable[[ObjectKey], None],
+        monotonic: Callable[[], float] = loop_time,
     ) -> None:
         """`reconcile` has a consumer reconciled again; a `default_limit` of 0 is no limit."""
         self._index = index
         self._default_limit = default_limit
         self._reconcile = reconcile
+        self._monotonic = monotonic
         self._turns: dict[ObjectKey, _Turn] = {}
         #: By source: the consumers that have a turn, and those that wait, oldest first.
         self._holders: dict[ObjectKey, set[ObjectKey]] = {}
@@ -62,7 +73,7 @@ class RolloutTurns:
             if len(self._holders_of(source) - {key}) >= limit
         }
         if limits and not full:
-            self._turns.setdefault(key, _Turn(())).sources.update(limits)
+            self._turn(key).sources.update(limits)
             for source in limits:
                 self._holders[source].add(key)
         self._wait_for(key, full)
@@ -93,6 +104,11 @@ class RolloutTurns:
             key = new.argo.template_in
         if (turn := self._turns.get(key)) is not None:
             self._check(key, turn)
+
+    def longest_wait(self) -> float:
+        """Return for how many seconds a turn has kept others waiting, the oldest one; 0: none."""
+        turns = [turn.since for turn in self._turns.values() if turn.sources & self._waiting.keys()]
+        return self._monotonic() - min(turns) if turns else 0.0
 
     def forget(self, key: ObjectKey) -> None:
         """Drop the state of a consumer that is deleted, or not followed any more."""
@@ -149,9 +165,14 @@ class RolloutTurns:
             unfinished = list(self._unfinished(source))
             self._holders[source] = {consumer.key for consumer in unfinished}
             for consumer in unfinished:
-                turn = self._turns.setdefault(consumer.key, _Turn((), consumer.generation))
+                turn = self._turn(consumer.key, consumer.generation)
                 turn.sources.add(source)
         return self._holders[source]
+
+    def _turn(self, key: ObjectKey, generation: int | None = None) -> _Turn:
+        if key not in self._turns:
+            self._turns[key] = _Turn((), generation, since=self._monotonic())
+        return self._turns[key]
 
     def _unfinished(self, source: ObjectKey) -> Iterator[Consumer]:
         """Iterate over the consumers that an earlier leader rolled out after the last change."""

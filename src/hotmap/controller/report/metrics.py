@@ -52,6 +52,7 @@ class MetricSources(NamedTuple):
     consumer_states: Callable[[], ConsumerStateStatistics | None]
     pod_checks: Callable[[], int]
     pending_jobs: Callable[[], int]
+    rollout_turn_age: Callable[[], float]
     task_restarts: Callable[[], Mapping[str, int]]
     #: By what became of them.
     alerts: Callable[[], Mapping[str, int]]
@@ -145,6 +146,8 @@ class _StatisticsCollector(Collector):
         yield _counter("hotmap_record_write_failures", "Shard writes failed.", written.failures)
         text = "Jobs that are deleted and not recreated yet."
         yield _gauge("hotmap_jobs_pending", text, self._sources.pending_jobs())
+        text = "Time for which a workload has its turn while others wait for it; the longest."
+        yield _gauge("hotmap_rollout_turn_age_seconds", text, self._sources.rollout_turn_age())
 
     def _states(self) -> Iterator[Metric]:
         consumers = GaugeMetricFamily(
