@@ -272,6 +272,25 @@ async def test_service_is_asked_with_the_token(server: Server, tmp_path: Path) -
     assert set(server.tokens) == {("hotmap/hotmap:status", "Bearer t")}
 
 
+async def test_service_is_shown_a_renewed_token(server: Server, tmp_path: Path) -> None:
+    """Tokens of cloud providers expire after minutes, and `--watch` goes on for hours."""
+    plugin = tmp_path / "plugin"
+    expired = '{"token": "t\'$(wc -l < $0.log)\'", "expirationTimestamp": "2020-01-01T00:00:00Z"}'
+    version = "client.authentication.k8s.io/v1"
+    credential = f'{{"apiVersion": "{version}", "kind": "ExecCredential", "status": {expired}}}'
+    plugin.write_text(f"#!/bin/sh\necho >> $0.log\necho '{credential}'\n")
+    plugin.chmod(0o755)
+    execute = {"apiVersion": version, "command": str(plugin), "interactiveMode": "Never"}
+    server.user, server.allowed = {"exec": execute}, set()
+    server.services = {"hotmap": [answer()]}
+    async with connect(await server.start(tmp_path), ControllerAddress()) as client:
+        await client.status({})
+        first = server.tokens[-1]
+        await client.status({})
+    assert server.tokens[-1][0] == first[0] == "hotmap/hotmap:status"
+    assert server.tokens[-1][1] != first[1]
+
+
 async def test_service_is_asked_where_pods_may_be_listed_only(
     server: Server, tmp_path: Path
 ) -> None:

@@ -305,8 +305,7 @@ async def _through_service(
     if not isinstance(refused.__cause__, Forbidden):
         raise refused
     namespace = address.controller_namespace or DEFAULT_NAMESPACE
-    token = await client.authorization()
-    if not token or client.impersonates:
+    if client.impersonates or not await client.authorization():
         raise refused
     path = f"/api/v1/namespaces/{quote(namespace, safe='')}/services/{_SERVICE}/proxy/v1/status"
 
@@ -317,7 +316,7 @@ async def _through_service(
                     "GET",
                     path,
                     params=query,
-                    headers={TOKEN_HEADER: token},
+                    headers={TOKEN_HEADER: await client.authorization()},  # it may expire
                     at_most=_LARGEST_PAGE,
                 )
             except NotFound as error:
