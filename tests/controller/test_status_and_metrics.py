@@ -332,6 +332,34 @@ async def test_sources_that_are_not_followed_are_named(
         assert document["reason"].endswith("; not followed: ConfigMap default/extra")
 
 
+async def test_overview_names_sources_if_asked(world: World, http: aiohttp.ClientSession) -> None:
+    """Those that each workload follows, also by name; whether they exist, without a request."""
+    await world.config_map(LEVEL="info")
+    await world.config_map("named", LEVEL="info")
+    await world.workload("web")
+    await world.workload("api", env("LEVEL", source="gone"))
+    follow = {"hotmap.dev/follow": "configmap/na*"}
+    await world.workload("cron", annotations=follow)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        _, plain = await get_json(http, controller, "/v1/status")
+        before = world.answers()
+        _, body = await get_json(http, controller, "/v1/status?sources=true")
+        assert world.answers() == before
+        _, named = await get_json(http, controller, "/v1/status?workload=default/cron")
+        status, refusal = await get_json(http, controller, "/v1/status?sources=yes")
+    assert not any("sources" in each for each in plain["workloads"])
+    sources = {each["name"]: each.pop("sources") for each in body["workloads"]}
+    assert sources == {
+        "web": [{"kind": "ConfigMap", "name": "app", "exists": True, "visible": True}],
+        "api": [{"kind": "ConfigMap", "name": "gone", "exists": False, "visible": True}],
+        "cron": [{"kind": "ConfigMap", "name": "named", "exists": True, "visible": True}],
+    }
+    assert [source["name"] for source in named["workloads"][0]["sources"]] == ["named"]
+    assert body["workloads"] == plain["workloads"]
+    assert (status, refusal["error"]) == (400, 'invalid sources "yes": expected true or false')
+
+
 async def test_withdrawn_permission_is_not_called_current(
     world: World, http: aiohttp.ClientSession
 ) -> None:

@@ -22,7 +22,7 @@ from hotmap.controller.report.status_access import StatusAccess
 from hotmap.controller.report.status_query import StatusQuery, parse_query, split_name
 from hotmap.controller.watch.consistent_reads import ConsistentReader
 from hotmap.controller.watch.index import Index
-from hotmap.controller.watch.observation import Observer
+from hotmap.controller.watch.observation import FollowedSource, Observer
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.document import decision_document, snapshot_document
 from hotmap.core.decide.preview import Edit
@@ -229,11 +229,15 @@ class StatusPage:
             key=_continue_token,  # keys are in another order: of namespaces `a` and `a-b`
         )
         page = selected[: query.limit]
-        documents = [
-            self._summary_document(consumer, statuses[key])
-            for key in page
-            if (consumer := self._index.consumer(key)) is not None
-        ]
+        documents = []
+        for key in page:
+            if (consumer := self._index.consumer(key)) is not None:
+                document = self._summary_document(consumer, statuses[key])
+                if query.sources:
+                    await share_loop()
+                    followed = leader.observer.followed_sources(consumer)
+                    document["sources"] = [_name_document(source) for source in followed]
+                documents.append(document)
         more = {"continue": _continue_token(page[-1])} if len(selected) > len(page) else {}
         return {**totals, "workloads": documents, **more}
 
@@ -271,6 +275,7 @@ class StatusPage:
             "reason": self._reason(consumer.key, status),
             "actionRequired": status.action_required,
             "behind": status.behind,
+            "podCount": consumer.pods,
             "strategy": policy.strategy.value,
             "policy": printable(policy.origin),
             "revision": consumer.revision,
@@ -359,6 +364,16 @@ def _confirmed(status: ConsumerStatus, unconfirmed: str) -> ConsumerStatus:
     if not unconfirmed or not status.is_reached:
         return status
     return ConsumerStatus(State.UNKNOWN, f"cannot be confirmed: {unconfirmed}")
+
+
+def _name_document(source: FollowedSource) -> dict[str, Any]:
+    """Name a source of an overview."""
+    return {
+        "kind": source.source.kind,
+        "name": source.source.name,
+        "exists": source.exists,
+        "visible": source.visible,
+    }
 
 
 def _source_document(source: SourceSnapshot) -> dict[str, Any]:

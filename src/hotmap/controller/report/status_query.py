@@ -29,6 +29,7 @@ _PARAMETERS = (
     "state",
     "limit",
     "continue",
+    "sources",
     "snapshot",
     "consistent",
     "changed",
@@ -53,6 +54,8 @@ class StatusQuery(NamedTuple):
     states: frozenset[str]
     limit: int
     token: str
+    #: Whether each workload is shown with its sources; a named one always is.
+    sources: bool
     #: Whether the snapshot of a named consumer is included, to replay its decision.
     snapshot: bool
     #: Whether the sources and workloads are compared with the API server's first.
@@ -91,6 +94,7 @@ def parse_query(query: Mapping[str, str]) -> StatusQuery:
         _parse_states(query.get("state", "")),
         _parse_limit(query.get("limit", "")),
         query.get("continue", ""),
+        _parse_flag(query, "sources"),
         _parse_flag(query, "snapshot"),
         _parse_flag(query, "consistent"),
         _parse_edit(query, source),

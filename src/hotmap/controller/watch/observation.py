@@ -26,11 +26,13 @@ from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.provider_class import PROVIDER_CLASS
+from hotmap.core.model.references import Use
+from hotmap.core.model.source import Source
 from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, records_by_source
 from hotmap.core.policy.policy import Policy, followed_uses, unfollowed_sources
 from hotmap.kube.loop_clock import loop_time
 
-__all__ = ["Observer", "ObserverSettings"]
+__all__ = ["FollowedSource", "Observer", "ObserverSettings"]
 
 #: Deleted Jobs and Pods that are remembered; most are recreated within a minute.
 _REPLACED = 1024
@@ -48,6 +50,15 @@ class ObserverSettings(NamedTuple):
     flap_limit: int = 0
     #: Whether to detect writes of others into pod templates.
     detects_conflicts: bool = True
+
+
+class FollowedSource(NamedTuple):
+    """A source that a consumer follows."""
+
+    source: ObjectKey
+    exists: bool
+    #: False: it may exist and is not watched, or may not be read.
+    visible: bool
 
 
 class Observer:
@@ -89,17 +100,10 @@ class Observer:
             return None
         policy = self._index.policies.of(consumer)
         record = self._records.get(consumer.uid)
-        named = self._named_sources(consumer.key.namespace, record) if policy.named else ()
-        resolved = self._resolve(consumer, policy, named)
-        if resolved is None:
+        followed = self._followed(consumer, policy, record)
+        if followed is None:
             return None
-        uses = followed_uses(consumer, resolved, named, offered=self._index.is_offered)
-        sources = self._index.sources_of(uses)
-        if record is None and not policy.catch_up:  # which compares with the starts of the pods
-            used = {use.source for use in uses}
-            sources = self._first_decisions.sources_at_start(key, used, sources)
-        ignored = self._index.ignored(sources)
-        uses = tuple(use for use in uses if use.source not in ignored)
+        uses, sources = followed
         snapshot = take_snapshot(
             consumer,
             policy,
@@ -121,6 +125,37 @@ class Observer:
             inherited_rollouts=self._inherited.get(key),
             unfollowed=(*unfollowed_sources(consumer, uses), *self._hidden_sources(snapshot)),
         )
+
+    def followed_sources(self, consumer: Consumer) -> list[FollowedSource]:
+        """List the sources of a consumer; a snapshot would cost many times as much.
+
+        None are listed while its name patterns are not matched, see `retry_in`.
+        """
+        record = self._records.get(consumer.uid)
+        followed = self._followed(consumer, self._index.policies.of(consumer), record)
+        uses, sources = followed if followed is not None else ((), {})
+        return [
+            FollowedSource(
+                name, exists=name in sources, visible=name in sources or self._is_visible(name)
+            )
+            for name in sorted({use.source for use in uses})
+        ]
+
+    def _followed(
+        self, consumer: Consumer, policy: Policy, record: Record | None
+    ) -> tuple[tuple[Use, ...], dict[ObjectKey, Source]] | None:
+        """Select the uses that count, with their sources as far as they exist; None: `retry_in`."""
+        named = self._named_sources(consumer.key.namespace, record) if policy.named else ()
+        resolved = self._resolve(consumer, policy, named)
+        if resolved is None:
+            return None
+        uses = followed_uses(consumer, resolved, named, offered=self._index.is_offered)
+        sources = self._index.sources_of(uses)
+        if record is None and not policy.catch_up:  # which compares with the starts of the pods
+            used = {use.source for use in uses}
+            sources = self._first_decisions.sources_at_start(consumer.key, used, sources)
+        ignored = self._index.ignored(sources)
+        return tuple(use for use in uses if use.source not in ignored), sources
 
     def retry_in(self, key: ObjectKey) -> float | None:
         """Return the seconds until a consumer has a snapshot again; None: it was deleted."""
@@ -200,7 +235,7 @@ class Observer:
         name = source.source.kind_and_name
         is_known = recorded is not None and bool(recorded.uid)
         return source._replace(
-            visible=source.exists or (not unreadable and self._is_visible(source.source)),
+            visible=source.exists or self._is_visible(source.source),
             unreadable=unreadable,
             replaces_immutable=replaces_immutable(history, template, recorded)
             or has_immutable_predecessor(snapshot.record, name, source.uid),
@@ -228,7 +263,8 @@ class Observer:
 
     def _is_visible(self, source: ObjectKey) -> bool:
         """Return whether a source would be seen if it existed (RBAC, selectors)."""
-        return not self._index.is_partial and self._index.knows(source.kind, source.namespace)
+        known = not self._index.is_partial and self._index.knows(source.kind, source.namespace)
+        return known and not self._index.is_unreadable(source)
 
     def _waited(self, key: ObjectKey) -> float:
         since = self._waiting_since.get(key)
