@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from hotmap.cli.printers import TableForm, print_proof, print_workloads
-from hotmap.cli.status_document import Consumer, Pod, Source, Stage, StatusDocument
+from hotmap.core.status.status_document import Consumer, Pod, Source, Stage, StatusDocument
 
 REASON = "waiting for 3 pods: files are updated at the kubelet's next sync, within 90s"
 NAMESPACE = "payments-production"

@@ -24,7 +24,6 @@ from hotmap.cli.manifest_files import describe_file, is_manifest, read_manifests
 from hotmap.cli.printers import print_preview
 from hotmap.cli.shared_options import ClusterOptions, ControllerAddress
 from hotmap.cli.status_client import StatusClient, connect
-from hotmap.cli.status_document import EditPreview
 from hotmap.cli.status_output import convert_document, create_console, print_document
 from hotmap.cli.workload_names import SourceName, closest, parse_source_name
 from hotmap.core.errors import (
@@ -35,6 +34,7 @@ from hotmap.core.errors import (
     SettingsError,
     Unreachable,
 )
+from hotmap.core.status.status_document import EditPreview
 from hotmap.core.text import quote_short
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.resources import BY_KIND

@@ -14,15 +14,15 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from hotmap.cli.status_document import (
+from hotmap.cli.terminal import print_unpadded
+from hotmap.core.duration import format_age
+from hotmap.core.status.status_document import (
     Consumer,
     EditPreview,
     Pod,
     PreviewedWorkload,
     StatusDocument,
 )
-from hotmap.cli.terminal import print_unpadded
-from hotmap.core.duration import format_age
 from hotmap.core.text import join_names
 from hotmap.kube.resources import BY_KIND
 

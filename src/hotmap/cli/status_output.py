@@ -11,7 +11,7 @@ import msgspec
 from rich.console import Console
 
 from hotmap.cli.status_client import StatusUnavailable
-from hotmap.cli.status_document import StatusDocument
+from hotmap.core.status.status_document import StatusDocument
 from hotmap.core.text import printable
 
 __all__ = [

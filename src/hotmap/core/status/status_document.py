@@ -1,4 +1,4 @@
-"""The parts of the status document that the command line prints (docs/reference/status.md)."""
+"""The parts of the status document that people are shown (docs/reference/status.md)."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ class Pod(_Part):
     ready: bool
     loaded: Stage
     projected: Stage | None = None
+    state: str = "unknown"
 
 
 class Source(_Part):
     kind: str
     name: str
     exists: bool
-    read: list[str]
+    read: list[str] = []
     changed_at: float | None = None
     visible: bool = True
 
@@ -56,6 +57,7 @@ class Consumer(_Part):
     state: str
     reason: str
     behind: int = 0
+    action_required: bool = False
     strategy: str = ""
     policy: str = ""
     revision: str = ""
@@ -74,6 +76,8 @@ class StatusDocument(_Part):
     behind: int
     #: POSIX seconds of the API server, as are all other times.
     time: float
+    #: The API server that the controller serves.
+    server: str = ""
 
 
 class PreviewedWorkload(_Part):
