@@ -52,6 +52,9 @@ def check_without_extra(programs: Path, folder: Path) -> None:
     for words in (["--version"], ["controller", "--help"], ["agent", "--help"], ["status", "-h"]):
         run(programs / "hotmap", *words)
     run(programs / "kubectl-hotmap", "--version")
+    page = "hotmap.dashboard.server; from importlib.resources import files"
+    read = "print((files('hotmap.dashboard') / 'static' / 'page.html').read_text())"
+    assert "<title>" in run(programs / "python", "-c", f"import {page}; {read}").stdout
     run(programs / "python", "-c", "import hotmap.controller.run, hotmap.kube.client")
     assert "cryptography" not in run(programs / "pip", "list", "--format=freeze").stdout
     run(programs / "hotmap", "agent", "copy", folder / "agent.pyz")

@@ -1,4 +1,4 @@
-"""The options of single commands: `hotmap status`, `inject`, `stamp` and `local up`."""
+"""The options of single commands: `hotmap status`, `dashboard`, `inject`, `stamp`, `local up`."""
 
 from typing import Annotated, NamedTuple
 
@@ -9,6 +9,7 @@ from hotmap.cli.options import Flag, QuotedChoice
 
 __all__ = [
     "DEFAULT_IMAGE",
+    "DashboardOptions",
     "InjectOptions",
     "LocalDirectory",
     "LocalOptions",
@@ -51,6 +52,28 @@ class StatusOptions(NamedTuple):
     quiet: Annotated[bool, Flag("Print nothing; the exit status shows the result.", short="-q")] = (
         False
     )
+
+
+class DashboardOptions(NamedTuple):
+    """What `hotmap dashboard` shows, and where it listens."""
+
+    #: "" for the context's own.
+    namespace: Annotated[
+        str,
+        Flag("Namespace of the workloads.", "NAME", short="-n", default="the context's namespace"),
+    ] = ""
+    all_namespaces: Annotated[bool, Flag("Show workloads of all namespaces.", short="-A")] = False
+    address: Annotated[
+        str,
+        Flag(
+            "Address to listen on; 0.0.0.0 lets other machines connect, without encryption.",
+            "ADDRESS",
+        ),
+    ] = "127.0.0.1"
+    port: Annotated[
+        int,
+        Flag("Port to listen on; 0 picks a free one.", "PORT", type=click.IntRange(0, 65535)),
+    ] = 0
 
 
 class PreviewOptions(NamedTuple):

@@ -21,6 +21,7 @@ from hotmap import __version__
 from hotmap.agent.runtime.standard_streams import flush_output, lost_output, print_message
 from hotmap.cli.alert_flags import AlertFlags
 from hotmap.cli.command_options import (
+    DashboardOptions,
     InjectOptions,
     LocalDirectory,
     LocalOptions,
@@ -264,6 +265,29 @@ def why(
     from hotmap.cli.status import run_why
 
     return run_why(name, workload, cluster, address)
+
+
+_DASHBOARD_EXAMPLES = """
+hotmap dashboard                          # the context's namespace
+hotmap dashboard --all-namespaces
+"""
+
+
+@hotmap.command(epilog=_DASHBOARD_EXAMPLES)
+@add_options(DashboardOptions, "options")
+@add_options(ControllerAddress, "address")
+@add_options(ClusterOptions, "cluster")
+def dashboard(
+    options: DashboardOptions, address: ControllerAddress, cluster: ClusterOptions
+) -> int:
+    """Show sources, workloads and pods as a map in a browser.
+
+    Prints the URL of a page on this machine, which follows the status until SIGINT or SIGTERM. Who
+    has the URL sees what the caller may see.
+    """
+    from hotmap.cli.dashboard import run_dashboard
+
+    return run_dashboard(options, cluster, address)
 
 
 _PREVIEW_EXAMPLES = """

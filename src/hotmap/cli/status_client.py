@@ -38,7 +38,7 @@ from hotmap.kube.http.errors import HttpError
 from hotmap.kube.http.fetch import fetch as fetch_url
 from hotmap.kube.resources import PODS
 
-__all__ = ["ControllerAway", "StatusClient", "StatusUnavailable", "connect"]
+__all__ = ["ControllerAway", "StatusClient", "StatusUnavailable", "connect", "default_namespace"]
 
 _SELECTOR = "app.kubernetes.io/name=hotmap,app.kubernetes.io/component=controller"
 
@@ -114,14 +114,15 @@ async def connect(
             raise SettingsError(
                 f'--url: invalid URL "{address.url}": expected an http or https URL'
             )
-        yield StatusClient(_direct(address.url), namespace=_default_namespace(cluster))
+        yield StatusClient(_direct(address.url), namespace=default_namespace(cluster))
         return
     async with Client(cluster.load(), user_agent="hotmap-cli", limits=_LIMITS) as client:
         fetch = await _discover(client, address)
         yield StatusClient(fetch, namespace=client.namespace)
 
 
-def _default_namespace(cluster: ClusterOptions) -> str:
+def default_namespace(cluster: ClusterOptions) -> str:
+    """Return the namespace of the kubeconfig's context; `default` without a kubeconfig."""
     try:
         return cluster.load().namespace
     except SettingsError:

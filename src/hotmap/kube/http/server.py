@@ -63,6 +63,8 @@ class Answer(NamedTuple):
     content_type: str = "text/plain; charset=utf-8"
     #: Methods that are allowed instead, for the status 405.
     allow: str = ""
+    #: Further headers.
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 Handler = Callable[[Question], Awaitable[Answer]]
@@ -291,6 +293,7 @@ class _Connection(asyncio.Protocol):
             f"Content-Length: {len(answer.body)}",
             f"Date: {time.strftime('%a, %d %b %Y %H:%M:%S GMT', time.gmtime())}",
         ]
+        lines += [f"{name}: {value}" for name, value in answer.headers]
         if answer.allow:
             lines.append(f"Allow: {answer.allow}")
         if not keeps_alive:
