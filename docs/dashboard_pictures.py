@@ -97,7 +97,7 @@ def _run(stage: Stage, *arguments: str) -> None:
 
 async def _draw(url: str, target: Path) -> None:
     selected = "?select=StatefulSet/shop/db"
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         async with running_page(Path(folder)) as page:
             for theme in ("light", "dark"):
                 await page.resize(*_SIZE, theme=theme)

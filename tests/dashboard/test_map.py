@@ -36,6 +36,9 @@ def test_trouble_is_shown_first() -> None:
     assert [item["state"] for item in shown["workloads"]] == states
     assert [entry["state"] for entry in shown["found"]] == states
 
+    waiting = [workload("a", "waiting"), workload("b", "waiting", action_required=True)]
+    assert names(drawn(waiting)["workloads"]) == ["deployment/b", "deployment/a"]
+
     shown = drawn([workload("a", "current", "y"), workload("b", "current", "x"),
                    workload("c", "current", "y"), workload("d", "current", "x", "z")])  # fmt: skip
     assert names(shown["workloads"]) == [f"deployment/{name}" for name in "bdac"]
@@ -45,7 +48,7 @@ def test_trouble_is_shown_first() -> None:
 def test_row_has_what_is_known_of_a_workload() -> None:
     """With the ids of its sources, which the lines connect."""
     login = source("login", "Secret")
-    held = workload("web", "held", login, behind=2, reason="why", action_required=True)
+    held = workload("web", "held", login, behind=2, reason="why")
     (row,) = drawn([held])["workloads"]
     assert row == {
         "id": "Deployment/shop/web",
@@ -54,7 +57,6 @@ def test_row_has_what_is_known_of_a_workload() -> None:
         "state": "held",
         "tone": "bad",
         "reason": "why",
-        "actionRequired": True,
         "pods": {"count": 3, "behind": 2, "text": "2 of 3 pods behind"},
         "sources": ["Secret/shop/login"],
     }

@@ -32,6 +32,7 @@ def test_workload_is_described_in_full() -> None:
             pod("web-2", "waiting", "unknown"),
             pod("web-3", "unknown", "unknown", "no answer"),
         ],
+        action_required=True,
         policy="hotmap.dev/follow: auto",
         strategy="auto",
         unfollowed=[SourceName(kind="Secret", name="token")],
@@ -43,6 +44,7 @@ def test_workload_is_described_in_full() -> None:
         "title": "deployment/web",
         "namespace": "shop",
         "state": "waiting",
+        "verdict": "waiting; action required",
         "tone": "busy",
         "reason": "reason of web",
         "note": "hotmap.dev/follow: auto; strategy auto",
@@ -108,7 +110,7 @@ def test_source_lists_its_workloads() -> None:
     shown = source_panel(status, "ConfigMap/shop/app", [])
     assert shown is not None
     assert [user["id"] for user in shown["users"]] == ["Deployment/shop/b", "Deployment/shop/a"]
-    assert shown["reason"] == "1 of 2 workloads that use it is current"
+    assert shown["reason"] == "1 of 2 followed workloads that use it is current"
     assert shown["tone"] == "bad"
     assert shown["commands"] == [
         "hotmap status configmap/app -n shop",

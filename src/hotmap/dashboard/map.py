@@ -133,10 +133,14 @@ def _matches(workload: Consumer, text: str) -> bool:
     return all(any(word in name for name in names) for word in text.lower().split())
 
 
-def order_of(workload: Consumer) -> tuple[int, str, str, str, str]:
-    """Order by state, and then such that workloads with the same source are neighbours."""
+def order_of(workload: Consumer) -> tuple[object, ...]:
+    """Order by state, and then such that workloads with the same source are neighbours.
+
+    Of each state, those that cannot become current without a user's action are first.
+    """
     first = min((f"{each.kind}/{each.name}" for each in workload.sources), default="")
-    return _rank(workload.state), workload.namespace, first, workload.kind, workload.name
+    name = (workload.namespace, first, workload.kind, workload.name)
+    return _rank(workload.state), not workload.action_required, *name
 
 
 def _split(ordered: Sequence[Consumer], view: View) -> tuple[list[Consumer], list[Consumer]]:
@@ -166,7 +170,6 @@ def _row(workload: Consumer) -> dict[str, Any]:
         "state": workload.state,
         "tone": tone_of(workload.state),
         "reason": workload.reason,
-        "actionRequired": workload.action_required,
         "pods": _pods(workload.state, pods, workload.behind),
         "sources": [source_id(workload.namespace, source) for source in workload.sources],
     }

@@ -47,6 +47,7 @@ def workload_panel(
         "title": name,
         "namespace": workload.namespace,
         "state": workload.state,
+        "verdict": workload.state + ("; action required" if workload.action_required else ""),
         "tone": tone_of(workload.state),
         "reason": workload.reason,
         "note": f"{workload.policy}; strategy {workload.strategy}" if workload.strategy else "",
@@ -123,14 +124,14 @@ def source_panel(
     workloads = sorted((workload for workload, _ in users), key=order_of)
     namespace, name = workloads[0].namespace, f"{source.kind.lower()}/{source.name}"
     current = sum(workload.state == "current" for workload in workloads)
-    verb = "is" if current == 1 else "are"
+    count, verb = f"{current:,} of {len(workloads):,}", "is" if current == 1 else "are"
     more = len(workloads) - _MOST_LISTED
     return {
         "title": name,
         "namespace": namespace,
         "state": "",
         "tone": tone_of(workloads[0].state),
-        "reason": f"{current:,} of {len(workloads):,} workloads that use it {verb} current",
+        "reason": f"{count} followed workloads that use it {verb} current",
         "note": "" if source.exists else _describe_source(source, document.time),
         "commands": [
             _command("status", name, namespace, flags),

@@ -69,6 +69,7 @@ function navigate(changes) {
   for (const [name, value] of Object.entries(changes)) value ? query.set(name, value) : query.delete(name);
   const text = query.toString().replaceAll("%2F", "/").replaceAll("%2C", ",");
   history.replaceState(null, "", text ? `?${text}` : location.pathname);
+  if (drawn && byId("problem").hidden && !byId("map").hidden) drawMap(drawn, parameter("select"));
   poll();
 }
 
@@ -87,17 +88,21 @@ let drawn = null; // the map that is shown
 function pods(item) {
   const { count, behind, text } = item.pods;
   const box = element("div", { class: `pods ${item.tone}` });
-  const isCurrent = item.state === "current" || item.state === "delivered";
+  const [isCurrent, isDelivered] = [item.state === "current", item.state === "delivered"];
+  const outline = { fill: isCurrent ? "currentColor" : "none", stroke: "currentColor" };
+  const isKnown = isCurrent || isDelivered;
   if (count > MOST_GLYPHS) {
-    const share = (100 * behind) / count;
-    const bar = [drawing({ tag: "rect", x: 0.5, y: 2, width: 99, height: 7, rx: 3.5, fill: isCurrent ? "currentColor" : "none", stroke: "currentColor" })];
-    if (behind) bar.push(drawing({ tag: "rect", x: 0.5, y: 2, width: Math.max(share, 4), height: 7, rx: 3.5, fill: "currentColor" }));
-    box.append(drawing({ tag: "svg", viewBox: "0 0 100 11" }, ...bar));
+    const bar = { tag: "rect", x: 0.5, y: 2, width: 99, height: 7, rx: 3.5, ...outline };
+    const part = { ...bar, width: isDelivered ? 50 : Math.max((100 * behind) / count, 4), fill: "currentColor" };
+    const shapes = behind || isDelivered ? [bar, part] : [bar];
+    box.append(drawing({ tag: "svg", viewBox: "0 0 100 11" }, ...shapes.map((shape) => drawing(shape))));
   } else if (!item.group) {
+    const triangle = { d: "M5.5 .8 10.8 10.2H.2z", fill: "currentColor" };
+    const square = { tag: "rect", x: 1, y: 1, width: 9, height: 9, rx: 2, ...outline, ...(!isKnown && { "stroke-dasharray": "2 1.6" }) };
+    const half = { d: "M5.5 1.5H8.5a1 1 0 0 1 1 1v6a1 1 0 0 1-1 1H5.5z", fill: "currentColor" };
     for (let number = 0; number < count; number += 1) {
-      const shape = { tag: "rect", x: 1, y: 1, width: 9, height: 9, rx: 2, fill: isCurrent ? "currentColor" : "none", stroke: "currentColor", ...(!isCurrent && { "stroke-dasharray": "2 1.6" }) };
-      const triangle = { d: "M5.5 .8 10.8 10.2H.2z", fill: "currentColor" };
-      box.append(drawing({ tag: "svg", viewBox: "0 0 11 11" }, drawing(number < behind ? triangle : shape)));
+      const shapes = number < behind ? [triangle] : isDelivered ? [square, half] : [square];
+      box.append(drawing({ tag: "svg", viewBox: "0 0 11 11" }, ...shapes.map((shape) => drawing(shape))));
     }
   }
   if (text) box.append(element("span", {}, text));
@@ -252,7 +257,7 @@ function drawPanel(panel) {
     element("button", { type: "button", class: "close", "aria-label": "Close", onclick: () => navigate({ select: "" }) }, "×"),
     element("h2", {}, panel.title),
     element("p", { class: "quiet" }, panel.namespace ? `in namespace ${panel.namespace}` : ""),
-    panel.state ? element("p", { class: `verdict ${panel.tone}` }, mark(panel.state, panel.tone), panel.state) : "",
+    panel.state ? element("p", { class: `verdict ${panel.tone}` }, mark(panel.state, panel.tone), panel.verdict) : "",
     element("p", {}, panel.reason),
     element("p", { class: "quiet" }, panel.note ?? ""),
     ...commands.map(command),
