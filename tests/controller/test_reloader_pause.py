@@ -236,7 +236,7 @@ async def test_invalid_time_ends_the_pause(world: World, text: str) -> None:
         await world.merge("Deployment", "web", {"metadata": {"annotations": {PAUSED_AT: text}}})
         assert await until(world, is_paused=False) is None
         await world.quiet(running)
-        messages = await world.messages("InvalidAnnotation")
+    messages = await world.messages("InvalidAnnotation")  # a controller that ends writes its Events
     assert len(messages) == (0 if text.startswith("2999") else 1)
 
 
