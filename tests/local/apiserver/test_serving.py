@@ -226,6 +226,7 @@ async def test_taken_port_is_reported(registry: Registry) -> None:
     await server.stop()
 
 
+@pytest.mark.internal_errors
 async def test_unexpected_exception_is_internal_error_and_logged(
     api: Api, registry: Registry, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -242,6 +243,7 @@ async def test_unexpected_exception_is_internal_error_and_logged(
     assert TOKEN not in caplog.text
 
 
+@pytest.mark.internal_errors
 async def test_answer_that_fails_half_way_is_cut(
     api: Api, registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:

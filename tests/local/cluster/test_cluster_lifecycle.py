@@ -274,6 +274,7 @@ async def test_deleted_service_kubernetes_comes_back(
             assert after.get(field) == before.get(field)
 
 
+@pytest.mark.internal_errors
 async def test_failure_to_recreate_the_service_kubernetes_ends_nothing(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -153,6 +153,7 @@ async def test_indexes_follow_changes() -> None:
             assert index.get("three") == []
 
 
+@pytest.mark.internal_errors
 async def test_object_that_trips_a_listener_or_an_index_stops_nothing() -> None:
     """Of the others, both are told."""
     registry = await _registry()

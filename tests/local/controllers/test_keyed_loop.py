@@ -62,6 +62,7 @@ async def test_failure_is_retried_with_backoff(
     assert f"test default/web: {failure}; retrying in" in caplog.text
 
 
+@pytest.mark.internal_errors
 async def test_unexpected_exception_is_logged_and_retried(caplog: pytest.LogCaptureFixture) -> None:
     """An unexpected exception is logged with its traceback, and the key comes again."""
     sync = _Syncs(ZeroDivisionError())
