@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any
 
+import pytest
+
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.informer import Informer, Informers
