@@ -24,6 +24,46 @@ async def test_edit_during_downtime_is_rolled(world: World) -> None:
     assert len(await world.messages("RolledOut")) == 1
 
 
+@pytest.mark.parametrize(
+    ("created", "edited", "rolled"),
+    [
+        pytest.param("while down", "after the pod", True, id="both while down"),
+        pytest.param("while down", "before the pod", False, id="pod has the edit"),
+        pytest.param("before", "after the pod", False, id="followed only now"),
+    ],
+)
+async def test_workload_of_the_downtime_is_rolled_for_an_edit_after_its_pods(
+    world: World, created: str, edited: str, rolled: bool
+) -> None:
+    """A controller would have adopted it at its creation; one that was not followed is adopted."""
+
+    async def create() -> None:
+        await world.config_map(LEVEL="info")
+        await world.workload(annotations={} if created == "before" else FOLLOW)
+        if edited == "before the pod":
+            await asyncio.sleep(5)
+            await world.edit(LEVEL="debug")
+            await asyncio.sleep(5)
+        await world.pod("web-1", started=time.time())
+        await asyncio.sleep(5)
+
+    await world.config_map("old", LEVEL="info")
+    await world.workload("old", env("LEVEL", source="old"))
+    if created == "before":
+        await create()
+    await world.run_once()
+    await asyncio.sleep(5)
+    if created == "before":
+        await world.annotate("web", follow="auto")
+    else:
+        await create()
+    if edited == "after the pod":
+        await world.edit(LEVEL="debug")
+    await asyncio.sleep(5)
+    await world.run_once()
+    assert bool(await world.revision()) is rolled
+
+
 @pytest.mark.parametrize(("age", "rolled"), [(3600, True), (-60, False)])
 async def test_catch_up_rolls_unseen_change(world: World, age: float, rolled: bool) -> None:
     """With `catch-up`, pods that are older than their source's last change are replaced."""

@@ -170,7 +170,9 @@ class LeaderTerm:
         self._index.set_queues(Queues(refresh=self._refreshes.add, reconcile=self._add_settled))
         self._annotation_warnings.begin()
         consumers = list(self._index.all_consumers())
-        self._first_decisions.wait_for(consumer.key for consumer in consumers)
+        self._first_decisions.wait_for(
+            (consumer.key for consumer in consumers), watched_until=self._records.watched_until
+        )
         for consumer in consumers:
             self._reconciles.add(consumer.key)
         for _ in range(self._settings.workers):

@@ -4,6 +4,9 @@ A consumer without a record is adopted: its pods are assumed to have the content
 first start thousands of consumers wait for their decision. An edit that is made meanwhile must not
 be adopted, or it would never reach the pods. So a consumer is adopted with the content at the start
 of the term and decided on once more, with the edit as a change.
+
+The sources of a consumer that was created while no controller watched may have been edited in that
+time too, after its pods had started. The rules check the pods before they adopt it.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ class FirstDecisions:
         self._early: frozenset[ObjectKey] = frozenset()
         #: Sources that have changed since the start, as they were then; None: did not exist.
         self._before: dict[ObjectKey, Source | None] = {}
+        #: Until when an earlier controller watched, POSIX seconds; None: there was none.
+        self._watched_until: float | None = None
         #: Consumers for which such a source took the place of the current one.
         self._outdated: set[ObjectKey] = set()
         self._unsubscribe: list[Callable[[], None]] = []
@@ -42,9 +47,12 @@ class FirstDecisions:
         self._early = frozenset(consumers)
         self._unsubscribe = [store.subscribe(self._keep) for store in self._stores]
 
-    def wait_for(self, consumers: Iterable[ObjectKey]) -> None:
-        """Set the consumers to be decided on."""
+    def wait_for(
+        self, consumers: Iterable[ObjectKey], *, watched_until: float | None = None
+    ) -> None:
+        """Set the consumers to be decided on, and until when an earlier controller watched them."""
         self._waiting = set(consumers)
+        self._watched_until = watched_until
         if not self._waiting:
             self.end()
 
@@ -63,6 +71,10 @@ class FirstDecisions:
         self._outdated.add(consumer)
         merged = {**sources, **changed}
         return {key: source for key, source in merged.items() if source is not None}
+
+    def unwatched_since(self, consumer: ObjectKey) -> float | None:
+        """Return since when no controller has watched, before the first decision on a consumer."""
+        return self._watched_until if consumer in self._waiting else None
 
     def note_made(self, consumer: ObjectKey) -> bool:
         """Note that a consumer was decided on; returns whether that was with outdated sources."""

@@ -117,6 +117,7 @@ class Observer:
         return snapshot._replace(
             sent=self._sent_nudge(key),
             waited=self._waited(key),
+            unwatched_since=self._first_decisions.unwatched_since(key) if record is None else None,
             template=self._index.templates.last_change(key),
             flap_limit=self._settings.flap_limit
             if policy.flap_limit is None

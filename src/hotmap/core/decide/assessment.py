@@ -83,6 +83,9 @@ class Facts(NamedTuple):
     returned: frozenset[ObjectKey] = frozenset()
     #: Seconds since the consumer's own rollout has been awaited (rule 6).
     waited: float = 0.0
+    #: Since when no controller has watched, if nothing was recorded of the consumer before; else
+    #: None.
+    unwatched_since: float | None = None
     #: Sources whose last change was observed before that of the consumer's pod template, and when
     #: that was.
     before_template: frozenset[ObjectKey] = frozenset()

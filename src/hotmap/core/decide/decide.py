@@ -306,6 +306,7 @@ def _facts(snapshot: Snapshot, starts: Sequence[PodStart] | None) -> Facts:
         reload_on_create=policy.reload_on_create,
         reload_on_delete=policy.reload_on_delete,
         waited=snapshot.waited,
+        unwatched_since=snapshot.unwatched_since,
         before_template=_changed_before_template(snapshot),
         template_at=snapshot.template.at if snapshot.template else 0.0,
         applied_at=snapshot.applied_at,

@@ -88,6 +88,9 @@ class Snapshot(NamedTuple):
     sent: SentNudge | None = None
     #: Seconds since when a decision on this consumer has to wait.
     waited: float = 0.0
+    #: Nothing was recorded of it, and no controller has watched since then, POSIX seconds; None:
+    #: one has, or none did before.
+    unwatched_since: float | None = None
     #: The last observed change of its pod template, or its creation.
     template: TemplateChange | None = None
     #: The sources fingerprinted with the newest key, if `key_id` is an older one.

@@ -203,8 +203,10 @@ def _assess_unknown(case: Case) -> Finding:
     """Rule 1; re-read files are updated without an action."""
     consumer, current, facts = case.consumer, case.current, case.facts
     what = "is new to hotmap"
-    if not facts.catch_up or not current.exists or not reads_at_start(current, facts):
+    if not current.exists or not reads_at_start(current, facts):
         return case.find(Verdict.ADOPT, f"{what}: now tracking")
+    if not facts.catch_up:
+        return _assess_unwatched(case, what)
     if facts.writing is not Writing.REVISION and has_current_revision(consumer, current, facts):
         why = f"{what}, and the pod template carries its current revision"
         return case.find(Verdict.ADOPT, why)
@@ -218,6 +220,28 @@ def _assess_unknown(case: Case) -> Finding:
         return case.find(Verdict.ADOPT, f"{what}, and all pods started after the last change")
     why = f"{what}, and some pods may have started before the last change"
     return case.find(Verdict.FROZEN, why)
+
+
+def _assess_unwatched(case: Case, what: str) -> Finding:
+    """Adopt, unless both the consumer and the change are of a time when no controller watched.
+
+    Another would have adopted it before the change. Pods that existed by then show that the
+    consumer did too, so that it was merely not followed.
+    """
+    current, facts = case.current, case.facts
+    since = facts.unwatched_since
+    if since is None or has_mounts(current) or not _may_be_after(current.changed_at, since):
+        return case.find(Verdict.ADOPT, f"{what}: now tracking")
+    if facts.starts is None:
+        return case.find(Verdict.CHECK_PODS, f"{what}: checking when its pods started")
+    is_new = all_created_since(facts.starts, since)
+    if is_new and any_started_before(facts.starts, current.changed_since):
+        return case.find(Verdict.FROZEN, f"{what}, and changed after some pods had started")
+    return case.find(Verdict.ADOPT, f"{what}: now tracking")
+
+
+def _may_be_after(changed_at: float | None, since: float) -> bool:
+    return changed_at is None or changed_at + MARGIN > since
 
 
 def _is_older(current: SourceSnapshot, recorded: SourceRecord) -> bool:
