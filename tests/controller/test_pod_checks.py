@@ -17,6 +17,33 @@ from tests.controller.pod_check_results import (
 )
 from tests.controller.world import FOLLOW, REREADS, Object, World, env, files, rfc3339
 
+
+async def test_nudged_pod_whose_node_is_lost_is_not_current(world: World) -> None:
+    """A kubelet that is down updates no files, and Kubernetes notices that after most of a minute.
+
+    Nothing else happens then that would cause a check.
+    """
+    await world.config_map(MODE="a")
+    await world.workload(spec=files(), annotations={**REREADS, "hotmap.dev/rereads": "1s"})
+    await world.pod("web-1", spec=files())
+    async with world.controller(pod_checks=SOON) as controller:
+        await world.quiet(controller)
+        await asyncio.sleep(3)
+        await world.edit(MODE="b")
+        await world.until(lambda: world.target("web-1"), "the pod is nudged")
+        await wait_for_state(world, controller, "current")
+        status_before = (await world.get("Pod", "web-1"))["status"]
+        lost = {"conditions": [{"type": "Ready", "status": "False"}]}
+        await world.merge_status("Pod", "web-1", {**status_before, **lost})
+        document = await wait_for_state(world, controller, "waiting")
+        assert document["reason"].startswith("waiting for 1 pod: web-1 is not ready")
+        await world.merge_status("Pod", "web-1", {**status_before, "conditions": []})
+        await wait_for_state(world, controller, "current")
+        checks = await check_count(controller)
+        await asyncio.sleep(300)
+        assert await check_count(controller) <= checks + 1
+
+
 # -- after an action -----------------------------------------------------------------------------
 
 
@@ -352,7 +379,7 @@ async def test_pod_that_is_not_ready_is_not_current(world: World) -> None:
     async with world.controller(pod_checks=SOON) as controller:
         await pods_checked(world, controller)
         document = await wait_for_state(world, controller, "waiting")
-        assert document["reason"] == "waiting for 1 pod: web-1 is not ready"
+        assert document["reason"].startswith("waiting for 1 pod: web-1 is not ready")
         shown = (await status(controller, "?workload=default/web"))["workloads"][0]["pods"][0]
         assert (shown["ready"], shown["loaded"]["confidence"]) == (False, "unknown")
         await set_ready(world, "web-1", ready=True)

@@ -10,7 +10,8 @@ follows from a result. Checks run in the background:
    reconciles are in progress, or for a consumer whose reconcile is due or settling, since it may be
    rolled out next
 3. a rollout without progress is checked after a while, to report the cause
-4. a consumer that is not current yet, or latent, is checked again with increasing pauses
+4. a consumer that is not current yet, or latent, is checked again with increasing pauses; one that
+  is current since its pods were nudged, once more: a kubelet that is down shows a minute later
 5. after a nudge with other content, a consumer with agents is checked as soon as they may have
    loaded it, independent of the other checks, and repeatedly until the agents have finished
 
@@ -126,11 +127,17 @@ class PodChecker:
             consumer is None
             or record is None
             or latest is None
-            or (record.pods_checked in REACHED and key not in self._agent_checks)
+            or (
+                record.pods_checked in REACHED
+                and key not in self._schedule
+                and key not in self._agent_checks
+            )
         ):
             self._drop(key)
         elif key in self._agent_checks:
             self._agent_checks.resume(key, _DECIDED_PAUSE)
+        elif record.pods_checked in REACHED:
+            pass  # it is to be confirmed
         elif latest.verdict in _CHECK_AFTER and record.pods_checked is PodCheck.NOT_YET:
             self._schedule_action(key, consumer, latest)
         elif key not in self._schedule:
@@ -436,10 +443,12 @@ class PodChecker:
     ) -> None:
         """Apply a check result, and schedule the next check."""
         self._results.apply(consumer, record, status, result)
-        if status.is_reached:
-            self._unschedule(consumer.key)
-        else:
+        if not status.is_reached:
             self._schedule_again(consumer.key, consumer)
+        elif result is not None and result.confirmed_in:
+            self._schedule.add(consumer.key, consumer.behind, result.confirmed_in)
+        else:
+            self._unschedule(consumer.key)
 
     def write(self) -> None:
         """Schedule check results to be written with the records."""

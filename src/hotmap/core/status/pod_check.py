@@ -11,8 +11,14 @@ from hotmap.core.status.consumer import ConsumerStatus, status_from_pods
 from hotmap.core.status.desired import DesiredContent, has_current_template
 from hotmap.core.status.observed_pods import ObservedPod
 from hotmap.core.status.pods import PodProof, pod_proofs
+from hotmap.core.status.stage import Confidence
 
 __all__ = ["PodCheckResult", "conclude_from_pods"]
+
+#: Seconds after a nudge in which a pod is not Ready any more if its kubelet was down then: the node
+#: is NotReady 50 s after its last sign of life, and the next look at it is 5 s later (kubernetes:
+#: kube-controller-manager, --node-monitor-grace-period and --node-monitor-period).
+_NODE_IS_LOST_AFTER = 65.0
 
 
 class PodCheckResult(NamedTuple):
@@ -21,6 +27,8 @@ class PodCheckResult(NamedTuple):
     desired: DesiredContent
     pods: tuple[PodProof, ...]
     status: ConsumerStatus
+    #: Seconds after which pods that were nudged show whether their kubelets were there; 0: they do.
+    confirmed_in: float = 0.0
 
 
 def conclude_from_pods(
@@ -49,4 +57,15 @@ def conclude_from_pods(
         agents=agents,
     )
     status = status_from_pods(snapshot.consumer, proofs, desired, stalled=stalled, retried=retried)
-    return PodCheckResult(desired, proofs, status)
+    confirmed_in = 0.0 if agents is not None else _confirmed_in(proofs, now)
+    return PodCheckResult(desired, proofs, status, confirmed_in)
+
+
+def _confirmed_in(proofs: Sequence[PodProof], now: float) -> float:
+    nudged_at = (
+        proof.pod.nudged_at
+        for proof in proofs
+        if proof.projected is not None and proof.projected.confidence is Confidence.INFERRED
+    )
+    last = max((at for at in nudged_at if at is not None), default=0.0)
+    return max(0.0, last + _NODE_IS_LOST_AFTER - now)
