@@ -78,6 +78,9 @@ def found(who: Consumer, record: Record | None = RECORD, now: float = NOW) -> Wr
         pytest.param(web("k.x"), Kind.OVERWRITTEN, id="by an unnamed writer"),
         pytest.param(web("z.x", ("hotmap", 4900, REVISION)), Kind.HOTMAP, id="a foreign key"),
         pytest.param(
+            web("fixed", ("hotmap", 4900, REVISION)), Kind.OVERWRITTEN, id="rewritten at admission"
+        ),
+        pytest.param(
             web("k.now", ("hotmap", 10, REVISION), ("Reloader", 4900, VARIABLE)),
             Kind.RELOADER,
             id="Reloader's variable",
@@ -98,6 +101,14 @@ def test_writer_is_named(who: Consumer, kind: Kind | None) -> None:
     """Foreign writes are told from ours, from an undo, and from what is merely old."""
     seen = found(who)
     assert (seen.kind if seen else None) is kind
+
+
+def test_reason_names_admission_where_our_write_was_changed() -> None:
+    """It is our field manager's all the same, and no other hotmap has to be stopped."""
+    seen = found(web("fixed", ("hotmap", 4900, REVISION)))
+    assert seen is not None
+    assert "overwritten by a mutating admission policy or webhook." in seen.reason
+    assert not seen.until
 
 
 def test_state_at_adoption_is_no_conflict() -> None:

@@ -4,6 +4,7 @@
 |---|---|---|
 | our annotation was removed | a user or a GitOps tool; its name is a guess | reported once |
 | it has a value that we never wrote | the same; managedFields name it | reported once |
+| it has a value that no hotmap writes, by hotmap | a mutating admission webhook | reported once |
 | it has a value with a foreign fingerprint key, by hotmap | another hotmap | reported, and held |
 | Reloader's mark was written | a running Reloader | reported, and held |
 
@@ -97,10 +98,10 @@ def find_writer_conflict(
 def _another_hotmap(
     consumer: Consumer, record: Record, own_keys: Collection[str]
 ) -> WriterConflict | None:
-    key_id, _, _ = consumer.revision.partition(".")
+    key_id, is_revision, _ = consumer.revision.partition(".")
     mark = f"{Kind.HOTMAP.value} {consumer.revision}"
     if (
-        not key_id
+        not is_revision
         or key_id in own_keys
         or consumer.revision_owner != FIELD_MANAGER
         or (consumer.revision == record.revision and _reported_mark(record) != mark)
@@ -148,9 +149,12 @@ def _changed_mark(
         return WriterConflict(Kind.REMOVED, reason, f"{Kind.REMOVED.value} {before}")
     if is_ours and consumer.revision_owner in (FIELD_MANAGER, _UNDO):
         return None  # a crash between the patch and the record, or an earlier one of ours
+    owner = consumer.revision_owner or "another client"
+    if owner == FIELD_MANAGER:  # admission changes a write under the name of its writer
+        owner = "a mutating admission policy or webhook"
     reason = (
-        "hotmap.dev/revision in its pod template was overwritten by "
-        f"{consumer.revision_owner or 'another client'}. {_AGAIN} To avoid that, {_ADVICE}"
+        f"hotmap.dev/revision in its pod template was overwritten by {owner}. {_AGAIN} To avoid "
+        f"that, {_ADVICE}"
     )
     return WriterConflict(Kind.OVERWRITTEN, reason, f"{Kind.OVERWRITTEN.value} {now}")
 
