@@ -25,17 +25,18 @@ async def test_edit_during_downtime_is_rolled(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("created", "edited", "rolled"),
+    ("created", "edited", "down", "rolled"),
     [
-        pytest.param("while down", "after the pod", True, id="both while down"),
-        pytest.param("while down", "before the pod", False, id="pod has the edit"),
-        pytest.param("before", "after the pod", False, id="followed only now"),
+        pytest.param("while down", "after the pod", 60, True, id="both while down"),
+        pytest.param("while down", "before the pod", 60, False, id="pod has the edit"),
+        pytest.param("before", "after the pod", 60, False, id="followed only now"),
+        pytest.param("while down", "after the pod", 4000, False, id="installed again"),
     ],
 )
 async def test_workload_of_the_downtime_is_rolled_for_an_edit_after_its_pods(
-    world: World, created: str, edited: str, rolled: bool
+    world: World, created: str, edited: str, down: float, rolled: bool
 ) -> None:
-    """A controller would have adopted it at its creation; one that was not followed is adopted."""
+    """It would have been adopted at its creation; one that was not followed is adopted now."""
 
     async def create() -> None:
         await world.config_map(LEVEL="info")
@@ -59,7 +60,7 @@ async def test_workload_of_the_downtime_is_rolled_for_an_edit_after_its_pods(
         await create()
     if edited == "after the pod":
         await world.edit(LEVEL="debug")
-    await asyncio.sleep(5)
+    await asyncio.sleep(down)
     await world.run_once()
     assert bool(await world.revision()) is rolled
 

@@ -45,6 +45,10 @@ ROLLOUT_WAIT = 60.0
 #: existed for a while, and is followed only now. Settling and retries take less.
 _JUST_CREATED = 120.0
 
+#: Seconds without a controller, as between two leaders or at a restart, in which both a consumer
+#: and a change of its source may have come. Later a write that changed no data is as probable.
+_SHORT_GAP = 3600.0
+
 
 def assess_source(case: Case) -> Finding:
     """Assess one source of a consumer."""
@@ -223,14 +227,16 @@ def _assess_unknown(case: Case) -> Finding:
 
 
 def _assess_unwatched(case: Case, what: str) -> Finding:
-    """Adopt, unless both the consumer and the change are of a time when no controller watched.
+    """Adopt, unless both the consumer and the change came while no controller watched for a while.
 
-    Another would have adopted it before the change. Pods that existed by then show that the
-    consumer did too, so that it was merely not followed.
+    Otherwise it would have been adopted before the change. Pods that existed before that time show
+    that the consumer did too, so that it was merely not followed.
     """
     current, facts = case.current, case.facts
     since = facts.unwatched_since
-    if since is None or has_mounts(current) or not _may_be_after(current.changed_at, since):
+    if since is None or facts.now - since > _SHORT_GAP or has_mounts(current):
+        return case.find(Verdict.ADOPT, f"{what}: now tracking")
+    if current.changed_at is not None and current.changed_at + MARGIN <= since:
         return case.find(Verdict.ADOPT, f"{what}: now tracking")
     if facts.starts is None:
         return case.find(Verdict.CHECK_PODS, f"{what}: checking when its pods started")
@@ -238,10 +244,6 @@ def _assess_unwatched(case: Case, what: str) -> Finding:
     if is_new and any_started_before(facts.starts, current.changed_since):
         return case.find(Verdict.FROZEN, f"{what}, and changed after some pods had started")
     return case.find(Verdict.ADOPT, f"{what}: now tracking")
-
-
-def _may_be_after(changed_at: float | None, since: float) -> bool:
-    return changed_at is None or changed_at + MARGIN > since
 
 
 def _is_older(current: SourceSnapshot, recorded: SourceRecord) -> bool:
