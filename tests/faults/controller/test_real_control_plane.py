@@ -358,6 +358,8 @@ async def test_gitops_replaces_the_template(mall: Mall) -> None:
         for times in (1, 2, 3):
             await shop.edit(LEVEL=f"v{times}")
             await shop.wait_for_rollouts(times=times)
+            # Earlier, pods with the old content would stay, and be rolled out once more.
+            await shop.wait_for_rollout_end()
             await mall.kubectl("replace", "--filename=-", stdin=manifest)
             await shop.wait_for_rollout_end()
             await shop.wait_until_handled()
