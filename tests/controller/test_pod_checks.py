@@ -44,6 +44,26 @@ async def test_nudged_pod_whose_node_is_lost_is_not_current(world: World) -> Non
         assert await check_count(controller) <= checks + 1
 
 
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
+async def test_workload_that_loses_a_pod_later_is_not_current(world: World, kind: str) -> None:
+    """Its own controller counts fewer available pods; which one it is, a list shows."""
+    await world.config_map(LEVEL="info")
+    await world.workload(kind=kind)
+    await world.pod("web-1", started=time.time() + 5)
+    async with world.controller(pod_checks=SOON) as controller:
+        await wait_for_state(world, controller, "current")
+        status_before = (await world.get("Pod", "web-1"))["status"]
+        lost = {"conditions": [{"type": "Ready", "status": "False"}]}
+        await world.merge_status("Pod", "web-1", {**status_before, **lost})
+        counts = (await world.get(kind, "web"))["status"]
+        await world.merge_status(kind, "web", {**counts, "availableReplicas": 0})
+        document = await wait_for_state(world, controller, "waiting")
+        assert document["reason"].startswith("waiting for 1 pod: web-1 is not ready")
+        await world.merge_status("Pod", "web-1", {**status_before, "conditions": []})
+        await world.merge_status(kind, "web", counts)
+        await wait_for_state(world, controller, "current")
+
+
 # -- after an action -----------------------------------------------------------------------------
 
 

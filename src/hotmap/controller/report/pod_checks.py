@@ -11,7 +11,8 @@ follows from a result. Checks run in the background:
    rolled out next
 3. a rollout without progress is checked after a while, to report the cause
 4. a consumer that is not current yet, or latent, is checked again with increasing pauses; one that
-  is current since its pods were nudged, once more: a kubelet that is down shows a minute later
+  is current since its pods were nudged, once more: a kubelet that is down shows a minute later; and
+  one of which fewer pods are available than before
 5. after a nudge with other content, a consumer with agents is checked as soon as they may have
    loaded it, independent of the other checks, and repeatedly until the agents have finished
 
@@ -78,6 +79,12 @@ class PodCheckStores(NamedTuple):
     records: Records
     decision_log: DecisionLog
     consumer_states: ConsumerStates
+
+
+def _progress(consumer: Consumer) -> tuple[object, ...]:
+    """Return what a consumer's own controller reports of its pods."""
+    counts = consumer.behind, consumer.available
+    return *counts, consumer.rolling, consumer.paused, consumer.runs
 
 
 class PodCheckGate(NamedTuple):
@@ -170,16 +177,17 @@ class PodChecker:
             self._results.forget_reports(key)
             self._reader.forget(key)
             return
-        if (old.behind, old.rolling, old.paused, old.runs) == (
-            *(new.behind, new.rolling, new.paused, new.runs),
-        ):
+        if _progress(old) == _progress(new):
             return
         scheduled = self._schedule.get(key)
         if scheduled is not None and scheduled.behind != new.behind:
             scheduled.behind, scheduled.progress_at = new.behind, self._clock()
             self._drop_stall(key, new, State.STUCK, State.WAITING)
         record = self._records.get(new.uid)
-        if record is not None and record.pods_checked not in REACHED and not new.rolling:
+        is_open = record is not None and record.pods_checked not in REACHED
+        # A pod that is not ready any more is not current, whatever it has read.
+        has_lost_pods = record is not None and new.available < min(old.available, new.wanted)
+        if (is_open or has_lost_pods) and not new.rolling:
             self._schedule.drop_adopted(key)
             self._schedule.add(key, new.behind, self._settings.rollout_delay)
         self._consumer_states.update(key)
