@@ -86,7 +86,7 @@ def no_internal_errors(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     logger.removeHandler(found)
     if not request.node.get_closest_marker("internal_errors"):
-        assert not found.lines, "\n".join(found.lines)
+        assert not found.lines, "\n".join(found.lines[:3])
 
 
 def import_from_another_start(worker: Mapping[str, Any] | None) -> None:

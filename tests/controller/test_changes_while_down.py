@@ -178,7 +178,7 @@ async def test_revert_while_down_is_remembered_until_pods_could_be_listed(
     await asyncio.sleep(10)  # so that pods are listed at once
     attempts = 0
 
-    async def refused(*arguments: object) -> list[Pod]:
+    async def refused(*arguments: object, cached: bool) -> list[Pod]:
         nonlocal attempts
         attempts += 1
         raise api_error(403, "pods is forbidden")
