@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
 import pytest
 from tests.controller.world import World, env
+from tests.support.objects import deployment
 
+from hotmap.controller.reconcile.rollout_turns import RolloutTurns
 from hotmap.controller.run import Controller
+from hotmap.core.decide.plan import Action, ActionType
 from hotmap.core.errors import api_error
+from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
+from hotmap.kube.store import Store
 
 LIMIT = "hotmap.dev/max-concurrent-rollouts"
 NAMES = ("a", "b", "c", "d")
@@ -260,3 +266,33 @@ async def test_workload_of_two_sources_waits_for_both(world: World) -> None:
                 await world.rolled_out(name)
             await _wait(world, controller)
         await _until_rolled(world, 4)
+
+
+def test_turn_is_kept_while_the_store_lacks_the_rollout() -> None:
+    """A decision on the state before it, such as one on a nudge, does not end the turn."""
+    web, app = deployment(generation=1, replicas=1), ObjectKey("ConfigMap", "shop", "app")
+    woken: list[ObjectKey] = []
+    index: Any = SimpleNamespace(
+        sources={"ConfigMap": Store()},
+        policies=SimpleNamespace(annotations_of=lambda namespace: None),
+        followers_of=lambda source: [],
+        consumer=lambda key: web,
+    )
+    turns = RolloutTurns(index, default_limit=1, reconcile=woken.append, monotonic=lambda: 0.0)
+
+    def rollout_of(consumer: Consumer) -> Any:
+        plan = SimpleNamespace(actions=[Action(ActionType.ROLLOUT)])
+        snapshot = SimpleNamespace(consumer=consumer)
+        return SimpleNamespace(snapshot=snapshot, plan=plan, changed_sources=lambda: [app])
+
+    other = deployment(name="other")
+    assert not turns.take(rollout_of(web))
+    turns.written(web.key, 2)
+    assert turns.take(rollout_of(other))
+    turns.written(web.key, 1)
+    assert turns.take(rollout_of(other))
+    assert woken == []
+    web = deployment(generation=2, replicas=1)
+    turns.consumer_changed(web.key, None, web)
+    assert woken == [other.key]
+    assert not turns.take(rollout_of(other))

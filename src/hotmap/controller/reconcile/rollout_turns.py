@@ -89,9 +89,12 @@ class RolloutTurns:
             raise
 
     def written(self, key: ObjectKey, generation: int) -> None:
-        """Keep the turns of a consumer until its rollout, of this generation, is complete."""
+        """Keep the turns of a consumer until its rollout, of this generation, is complete.
+
+        A decision without a rollout may be of a state before the last one.
+        """
         if (turn := self._turns.get(key)) is not None:
-            turn.generation = generation
+            turn.generation = max(turn.generation or 0, generation)
             self._check(key, turn)
 
     def leave(self, key: ObjectKey) -> None:
