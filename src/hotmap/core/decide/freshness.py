@@ -5,9 +5,9 @@ so downtime, failover, lost watches and recreated objects all converge.
 
     0  the template already has the current revision, written by us after the change → applied
     1  nothing is known of a source (no record, key lost, other uses)     → adopt; with catch-up,
-       check the pods first and act unless they are proven younger. A consumer and a change that
-       both came while no controller watched for a while → check the pods: one started before →
-       frozen change
+       check the pods first and act unless they are proven younger. The consumer was created and
+       the source edited in a short gap without a controller → check the pods: one started before
+       the edit → frozen change
     2  the source's resourceVersion is smaller than the applied one       → wait: a stale store
     3  equal                                                              → fresh, unless a pod
        started while the content was different: then frozen change, under a distinct name, or as

@@ -45,8 +45,9 @@ ROLLOUT_WAIT = 60.0
 #: existed for a while, and is followed only now. Settling and retries take less.
 _JUST_CREATED = 120.0
 
-#: Seconds without a controller, as between two leaders or at a restart, in which both a consumer
-#: and a change of its source may have come. Later a write that changed no data is as probable.
+#: Seconds without a controller, as between two leaders or at a restart, after which a consumer may
+#: have been created and its source edited in that gap. In a longer gap, the last write of a source
+#: may as well have been a label, and all pods would be replaced for that.
 _SHORT_GAP = 3600.0
 
 
@@ -227,23 +228,23 @@ def _assess_unknown(case: Case) -> Finding:
 
 
 def _assess_unwatched(case: Case, what: str) -> Finding:
-    """Adopt, unless both the consumer and the change came while no controller watched for a while.
+    """Adopt, unless the consumer was created and the source edited in a gap without a controller.
 
-    Otherwise it would have been adopted before the change. Pods that existed before that time show
-    that the consumer did too, so that it was merely not followed.
+    A controller would have adopted the consumer before the edit. Pods from before the gap show that
+    the consumer is older, so that it was merely not followed.
     """
     current, facts = case.current, case.facts
-    since = facts.unwatched_since
+    since, adopt = facts.unwatched_since, case.find(Verdict.ADOPT, f"{what}: now tracking")
     if since is None or facts.now - since > _SHORT_GAP or has_mounts(current):
-        return case.find(Verdict.ADOPT, f"{what}: now tracking")
+        return adopt
     if current.changed_at is not None and current.changed_at + MARGIN <= since:
-        return case.find(Verdict.ADOPT, f"{what}: now tracking")
+        return adopt
     if facts.starts is None:
         return case.find(Verdict.CHECK_PODS, f"{what}: checking when its pods started")
     is_new = all_created_since(facts.starts, since)
     if is_new and any_started_before(facts.starts, current.changed_since):
         return case.find(Verdict.FROZEN, f"{what}, and changed after some pods had started")
-    return case.find(Verdict.ADOPT, f"{what}: now tracking")
+    return adopt
 
 
 def _is_older(current: SourceSnapshot, recorded: SourceRecord) -> bool:
