@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from hotmap.cli import controller
 from hotmap.cli.main import hotmap, run
+from hotmap.cli.shared_options import ClusterOptions
+from hotmap.controller.settings import Settings
 
 EXIT_INVALID = 2
 
@@ -228,3 +231,27 @@ def test_valid_flags_are_accepted(arguments: str, capsys: pytest.CaptureFixture[
     """The start goes on to the kubeconfig; the last of repeated flags counts."""
     words = [arguments] if " in " in arguments else arguments.split()
     assert _run_invalid(capsys, *words).startswith("no cluster is configured: ")
+
+
+@pytest.mark.parametrize(
+    ("flag", "field", "value"),
+    [
+        ("--max-concurrent-rollouts=7", "rollout_limit", 7),
+        ("--max-concurrent-rollouts=0", "rollout_limit", 0),
+        ("--flap-limit=7", "flap_limit", 7),
+        ("--flap-limit=0", "flap_limit", 0),
+        ("--workers=7", "workers", 7),
+    ],
+)
+def test_number_becomes_a_setting(
+    monkeypatch: pytest.MonkeyPatch, flag: str, field: str, value: int
+) -> None:
+    found: list[Settings] = []
+
+    async def keep(cluster: ClusterOptions, settings: Settings) -> None:
+        found.append(settings)
+
+    monkeypatch.setattr(controller, "_run", keep)
+    assert run(["controller", flag]) == 0
+    (settings,) = found
+    assert getattr(settings, field) == value

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
 from tests.controller.world import World, env
 from tests.support.objects import deployment
@@ -15,7 +16,7 @@ from hotmap.controller.reconcile.rollout_turns import RolloutTurns
 from hotmap.controller.run import Controller
 from hotmap.core.decide.plan import Action, ActionType
 from hotmap.core.errors import api_error
-from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.consumer import Argo, Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.store import Store
 
@@ -23,7 +24,7 @@ LIMIT = "hotmap.dev/max-concurrent-rollouts"
 NAMES = ("a", "b", "c", "d")
 
 
-async def _fleet(world: World, limit: str = "", *, names: tuple[str, ...] = NAMES) -> None:
+async def _create_fleet(world: World, limit: str = "", *, names: tuple[str, ...] = NAMES) -> None:
     await world.config_map(LEVEL="info")
     if limit:
         await world.merge("ConfigMap", "app", {"metadata": {"annotations": {LIMIT: limit}}})
@@ -68,8 +69,18 @@ async def _until_rolled(world: World, count: int) -> set[str]:
     return await _rolled(world)
 
 
+async def _first_fails(world: World) -> tuple[str, str]:
+    """Wait until one workload is rolled out, and none of its pods is available.
+
+    Returns its name and the revision that it has then.
+    """
+    (name,) = await _until_rolled(world, 1)
+    await world.rolled_out(name, available=False)
+    return name, await world.revision(name)
+
+
 async def test_next_workload_follows_when_one_is_available(world: World) -> None:
-    await _fleet(world, "2")
+    await _create_fleet(world, "2")
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
@@ -88,40 +99,29 @@ async def test_next_workload_follows_when_one_is_available(world: World) -> None
 
 async def test_workload_that_does_not_become_available_stops_the_others(world: World) -> None:
     """Its pods are all replaced, but none is available: a bad value goes no further."""
-    await _fleet(world, "1")
+    await _create_fleet(world, "1")
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="wrong")
-        (bad,) = await _until_rolled(world, 1)
-        await world.rolled_out(bad, available=False)
+        bad, wrong = await _first_fails(world)
         await _wait(world, controller)
         assert await _rolled(world) == {bad}
         await world.edit(LEVEL="info")  # as it was, so the others need nothing
-        before = await world.revision(bad)
-
-        async def returned() -> bool:
-            return await world.revision(bad) != before
-
-        await world.until(returned, "the bad value is taken back")
+        await world.rollout(bad, after=wrong)
         await world.rolled_out(bad)
         await _wait(world, controller)
         assert await _rolled(world) == {bad}
 
 
 async def test_correction_reaches_the_failed_workload_first(world: World) -> None:
-    await _fleet(world, "1")
+    await _create_fleet(world, "1")
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="wrong")
-        (bad,) = await _until_rolled(world, 1)
-        await world.rolled_out(bad, available=False)
-        before = await world.revision(bad)
+        bad, wrong = await _first_fails(world)
         await world.edit(LEVEL="debug")
-
-        async def corrected() -> bool:
-            return await world.revision(bad) != before
-
-        await world.until(corrected, "the correction is rolled out")
+        await world.rollout(bad, after=wrong)
+        assert await _rolled(world) == {bad}
         for count in range(2, len(NAMES) + 1):
             for name in await _rolled(world):
                 await world.rolled_out(name)
@@ -131,7 +131,7 @@ async def test_correction_reaches_the_failed_workload_first(world: World) -> Non
 async def test_status_says_what_a_workload_waits_for(
     world: World, http: aiohttp.ClientSession
 ) -> None:
-    await _fleet(world, "1", names=("a", "b"))
+    await _create_fleet(world, "1", names=("a", "b"))
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
@@ -156,7 +156,7 @@ async def test_status_says_what_a_workload_waits_for(
     "gone", ["deleted", "scaled to zero", "paused", "not followed any more", "limit is raised"]
 )
 async def test_turn_is_free_when_nothing_is_replaced_any_more(world: World, gone: str) -> None:
-    await _fleet(world, "1", names=("a", "b"))
+    await _create_fleet(world, "1", names=("a", "b"))
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
@@ -185,7 +185,7 @@ async def test_rejected_rollout_gives_its_turn_to_the_next(world: World) -> None
             raise api_error(403, "denied by policy")
 
     world.registry.guards.append(refuse)
-    await _fleet(world, "1", names=("a", "b"))
+    await _create_fleet(world, "1", names=("a", "b"))
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
@@ -194,7 +194,7 @@ async def test_rejected_rollout_gives_its_turn_to_the_next(world: World) -> None
 
 
 async def test_new_leader_counts_rollouts_of_the_one_before(world: World) -> None:
-    await _fleet(world, "2")
+    await _create_fleet(world, "2")
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
@@ -211,7 +211,7 @@ async def test_new_leader_counts_rollouts_of_the_one_before(world: World) -> Non
 async def test_limit_of_the_namespace_and_of_the_flag(world: World) -> None:
     """The source's own limit is used before that of its Namespace, and that before the flag."""
     await _limit_namespace(world, "1")
-    await _fleet(world)
+    await _create_fleet(world)
     async with world.controller(rollout_limit=3) as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
@@ -227,7 +227,7 @@ async def test_limit_of_the_namespace_and_of_the_flag(world: World) -> None:
 
 
 async def test_invalid_limit_is_reported_and_counts_as_one(world: World) -> None:
-    await _fleet(world, "many")
+    await _create_fleet(world, "many")
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
@@ -242,7 +242,7 @@ async def test_invalid_limit_is_reported_and_counts_as_one(world: World) -> None
 
 async def test_workload_of_two_sources_waits_for_both(world: World) -> None:
     """And it keeps nobody else waiting meanwhile."""
-    await _fleet(world, "1", names=("a", "b"))
+    await _create_fleet(world, "1", names=("a", "b"))
     await world.config_map("other", LEVEL="info")
     await world.merge("ConfigMap", "other", {"metadata": {"annotations": {LIMIT: "1"}}})
     spec = env("LEVEL")
@@ -268,31 +268,87 @@ async def test_workload_of_two_sources_waits_for_both(world: World) -> None:
         await _until_rolled(world, 4)
 
 
-def test_turn_is_kept_while_the_store_lacks_the_rollout() -> None:
-    """A decision on the state before it, such as one on a nudge, does not end the turn."""
-    web, app = deployment(generation=1, replicas=1), ObjectKey("ConfigMap", "shop", "app")
-    woken: list[ObjectKey] = []
-    index: Any = SimpleNamespace(
-        sources={"ConfigMap": Store()},
-        policies=SimpleNamespace(annotations_of=lambda namespace: None),
-        followers_of=lambda source: [],
-        consumer=lambda key: web,
-    )
-    turns = RolloutTurns(index, default_limit=1, reconcile=woken.append, monotonic=lambda: 0.0)
+# -- turns alone, without a cluster ------------------------------------------------------------
 
-    def rollout_of(consumer: Consumer) -> Any:
-        plan = SimpleNamespace(actions=[Action(ActionType.ROLLOUT)])
-        snapshot = SimpleNamespace(consumer=consumer)
-        return SimpleNamespace(snapshot=snapshot, plan=plan, changed_sources=lambda: [app])
+APP, OTHER = ObjectKey("ConfigMap", "shop", "app"), ObjectKey("ConfigMap", "shop", "other")
 
-    other = deployment(name="other")
-    assert not turns.take(rollout_of(web))
-    turns.written(web.key, 2)
-    assert turns.take(rollout_of(other))
-    turns.written(web.key, 1)
-    assert turns.take(rollout_of(other))
-    assert woken == []
-    web = deployment(generation=2, replicas=1)
-    turns.consumer_changed(web.key, None, web)
-    assert woken == [other.key]
-    assert not turns.take(rollout_of(other))
+
+class Fleet:
+    """Consumers of generation 1 and their turns, one at a time for each source."""
+
+    def __init__(self) -> None:
+        self.consumers: dict[ObjectKey, Consumer] = {}
+        #: Who may go, in this order.
+        self.woken: list[str] = []
+        index: Any = SimpleNamespace(
+            sources={"ConfigMap": Store()},
+            policies=SimpleNamespace(annotations_of=lambda namespace: None),
+            followers_of=lambda source: [],
+            consumer=self.consumers.get,
+        )
+        self.turns = RolloutTurns(
+            index,
+            default_limit=1,
+            reconcile=lambda key: self.woken.append(key.name),
+            monotonic=lambda: 0.0,
+        )
+
+    def consumer(self, name: str, generation: int = 1) -> Consumer:
+        """Put a consumer into the store, all of whose pods are replaced and available."""
+        found = deployment(name=name, generation=generation)
+        self.consumers[found.key] = found
+        return found
+
+    def take(self, consumer: Consumer, *sources: ObjectKey) -> bool:
+        """Return whether a consumer may be rolled out for sources that have changed."""
+        decision: Any = SimpleNamespace(
+            snapshot=SimpleNamespace(consumer=consumer),
+            plan=SimpleNamespace(actions=[Action(ActionType.ROLLOUT)]),
+            changed_sources=lambda: sources,
+        )
+        return not self.turns.take(decision)
+
+
+@pytest.mark.parametrize("by_argo", [False, True], ids=["Deployment", "run by an Argo Rollout"])
+def test_turn_is_kept_while_the_store_lacks_the_rollout(by_argo: bool) -> None:
+    """A decision on the state before it, such as one on a nudge, does not end the turn.
+
+    What an Argo Rollout with a `workloadRef` has replaced shows in the Rollout alone.
+    """
+    fleet = Fleet()
+    web, waiting = fleet.consumer("web"), fleet.consumer("waiting")
+    assert fleet.take(web, APP)
+    fleet.turns.written(web.key, 2)
+    assert not fleet.take(waiting, APP)
+    fleet.turns.written(web.key, 1)
+    assert not fleet.take(waiting, APP)
+    assert fleet.woken == []
+    web = fleet.consumer("web", generation=2)
+    changed = _argo_rollout_of(web) if by_argo else web
+    fleet.turns.consumer_changed(changed.key, None, changed)
+    assert fleet.woken == ["waiting"]
+    assert fleet.take(waiting, APP)
+
+
+def test_workload_that_waits_for_one_source_takes_no_turn_of_another() -> None:
+    fleet = Fleet()
+    web, both, last = (fleet.consumer(name) for name in ("web", "both", "last"))
+    assert fleet.take(web, APP)
+    fleet.turns.written(web.key, 2)
+    assert not fleet.take(both, APP, OTHER)
+    assert fleet.take(last, OTHER)
+    fleet.turns.written(last.key, 2)
+    web = fleet.consumer("web", generation=2)
+    fleet.turns.consumer_changed(web.key, None, web)
+    assert fleet.woken == ["both"]
+    assert not fleet.take(both, APP, OTHER), "the other source has no turn"
+    last = fleet.consumer("last", generation=2)
+    fleet.turns.consumer_changed(last.key, None, last)
+    assert fleet.woken == ["both", "both"]
+    assert fleet.take(both, APP, OTHER)
+
+
+def _argo_rollout_of(consumer: Consumer) -> Consumer:
+    key = ObjectKey("Rollout", consumer.key.namespace, "canary")
+    argo = Argo(key, "u", "1", template_in=consumer.key, template_seen="2", restart_at=None)
+    return msgspec.structs.replace(consumer, key=key, argo=argo)
