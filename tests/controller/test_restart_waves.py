@@ -263,3 +263,27 @@ async def test_restarts_go_on_without_permission_to_list_budgets(
     assert lines[0].startswith(
         "cannot list PodDisruptionBudgets: pods restart in place by maxUnavailable only: "
     )
+
+
+@pytest.mark.parametrize("strategy", ["notify", "rollout"])
+async def test_other_strategy_ends_the_wait(world: World, agents: Agents, strategy: str) -> None:
+    """In the middle of the restarts, the pods that wait are not restarted in place any more."""
+    await prepare(world)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+
+        async def begun() -> bool:
+            return await nudged_pods(world) == ["web-1"]
+
+        await world.until(begun, "the first is told")
+        (before,) = (await world.until(world.recorded, "a record is written")).values()
+        await world.annotate("web", strategy=strategy)
+        await world.rolled_out("web")
+
+        async def is_recorded() -> bool:
+            (record,) = (await world.recorded()).values()
+            return record.sources[0].frozen != before.sources[0].frozen
+
+        await world.until(is_recorded, "the change is recorded")
+        assert await nudged_pods(world) == ["web-1"]

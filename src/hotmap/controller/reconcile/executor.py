@@ -117,6 +117,8 @@ class ClusterExecutor:
                     pass  # the report of the decision does that
         if not decision.plan.actions and decision.corrects_nudge:
             await self._nudges.send(decision)
+        elif all(action.type is not ActionType.NUDGE for action in decision.plan.actions):
+            self._nudges.end_restarts(consumer.key)
         return Outcome(generation, revision, self._client.server_time())
 
     async def nudge(self, decision: Decision) -> int:

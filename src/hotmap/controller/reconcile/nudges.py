@@ -259,6 +259,10 @@ class Nudges:
         """Return why pods of a consumer wait to restart in place; "" when none does."""
         return self._waves.reason(key)
 
+    def end_restarts(self, key: ObjectKey) -> None:
+        """Let no pod of a consumer wait to restart in place: a decision does not want it."""
+        self._waves.end_wait(key)
+
     def forget(self, key: ObjectKey) -> None:
         """Drop the state of a deleted consumer."""
         self._sent.pop(key, None)

@@ -83,11 +83,15 @@ class RestartWaves:
         """Whether no pod of a consumer restarts soon: something else has to change before."""
         return key in self._stalled
 
+    def end_wait(self, key: ObjectKey) -> None:
+        """Let no pod of a consumer wait any longer: it is not to be restarted in place."""
+        self._stalled.discard(key)
+        self._reasons.pop(key, None)
+
     def forget(self, key: ObjectKey) -> None:
         """Drop the state of a deleted consumer."""
-        self._stalled.discard(key)
+        self.end_wait(key)
         self._requests.pop(key, None)
-        self._reasons.pop(key, None)
         self._reported.pop(key, None)
 
     def record_requests(self, key: ObjectKey, target: Target, uids: Sequence[str]) -> None:
@@ -106,10 +110,10 @@ class RestartWaves:
             for pod in pods
             if pod.metadata.uid in new and restarts_in_place(snapshot, pod, target)
         }
-        self._stalled.discard(consumer.key)
         if not restarting:
-            self._reasons.pop(consumer.key, None)
+            self.end_wait(consumer.key)
             return set()
+        self._stalled.discard(consumer.key)
         wave = await self._next_wave(snapshot, target, pods, restarting)
         held = {
             pod.metadata.uid
