@@ -283,7 +283,7 @@ async def test_other_strategy_ends_the_wait(world: World, agents: Agents, strate
 
         async def is_recorded() -> bool:
             (record,) = (await world.recorded()).values()
-            return record.sources[0].frozen != before.sources[0].frozen
+            return bool(record.sources[0].frozen != before.sources[0].frozen)
 
         await world.until(is_recorded, "the change is recorded")
         assert await nudged_pods(world) == ["web-1"]

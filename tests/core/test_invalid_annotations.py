@@ -109,6 +109,12 @@ OF_CONSUMERS = [
         ': invalid number "-1": expected 0 (no limit) to 100; treating as the default',
     ),
     (
+        "hotmap.dev/suspend",
+        "Deployment",
+        "yes",
+        ': invalid boolean "yes": expected true or false; treating as true',
+    ),
+    (
         "hotmap.dev/agent",
         "Deployment",
         "port=0",
@@ -286,6 +292,11 @@ OF_NAMESPACES = [
         "101",
         ': invalid number "101": expected 0 (no limit) to 100; treating as the default',
     ),
+    (
+        "hotmap.dev/suspend",
+        "until Monday",
+        ': invalid boolean "until Monday": expected true or false; treating as true',
+    ),
     ("hotmap.dev/release", "now", " has no effect on a Namespace; it belongs on the workload"),
     (
         "hotmap.dev/folow",
@@ -295,7 +306,8 @@ OF_NAMESPACES = [
     (
         "hotmap.dev/enabled",
         "auto",
-        f" is unknown; known on a Namespace: {FOLLOW}, hotmap.dev/flap-limit, {MAX_ROLLOUTS}",
+        f" is unknown; known on a Namespace: {FOLLOW}, hotmap.dev/flap-limit, {MAX_ROLLOUTS}, "
+        "hotmap.dev/suspend",
     ),
     (
         MAX_ROLLOUTS,

@@ -4,6 +4,7 @@
                                 2. plan: the least disruptive actions that are sufficient
                                 3. flap breaker: limits repeated rollouts
                                 4. conflicts: other writers of its pod template
+                                5. suspension: whether a user has suspended its actions
     decide(snapshot, starts, others)
                                 the same after its pods, and others, were listed, if a rule needs it
     next_record(decision, …)    its record after the actions
@@ -47,6 +48,7 @@ from hotmap.core.decide.plan import (
 from hotmap.core.decide.revisions import name_content
 from hotmap.core.decide.snapshot import Snapshot, changed_before
 from hotmap.core.decide.source_snapshot import SourceSnapshot
+from hotmap.core.decide.suspension import suspend
 from hotmap.core.duration import format_age
 from hotmap.core.model.annotations import RELEASE
 from hotmap.core.model.consumer import Consumer
@@ -228,7 +230,8 @@ class Decision(NamedTuple):
         An edit that is reverted before it is recorded leaves no other trace.
         """
         snapshot = self.snapshot
-        if snapshot.sent is None or snapshot.policy.strategy is Strategy.NOTIFY:
+        policy = snapshot.policy
+        if snapshot.sent is None or policy.strategy is Strategy.NOTIFY or policy.suspended_by:
             return False
         if self.assessment.verdict not in (Verdict.UP_TO_DATE, Verdict.LIVE):
             return False
@@ -286,6 +289,7 @@ def decide(
         )
     conflict = _find_conflict(snapshot)
     plan = defer_to(plan, conflict, reported=is_reported(record, conflict), now=snapshot.now)
+    plan = suspend(plan, policy.suspended_by)
     return Decision(snapshot, assessment, plan, conflict, starts is not None, resume_in)
 
 
@@ -369,7 +373,7 @@ def _resume_in(policy: Policy, *, now: float) -> float | None:
     Reloader's is ended a moment later, since Reloader may still run and end it.
     """
     pause = policy.pause
-    if pause is None or pause.paused_at is None:
+    if pause is None or pause.paused_at is None or policy.suspended_by:
         return None
     if not pause.own and not policy.opted_in:
         return None
@@ -386,14 +390,14 @@ def _pause_decision(snapshot: Snapshot, resume_in: float | None) -> Decision | N
 
     Everything else is decided after that. One that is not followed any more is still resumed.
     """
-    pause = snapshot.policy.pause
-    actions: tuple[Action, ...] = ()
+    policy = snapshot.policy
+    pause, actions = policy.pause, tuple[Action, ...]()
     if pause is not None and resume_in == 0.0:
         reason = f"resuming: its pause period of {format_age(pause.period)} is over"
         actions = (Action(ActionType.RESUME),)
-    elif not snapshot.policy.opted_in:
+    elif not policy.opted_in:
         reason = "not followed"
-    elif pause is not None and pause.ended_early and not snapshot.policy.muted:
+    elif pause is not None and pause.ended_early and not (policy.muted or policy.suspended_by):
         reason = f"resumed by another writer: removing {pause.annotation}"
         actions = (Action(ActionType.END_PAUSE),)
     else:

@@ -36,6 +36,7 @@ __all__ = [
     "SETTLE",
     "SETTLE_MAX",
     "STRATEGY",
+    "SUSPEND",
     "WATCH_LABEL",
     "known_annotations",
 ]
@@ -53,6 +54,7 @@ ON_CHANGE = "hotmap.dev/on-change"
 FLAP_LIMIT = "hotmap.dev/flap-limit"
 MAX_ROLLOUTS = "hotmap.dev/max-concurrent-rollouts"
 RELEASE = "hotmap.dev/release"
+SUSPEND = "hotmap.dev/suspend"
 AGENT = "hotmap.dev/agent"
 
 #: Every annotation for users.
@@ -70,6 +72,7 @@ ANNOTATIONS = (
     FLAP_LIMIT,
     MAX_ROLLOUTS,
     RELEASE,
+    SUSPEND,
     AGENT,
 )
 

@@ -26,6 +26,7 @@ from hotmap.core.model.annotations import (
     SETTLE,
     SETTLE_MAX,
     STRATEGY,
+    SUSPEND,
 )
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.limits import too_large_message
@@ -117,6 +118,7 @@ def read_policy(
         excluded=merge_patterns(excluded, SourcePatterns(kinds=settings.ignored_sources)),
         strategy=Strategy.NOTIFY if defaults.muted else strategy or Strategy.AUTO,
         muted=defaults.muted,
+        suspended_by=_read_suspended_by(reader),
         rereads=rereads is not None,
         rereads_within=rereads or 0.0,
         require_ready=_read_require_ready(reader),
@@ -186,6 +188,11 @@ def _find_followed(reader: _Reader, dialect: Dialect, defaults: Defaults) -> _Fo
 def _read_catch_up(reader: _Reader, defaults: Defaults) -> bool:
     found = reader.read(CATCH_UP, parse_bool, "false", False)
     return defaults.catch_up if found is None else found
+
+
+def _read_suspended_by(reader: _Reader) -> str:
+    is_suspended = reader.read(SUSPEND, parse_bool, "true", True, inherit=True)
+    return reader.origin(SUSPEND) if is_suspended else ""
 
 
 def _read_require_ready(reader: _Reader) -> bool:
@@ -344,6 +351,7 @@ def namespace_problems(annotations: Mapping[str, str]) -> tuple[Problem, ...]:
     parsers: tuple[tuple[str, Callable[[str], object], str], ...] = (
         (FOLLOW, parse_follow, "off"),
         (FLAP_LIMIT, parse_flap_limit, "the default"),
+        (SUSPEND, parse_bool, "true"),
     )
     for name, parse, safe_text in parsers:
         if name not in annotations:

@@ -19,6 +19,7 @@ from hotmap.core.model.annotations import (
     IGNORE,
     MAX_ROLLOUTS,
     OURS,
+    SUSPEND,
 )
 from hotmap.core.policy.rollout_limits import parse_rollout_limit
 from hotmap.core.reloader.annotations import (
@@ -120,7 +121,7 @@ def _known(names: Names) -> Mapping[_Place, frozenset[str]]:
     return {
         _Place.CONSUMER: frozenset(of_consumers) - of_sources,
         _Place.SOURCE: of_sources,
-        _Place.NAMESPACE: frozenset((FOLLOW, FLAP_LIMIT, MAX_ROLLOUTS)),
+        _Place.NAMESPACE: frozenset((FOLLOW, FLAP_LIMIT, MAX_ROLLOUTS, SUSPEND)),
     }
 
 

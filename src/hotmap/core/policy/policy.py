@@ -133,6 +133,8 @@ class Policy(NamedTuple):
     strategy: Strategy = Strategy.AUTO
     #: Why it is only reported regardless of its own strategy; "" if it is not.
     muted: str = ""
+    #: The annotation that suspends all actions, and its place; "" if none does.
+    suspended_by: str = ""
     rereads: bool = False
     #: Seconds within which the application re-reads its files; 0: that is not said.
     rereads_within: float = 0.0

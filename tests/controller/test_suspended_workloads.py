@@ -1,0 +1,124 @@
+"""Workloads whose actions a user has suspended keep their pods; nothing is lost meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+from tests.controller.world import FOLLOW, NAMESPACE, World, env, files
+
+REREADS = {**FOLLOW, "hotmap.dev/rereads": "true"}
+SUSPEND = "hotmap.dev/suspend"
+
+
+async def annotate_namespace(world: World, **annotations: str) -> None:
+    """Replace the annotations of the Namespace of the workloads."""
+    named = {f"hotmap.dev/{name}": value for name, value in annotations.items()}
+    await world.registry.modify(
+        "namespaces",
+        None,
+        NAMESPACE,
+        lambda obj: {**obj, "metadata": {**obj["metadata"], "annotations": named}},
+        manager="kubectl",
+    )
+
+
+async def test_edits_wait_for_the_end_of_the_suspension(world: World) -> None:
+    """Several edits are one rollout then; one Event says what suspends it."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await annotate_namespace(world, suspend="true")
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        message = await world.event("Held")
+        await world.edit(LEVEL="trace")
+        await world.quiet(controller)
+        assert await world.revision() == ""
+        assert message == (
+            "ConfigMap default/app LEVEL changed (containers[main].env[LEVEL]): suspended by "
+            "hotmap.dev/suspend: true on the Namespace"
+        )
+        await annotate_namespace(world)
+        await world.rollout()
+        await world.quiet(controller)
+    assert len(await world.events("RolledOut")) == 1
+
+
+async def test_reverted_edit_causes_nothing(world: World) -> None:
+    """At the end of the suspension the content is as before."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.annotate("web", suspend="true")
+        await world.rolled_out()
+        await world.edit(LEVEL="debug")
+        await world.event("Held")
+        await world.edit(LEVEL="info")
+        await world.quiet(controller)
+        await world.annotate("web", suspend=None)
+        await world.rolled_out()
+        await world.quiet(controller)
+    assert await world.revision() == ""
+
+
+async def test_another_controller_knows_of_a_suspended_change(world: World) -> None:
+    """The suspension ends while no controller runs."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.annotate("web", suspend="true")
+        await world.rolled_out()
+        await world.edit(LEVEL="debug")
+        await world.event("Held")
+    await world.annotate("web", suspend=None)
+    await world.rolled_out()
+    async with world.controller():
+        await world.rollout()
+
+
+async def test_suspended_files_are_not_refreshed(world: World) -> None:
+    """No pod is nudged until the end, also not to take an earlier nudge back."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS)
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.event("Refreshed")
+        await world.quiet(controller)
+        nudged = await world.target("web-1")
+        await world.annotate("web", suspend="true")
+        await world.rolled_out()
+        await world.edit(LEVEL="info")
+        await world.event("Held")
+        await world.quiet(controller)
+        assert await world.target("web-1") == nudged
+        await world.annotate("web", suspend=None)
+        await world.rolled_out()
+        await world.quiet(controller)
+        assert await world.target("web-1") != nudged
+
+
+@pytest.mark.parametrize("kind", ["CronJob", "Job"])
+async def test_jobs_are_not_run(world: World, kind: str) -> None:
+    """A run or a recreation that was asked for waits too."""
+    await world.config_map(LEVEL="info")
+    action = {"CronJob": "run-now", "Job": "recreate"}[kind]
+    annotations = {**FOLLOW, "hotmap.dev/on-change": action, SUSPEND: "true"}
+    create = {"CronJob": world.cron_job, "Job": world.job}[kind]
+    await create("load", env("LEVEL"), annotations=annotations)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        before = await world.registry.list("jobs", NAMESPACE)
+        await world.edit(LEVEL="debug")
+        await world.event("Held")
+        await world.quiet(controller)
+        after = await world.registry.list("jobs", NAMESPACE)
+    assert [job["metadata"]["uid"] for job in after.items] == [
+        job["metadata"]["uid"] for job in before.items
+    ]
