@@ -123,7 +123,12 @@ OWNERS = st.lists(
 STATES = st.fixed_dictionaries(
     {
         "status": st.dictionaries(st.sampled_from(COUNTS), st.integers(0, 5))
-        | st.just({"updateRevision": "web-2"}),
+        | st.sampled_from(
+            [
+                {"updateRevision": "web-2"},
+                {"conditions": [{"type": "ReplicaFailure", "status": "True", "message": "quota"}]},
+            ]
+        ),
         "managedFields": st.lists(MANAGERS, max_size=3),
         "annotations": ANNOTATIONS,
         "ownerReferences": OWNERS,

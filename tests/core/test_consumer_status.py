@@ -78,6 +78,12 @@ def held(
             id="paused",
         ),
         pytest.param(
+            msgspec.structs.replace(behind(), blocked_by='pods "web-2" is forbidden'),
+            State.WAITING,
+            'waiting for 2 pods: its ReplicaSet cannot create pods: pods "web-2" is forbidden',
+            id="no pods can be created",
+        ),
+        pytest.param(
             behind("StatefulSet", update_strategy="OnDelete"),
             State.WAITING,
             "waiting for 2 pods: OnDelete: pods are replaced only when deleted",

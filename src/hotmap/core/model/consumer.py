@@ -124,6 +124,8 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     pods: int = 0
     #: The number of those that are available, according to its own controller.
     available: int = 0
+    #: Deployment: why its ReplicaSet cannot create pods; "" if it can.
+    blocked_by: str = ""
     #: Deployment: it is paused, and a field manager beside ours and Reloader's has done that.
     paused_by_other: bool = False
     #: The number of pods that may be unavailable during an update, at least 1.

@@ -13,6 +13,7 @@ from hotmap.core.model.config_volumes import ConfigVolume, find_config_volumes
 from hotmap.core.model.consumer import Argo, Consumer, is_owned, selector_text
 from hotmap.core.model.limits import LimitExceeded, check_selector
 from hotmap.core.model.objects import (
+    Condition,
     CronJob,
     Job,
     ObjectKey,
@@ -30,7 +31,7 @@ from hotmap.core.model.template_writers import find_writers, is_paused_by_other
 from hotmap.core.model.uses import NO_USES, Uses, uses_of_template
 from hotmap.core.reloader.annotations import DEFAULT_SETTINGS, DialectSettings, Writing
 from hotmap.core.reloader.patch import Traces, find_traces
-from hotmap.core.text import shorten
+from hotmap.core.text import printable, shorten
 
 __all__ = [
     "MAX_RUNS",
@@ -90,6 +91,7 @@ def consumer_from_workload(
             behind=progress.behind,
             pods=progress.pods,
             available=progress.available,
+            blocked_by=progress.blocked_by,
             ordered=kind == "StatefulSet" and spec.pod_management_policy != "Parallel",
             max_unavailable=_max_unavailable(kind, spec, wanted),
             surges=kind == "DaemonSet" and _surges(spec),
@@ -122,6 +124,7 @@ def _with_new_status(
         behind=progress.behind,
         pods=progress.pods,
         available=progress.available,
+        blocked_by=progress.blocked_by,
         # Who applies the value that the field has already becomes an owner without a generation.
         paused_by_other=kind == "Deployment" and known.paused and is_paused_by_other(metadata),
         owned=is_owned(metadata),
@@ -140,6 +143,7 @@ class _Progress(NamedTuple):
     behind: int
     pods: int
     available: int
+    blocked_by: str
 
 
 def _progress(kind: str, item: Workload, replicas: int) -> _Progress:
@@ -159,7 +163,25 @@ def _progress(kind: str, item: Workload, replicas: int) -> _Progress:
         wanted if unseen else max(0, behind),
         pods,
         status.number_available if kind == "DaemonSet" else status.available_replicas,
+        _blocked_by(status.encoded_conditions) if behind > 0 and kind == "Deployment" else "",
     )
+
+
+#: Characters that are kept of why pods cannot be created.
+_LONGEST_MESSAGE = 300
+
+
+def _blocked_by(conditions: msgspec.Raw) -> str:
+    """Return why a Deployment's ReplicaSet cannot create pods; "" if it can.
+
+    Such as a ResourceQuota or an admission policy (kubernetes:
+    pkg/controller/deployment/progress.go, syncRolloutStatus).
+    """
+    if b'"ReplicaFailure"' not in bytes(conditions):
+        return ""
+    found = msgspec.json.decode(conditions, type=list[Condition])
+    failures = (each for each in found if (each.type, each.status) == ("ReplicaFailure", "True"))
+    return printable(next((each.message for each in failures), ""), _LONGEST_MESSAGE)
 
 
 def _max_unavailable(kind: str, spec: WorkloadSpec, wanted: int) -> int:
@@ -348,6 +370,7 @@ class _WorkloadState(TypedDict, total=False):
     behind: int
     pods: int
     available: int
+    blocked_by: str
     ordered: bool
     max_unavailable: int
     surges: bool

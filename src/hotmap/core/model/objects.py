@@ -362,6 +362,8 @@ class WorkloadStatus(_Part, frozen=True):
     number_available: int = 0
     #: A StatefulSet's name for its newest template.
     update_revision: str = ""
+    #: Decoded only for a Deployment in the middle of a rollout.
+    encoded_conditions: msgspec.Raw = msgspec.field(default=msgspec.Raw(b"null"), name="conditions")
 
 
 class Workload(_Part, frozen=True):
@@ -391,6 +393,7 @@ _spec_decoder = msgspec.json.Decoder(WorkloadSpec)
 class Condition(_Part, frozen=True):
     type: str = ""
     status: str = ""
+    message: str = ""
 
 
 class JobStatus(_Part, frozen=True):

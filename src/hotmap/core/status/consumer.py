@@ -181,6 +181,8 @@ def rollout_status(consumer: Consumer) -> ConsumerStatus | None:
     if not consumer.behind:
         return None
     state, why = State.WAITING, "rollout in progress"
+    if consumer.blocked_by:
+        why = f"its ReplicaSet cannot create pods: {consumer.blocked_by}"
     if consumer.paused and consumer.key.kind != "Rollout":
         state, why = State.PAUSED, "rollout is paused"
     elif consumer.update_strategy == "OnDelete":
