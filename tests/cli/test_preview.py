@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import os
 import re
@@ -14,8 +15,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from tests.cli.stage import Result, Stage, running_stage
 
+from hotmap.cli.printers import print_preview
+from hotmap.core.status.status_document import EditPreview, PreviewedWorkload
 from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import CONFIGMAPS
@@ -70,6 +74,28 @@ def test_preview_names_action_and_reason(stage: Stage) -> None:
     assert "rolling out" in result.out
     assert "not followed" in result.out
     assert max(map(len, result.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    ("limit", "last"),
+    [
+        (0, "deployment/two"),
+        (1, "2 rollouts, 1 at a time (hotmap.dev/max-concurrent-rollouts)"),
+        (2, "deployment/two"),
+    ],
+)
+def test_preview_names_a_limit_of_rollouts(limit: int, last: str) -> None:
+    """Where more workloads are rolled out than at a time; one that is nudged does not count."""
+    workloads = [
+        PreviewedWorkload("Deployment", "shop", name, True, [action], False, "app changed")
+        for name, action in (("files", "nudge"), ("one", "rollout"), ("two", "rollout"))
+    ]
+    preview = EditPreview(
+        "ConfigMap", "shop", "app", False, [], workloads, max_concurrent_rollouts=limit
+    )
+    out = io.StringIO()
+    print_preview(Console(file=out, width=100), preview)
+    assert out.getvalue().splitlines()[-1].startswith(last)
 
 
 def test_preview_of_a_source_that_does_not_exist(stage: Stage) -> None:

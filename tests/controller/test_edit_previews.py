@@ -148,3 +148,17 @@ async def test_invalid_edit_is_refused(
         status, body = await get_json(http, controller, f"/v1/status?{query}")
     assert status == 400
     assert words in body["error"]
+
+
+async def test_limit_of_rollouts_is_foreseen(world: World, http: aiohttp.ClientSession) -> None:
+    """That of the source, or else of the flag."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller(rollout_limit=7) as controller:
+        await world.quiet(controller)
+        _, by_flag = await get_json(http, controller, f"{APP}&changed=LEVEL")
+        annotations = {"hotmap.dev/max-concurrent-rollouts": "2"}
+        await world.merge("ConfigMap", "app", {"metadata": {"annotations": annotations}})
+        await world.quiet(controller)
+        _, by_annotation = await get_json(http, controller, f"{APP}&changed=LEVEL")
+    assert (by_flag["maxConcurrentRollouts"], by_annotation["maxConcurrentRollouts"]) == (7, 2)

@@ -199,9 +199,12 @@ def _named_edit(text: str, options: PreviewOptions, namespace: str) -> _Edit:
 
 async def _get_preview(client: StatusClient, edit: _Edit) -> dict[str, Any]:
     workloads: dict[tuple[str, str], dict[str, Any]] = {}
+    limit = 0
     for parameters in [] if edit.changes_nothing else _requests(edit):
         query = {"source": str(edit.source), "limit": _PAGE, **parameters}
-        for workload in (await client.status(query))["workloads"]:
+        answer = await client.status(query)
+        limit = answer.get("maxConcurrentRollouts", 0)
+        for workload in answer["workloads"]:
             name = workload["kind"], workload["name"]
             workloads[name] = max(workloads.get(name, workload), workload, key=_weight)
     return {
@@ -209,6 +212,7 @@ async def _get_preview(client: StatusClient, edit: _Edit) -> dict[str, Any]:
         "creates": edit.creates,
         "changed": None if edit.changed is None else sorted(edit.changed),
         "removed": sorted(edit.removed),
+        "maxConcurrentRollouts": limit,
         "workloads": list(workloads.values()),
     }
 

@@ -174,6 +174,10 @@ def print_preview(console: Console, preview: EditPreview) -> None:
         name = Text(f"{workload.kind.lower()}/{workload.name}")
         rows.append([name, _action(workload), Text(workload.reason)])
     _print_table(console, ["WORKLOAD", "ACTION", "REASON"], rows)
+    rolled_out = sum("rollout" in workload.actions for workload in preview.workloads)
+    if 0 < preview.max_concurrent_rollouts < rolled_out:
+        limit = f"{rolled_out} rollouts, {preview.max_concurrent_rollouts} at a time"
+        console.print(Text(f"{limit} (hotmap.dev/max-concurrent-rollouts)"), soft_wrap=True)
 
 
 def _describe_edit(preview: EditPreview) -> str:

@@ -121,7 +121,9 @@ class TermFactory:
             rollout_turns=turns,
             reconciler=self._make_reconciler(observer, nudges, turns, reporter),
             pod_checker=pod_checker,
-            leader_view=LeaderView(observer, consumer_states, pod_checker, reader),
+            leader_view=LeaderView(
+                observer, consumer_states, pod_checker, reader, rollout_limit=turns.limit_of
+            ),
             annotation_warnings=AnnotationWarnings(
                 shared.watch_index, shared.recorder, self._settings.defaults.dialect.names
             ),

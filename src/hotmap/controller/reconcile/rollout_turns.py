@@ -65,7 +65,7 @@ class RolloutTurns:
     def take(self, decision: Decision) -> str:
         """Take a turn of each source that a decision rolls out; returns why it waits, or ""."""
         key = decision.snapshot.consumer.key
-        limits = {source: self._limit(source) for source in sources_of_rollout(decision)}
+        limits = {source: self.limit_of(source) for source in sources_of_rollout(decision)}
         limits = {source: limit for source, limit in limits.items() if limit}
         full = {
             source: limit
@@ -108,6 +108,15 @@ class RolloutTurns:
         if (turn := self._turns.get(key)) is not None:
             self._check(key, turn)
 
+    def limit_of(self, source: ObjectKey) -> int:
+        """Return how many workloads of a source are rolled out at a time; 0: any number."""
+        found = self._index.sources[source.kind].get(source)
+        return read_rollout_limit(
+            found.annotations if found else None,
+            self._index.policies.annotations_of(source.namespace),
+            default=self._default_limit,
+        )
+
     def longest_wait(self) -> float:
         """Return for how many seconds a turn has kept others waiting, the oldest one; 0: none."""
         turns = [turn.since for turn in self._turns.values() if turn.sources & self._waiting.keys()]
@@ -146,7 +155,7 @@ class RolloutTurns:
     def _continue(self, source: ObjectKey) -> None:
         """Reconcile the consumers that may go now; they wait until they take a turn."""
         held, waiting = self._holders[source], self._waiting.get(source, {})
-        limit = self._limit(source)
+        limit = self.limit_of(source)
         free = max(0, limit - len(held)) if limit else len(waiting)
         for key in islice(waiting, free):
             self._reconcile(key)
@@ -154,14 +163,6 @@ class RolloutTurns:
             self._waiting.pop(source, None)
             if not held:
                 del self._holders[source]
-
-    def _limit(self, source: ObjectKey) -> int:
-        found = self._index.sources[source.kind].get(source)
-        return read_rollout_limit(
-            found.annotations if found else None,
-            self._index.policies.annotations_of(source.namespace),
-            default=self._default_limit,
-        )
 
     def _holders_of(self, source: ObjectKey) -> set[ObjectKey]:
         if source not in self._holders:

@@ -61,6 +61,8 @@ class LeaderView(NamedTuple):
     pod_checker: PodChecker
     #: Brings the stores up to date for a query that must not lag behind an edit.
     consistent_reader: ConsistentReader
+    #: How many workloads of a source are rolled out at a time; 0: any number.
+    rollout_limit: Callable[[ObjectKey], int]
 
 
 class StatusPage:
@@ -254,7 +256,12 @@ class StatusPage:
         users = await previews.users_of(edit.source, among=among, limit=query.limit + 1)
         page = users[: query.limit]
         more = {"continue": _continue_token(page[-1])} if len(users) > len(page) else {}
-        return {**_totals(()), "workloads": await previews.documents(edit, page), **more}
+        return {
+            **_totals(()),
+            "maxConcurrentRollouts": leader.rollout_limit(edit.source),
+            "workloads": await previews.documents(edit, page),
+            **more,
+        }
 
     def _consumers_of(self, query: StatusQuery) -> Iterable[Consumer]:
         """List the consumers that may be shown: of a source, those that follow it."""

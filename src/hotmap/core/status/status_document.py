@@ -100,3 +100,5 @@ class EditPreview(_Part):
     workloads: list[PreviewedWorkload]
     #: None: every data key.
     changed: list[str] | None = None
+    #: How many of the workloads are rolled out at a time; 0: any number.
+    max_concurrent_rollouts: int = 0
