@@ -53,6 +53,7 @@ __all__ = [
     "Unreachable",
     "VolumeError",
     "api_error",
+    "is_namespace_terminating",
 ]
 
 TYPE_CHECKING = False
@@ -224,3 +225,9 @@ def api_error(
     else:
         kind = _BY_CODE.get(code, Unavailable if code >= 500 else ApiError)
     return kind(message, code=code, reason=reason, details=details, retry_after=retry_after)
+
+
+def is_namespace_terminating(error: ApiError) -> bool:
+    """Return whether a create was refused because its namespace is terminating."""
+    causes = error.details.get("causes") or []
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

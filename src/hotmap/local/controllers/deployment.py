@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hotmap.core.errors import AlreadyExists, ApiError, NotFound
+from hotmap.core.errors import AlreadyExists, ApiError, NotFound, is_namespace_terminating
 from hotmap.local.controllers.conditions import find_condition, set_condition
 from hotmap.local.controllers.controller import ControllerContext, OwnerController
-from hotmap.local.controllers.namespace import is_namespace_terminating
 from hotmap.local.controllers.ownership import by_controller
 from hotmap.local.controllers.progress import (
     is_complete,

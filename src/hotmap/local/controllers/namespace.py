@@ -11,14 +11,14 @@ import contextlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from hotmap.core.errors import ApiError, Conflict, NotFound
+from hotmap.core.errors import Conflict, NotFound
 from hotmap.local.controllers.conditions import find_condition
 from hotmap.local.controllers.controller import Controller, ControllerContext
 from hotmap.local.informer import Index, Informer, by_namespace
 from hotmap.local.meta import MANAGER, Object, ObjectName, is_deleted, name_of, timestamp, uid_of
 from hotmap.local.scheme import Kind
 
-__all__ = ["NamespaceController", "deletion_conditions", "is_namespace_terminating"]
+__all__ = ["NamespaceController", "deletion_conditions"]
 
 _FINALIZER = "kubernetes"
 # Type, reason and message of each condition while there is nothing to tell.
@@ -205,9 +205,3 @@ def deletion_conditions(
             }
         )
     return conditions
-
-
-def is_namespace_terminating(error: ApiError) -> bool:
-    """Return whether a create was refused because its namespace is terminating."""
-    causes = error.details.get("causes") or []
-    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

@@ -11,9 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from hotmap.core.errors import ApiError, Conflict, NotFound
+from hotmap.core.errors import ApiError, Conflict, NotFound, is_namespace_terminating
 from hotmap.local.client import Client
-from hotmap.local.controllers.namespace import is_namespace_terminating
 from hotmap.local.informer import Informer
 from hotmap.local.meta import MANAGER, Object, is_deleted, name_of, uid_of
 from hotmap.local.recorder import Recorder

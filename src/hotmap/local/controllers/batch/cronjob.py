@@ -8,11 +8,10 @@ from email.utils import format_datetime
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from hotmap.core.errors import AlreadyExists, ApiError, NotFound
+from hotmap.core.errors import AlreadyExists, ApiError, NotFound, is_namespace_terminating
 from hotmap.local.controllers.batch.job_view import is_job_finished
 from hotmap.local.controllers.batch.schedule import Schedule, parse_schedule
 from hotmap.local.controllers.controller import ControllerContext, OwnerController
-from hotmap.local.controllers.namespace import is_namespace_terminating
 from hotmap.local.meta import (
     MANAGER,
     Object,

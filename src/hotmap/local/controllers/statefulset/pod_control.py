@@ -6,9 +6,8 @@ written before a method returns, so the next decision counts it.
 
 from __future__ import annotations
 
-from hotmap.core.errors import AlreadyExists, ApiError, NotFound
+from hotmap.core.errors import AlreadyExists, ApiError, NotFound, is_namespace_terminating
 from hotmap.local.client import Client
-from hotmap.local.controllers.namespace import is_namespace_terminating
 from hotmap.local.controllers.statefulset.claims import (
     Claims,
     claim_owners,
