@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.support.fault_server import Exchange, FaultServer, broken, silence, status
+from tests.support.fault_server import Behaviour, Exchange, FaultServer, broken, silence, status
 
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube import events as module
@@ -57,6 +57,15 @@ def send_event(recorder: Recorder, message: str = "rolled", regarding: ObjectKey
         reason="RolledOut",
         message=message,
     )
+
+
+def refused(body: dict[str, Any]) -> Behaviour:
+    """Make a behaviour that answers with a failure Status."""
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.answer(403, body)
+
+    return answer
 
 
 def sent(server: FaultServer) -> list[tuple[str, dict[str, Any]]]:
@@ -154,6 +163,32 @@ async def test_event_that_cannot_be_written_is_dropped(
     assert recorder.statistics() == (1, 0, 1, 0)
     assert "failed to write Event RolledOut for Deployment shop/web" in caplog.text
     assert sent(server)[-1][1]["message"] == "second"
+
+
+async def test_namespace_that_refuses_events_is_logged_once(
+    server: FaultServer, recorder: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As with a quota for Events: its owner cannot fill the log."""
+    texts = [f'events "web.{number}" is forbidden: exceeded quota' for number in range(3)]
+    server.script("other", *(refused(status(403, "Forbidden", text)) for text in texts))
+    for number in range(3):
+        send_event(recorder, f"rolled {number}")
+    await recorder.aclose()
+    assert recorder.statistics().dropped == 3
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+async def test_terminating_namespace_is_no_failure(
+    server: FaultServer, recorder: Recorder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its objects are deleted one after the other, and it takes no Events about that."""
+    cause = {"reason": "NamespaceTerminating", "field": "metadata.namespace"}
+    refusal = status(403, "Forbidden", "namespace shop is being terminated")
+    server.script("other", refused({**refusal, "details": {"causes": [cause]}}))
+    send_event(recorder)
+    await recorder.aclose()
+    assert recorder.statistics().dropped == 1
+    assert not caplog.records
 
 
 async def test_events_of_one_object_are_rate_limited(recorder: Recorder, clock: Clock) -> None:

@@ -8,9 +8,16 @@ import time
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, NoReturn
 
-from hotmap.core.errors import AlreadyExists, HotmapError, NotFound
+from hotmap.core.errors import (
+    AlreadyExists,
+    ApiError,
+    HotmapError,
+    NotFound,
+    is_namespace_terminating,
+)
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
+from hotmap.kube.log_throttle import LogThrottle
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.resources import EVENTS
 from hotmap.kube.supervisor import Supervisor
@@ -132,6 +139,7 @@ class EventWriter:
         self._next_at = 0.0
         #: Events created, repetitions written as a higher count, Events given up.
         self.created = self.counted = self.dropped = 0
+        self._log_throttle = LogThrottle()
 
     def __len__(self) -> int:
         """Count the Events that wait to be written."""
@@ -189,14 +197,31 @@ class EventWriter:
                 raise
             except HotmapError as error:
                 self.dropped += 1
-                _log.warning(
-                    "failed to write Event %s for %s: %s", key.reason, key.regarding, error
-                )
+                self._log_failure(key, error)
             except Exception:
                 self.dropped += 1
                 _log.exception("internal error writing Event %s", key.reason)
             self._next_at = loop_time() + SPACING
         self._pending.drop_unused_budgets(loop_time())
+
+    def _log_failure(self, key: EventKey, error: HotmapError) -> None:
+        """Log that an Event is dropped; for each namespace and type of error once a minute.
+
+        A namespace that is being deleted takes no Events, which is no failure (client-go:
+        tools/record/event.go, recordEvent).
+        """
+        kind = f"{key.regarding.namespace} {type(error).__name__}"
+        is_expected = isinstance(error, ApiError) and is_namespace_terminating(error)
+        is_logged = not is_expected and self._log_throttle.should_log(
+            kind, str(error), now=loop_time()
+        )
+        _log.log(
+            logging.WARNING if is_logged else logging.DEBUG,
+            "failed to write Event %s for %s: %s",
+            key.reason,
+            key.regarding,
+            error,
+        )
 
     async def _write(self, series: EventSeries) -> None:
         count = series.count
