@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from tests.controller.pod_check_results import status
 from tests.controller.world import REREADS, World, files
 
 from hotmap.controller.reconcile import nudges
@@ -86,3 +87,25 @@ async def test_checks_of_many_pods_do_not_delay_those_of_other_namespaces(
             return record is not None and record.pods_checked.name in ("CURRENT", "DELIVERED")
 
         await world.until(is_checked, "the pods of the other are checked")
+
+
+async def test_status_queries_of_many_pods_do_not_delay_those_of_other_namespaces(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where agents do not answer: a user may ask again and again."""
+
+    def namespace_of(reader: object, snapshot: Any) -> str:
+        namespace: str = snapshot.consumer.key.namespace
+        return namespace
+
+    await set_up(world, 1)
+    monkeypatch.setattr(PodReader, "check", never_for_many(PodReader.check, namespace_of))
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        about_many = f"?workload={MANY}/web-0"
+        waiting = [asyncio.create_task(status(controller, about_many)) for _ in range(10)]
+        document = await status(controller, "?workload=default/web&consistent=true")
+        assert [each["name"] for each in document["workloads"][0]["pods"]] == ["web-1"]
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -27,6 +26,7 @@ from hotmap.core.status.observed_pods import ObservedPod, observe_pods
 from hotmap.core.status.pod_check import PodCheckResult, conclude_from_pods
 from hotmap.core.status.pods import pod_proofs
 from hotmap.kube.client import Client
+from hotmap.kube.fair_slots import FairSlots
 
 __all__ = ["PodReader"]
 
@@ -74,7 +74,8 @@ class PodReader:
         self._client = client
         self._agents = agents
         self._payload_digests = payload_digests
-        self._lists = asyncio.Semaphore(_LISTS_AT_ONCE)
+        # Namespaces take turns: long lists of one delay no other's.
+        self._lists = FairSlots(_LISTS_AT_ONCE)
         #: How often the agents of a consumer were nudged with other content.
         self._changes: Counter[ObjectKey] = Counter()
 
@@ -109,7 +110,7 @@ class PodReader:
         Raises:
             ApiError, Unreachable: as the client raises them.
         """
-        async with self._lists:
+        async with self._lists.use(snapshot.consumer.key.namespace):
             consumer = await with_all_runs(self._client, snapshot.consumer)
             snapshot = snapshot._replace(consumer=consumer)
             pods = await list_pods(self._client, consumer, runs=True)

@@ -7,7 +7,6 @@ only; values are not kept anywhere.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
@@ -37,6 +36,7 @@ from hotmap.core.status.pods import PodProof
 from hotmap.core.status.stage import Stage
 from hotmap.core.text import join_names, printable
 from hotmap.kube.client import Client
+from hotmap.kube.fair_slots import FairSlots
 from hotmap.kube.loop_slices import share_loop
 
 __all__ = [
@@ -50,7 +50,7 @@ __all__ = [
 _MAX_PODS = 1000
 
 #: Lists of pods at once for queries, so that they do not crowd an API server.
-_MAX_LISTS = 2
+_MAX_LISTS = 4
 
 
 class LeaderView(NamedTuple):
@@ -82,7 +82,8 @@ class StatusPage:
         self._index = index
         self._decision_log = decision_log
         self._access = StatusAccess(client)
-        self._list_limit = asyncio.Semaphore(_MAX_LISTS)
+        # Namespaces take turns: pods of one whose agents do not answer delay no other's status.
+        self._slots = FairSlots(_MAX_LISTS)
 
     async def answer_user(
         self, header: str, query: Mapping[str, str], leader: LeaderView | None
@@ -165,7 +166,7 @@ class StatusPage:
         """Bring what a query is about up to date; return why that is not possible, or ""."""
         reader = leader.consistent_reader
         try:
-            async with self._list_limit:
+            async with self._slots.use(query.named_namespace):
                 if not query.workload:
                     only = (query.namespace,) if readable is None else sorted(readable)
                     for namespace in only:
@@ -327,7 +328,7 @@ class StatusPage:
             return self._unfollowed_document(consumer)
         result: PodCheckResult | HotmapError
         try:
-            async with self._list_limit:
+            async with self._slots.use(consumer.key.namespace):
                 result = await leader.pod_checker.check_now(snapshot)
         except (ApiError, ResponseTooLarge, Unreachable) as error:
             result = error
