@@ -210,6 +210,31 @@ async def test_connection_that_takes_no_answers_makes_room_for_another(
             writer.close()
 
 
+async def test_request_that_takes_long_makes_room_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who asks many things that take long must not keep probes from being answered."""
+    monkeypatch.setattr("hotmap.kube.http.server.MOST_CONNECTIONS", 3)
+    request = b"GET /page HTTP/1.1\r\nHost: h\r\n\r\n"
+    async with serving() as served:
+        served.go_on.clear()
+        waiting = []
+        for _ in range(3):
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            writer.write(request)
+            waiting.append((reader, writer))
+            await served.was_asked.wait()
+            served.was_asked.clear()
+        probe = b"GET /other HTTP/1.1\r\nHost: h\r\n\r\n"
+        assert status(await exchange(served.port, probe)) == 404
+        with suppress(ConnectionError):
+            assert await waiting[0][0].read() == b""
+        served.go_on.set()
+        assert status(await waiting[2][0].read(1 << 16)) == 200
+        for _, writer in waiting:
+            writer.close()
+
+
 async def test_slow_client_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hotmap.kube.http.server.CLIENT_TIMEOUT", 0.1)
     async with serving() as served:

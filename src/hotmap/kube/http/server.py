@@ -30,7 +30,7 @@ MOST_HEADERS: Final = 100
 MOST_WAITING: Final = 4
 
 #: Connections; beyond them one closes: the one whose client has asked for nothing, or has taken no
-#: answer, for longest.
+#: answer, for longest; where there is none, the one whose request has waited for longest.
 MOST_CONNECTIONS: Final = 256
 
 #: Seconds in which a client has to send a request, or to take an answer; Prometheus asks every 15
@@ -114,8 +114,8 @@ class HttpServer:
         connection = _Connection(self._answer, self._on_use)
         if len(self._connections) >= MOST_CONNECTIONS:
             idle = (each for each in self._connections if each.waits_for_client)
-            oldest = next(idle, connection)
-            self._connections.pop(oldest, None)
+            oldest = next(idle, None) or next(iter(self._connections))
+            del self._connections[oldest]
             oldest.abort()
         self._connections[connection] = None
         connection.lost.add_done_callback(lambda _: self._connections.pop(connection, None))
