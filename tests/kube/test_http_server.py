@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotmap.kube.http.server import MOST_BYTES, MOST_HEADERS, Answer, HttpServer, Question
+from hotmap.kube.http.server import (
+    MOST_BYTES,
+    MOST_HEADERS,
+    MOST_PARAMETERS,
+    MOST_URL_BYTES,
+    Answer,
+    HttpServer,
+    Question,
+)
 
 #: Time-outs are beside real connections.
 pytestmark = pytest.mark.real_time
@@ -97,7 +105,9 @@ async def test_head_has_no_body() -> None:
         (b"GARBAGE", 400),
         (b"GET /page HTTP/9.9", 400),
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 400),
-        (b"GET /" + b"x" * MOST_BYTES + b" HTTP/1.1", 413),
+        (b"GET /page HTTP/1.1\r\nX: " + b"x" * MOST_BYTES, 413),
+        (b"GET /" + b"x" * MOST_URL_BYTES + b" HTTP/1.1", 414),
+        (b"GET /page?" + b"a&" * MOST_PARAMETERS + b"a HTTP/1.1", 400),
     ],
 )
 async def test_wrong_requests_are_refused(

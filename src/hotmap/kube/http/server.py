@@ -23,6 +23,11 @@ __all__ = ["Answer", "Handler", "HttpServer", "Question"]
 #: Bytes of one request; a token of a user is a few KB.
 MOST_BYTES: Final = 1 << 16
 
+#: Bytes of its URL, and parameters in that: it is parsed on the event loop before anything is known
+#: of the client. `hotmap preview` sends 12 KB at most.
+MOST_URL_BYTES: Final = 1 << 14
+MOST_PARAMETERS: Final = 32
+
 #: Headers of one request: a dictionary takes many times the bytes of short ones.
 MOST_HEADERS: Final = 100
 
@@ -138,8 +143,12 @@ class HttpServer:
             return _failure(HTTPStatus.INTERNAL_SERVER_ERROR)
 
 
-class _TooManyHeaders(Exception):
-    """Raised when a request has more than MOST_HEADERS."""
+class _TooLarge(Exception):
+    """Raised when a part of a request is too large; the parser's error has it as context."""
+
+    def __init__(self, status: HTTPStatus) -> None:
+        super().__init__(status.phrase)
+        self.status = status
 
 
 class _Request(NamedTuple):
@@ -211,10 +220,8 @@ class _Connection(asyncio.Protocol):
             if self._waiting:
                 self._waiting.append(self._waiting.pop()._replace(keeps_alive=False))
         except httptools.HttpParserError as error:
-            many = isinstance(error.__context__, _TooManyHeaders)
-            self._refuse(
-                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE if many else HTTPStatus.BAD_REQUEST
-            )
+            cause = error.__context__
+            self._refuse(cause.status if isinstance(cause, _TooLarge) else HTTPStatus.BAD_REQUEST)
 
     def pause_writing(self) -> None:
         self._may_write.clear()
@@ -238,10 +245,12 @@ class _Connection(asyncio.Protocol):
 
     def on_url(self, url: bytes) -> None:
         self._url += url
+        if len(self._url) > MOST_URL_BYTES:
+            raise _TooLarge(HTTPStatus.REQUEST_URI_TOO_LONG)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if len(self._headers) >= MOST_HEADERS:
-            raise _TooManyHeaders
+            raise _TooLarge(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_message_complete(self) -> None:
@@ -249,7 +258,9 @@ class _Connection(asyncio.Protocol):
         parts = urlsplit(self._url.decode("ascii"))
         query: dict[str, str] = {}
         repeated = []
-        for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        for name, value in parse_qsl(
+            parts.query, keep_blank_values=True, max_num_fields=MOST_PARAMETERS
+        ):
             if name in query:
                 repeated.append(name)
             else:
