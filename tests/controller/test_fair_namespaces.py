@@ -17,6 +17,7 @@ from tests.controller.world import REREADS, World, files
 
 from hotmap.controller.reconcile import nudges
 from hotmap.controller.report.pod_reader import PodReader
+from hotmap.controller.run import Controller
 from hotmap.controller.settings import PodCheckSettings
 from hotmap.controller.watch.pods import list_pods
 from hotmap.core.model.consumer import Consumer
@@ -51,6 +52,13 @@ async def set_up(world: World, count: int) -> None:
     await world.pod("web-1", started=time.time() + 5)
 
 
+async def is_checked(world: World, controller: Controller) -> bool:
+    """Return whether the pod in the other namespace was found to be up to date."""
+    web = await world.get("Deployment", "web")
+    record = controller.records.get(web["metadata"]["uid"])
+    return record is not None and record.pods_checked.name in ("CURRENT", "DELIVERED")
+
+
 async def test_nudges_of_many_pods_leave_workers_to_other_namespaces(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,13 +88,26 @@ async def test_checks_of_many_pods_do_not_delay_those_of_other_namespaces(
     monkeypatch.setattr(PodReader, "check", never_for_many(PodReader.check, namespace_of))
     checks = PodCheckSettings(rate=100.0, initial_delay=0.0)
     async with world.controller(pod_checks=checks) as controller:
-        web = await world.get("Deployment", "web")
+        await world.until(lambda: is_checked(world, controller), "the other's pod is checked")
 
-        async def is_checked() -> bool:
-            record = controller.records.get(web["metadata"]["uid"])
-            return record is not None and record.pods_checked.name in ("CURRENT", "DELIVERED")
 
-        await world.until(is_checked, "the pods of the other are checked")
+async def test_reconciles_of_one_namespace_do_not_delay_checks_of_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checks wait for reconciles that wait for a worker, but not for those of its share alone."""
+
+    def namespace_of(client: object, consumer: Consumer) -> str:
+        return consumer.key.namespace
+
+    await set_up(world, WORKLOADS)
+    checks = PodCheckSettings(rate=100.0, initial_delay=3.0)
+    async with world.controller(pod_checks=checks) as controller:
+        await world.quiet(controller)
+        monkeypatch.setattr(nudges, "list_pods", never_for_many(list_pods, namespace_of))
+        await world.edit(namespace=MANY, LEVEL="debug")
+        await asyncio.sleep(1)
+        assert controller.queue_statistics()["refresh"].ready == WORKLOADS - 28
+        await world.until(lambda: is_checked(world, controller), "the other's pod is checked")
 
 
 async def test_status_queries_of_many_pods_do_not_delay_those_of_other_namespaces(

@@ -130,6 +130,19 @@ def test_group_has_some_workers_at_most(clock: Clock) -> None:
     assert len(queue) == 0
 
 
+def test_key_that_no_worker_may_take_does_not_wait_for_one(clock: Clock) -> None:
+    """Else one group that is always added again would hold up what waits for a calm queue."""
+    queue: WorkQueue[str] = WorkQueue(clock=clock, group=lambda key: key[0], most=1)
+    queue.add("a1")
+    assert queue.has_ready()
+    queue.get_nowait()
+    queue.add("a1")
+    queue.add("a2")
+    assert not queue.has_ready()
+    queue.add("b1")
+    assert queue.has_ready()
+
+
 async def test_worker_is_woken_when_its_group_may_have_more() -> None:
     queue: WorkQueue[str] = WorkQueue(group=lambda key: key[0], most=1)
     queue.add("a1")

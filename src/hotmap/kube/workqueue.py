@@ -224,9 +224,13 @@ class WorkQueue(Generic[K]):
         )
 
     def has_ready(self) -> bool:
-        """Return whether a key is due and waits for a worker."""
+        """Return whether a key is due and waits for a worker.
+
+        Not one that a worker has and that was added again, and none of a group that has as many
+        workers as it may have: they wait for their own kind, however many workers are free.
+        """
         self._promote(self._clock())
-        return bool(self._ready)
+        return next(self._free_keys(), None) is not None
 
     def statistics(self) -> WorkQueueStatistics:
         """Return counts of keys by state."""
