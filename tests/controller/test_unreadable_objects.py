@@ -81,6 +81,6 @@ async def test_workload_beyond_a_bound_is_left_out_with_one_event(
         await world.rollout()
         await world.quiet(controller)
         assert await world.messages("ObjectTooLarge") == [
-            "Deployment default/large is not tracked: it has 4 environment variables (limit 3)"
+            "not tracked: it has 4 environment variables (limit 3)"
         ]
         assert await world.revision("large") == ""

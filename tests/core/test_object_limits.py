@@ -281,12 +281,10 @@ def test_value_names_first_places_that_it_reaches() -> None:
 
 def test_workload_that_is_too_large_is_not_opted_in() -> None:
     """Its policy says why, for one Event; a workload that opted out is left alone."""
-    message = "Deployment shop/web is not tracked: it has 6,000 environment variables (limit 5,000)"
+    message = "not tracked: it has 6,000 environment variables (limit 5,000)"
     policy = read_policy(consumer_from_workload("Deployment", web(chain(6_000))))
     assert (policy.opted_in, policy.origin) == (False, message)
-    assert limits.too_large_message(ObjectKey("Deployment", "shop", "web"), policy.over_budget) == (
-        message
-    )
+    assert limits.too_large_message(policy.over_budget) == message
     off = web(chain(6_000), {"hotmap.dev/follow": "off"})
     policy = read_policy(consumer_from_workload("Deployment", off))
     assert (policy.opted_in, policy.over_budget) == (False, "")

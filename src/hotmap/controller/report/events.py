@@ -172,7 +172,7 @@ class EventReporter:
         if not policy.opted_in:
             self._decision_log.forget(consumer.key)
         if policy.over_budget:
-            message = too_large_message(consumer.key, policy.over_budget)
+            message = too_large_message(policy.over_budget)
             self._report_problem(consumer, Reason.OBJECT_TOO_LARGE, message)
         for problem in policy.problems:
             self._report_problem(consumer, Reason.INVALID_ANNOTATION, problem.message)

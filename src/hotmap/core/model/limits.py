@@ -9,7 +9,7 @@ bound is left out as a whole: with half of its uses, decisions would be wrong. T
 
 from __future__ import annotations
 
-from hotmap.core.model.objects import ObjectKey, PodSpec, Volume
+from hotmap.core.model.objects import PodSpec, Volume
 
 __all__ = [
     "MAX_DATA_KEYS",
@@ -147,6 +147,6 @@ def _projections(volume: Volume) -> int:
     return count
 
 
-def too_large_message(key: ObjectKey, over_budget: str) -> str:
+def too_large_message(over_budget: str) -> str:
     """Return the message that an object is left out since it exceeds a bound."""
-    return f"{key} is not tracked: it has {over_budget}"
+    return f"not tracked: it has {over_budget}"

@@ -181,7 +181,7 @@ def _find_followed(reader: _Reader, dialect: Dialect, defaults: Defaults) -> _Fo
     # Only of who is followed: it needs the uses to be found.
     over_budget = consumer.over_budget if sources != NOTHING else ""
     if over_budget:
-        origin = too_large_message(consumer.key, over_budget)
+        origin = too_large_message(over_budget)
     return _Followed(sources, origin, over_budget, tuple(_foreign_template(consumer, sources)))
 
 
