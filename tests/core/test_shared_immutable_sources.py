@@ -18,6 +18,7 @@ from tests.core.freshness import (
 from tests.support.objects import ENV, KEY, consumer, sources
 
 from hotmap.core.decide.assessment import Facts, OtherUse, Verdict
+from hotmap.core.decide.evidence import PodStart
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import make_plan
 from hotmap.core.decide.source_snapshot import take_snapshots
@@ -145,6 +146,27 @@ def test_first_pods_of_a_consumer_get_what_others_keep(
     assert record.sources[0].pinned is (verdict is Verdict.HOLD)
     later = assess_change(who, record, [app(B_FROZEN, uid="uid-2", changed_at=500)])
     assert later.verdict is (Verdict.HOLD if verdict is Verdict.HOLD else Verdict.UP_TO_DATE)
+
+
+@pytest.mark.parametrize(
+    ("created", "verdict"),
+    [
+        pytest.param(490.0, Verdict.HOLD, id="its pods are older than the deletion"),
+        pytest.param(510.0, Verdict.ADOPT, id="its pods are younger"),
+    ],
+)
+def test_adopted_pods_of_a_new_workload_keep_what_they_use(
+    created: float, verdict: Verdict
+) -> None:
+    """A workload that was deleted with --cascade=orphan and created again has no record."""
+    who = consumer("DaemonSet", ENV)
+    taken = take_snapshots(who.uses, sources(app(B_FROZEN, uid="uid-2", changed_at=500)), KEY)
+    snapshots = [item._replace(pinned_before=500.0) for item in taken]
+    pods = (PodStart("web-1", created, "", created=created),)
+    facts = Facts(now=1000, revision="r", starts=pods, others={APP: None})
+    found = assess(who, None, snapshots, facts)
+    assert found.verdict is verdict
+    assert record_after(who, None, found).sources[0].pinned is (verdict is Verdict.HOLD)
 
 
 def test_equal_content_is_kept_for_other_pods_too() -> None:

@@ -7,6 +7,7 @@ in the cluster; also to new pods.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from hotmap.core.decide.assessment import Case, Facts, Finding, Verdict
 from hotmap.core.decide.evidence import MARGIN, PodStart, all_created_since, all_started_after
@@ -106,16 +107,23 @@ def _have_pods_read_it(
 
 
 def _assess_pinned_by_others(current: SourceSnapshot, facts: Facts) -> Finding | None:
-    """Rule 7 for a consumer without earlier pods: pods of others may keep the old source in use."""
-    if current.pinned_before is None:
+    """Rule 7 for a consumer that is new: pods from before may keep the old source in use.
+
+    They are those of others, or its own: a workload that was deleted without its pods and created
+    again adopts them.
+    """
+    before = current.pinned_before
+    if before is None:
         return None
     what = f"{current.source} was immutable and has been recreated"
     if current.source not in facts.others:
         return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking which pods use it")
-    other = facts.others[current.source]
-    if other is None or other.created >= current.pinned_before:
-        return None
     held = current._replace(replaces_immutable=True)
+    if before != inf and any(start.created < before for start in facts.starts or ()):
+        return _held(held, what)
+    other = facts.others[current.source]
+    if other is None or other.created >= before:
+        return None
     return _held(held, what, other.pod, shared_at=facts.now)
 
 
