@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.core.freshness import B_FROZEN, A, app, applied_record, assess_change, deployment
-from tests.support.objects import ENV, FILES, KEY, config_map, consumer, sources
+from tests.support.objects import ENV, ENV_AND_FILES, FILES, KEY, config_map, consumer, sources
 from tests.support.shards import write_shard
 
 from hotmap.core.decide.assessment import Facts, Finding, Verdict
@@ -119,6 +119,15 @@ def test_held_successor_is_recorded_as_such() -> None:
     after = record_after(deployment(ENV), record, app(B_FROZEN), Verdict.HOLD)
     assert after.immutable_uses == ()
     assert after.sources[0].pinned
+
+
+def test_held_successor_stays_held_where_it_is_used_otherwise_with_the_recorded_content() -> None:
+    """What came in between was immutable and had other content, so kubelets serve that."""
+    before = applied_record(deployment(ENV), app(A))
+    record = add_immutable_uses(before, [use("between")])
+    after = record_after(deployment(ENV_AND_FILES), record, app(A, uid="uid-3"), Verdict.HOLD)
+    later = assess_change(deployment(ENV_AND_FILES), after, [app(A, uid="uid-3", changed_at=500)])
+    assert later.verdict is Verdict.HOLD
 
 
 @pytest.mark.parametrize("verdict", [Verdict.UP_TO_DATE, Verdict.LIVE, Verdict.HOLD])

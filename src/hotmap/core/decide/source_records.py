@@ -143,6 +143,8 @@ def _is_as_recorded(current: SourceSnapshot, recorded: SourceRecord | None) -> b
     """Return whether a source has the content that was last applied."""
     if recorded is None or not current.exists:
         return False
+    if recorded.uses != current.digest:  # its fingerprints are over other data keys
+        return bool(recorded.content) and recorded.content == current.content
     return (recorded.frozen, recorded.live) == (current.frozen, current.live)
 
 
