@@ -21,6 +21,19 @@ async def annotate_namespace(world: World, **annotations: str) -> None:
     )
 
 
+async def suspend_web(world: World, value: str | None) -> None:
+    """Annotate the workload, as its user does; its controller has nothing to replace for that."""
+    await world.annotate("web", suspend=value)
+    await world.rolled_out()
+
+
+async def edit_suspended(world: World) -> None:
+    """Edit what a suspended workload uses, and wait until that is held."""
+    await suspend_web(world, "true")
+    await world.edit(LEVEL="debug")
+    await world.event("Held")
+
+
 async def test_edits_wait_for_the_end_of_the_suspension(world: World) -> None:
     """Several edits are one rollout then; one Event says what suspends it."""
     await world.config_map(LEVEL="info")
@@ -52,14 +65,10 @@ async def test_reverted_edit_causes_nothing(world: World) -> None:
     await world.pod("web-1")
     async with world.controller() as controller:
         await world.quiet(controller)
-        await world.annotate("web", suspend="true")
-        await world.rolled_out()
-        await world.edit(LEVEL="debug")
-        await world.event("Held")
+        await edit_suspended(world)
         await world.edit(LEVEL="info")
         await world.quiet(controller)
-        await world.annotate("web", suspend=None)
-        await world.rolled_out()
+        await suspend_web(world, None)
         await world.quiet(controller)
     assert await world.revision() == ""
 
@@ -71,12 +80,8 @@ async def test_another_controller_knows_of_a_suspended_change(world: World) -> N
     await world.pod("web-1")
     async with world.controller() as controller:
         await world.quiet(controller)
-        await world.annotate("web", suspend="true")
-        await world.rolled_out()
-        await world.edit(LEVEL="debug")
-        await world.event("Held")
-    await world.annotate("web", suspend=None)
-    await world.rolled_out()
+        await edit_suspended(world)
+    await suspend_web(world, None)
     async with world.controller():
         await world.rollout()
 
@@ -92,14 +97,12 @@ async def test_suspended_files_are_not_refreshed(world: World) -> None:
         await world.event("Refreshed")
         await world.quiet(controller)
         nudged = await world.target("web-1")
-        await world.annotate("web", suspend="true")
-        await world.rolled_out()
+        await suspend_web(world, "true")
         await world.edit(LEVEL="info")
         await world.event("Held")
         await world.quiet(controller)
         assert await world.target("web-1") == nudged
-        await world.annotate("web", suspend=None)
-        await world.rolled_out()
+        await suspend_web(world, None)
         await world.quiet(controller)
         assert await world.target("web-1") != nudged
 
