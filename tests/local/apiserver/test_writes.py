@@ -9,6 +9,8 @@ import pytest
 from tests.local.apiserver.api import CONFIGMAPS, DEPLOYMENTS, STRATEGIC, configmap, deployment
 
 from hotmap.core.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
+from hotmap.local.apiserver.responses import add_warnings
+from hotmap.local.http_server import web
 
 if TYPE_CHECKING:
     from tests.local.apiserver.api import Api
@@ -341,3 +343,17 @@ async def test_update_deletes_nothing(api: Api) -> None:
     deleted = (await api.request("DELETE", path)).body["metadata"]["deletionTimestamp"]
     kept = await api.patch(path, time)
     assert (kept.status, kept.body["metadata"]["deletionTimestamp"]) == (200, deleted)
+
+
+@pytest.mark.parametrize(
+    ("number", "length", "expected"),
+    [(20, 200, [200] * 20), (3, 2000, [256] * 3), (99, 50, [50] * 82)],
+)
+def test_warnings_are_cut_where_they_are_too_long(
+    number: int, length: int, expected: list[int]
+) -> None:
+    """As upstream cuts them: clients refuse an answer with thousands of headers."""
+    response = web.Response()
+    add_warnings(response, ["x" * length] * number)
+    texts = response.headers.getall("Warning")
+    assert [len(text) - len('299 - ""') for text in texts] == expected

@@ -21,10 +21,10 @@ from hotmap.local.apiserver.status import failure_status
 from hotmap.local.http_server import web
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
 
 __all__ = [
-    "add_warning",
+    "add_warnings",
     "common_headers",
     "complete_response",
     "error_response",
@@ -38,6 +38,10 @@ logger = logging.getLogger(__name__)
 
 # Bytes of a body that are written in one turn of the event loop.
 _PIECE = 1 << 18
+
+# Characters of all warnings of an answer, and of each where they have more together.
+_LONGEST_WARNINGS = 4096
+_LONGEST_CUT_WARNING = 256
 
 
 def common_headers() -> dict[str, str]:
@@ -95,13 +99,23 @@ def _failure(error: ApiError, accept: str = "") -> web.Response:
     return response
 
 
-def add_warning(response: web.StreamResponse, text: str) -> None:
-    """Add a warning header, which kubectl prints."""
-    if any(unicodedata.category(char) == "Cc" for char in text):
-        # A header cannot have it, and upstream leaves it out (util/net: NewWarningHeader).
-        return
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-    response.headers.add("Warning", f'299 - "{quoted}"')
+def add_warnings(response: web.StreamResponse, texts: Iterable[str]) -> None:
+    """Add warning headers, which kubectl prints.
+
+    Where they are too long together, each is cut, and the last ones are left out: clients refuse
+    an answer with thousands of headers (apiserver: endpoints/filters/warning.go, AddWarning).
+    """
+    # A header cannot have them, and upstream leaves them out (util/net: NewWarningHeader).
+    texts = [text for text in texts if all(unicodedata.category(char) != "Cc" for char in text)]
+    if sum(map(len, texts)) > _LONGEST_WARNINGS:
+        texts = [text[:_LONGEST_CUT_WARNING] for text in texts]
+    written = 0
+    for text in texts:
+        if written >= _LONGEST_WARNINGS:
+            break
+        written += len(text)
+        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+        response.headers.add("Warning", f'299 - "{quoted}"')
 
 
 def wants_indentation(request: web.BaseRequest) -> bool:

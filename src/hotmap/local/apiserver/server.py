@@ -40,7 +40,7 @@ from hotmap.local.apiserver.negotiation import JSON, negotiate_form
 from hotmap.local.apiserver.options import check_timeout, watch_options
 from hotmap.local.apiserver.proxy import BackendProxy
 from hotmap.local.apiserver.responses import (
-    add_warning,
+    add_warnings,
     common_headers,
     complete_response,
     error_response,
@@ -249,8 +249,8 @@ class APIServer:
             raise asyncio.CancelledError from None
         except Exception as error:
             response = error_response(request, error)
-        for warning in warnings if not response.prepared else ():
-            add_warning(response, warning)
+        if not response.prepared:
+            add_warnings(response, warnings)
         if isinstance(response, web.Response) and wants_indentation(request):
             indent_json(response)
         return response
