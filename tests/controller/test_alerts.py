@@ -187,6 +187,19 @@ async def test_alerts_beyond_the_bound_are_dropped(
     assert numbers(receiver)[-1][-1] == "1500"
 
 
+async def test_alerts_of_one_namespace_cost_no_other(receiver: Receiver) -> None:
+    """However many there are of it, and however old that of the other is."""
+    receiver.hangs.set()
+    async with sending(receiver.url, timing=TIMING._replace(timeout=30.0)) as alerts:
+        roll(alerts)
+        await until(lambda: len(receiver.bodies) == 1)
+        alerts.add(ObjectKey("Deployment", "other", "web"), [APP], "reason other")
+        roll(alerts, 1500, first=1)
+        receiver.hangs.clear()
+        await until(lambda: alerts.outcomes()["sent"] == 1001)
+    assert "other" in [number for each in numbers(receiver) for number in each]
+
+
 async def test_chats_get_one_message_a_second(receiver: Receiver) -> None:
     """More are refused by Slack and Google Chat."""
     loop = asyncio.get_running_loop()

@@ -2,7 +2,8 @@
 
 Alerts are sent in the background, one after the other, with a time-out and some attempts; a slow or
 absent receiver delays no rollout. While many wait, several are one message, and beyond a bound the
-oldest are dropped and counted. `alert_messages` words and formats them.
+oldest of the namespace that has most are dropped and counted. `alert_messages` words and formats
+them.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from hotmap.kube.supervisor import SupervisedTasks, Supervisor
 
 __all__ = ["OUTCOMES", "AlertTiming", "Alerts"]
 
-#: Alerts that wait for a receiver; the oldest is dropped beyond that.
+#: Alerts that wait for a receiver; beyond that one is dropped: the oldest of the namespace that has
+#: most of them.
 _MAX_WAITING = 1000
 
 #: Up to this many waiting alerts are a message each; of more, so many are one message.
@@ -101,17 +103,23 @@ class Alerts:
         self.add(consumer.key, decision.changed_sources(), decision.plan.reason)
 
     def add(self, consumer: ObjectKey, sources: Sequence[ObjectKey], reason: str) -> None:
-        """Queue an alert, in place of the oldest one if too many wait."""
+        """Queue an alert, in place of an earlier one if too many wait."""
         if self._settings is None:
             return
         if len(self._waiting) == _MAX_WAITING:
-            self._waiting.popleft()
+            self._drop_one()
             self._dropped += 1
             self._outcomes["dropped"] += 1
             self._warn("dropped", "alert receiver too slow; dropping the oldest alerts")
         self._waiting.append(Alert(consumer, tuple(sources), reason))
         self._idle.clear()
         self._queued.set()
+
+    def _drop_one(self) -> None:
+        """Drop the oldest alert of the namespace with most of them: it costs no other's."""
+        namespaces = [alert.workload.namespace for alert in self._waiting]
+        ((most, _),) = Counter(namespaces).most_common(1)
+        del self._waiting[namespaces.index(most)]
 
     async def _run(self, settings: AlertSettings) -> None:
         spacing = 0.0 if settings.sink is AlertSink.RAW else self._timing.chat_spacing
