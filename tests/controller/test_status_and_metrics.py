@@ -19,7 +19,7 @@ from hotmap.controller.report.pod_checks import PodChecker
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import PodCheckSettings
 from hotmap.controller.watch import missing_namespaces
-from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.consumer import REVISION, Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.status.consumer import ConsumerStatus, State
 from hotmap.kube.loop_slices import SLICE
@@ -511,6 +511,20 @@ async def test_unfollowed_workload_has_a_reason(world: World, http: aiohttp.Clie
     (consumer,) = named["workloads"]
     assert consumer["state"] == "unfollowed"
     assert consumer["reason"] == "no annotation opts it in, such as hotmap.dev/follow: auto"
+
+
+async def test_long_revision_is_cut(world: World, http: aiohttp.ClientSession) -> None:
+    """Some tenant writes 200 KB into a template, and each of its pods has them too."""
+    long = {REVISION: "x" * 200_000}
+    await world.config_map(LEVEL="info")
+    await world.workload(template_annotations=long)
+    await world.pod("web-1", annotations=long)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        _, body = await get_json(http, controller, "/v1/status?workload=default/web")
+    (consumer,) = body["workloads"]
+    expected = f"{'x' * 64}…"
+    assert (consumer["revision"], consumer["pods"][0]["templateRevision"]) == (expected, expected)
 
 
 async def test_overview_is_paged(world: World, http: aiohttp.ClientSession) -> None:

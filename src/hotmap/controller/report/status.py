@@ -49,6 +49,9 @@ __all__ = [
 #: Pods in one document; more are counted and not shown.
 _MAX_PODS = 1000
 
+#: Characters of a revision: a pod template may have any other text in that annotation.
+_LONGEST_REVISION = 64
+
 #: Lists of pods at once for queries, so that they do not crowd an API server.
 _MAX_LISTS = 4
 
@@ -286,7 +289,7 @@ class StatusPage:
             "podCount": consumer.pods,
             "strategy": policy.strategy.value,
             "policy": printable(policy.origin),
-            "revision": consumer.revision,
+            "revision": printable(consumer.revision, _LONGEST_REVISION),
             "decidedAt": round(latest.at, 3) if latest else None,
         }
 
@@ -416,7 +419,7 @@ def _pod_document(proof: PodProof, desired: str) -> dict[str, Any]:
         "startedAt": pod.start.at,
         "ready": pod.ready,
         "waitingReason": pod.waiting_reason,
-        "templateRevision": pod.start.revision,
+        "templateRevision": printable(pod.start.revision, _LONGEST_REVISION),
         "desired": desired,
         "projected": _stage_document(proof.projected, desired) if proof.projected else None,
         "loaded": _stage_document(proof.loaded, desired),
