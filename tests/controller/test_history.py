@@ -233,3 +233,26 @@ def test_history_keeps_stored_changes_before_a_deletion_that_it_observed_first()
     history.record_change(before.key, after, None)
     history.restore({before.key: stored}, until=950.0)
     assert history.changes(before.key)[: len(stored)] == stored
+
+
+@pytest.mark.parametrize(
+    ("arrives", "began"),
+    [
+        pytest.param(960.0, 951.0, id="late: a pod may have started in between for all that time"),
+        pytest.param(951.5, 951.5, id="in time"),
+    ],
+)
+def test_removal_that_arrives_with_a_late_edit_was_late_too(arrives: float, began: float) -> None:
+    """A watch or a process that stands still for a while delivers all that it missed at once."""
+    clock = Clock()
+    history = History(clock)
+    first, without = source("app", LEVEL="info", other="1"), source("app", other="1")
+    back = msgspec.structs.replace(first, resource_version="9", changed_at=951.0)
+    clock.now = 951.0
+    edited = msgspec.structs.replace(first, changed_at=951.0)
+    history.record_change(first.key, None, edited)
+    clock.now = arrives
+    history.record_change(first.key, edited, without)
+    history.record_change(first.key, without, back)
+    _, removal, revert = history.changes(first.key)
+    assert (removal.began, revert.at) == (began, arrives)

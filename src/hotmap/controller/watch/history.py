@@ -18,6 +18,7 @@ from hotmap.core.decide.source_changes import (
     MAX_NAMED_KEYS,
     SourceHistory,
     WatchGap,
+    append_change,
     make_observed_change,
     make_unobserved_write,
     thin_changes,
@@ -118,7 +119,7 @@ class History:
 
     def _append_change(self, key: ObjectKey, change: ObservedChange) -> None:
         kept = self._changes.get(key, ())
-        self._changes[key] = thin_changes((*kept, change), _KEPT)
+        self._changes[key] = thin_changes(append_change(kept, change), _KEPT)
 
     def _drop_deleted(self, now: float) -> None:
         """Drop sources that were deleted long ago, and the oldest if there are too many."""

@@ -35,6 +35,7 @@ __all__ = [
     "SourceHistory",
     "WatchGap",
     "add_changes",
+    "append_change",
     "bound_change",
     "bound_start",
     "make_observed_change",
@@ -109,6 +110,28 @@ def make_observed_change(
 def make_unobserved_write(new: Source, *, since: float, now: float) -> ObservedChange:
     """Record that a source was written while not watched, and has the same data as before."""
     return ObservedChange(now, new.resource_version, frozenset(), since=min(since, now), same=True)
+
+
+def append_change(
+    changes: Sequence[ObservedChange], change: ObservedChange
+) -> tuple[ObservedChange, ...]:
+    """Append an observed change to earlier ones, oldest first.
+
+    If it arrives late, as its written time shows, then what arrived just before it was late too: a
+    removal or a deletion, which has no time of its own. These happened at any time after the change
+    before them, as a watch that is silent for longer than `_LATE_AT_MOST` is given up.
+    """
+    if change.since is None or change.same:
+        return (*changes, change)
+    together = len(changes)
+    while together and change.at - changes[together - 1].at < _SAME_WRITE:
+        together -= 1
+    earliest = max([change.since - _LATE_AT_MOST, *(item.at for item in changes[:together])])
+    kept = list(changes[:together])
+    for item in changes[together:]:
+        is_dated = item.written is not None or item.since is not None
+        kept.append(item if is_dated else msgspec.structs.replace(item, since=earliest))
+    return (*kept, change)
 
 
 def thin_changes(changes: Sequence[ObservedChange], most: int) -> tuple[ObservedChange, ...]:
