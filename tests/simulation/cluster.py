@@ -308,6 +308,8 @@ class Cluster:
         self.replicas = chance.randint(1, 3)
         self.paused = False
         self.is_followed = True
+        #: Of the workload; "" while it does not exist.
+        self.uid = "uid-web"
         self.generation = 1
         self.observed_generation = 0
         self._template_at = self.now
@@ -417,6 +419,16 @@ class Cluster:
             self._writers["kubectl"] = self.now, False
             self._spec_changed()
 
+    def replace_template(self, spec: int, image: int) -> None:
+        """Replace the workload by a manifest, as `kubectl replace` does: what it lacks is gone."""
+        changed = _Template(spec, image)
+        if changed != self.template:
+            self.template = changed
+            self._writers.pop(FIELD_MANAGER, None)
+            self._writers.pop(RELOADER, None)
+            self._writers["kubectl-replace"] = self.now, False
+            self._spec_changed()
+
     def undo(self) -> None:
         """Bring the template back that was rolled out before, as `kubectl rollout undo` does."""
         others = [item for item in self.rolled if item != self.template]
@@ -467,6 +479,30 @@ class Cluster:
             self._spec_changed()
         return True
 
+    def delete_workload(self, *, orphan: bool) -> None:
+        """Delete the workload, with its pods or without."""
+        self.uid = ""
+        self.events.append(Event(self.now, self.kind, "web", None))
+        for pod in () if orphan else self.pods:
+            self.end_pod(pod)
+
+    def create_workload(self, spec: int, image: int) -> None:
+        """Create it anew; pods that are there become its own."""
+        self._uids += 1
+        self.uid = f"uid-web-{self._uids}"
+        self.template = _Template(spec, image)
+        if not any(pod.ends is None for pod in self.pods):
+            self.rolled, self.revisions = [self.template], 1
+        self.generation, self.observed_generation, self._status = 1, 0, {}
+        self.paused, self.is_followed = False, True
+        self._writers = {"kubectl": (self.now, False)}
+        self.controller = CONTROLLERS[self.kind](self)
+        self._publish_workload()
+
+    def end_neighbours(self) -> None:
+        """End the pods of others."""
+        self.neighbours.clear()
+
     def crash_container(self) -> None:
         """Let a container end; its kubelet starts it anew, with the files that are there."""
         running = [pod for pod in self.pods if pod.started is not None and pod.ends is None]
@@ -493,10 +529,13 @@ class Cluster:
         """Let the workload's controller and the kubelets do one thing each."""
         self.pods = [pod for pod in self.pods if pod.ends is None or pod.ends > self.now]
         self._release_pins()
-        self._observe()
-        self.controller.step()
+        if self.uid:
+            self._observe()
+            self.controller.step()
         for pod in self.pods:
             self._serve(pod)
+        if not self.uid:
+            return
         status = {"observedGeneration": self.observed_generation, **self.controller.status()}
         if status != self._status:
             self._status = status
@@ -672,7 +711,7 @@ class Cluster:
             "metadata": {
                 "name": "web",
                 "namespace": NAMESPACE,
-                "uid": "uid-web",
+                "uid": self.uid,
                 "resourceVersion": str(self._workload_version),
                 "generation": self.generation,
                 "annotations": {

@@ -19,6 +19,7 @@ from hotmap.controller.reconcile.executor import rollout_patch
 from hotmap.controller.reconcile.immutable_uses import ImmutableUses
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.storage.records import Records
+from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import CONSUMER_KINDS, SOURCE_KINDS, Index, Queues
 from hotmap.controller.watch.observation import Observer, ObserverSettings
 from hotmap.controller.watch.transforms import Transforms
@@ -92,6 +93,9 @@ class Controller:
         #: The decisions as text, for the message of a failure.
         self.said: list[str] = []
         self._position = 0
+        #: Whether the response to the next rollout is lost, and until when each watch is delayed.
+        self._loses_response = False
+        self._delayed: dict[str, float] = {}
 
     # -- up and down ---------------------------------------------------------------------------
 
@@ -113,7 +117,8 @@ class Controller:
         for name in SOURCES:
             if self.cluster.data(name) is not None:
                 self._keep("ConfigMap", name, self.cluster.config_map(name))
-        self._keep(self.cluster.kind, "web", self.cluster.workload())
+        if self.cluster.uid:
+            self._keep(self.cluster.kind, "web", self.cluster.workload())
         for kind in (*SOURCE_KINDS, *CONSUMER_KINDS):
             store = self._store(kind)
             store.retain(store.keys(), resource_version="1")
@@ -121,17 +126,7 @@ class Controller:
         self.is_cut_off = self._is_outage = False
         if self.lost_at > 0 and not read_shard(self.state):
             self.said.append(f"{self.cluster.now:.1f} starts without its state")
-        self._records.restore(read_shard(self.state).values(), ())
-        saved = {key: seen.changes for key, seen in read_changes(self.state).items()}
-        self._seen = {key: SourceChanges(key, changes) for key, changes in saved.items()}
-        self._index.history.restore(saved, until=read_watched_until(self.state))
-        self._until = read_watched_until(self.state)
-        #: Whether the consumer has been decided on since the start.
-        self._is_decided = False
-        for sources in self._index.sources.values():
-            sources.subscribe(self._store_changes)
-        list(ImmutableUses(self._index, self._records).subscribe())
-        self._records.subscribe(lambda uid: self._flush_soon(), lambda: None)
+        self._read_state()
         self._observer = Observer(
             index=self._index,
             records=self._records,
@@ -139,9 +134,30 @@ class Controller:
             clock=clock,
             monotonic=clock,
             sent_nudge=lambda key: self._sent,
+            first_decisions=self._first,
         )
         self._index.set_queues(Queues(refresh=self._refresh_soon, reconcile=self._reconcile_after))
         self._due["reconcile"] = self.cluster.now
+
+    def _read_state(self) -> None:
+        """Begin with what an earlier process has written, and follow the stores from now on."""
+        self._records.restore(read_shard(self.state).values(), ())
+        saved = {key: seen.changes for key, seen in read_changes(self.state).items()}
+        self._seen = {key: SourceChanges(key, changes) for key, changes in saved.items()}
+        self._index.history.restore(saved, until=read_watched_until(self.state))
+        self._first = FirstDecisions(self._index.sources.values())
+        there = [consumer.key for consumer in self._index.all_consumers()]
+        self._first.begin(there)
+        self._first.wait_for(there, watched_until=read_watched_until(self.state))
+        self._until = read_watched_until(self.state)
+        #: Whether the consumer has been decided on since the start.
+        self._is_decided = False
+        for sources in self._index.sources.values():
+            sources.subscribe(self._store_changes)
+        list(ImmutableUses(self._index, self._records).subscribe())
+        self._index.consumers[self.cluster.kind].subscribe(self._forget_deleted)
+        self._records.retain({self.cluster.uid}, is_visible=lambda namespace: True)
+        self._records.subscribe(lambda uid: self._flush_soon(), lambda: None)
 
     def stop(self, *, crash: bool) -> None:
         """End; what an orderly end writes is lost in a crash."""
@@ -156,6 +172,18 @@ class Controller:
         if self.is_up and self._flush_at is None:
             self._flush_at = self.cluster.now + 5.0
 
+    @property
+    def is_watching(self) -> bool:
+        """Whether changes of sources reach it soon."""
+        is_late = any(until > self.cluster.now for until in self._delayed.values())
+        return self.is_up and not self.is_cut_off and not is_late
+
+    def has_record(self, uid: str) -> bool:
+        """Whether it knows what was applied to a workload, or the next one will."""
+        if self.is_up and self._records.get(uid) is not None:
+            return True
+        return f'"{uid}"' in self.state
+
     # -- what reaches it -----------------------------------------------------------------------
 
     def step(self) -> None:
@@ -168,6 +196,7 @@ class Controller:
             event = events[self._position]
             self._position += 1
             late = max([at for at, other in self._pending if other.kind == event.kind] + [0.0])
+            late = max(late, self._delayed.get(event.kind, 0.0))
             self._pending.append(
                 (max(late, event.at + self._chance.choice((0.0, 0.02, 0.3))), event)
             )
@@ -177,7 +206,7 @@ class Controller:
             held = [(event.at, event) for event in ready if self._is_held(event)]
             self._pending = held + self._pending
             ready = [event for event in ready if not self._is_held(event)]
-        else:
+        elif now >= self._delayed.get("ConfigMap", 0.0):
             self._sources().progress.received(None, now)
         for event in ready:
             self._keep(event.kind, event.name, event.object)
@@ -203,6 +232,14 @@ class Controller:
             store.put(key, self._source(found))
         else:
             store.put(key, self._consumer(found))
+
+    def delay(self, kind: str, seconds: float) -> None:
+        """Let the watch of a kind deliver nothing for a while; then all that it has missed."""
+        self._delayed[kind] = self.cluster.now + seconds
+
+    def lose_response(self) -> None:
+        """Lose the response to the next rollout, which the API server has carried out."""
+        self._loses_response = True
 
     def cut_off(self, *, outage: bool) -> None:
         """Interrupt the watch of ConfigMaps, or all that goes to and from the API server."""
@@ -264,6 +301,13 @@ class Controller:
             self._seen[key] = SourceChanges(key, changes)
             self._flush_soon()
 
+    def _forget_deleted(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._records.forget(old.uid)
+            self._observer.forget(key)
+            self._log.forget(key)
+            self._sent = self._pod_check = None
+
     def _refresh_soon(self, key: ObjectKey) -> None:
         self._due["refresh"] = self.cluster.now
 
@@ -295,6 +339,8 @@ class Controller:
             self._refresh(decision)
         else:
             self._reconcile(decision)
+            if self._first.note_made(self._key):
+                self._due["reconcile"] = self.cluster.now
 
     def _other_uses(self) -> dict[ObjectKey, OtherUse | None]:
         """Find pods of others, and own ones that are ending, by the sources that they use."""
@@ -395,6 +441,11 @@ class Controller:
                 patch = rollout_patch(decision, action)
                 if not self.cluster.patch_template(consumer.resource_version, patch):
                     return None
+                if self._loses_response:
+                    self._loses_response = False
+                    self.said.append(f"{self.cluster.now:.1f} lost a response")
+                    self._keep_windows(decision)
+                    return None
                 return Outcome(self.cluster.generation, patch.revision, self.cluster.now)
         if not decision.plan.actions and decision.corrects_nudge:
             self._nudge(decision)
@@ -485,7 +536,7 @@ class Controller:
     def status(self) -> ConsumerStatus:
         """Return what `hotmap status` would."""
         consumer = self._index.consumer(self._key)
-        assert consumer is not None
+        assert consumer is not None, "ask only for the status of what is there"
         record = self._records.get(consumer.uid)
         last = self._log.last_decision(self._key)
         snapshot = self._observer.snapshot(self._key)

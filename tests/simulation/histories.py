@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from functools import partial
 from math import inf
 from typing import NamedTuple
 
-from tests.simulation.cluster import SOURCES, Cluster
+from tests.simulation.cluster import SOURCES, TEMPLATES, Cluster
 from tests.simulation.controller import Controller, State
 from tests.simulation.disturbances import EDITS, Disturbance, draw, pause_after
 
 from hotmap.core.model.state import read_shard
 
-__all__ = ["HistoryResult", "broken_promise", "report", "run_history"]
+__all__ = ["CIRCUMSTANCES", "HistoryResult", "broken_promise", "report", "run_history"]
 
 #: Seconds, more or less, by which time goes on at once.
 STEP = 0.25
@@ -26,6 +28,15 @@ _FOREVER = inf
 _KINDS = ("Deployment", "Deployment", "StatefulSet", "DaemonSet")
 
 
+#: Steps between two looks at what the controller says while a history goes on.
+_LOOK_EVERY = 4
+
+#: What may happen in a history in addition, by name: a method of `_History` for each.
+CIRCUMSTANCES = ("lost_response", "late_watch", "replace", "redeploy", "namespace")
+
+#: How often that is what happens next.
+_IN_ADDITION = 0.4
+
 #: What a history has in its log if it is enough that pods with other content are named.
 _EXCUSES = (
     " undo ",
@@ -34,7 +45,13 @@ _EXCUSES = (
     " ignore ",
     " follow ",
     " lose_state ",
+    " is not watched from its creation on",
+    " pods are adopted with what was not applied",
 )
+
+
+#: How a line of its log ends if a controller saw a workload first after edits.
+_UNSEEN = ("starts without its state", "is not watched from its creation on")
 
 
 class HistoryResult(NamedTuple):
@@ -53,6 +70,8 @@ class HistoryResult(NamedTuple):
     is_proven: bool = False
     #: What pods hold of optional sources that do not exist any more.
     kept: tuple[str, ...] = ()
+    #: What pods held when it was called up to date first and was not, in the middle of the history.
+    too_early: str = ""
 
     @property
     def is_false(self) -> bool:
@@ -72,6 +91,8 @@ def broken_promise(result: HistoryResult) -> str:
     """
     if any(" served unseen " in line for line in result.log):
         return ""
+    if result.too_early:
+        return f"called up to date too early: {result.too_early}"
     if result.is_false and (result.is_proven or not _has_lost_state(result)):
         found = "; ".join((*result.stale, *result.kept))
         return f"called {result.state.value} ({result.reason}), but {found}"
@@ -83,7 +104,7 @@ def broken_promise(result: HistoryResult) -> str:
 
 def _has_lost_state(result: HistoryResult) -> bool:
     """Return whether the controller saw sources first after an edit: they show no removal."""
-    return any(" starts without its state" in line for line in result.log)
+    return any(line.endswith(_UNSEEN) for line in result.log)
 
 
 def report(seed: int, result: HistoryResult) -> str:
@@ -100,13 +121,18 @@ def _known_immutable(state: str) -> set[str]:
 
 
 class _History:
-    def __init__(self, seed: int, kind: str = "") -> None:
+    def __init__(self, seed: int, kind: str = "", circumstance: str = "") -> None:
         self._chance = random.Random(seed)
+        self._circumstance = circumstance
+        #: For what happens in addition, so that a seed is the same history without that.
+        self._addition = random.Random(f"{circumstance} {seed}")
         self._rereads = self._chance.random() < 0.3
         self._cluster = Cluster(self._chance, kind or self._chance.choice(_KINDS))
         self._controller = Controller(self._cluster, self._chance, rereads=self._rereads)
         self._log: list[str] = []
         self._was_up = False
+        self._steps = 0
+        self._too_early = ""
 
     def run(self) -> HistoryResult:
         chance = self._chance
@@ -117,7 +143,10 @@ class _History:
             self._pass(2)
         self._pass(chance.choice((0.5, 3.0, 30.0)))
         for _ in range(chance.randint(4, 14)):
-            self._disturb()
+            if self._circumstance and self._addition.random() < _IN_ADDITION:
+                self._add_circumstance()
+            else:
+                self._disturb()
             self._pass(pause_after(chance))
         return self._end()
 
@@ -128,6 +157,31 @@ class _History:
                 self._cluster.step()
             self._note_unseen()
             self._controller.step()
+            self._steps += 1
+            if self._steps % _LOOK_EVERY == 0 and not self._too_early:
+                self._too_early = self._look()
+
+    def _look(self) -> str:
+        """Return what pods hold that are called up to date and are not, if nothing is to be done.
+
+        What was not seen, or is not followed, is not judged.
+        """
+        cluster, controller = self._cluster, self._controller
+        is_judged = controller.is_up and controller.is_idle and not controller.is_cut_off
+        if (
+            not is_judged
+            or not cluster.is_followed
+            or not cluster.uid
+            or any(cluster.is_ignored(name) for name in SOURCES)
+        ):
+            return ""
+        stale = list(cluster.stale_pods(rereads=self._rereads))
+        if not stale or controller.status().state not in (State.CURRENT, State.DELIVERED):
+            return ""
+        is_unseen = any(line.endswith(_UNSEEN) for line in (*self._log, *controller.said))
+        if is_unseen and not controller.is_proven():
+            return ""
+        return f"at {cluster.now:.1f} {'; '.join(stale)}"
 
     def _note_unseen(self) -> None:
         """Note which immutable sources a kubelet keeps that the controller knows nothing of."""
@@ -137,6 +191,8 @@ class _History:
             is_watching = controller.is_up and not controller.is_cut_off
             if not is_watching and uid not in _known_immutable(controller.state):
                 self._log.append(f"{cluster.now:.1f} served unseen {uid}")
+        if cluster.uid and not controller.is_watching and not controller.has_record(cluster.uid):
+            self._log.append(f"{cluster.now:.1f} {_UNSEEN[1]}")
         if controller.is_up:
             self._was_up = True
         elif self._was_up:
@@ -162,6 +218,53 @@ class _History:
             f"{cluster.now:.1f} {event.kind} {name}: one {cluster.data('one')}, two"
             f" {cluster.data('two')}, {cluster.template}, {cluster.replicas} replicas, {up}"
         )
+
+    def _add_circumstance(self) -> None:
+        getattr(self, f"_{self._circumstance}")(self._addition)
+        cluster = self._cluster
+        self._log.append(f"{cluster.now:.1f} {self._circumstance}: {cluster.template}")
+
+    def _lost_response(self, chance: random.Random) -> None:
+        self._controller.lose_response()
+
+    def _late_watch(self, chance: random.Random) -> None:
+        kind = chance.choice(("ConfigMap", self._cluster.kind))
+        self._controller.delay(kind, chance.choice((3.0, 10.0, 30.0)))
+
+    def _replace(self, chance: random.Random) -> None:
+        self._cluster.replace_template(chance.randrange(len(TEMPLATES)), chance.randrange(3))
+
+    def _redeploy(self, chance: random.Random) -> None:
+        """Delete the workload and create it anew, for example for a field that is immutable."""
+        cluster = self._cluster
+        orphan = chance.random() < 0.5
+        if orphan and not (self._controller.is_idle and self._controller.is_watching):
+            self._log.append(f"{cluster.now:.1f} pods are adopted with what was not applied")
+        cluster.delete_workload(orphan=orphan)
+        self._pass(chance.choice((0.0, 0.5, 3.0)))
+        spec = cluster.template.spec if chance.random() < 0.5 else chance.randrange(len(TEMPLATES))
+        cluster.create_workload(spec, cluster.template.image)
+
+    def _namespace(self, chance: random.Random) -> None:
+        """Delete the namespace, and create it anew with other content."""
+        cluster = self._cluster
+        cluster.delete_workload(orphan=False)
+        cluster.end_neighbours()
+        while cluster.pods:  # its content is deleted once pods have ended
+            self._pass(1.0)
+        for name in SOURCES:
+            cluster.write(name, None)
+        self._pass(chance.choice((0.0, 0.5, 3.0)))
+        creations: list[Callable[[], None]] = [
+            partial(cluster.create_workload, chance.randrange(len(TEMPLATES)), 0)
+        ]
+        for name in SOURCES:
+            data = {key: chance.choice("012") for key in "abc"}
+            creations.append(partial(cluster.write, name, data))
+        chance.shuffle(creations)
+        for create in creations:
+            create()
+            self._pass(chance.choice((0.0, 0.25, 1.0)))
 
     def _edit(self, event: Disturbance) -> None:
         data = self._cluster.data(event.source)
@@ -276,9 +379,13 @@ class _History:
             tuple(sorted([*self._log, *controller.said], key=lambda line: float(line.split()[0]))),
             controller.is_proven(),
             tuple(cluster.stale_pods(rereads=self._rereads, gone=True)),
+            self._too_early,
         )
 
 
-def run_history(seed: int, kind: str = "") -> HistoryResult:
-    """Play one history, of a kind or of any; equal seeds give equal ones."""
-    return _History(seed, kind).run()
+def run_history(seed: int, kind: str = "", circumstance: str = "") -> HistoryResult:
+    """Play one history, of a kind or of any; equal seeds give equal ones.
+
+    `circumstance` is one of CIRCUMSTANCES, "" for none.
+    """
+    return _History(seed, kind, circumstance).run()
