@@ -497,10 +497,10 @@ def test_source_that_is_not_visible_is_not_known_to_be_absent() -> None:
     assert change.at is None
 
 
-def test_pods_of_a_held_workload_are_behind() -> None:
+@pytest.mark.parametrize("last", [DONE._replace(held=True), DONE._replace(failed=True)])
+def test_pods_of_a_held_or_failed_workload_are_behind(last: LastDecision) -> None:
     """All that exist, as long as nothing is known of each."""
-    why = DONE._replace(held=True)
     workload = msgspec.structs.replace(behind(count=0), pods=3)
-    assert derive_status(workload, why, PodCheck.CURRENT, None).behind == 3
+    assert derive_status(workload, last, PodCheck.CURRENT, None).behind == 3
     known = ConsumerStatus(State.LATENT, "older", behind=1)
-    assert derive_status(workload, why, PodCheck.LATENT, known).behind == 1
+    assert derive_status(workload, last, PodCheck.LATENT, known).behind == 1

@@ -147,12 +147,12 @@ def derive_status(
     """
     if last is None or pods_checked is None:
         return _NOT_RECONCILED
+    # Without a pod check, none of its pods counts as having the content that was not applied.
+    behind = (pod_check.behind if pod_check else 0) or consumer.pods
     if last.failed:
-        return ConsumerStatus(State.FAILED, last.reason)
+        return ConsumerStatus(State.FAILED, last.reason, behind)
     if last.held:
-        # Without a pod check, none of its pods counts as having the held content.
-        known = pod_check.behind if pod_check else 0
-        return ConsumerStatus(State.HELD, last.reason, known or consumer.pods)
+        return ConsumerStatus(State.HELD, last.reason, behind)
     if last.missing_sources:
         return _missing_source_status(last.missing_sources)
     if last.waits:
