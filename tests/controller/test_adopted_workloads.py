@@ -102,6 +102,26 @@ async def test_pod_that_starts_in_the_second_of_an_edit_is_nudged_too(world: Wor
     ]
 
 
+async def test_pod_that_is_nudged_after_a_check_is_checked_again_soon(world: World) -> None:
+    """Not after the pause for what takes longer, such as older content."""
+    await world.config_map(MODE="a")
+    await world.workload(spec=files(), annotations=REREADS)
+    await world.pod("web-1", started=time.time() + 2, spec=files())
+    checks = SOON._replace(pause=3600.0, max_pause=3600.0, nudged_delay=1.0)
+    async with world.controller(pod_checks=checks) as controller:
+        await world.quiet(controller)
+        await asyncio.sleep(3)
+        await world.edit(MODE="b")
+
+        async def is_nudged(name: str = "web-1") -> str:
+            return await world.target(name)
+
+        await world.until(is_nudged, "the first pod is nudged")
+        await world.pod("web-2", started=time.time() - 1, spec=files())
+        await world.until(lambda: is_nudged("web-2"), "the second pod is nudged")
+        await wait_for_state(world, controller, "delivered")
+
+
 async def test_reports_are_not_repeated_after_restart(world: World) -> None:
     """The record says that the pods were checked."""
     await world.config_map(LEVEL="info")

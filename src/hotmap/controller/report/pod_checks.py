@@ -201,15 +201,21 @@ class PodChecker:
         self._consumer_states.set_pod_check(key, None)
         self._schedule.add(key, consumer.behind, self._settings.stalled_after)
 
-    def _schedule_again(self, key: ObjectKey, consumer: Consumer) -> None:
-        """Schedule the next check after a pause that is twice the last one."""
+    def _schedule_again(
+        self, key: ObjectKey, consumer: Consumer, *, files_pending: bool = False
+    ) -> None:
+        """Schedule the next check after a pause that is twice the last one.
+
+        `files_pending` says that a kubelet has to update files: soon, if its pod is nudged now.
+        """
         scheduled, settings = self._schedule.get(key), self._settings
         if scheduled is None:
             return  # it was deleted while its pods were listed
         longest = settings.max_pause_rolling if consumer.rolling else settings.max_pause
         if self._index.policies.of(consumer).agent is not None:
             longest = min(longest, settings.max_pause_agents)
-        scheduled.pause = min(longest, max(settings.pause, scheduled.pause * 2))
+        first = settings.nudged_delay if files_pending else settings.pause
+        scheduled.pause = min(longest, max(first, scheduled.pause * 2))
         self._schedule.add(key, consumer.behind, scheduled.pause)
 
     def _drop(self, key: ObjectKey) -> None:
@@ -452,7 +458,9 @@ class PodChecker:
         """Apply a check result, and schedule the next check."""
         self._results.apply(consumer, record, status, result)
         if not status.is_reached:
-            self._schedule_again(consumer.key, consumer)
+            pods = result.pods if result is not None else ()
+            files_pending = any(proof.files_pending for proof in pods)
+            self._schedule_again(consumer.key, consumer, files_pending=files_pending)
         elif result is not None and result.confirmed_in:
             self._schedule.add(consumer.key, consumer.behind, result.confirmed_in)
         else:
