@@ -150,8 +150,22 @@ async def test_exec_speaks_base64_and_plain_errors(api: Api, kubelet: FakeKubele
         )
 
 
+async def test_input_may_be_text(api: Api, kubelet: FakeKubelet) -> None:
+    """The Python client sends str as text in binary protocols; base64 may be binary."""
+    query: dict[str, Any] = {"command": ["cat"], "stdin": ["true"], "stdout": ["true"]}
+    async with connect(api, V4, **query) as socket:
+        await receive(socket, 2)
+        await socket.send_str("\x00grüezi\n")
+        assert await socket.receive_bytes() == b"\x01" + "grüezi\n".encode()
+    async with connect(api, "base64.channel.k8s.io", **query) as socket:
+        assert [await socket.receive_str() for _ in range(2)] == ["1", "2Y2F0"]
+        await socket.send_str("0not base64")
+        await socket.send_bytes(b"0aGVsbG8=")
+        assert await socket.receive_str() == "1aGVsbG8="
+
+
 async def test_messages_without_meaning_are_dropped(api: Api, kubelet: FakeKubelet) -> None:
-    """Sizes that are none, unknown channels, text."""
+    """Sizes that are none, unknown channels, text that begins with none."""
     async with connect(api, "v5.channel.k8s.io", command=["cat"], stdin=["true"]) as socket:
         await receive(socket, 2)
         for wrong in (

@@ -51,16 +51,27 @@ class Channels:
             await self._socket.send_bytes(bytes([channel]) + data)
 
     async def receive(self) -> AsyncIterator[tuple[int, bytes]]:
-        """Return the messages of the client until it disconnects; other frames are dropped."""
+        """Return the messages of the client until it disconnects.
+
+        Text and binary messages mean the same, since the Python client sends input as text
+        (wsstream reads both into bytes). Messages that name no channel are dropped.
+        """
         async for message in self._socket:
-            if message.type is aiohttp.WSMsgType.BINARY and message.data and not self._base64:
-                yield message.data[0], message.data[1:]
-            elif (
-                message.type is aiohttp.WSMsgType.TEXT
-                and message.data[:1].isdecimal()
-                and self._base64
-            ):
-                try:
-                    yield int(message.data[0]), base64.b64decode(message.data[1:])
-                except (binascii.Error, ValueError):
-                    return
+            if message.type is aiohttp.WSMsgType.TEXT:
+                data = message.data.encode()
+            elif message.type is aiohttp.WSMsgType.BINARY:
+                data = bytes(message.data)
+            else:
+                continue
+            if decoded := _decode_base64(data) if self._base64 else data:
+                yield decoded[0], decoded[1:]
+
+
+def _decode_base64(data: bytes) -> bytes:
+    """Decode a message of a digit and base64 into one of a byte and bytes; b"" for others."""
+    if not data[:1].isdigit():
+        return b""
+    try:
+        return bytes([int(data[:1])]) + base64.b64decode(data[1:])
+    except binascii.Error:
+        return b""
