@@ -165,6 +165,18 @@ def test_invalid_argument_is_named(typed: str, sentence: str, tmp_path: Path) ->
     assert hotmap(*typed.split(), home=tmp_path) == (WRONG, f"hotmap: {sentence}")
 
 
+def test_manifest_cannot_write_to_the_terminal(tmp_path: Path) -> None:
+    """A pipeline checks manifests that others have written, and reads commands in its log."""
+    manifest = tmp_path / "app.yaml"
+    name = r"a\n::error::\x1b[31m"
+    metadata = f'metadata: {{name: "{name}"}}'
+    manifest.write_text(f"apiVersion: v1\nkind: Secret\n{metadata}\ndata: {{LEVEL: 1}}\n")
+    code, text = hotmap("stamp", "-f", str(manifest), home=tmp_path)
+    assert code == 2
+    assert f'Secret/{name}: data "LEVEL" is a number' in text
+    assert text.isprintable()
+
+
 def test_invalid_follow_is_an_error(tmp_path: Path) -> None:
     """The flag's value is named, and how one is written."""
     problem = '--follow: invalid item "pod/x": expected configmap/NAME, secret/NAME or spc/NAME'

@@ -81,8 +81,7 @@ def _run(arguments: Sequence[str]) -> int:
         return 130
     except _NO_ARGUMENTS as error:
         # Without a subcommand the help is printed.
-        print_message(error.format_message())
-        return error.exit_code
+        return _print_help(error)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else _program_name()
         message = _SUGGESTION.sub(r"; did you mean \1", error.format_message()).rstrip(".")
@@ -109,6 +108,12 @@ def _run(arguments: Sequence[str]) -> int:
             return lost_output(_program_name(), error)
         return _fail(_describe_os_error(error), 1)
     return result if isinstance(result, int) else 0
+
+
+def _print_help(error: click.ClickException) -> int:
+    for line in error.format_message().splitlines():
+        print_message(line)
+    return error.exit_code
 
 
 def _hint_at_order(error: click.UsageError) -> str:

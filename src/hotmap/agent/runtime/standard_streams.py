@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from hotmap.core.text import printable
+
 __all__ = ["flush_output", "lost_output", "print_message", "print_text"]
 
 TYPE_CHECKING = False
@@ -16,10 +18,13 @@ _CLOSED_PIPE = 141
 
 
 def print_message(text: str) -> None:
-    """Print one line to standard error; where that is impossible, nothing can report it."""
+    """Print one line to standard error; where that is impossible, nothing can report it.
+
+    Control characters are escaped: a message may quote a manifest of another author.
+    """
     try:
         if sys.stderr is not None:
-            sys.stderr.write(f"{text}\n")
+            sys.stderr.write(f"{printable(text)}\n")
             sys.stderr.flush()
     except (OSError, ValueError):
         _discard(sys.stderr)
