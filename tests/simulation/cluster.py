@@ -638,6 +638,11 @@ class Cluster:
         """Return since when kubelets serve immutable sources as they were, by uid."""
         return dict(self._pinned_since[place] for place in self._pinned)
 
+    def replaced_uids(self) -> set[str]:
+        """Return the uids of immutable sources that kubelets serve in place of their successors."""
+        present = {found["uid"] for found in self._sources.values()}
+        return self.pinned_since().keys() - present
+
     def kept_by_neighbours(self) -> set[str]:
         """Return the uids of these sources where a pod of others uses them."""
         return {

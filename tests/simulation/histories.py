@@ -192,7 +192,9 @@ class _History:
             if not is_watching and uid not in _known_immutable(controller.state):
                 self._log.append(f"{cluster.now:.1f} served unseen {uid}")
         if cluster.uid and not controller.is_watching and not controller.has_record(cluster.uid):
-            self._log.append(f"{cluster.now:.1f} {_UNSEEN[1]}")
+            line = f"{cluster.now:.1f} {cluster.uid} {_UNSEEN[1]}"
+            if not any(each.endswith(f" {cluster.uid} {_UNSEEN[1]}") for each in self._log):
+                self._log.append(line)
         if controller.is_up:
             self._was_up = True
         elif self._was_up:
@@ -240,6 +242,9 @@ class _History:
         orphan = chance.random() < 0.5
         if orphan and not (self._controller.is_idle and self._controller.is_watching):
             self._log.append(f"{cluster.now:.1f} pods are adopted with what was not applied")
+        if orphan and (kept := sorted(cluster.replaced_uids())):
+            # The record that had it is dropped with the workload.
+            self._log.append(f"{cluster.now:.1f} served unseen {kept}")
         cluster.delete_workload(orphan=orphan)
         self._pass(chance.choice((0.0, 0.5, 3.0)))
         spec = cluster.template.spec if chance.random() < 0.5 else chance.randrange(len(TEMPLATES))
