@@ -490,6 +490,15 @@ def test_waiting_reason_is_that_of_the_first_container_not_running(
     assert observed.waiting_reason == trouble
 
 
+@pytest.mark.parametrize("reason", ["Unschedulable", "SchedulingGated"])
+def test_pod_without_a_node_waits_for_the_reason_of_the_scheduler(reason: str) -> None:
+    """It has no statuses of containers, and no kubelet that says anything."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": reason}
+    body = {"metadata": {"name": "web-1"}, "status": {"conditions": [condition]}}
+    (observed,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
+    assert (observed.waiting_reason, observed.is_down) == (reason, True)
+
+
 @pytest.mark.parametrize(
     ("started", "known"),
     [

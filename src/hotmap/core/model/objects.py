@@ -497,6 +497,7 @@ class ContainerStatus(_Part, frozen=True):
 class PodCondition(_Part, frozen=True):
     type: str = ""
     status: str = ""
+    reason: str = ""
     last_transition_time: str | None = None
 
 

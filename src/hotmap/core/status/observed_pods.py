@@ -37,7 +37,8 @@ class ObservedPod(NamedTuple):
     #: None while its kubelet has not acknowledged it.
     mounted_at: float | None
     ready: bool
-    #: Why a container of it is not running, as Kubernetes' reason; "" when all run or start.
+    #: Why it is not scheduled or a container of it is not running, as Kubernetes' reason; "" when
+    #: all run or start.
     waiting_reason: str
     #: Names the template that it was made from; "" where its kind has no such name.
     template: str
@@ -94,8 +95,10 @@ def _observe_pod(start: PodStart, pod: Pod, read_by_agents: frozenset[ObjectKey]
 def _waiting_reason(pod: Pod) -> str:
     """Find the first reason for which a container is not running, init containers first.
 
-    Between two starts a crashing container is shown as waiting, or as terminated until the
-    kubelet's next sync. An init container that has completed needs no reason.
+    A pod without a node has a condition instead of statuses of containers (kubernetes:
+    api/core/v1/types.go, PodReasonUnschedulable and PodReasonSchedulingGated). Between two starts
+    a crashing container is shown as waiting, or as terminated until the kubelet's next sync. An
+    init container that has completed needs no reason.
     """
     for status in pod.status.init_container_statuses or []:
         if (reason := _not_running_reason(status)) not in ("", "Completed"):
@@ -103,6 +106,9 @@ def _waiting_reason(pod: Pod) -> str:
     for status in pod.status.container_statuses or []:
         if reason := _not_running_reason(status):
             return reason
+    for condition in pod.status.conditions or []:
+        if (condition.type, condition.status) == ("PodScheduled", "False"):
+            return condition.reason
     return ""
 
 
