@@ -211,7 +211,7 @@ async def test_rollout_that_a_webhook_removes_is_reported(world: World) -> None:
         await world.quiet(controller)
     (event,) = await world.events("Failed")
     assert event["type"] == "Warning"
-    assert "an admission webhook removed the change" in event["message"]
+    assert "an admission policy or webhook removed the change" in event["message"]
     assert len(await world.messages("RolledOut")) == 1
 
 

@@ -76,7 +76,7 @@ async def test_nudge_that_a_webhook_removes_is_refused(
             await world.quiet(controller)
             await asyncio.sleep(1)
     assert message == (
-        "Pod default/web-1 refuses the nudge: an admission webhook removed the annotation"
+        "Pod default/web-1 refuses the nudge: an admission policy or webhook removed the annotation"
     )
     assert sent <= 3
 

@@ -289,7 +289,9 @@ def _new_generation(before: int, answer: Written) -> int:
     """
     after = answer.metadata.generation
     if after and after == before:
-        raise Invalid("the API server accepted it, but an admission webhook removed the change")
+        raise Invalid(
+            "the API server accepted it, but an admission policy or webhook removed the change"
+        )
     return after
 
 

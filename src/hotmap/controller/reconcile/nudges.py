@@ -365,7 +365,8 @@ class Nudges:
             except HotmapError as error:
                 return _Result(nudge, failure=error)
         if (answer.metadata.annotations or {}).get(TARGET) != nudge.value:
-            return _Result(nudge, refusal=f"{refuses}: an admission webhook removed the annotation")
+            why = "an admission policy or webhook removed the annotation"
+            return _Result(nudge, refusal=f"{refuses}: {why}")
         return _Result(nudge)
 
 
