@@ -406,15 +406,23 @@ def test_restart_on_frozen_needs_no_files() -> None:
         (FROZEN, "sidecar", "all-containers", "hotmap-agent"),
         ((*FROZEN, "--restart", "term", "--process", "name:app"), "native-sidecar", "term", ""),
         (FROZEN, "supervisor", "supervised", ""),
-        ((*FROZEN, "--restart", "all-containers"), "supervisor", "all-containers", "app"),
-        (("--restart", "all-containers"), "native-sidecar", "none", "hotmap-agent"),
-        ((), "supervisor", "none", ""),
+        (
+            (*FROZEN, "--restart", "all-containers"),
+            "supervisor",
+            "all-containers;files=restart",
+            "app",
+        ),
+        (("--restart", "all-containers"), "native-sidecar", "none;files=restart", "hotmap-agent"),
+        ((), "supervisor", "none;files=restart", ""),
     ],
 )
 def test_restart_way_adds_what_it_needs(
     flags: tuple[str, ...], mode: str, way: str, rules_of: str
 ) -> None:
-    """The annotation says what the agent does for frozen uses; the rule stands where it ends."""
+    """The annotation says what the agent does for frozen uses, and whether it restarts for files.
+
+    The rule stands where it ends.
+    """
     spec, _ = run(BASE, *flags, mode=mode)
     assert spec["annotations"]["hotmap.dev/agent"] == f"port=9533;container=app;restart={way}"
     everyone = [*spec.get("initContainers", ()), *spec["containers"]]

@@ -75,7 +75,7 @@ def test_each_application_has_its_own_agent() -> None:
     assert {"hotmap-run", "hotmap-run-2", "hotmap-stage", "hotmap-stage-2", "hotmap-bin-2",
             "hotmap-env-2-0", "hotmap-source-2-0"} <= set(names)  # fmt: skip
     assert template["metadata"]["annotations"]["hotmap.dev/agent"] == (
-        "port=9533;container=web;restart=none,port=9534;container=worker;restart=none"
+        "port=9533;container=web;restart=none,port=9534;container=worker;restart=none;files=restart"
     )
     web, worker = spec["containers"]
     assert worker["command"][-2:] == ["--", "worker"]

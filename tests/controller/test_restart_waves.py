@@ -8,10 +8,11 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.controller.world import FOLLOW, NAMESPACE, World
+from tests.controller.world import FOLLOW, NAMESPACE, World, files
 
 from hotmap.controller import term_factory
 from hotmap.controller.reconcile import nudges as nudging
+from hotmap.controller.reconcile import restart_waves
 from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.core.decide import restart_wave
 from hotmap.core.decide.restart_wave import RestartProgress
@@ -80,6 +81,55 @@ async def test_pods_restart_one_after_the_other(world: World, agents: Agents) ->
             assert await nudged_pods(world) == list(NAMES[:number])
             agents.words[NAMES[number - 1]] = RestartProgress(loaded=True)
         await world.quiet(controller)
+
+
+async def prepare_files(world: World) -> None:
+    """Create pods whose agents restart the application when files change, as a supervisor does."""
+    await world.config_map(LEVEL="info")
+    agent = {**FOLLOW, "hotmap.dev/agent": "port=9533;restart=none;files=restart"}
+    await world.workload(spec=files(), annotations=agent, replicas=len(NAMES))
+    for name in NAMES:
+        await world.pod(name, spec=files())
+
+
+async def test_pods_that_restart_for_files_do_so_one_after_the_other(
+    world: World, agents: Agents
+) -> None:
+    """A nudge makes the kubelet update the files, and the agent restart the application."""
+    await prepare_files(world)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        for number in range(1, len(NAMES) + 1):
+
+            async def reached(number: int = number) -> bool:
+                return len(await nudged_pods(world)) == number
+
+            await world.until(reached, f"{number} pods are told")
+            await asyncio.sleep(0.3)
+            assert await nudged_pods(world) == list(NAMES[:number])
+            agents.words[NAMES[number - 1]] = RestartProgress(loaded=True)
+        await world.quiet(controller)
+
+
+async def test_files_that_every_kubelet_has_updated_wait_for_no_budget(
+    world: World, agents: Agents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their agents have restarted the application without a nudge, so that none is prevented."""
+    monkeypatch.setattr(nudging, "_STALLED_INTERVAL", 0.05)
+    monkeypatch.setattr(restart_waves, "KUBELET_SYNC", 3.0)
+    await prepare_files(world)
+    await write_budget(world, 0, required=5)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.event("RestartStopped")
+        assert await nudged_pods(world) == []
+
+        async def over() -> bool:
+            return await nudged_pods(world) == list(NAMES)
+
+        await world.until(over, "all are told")
 
 
 async def test_next_leader_continues(world: World, agents: Agents) -> None:

@@ -159,6 +159,7 @@ def test_which_sources_are_followed(
             Agent("supervised", True, frozenset(("app", "log")), unnamed=0),
         ),
         ("agent", "restart=all-containers", "agent", Agent("all-containers", restarts_pod=True)),
+        ("agent", "restart=none;files=restart", "agent", Agent("none", restarts_for_files=True)),
         (
             "agent",
             "port=1;restart=term,port=2;restart=supervised",
@@ -201,7 +202,9 @@ def test_settle_times_of_flags() -> None:
     assert policy({"settle": "20s"}, defaults=flags).settle_max == 20.0
 
 
-RESTARTS = "supervised|all-containers|term|none"
+AGENT_ITEMS = (
+    "port=1…65535, container=NAME, files=restart or restart=supervised|all-containers|term|none"
+)
 
 
 @pytest.mark.parametrize(
@@ -278,16 +281,14 @@ RESTARTS = "supervised|all-containers|term|none"
             "port=0",
             "agent",
             None,
-            f'invalid item "port=0": expected port=1…65535, container=NAME or restart={RESTARTS}; '
-            "treating as no agent",
+            f'invalid item "port=0": expected {AGENT_ITEMS}; treating as no agent',
         ),
         (
             "agent",
             "restart=now",
             "agent",
             None,
-            'invalid item "restart=now": expected port=1…65535, container=NAME or '
-            f"restart={RESTARTS}; treating as no agent",
+            f'invalid item "restart=now": expected {AGENT_ITEMS}; treating as no agent',
         ),
     ],
 )

@@ -24,6 +24,7 @@ from hotmap.cli.injection.agent_flags import (
     frozen_way,
     reject_reserved_flags,
     restarts_all,
+    restarts_for_files,
     settings_of,
     signals,
     targets,
@@ -232,6 +233,8 @@ class _TemplateEditor:
         port = f"port={settings.reports.listen.port};" if settings.reports.listen else ""
         others = metadata["annotations"].get(ANNOTATION) if self._names.number > 1 else ""
         entry = f"{port}container={self._application['name']};restart={way}"
+        if way != "supervised" and restarts_for_files(settings):
+            entry += ";files=restart"
         metadata["annotations"][ANNOTATION] = ",".join(filter(None, (others, entry)))
 
     def _replace_mounts(self, stage: StagePlan | None, places: dict[str, str]) -> None:

@@ -13,7 +13,7 @@ from hotmap.core.errors import ManifestError
 
 __all__ = [
     "acts", "complete_flags", "flags_for_once", "frozen_way", "reject_reserved_flags",
-    "restarts_all", "settings_of", "signals", "targets",
+    "restarts_all", "restarts_for_files", "settings_of", "signals", "targets",
 ]  # fmt: skip
 
 #: Flags of the agent that injection sets itself, with what to do instead.
@@ -139,6 +139,16 @@ def frozen_way(settings: Settings) -> str:
     """Name how the agent restarts for frozen uses; "none" when it does not."""
     frozen = [action for rule in settings.rules if rule.name == FROZEN for action in rule.actions]
     return next((action.restart_mode for action in frozen if action.restart_mode), "none")
+
+
+def restarts_for_files(settings: Settings) -> bool:
+    """Return whether the agent restarts the application when files have changed."""
+    return any(
+        action.kind == "restart"
+        for rule in settings.rules
+        if rule.name != FROZEN
+        for action in rule.actions
+    )
 
 
 def restarts_all(settings: Settings) -> bool:

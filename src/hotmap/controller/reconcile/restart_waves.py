@@ -22,6 +22,8 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod, PodDisruptionBudget
 from hotmap.core.model.pod_conditions import is_ready
 from hotmap.core.patch.nudge import read_target
+from hotmap.core.status.desired import latest_time
+from hotmap.core.status.pods import KUBELET_SYNC
 from hotmap.core.target import Target
 
 __all__ = ["ReadAgents", "RestartWaves", "restarts_in_place"]
@@ -193,18 +195,21 @@ class RestartWaves:
 def restarts_in_place(snapshot: Snapshot, pod: Pod, target: Target) -> bool:
     """Return whether an agent restarts its application when its pod is nudged with a target.
 
-    It does for other content that is read at start. If the application is supervised and its
-    environment is built from mounted files, it does for other files too.
+    It does for other content that is read at start. Some agents do for other files too: not because
+    of the nudge, so only until the kubelet has updated the files by itself.
     """
     policy = snapshot.policy
-    if policy.agent is None or not policy.agent_restarts:
+    if policy.agent is None:
         return False
     told = read_target(pod) or snapshot.recorded_target
     if told is None:
         return False  # it started with the current content
-    if told.frozen != target.frozen:
+    if policy.agent_restarts and told.frozen != target.frozen:
         return True
-    return policy.agent.supervises and told.live != target.live
+    if not policy.agent.restarts_for_files or told.live == target.live:
+        return False
+    changed = latest_time(each.changed_at for each in snapshot.sources if each.live)
+    return changed is None or snapshot.now < changed + KUBELET_SYNC
 
 
 def _budget_key(consumer: ObjectKey, budget: DisruptionBudget) -> ObjectKey:

@@ -71,8 +71,8 @@ class Agent(NamedTuple):
 
     #: How they may apply a frozen change: supervised, all-containers, term; "none": one may not.
     restart: str = "none"
-    #: Whether one restarts its application for files that its environment is made of.
-    supervises: bool = False
+    #: Whether one restarts its application for changed files, too.
+    restarts_for_files: bool = False
     #: The containers that they reload, as far as they are named, and how many others there are.
     containers: frozenset[str] = frozenset()
     unnamed: int = 1

@@ -127,29 +127,39 @@ _RESTARTS = ("supervised", "all-containers", "term", "none")
 def parse_agent(text: str) -> Agent | None:
     """Read the agents of a pod, separated by commas; the restart of the most limited one counts."""
     entries = [_parse_agent_entry(each) for each in text.split(",")]
-    restarts = [restart for restart, _ in entries]
+    restarts = [entry.restart for entry in entries]
     return Agent(
         "none" if "none" in restarts else restarts[0],
-        supervises="supervised" in restarts,
-        containers=frozenset().union(*(names for _, names in entries)),
-        unnamed=sum(not names for _, names in entries),
+        restarts_for_files=any(entry.for_files for entry in entries),
+        containers=frozenset().union(*(entry.containers for entry in entries)),
+        unnamed=sum(not entry.containers for entry in entries),
         restarts_pod="all-containers" in restarts,
     )
 
 
-def _parse_agent_entry(text: str) -> tuple[str, frozenset[str]]:
-    """Read how one agent restarts, and the containers that it reloads."""
-    restart, containers = "none", set[str]()
+class _AgentEntry(NamedTuple):
+    """How one agent restarts, whether for changed files too, and the containers it reloads."""
+
+    restart: str
+    for_files: bool
+    containers: frozenset[str]
+
+
+def _parse_agent_entry(text: str) -> _AgentEntry:
+    restart, for_files, containers = "none", False, set[str]()
     for item in filter(None, (part.strip() for part in text.split(";"))):
         name, _, value = item.partition("=")
         port = parse_number(value) if name == "port" else None
         if name == "restart" and value in _RESTARTS:
             restart = value
+        elif (name, value) == ("files", "restart"):
+            for_files = True
         elif name == "container" and value:
             containers.add(value)
         elif port is None or not 0 < port < 65536:
             raise ValueError(
-                f"invalid item {quote_short(item)}: expected port=1…65535, container=NAME or "
-                f"restart={'|'.join(_RESTARTS)}"
+                f"invalid item {quote_short(item)}: expected port=1…65535, container=NAME, "
+                f"files=restart or restart={'|'.join(_RESTARTS)}"
             )
-    return restart, frozenset(containers)
+    # A supervisor that restarts for what is read at start builds that from files.
+    return _AgentEntry(restart, for_files or restart == "supervised", frozenset(containers))

@@ -61,11 +61,11 @@ from hotmap.core.status.desired import (
 from hotmap.core.status.observed_pods import ObservedPod
 from hotmap.core.status.stage import Confidence, PodState, Stage, stage_by_time, weakest
 
-__all__ = ["PodProof", "pod_proofs"]
+__all__ = ["KUBELET_SYNC", "PodProof", "pod_proofs"]
 
 #: Seconds after which every kubelet has synced its pods by itself: 60 to 90, one of its ticker's,
 #: and two tenths of its loops (kubernetes: pkg/kubelet, syncFrequency and its jitter).
-_KUBELET_SYNC = 92.0
+KUBELET_SYNC = 92.0
 
 #: Seconds in which a pod that ever gets Ready mostly does.
 _READY_WITHIN = 120.0
@@ -207,7 +207,7 @@ class _PodAssessment:
         """Return whether its agent was nudged so recently that a restart may still follow."""
         nudged, at = self._pod.nudged, self._pod.nudged_at
         is_told = nudged is not None and nudged.frozen == self._desired.target.frozen
-        is_recent = at is not None and self._now < at + _KUBELET_SYNC
+        is_recent = at is not None and self._now < at + KUBELET_SYNC
         return is_told and is_recent and self._replaced is None
 
     def _mounted(self, wanted: DesiredClass, start: PodStart) -> Stage:
@@ -277,7 +277,7 @@ class _PodAssessment:
         if self._replaced is None or stage.state is not PodState.WAITING:
             return stage
         created = dict(self._desired.immutable).get(self._replaced, inf)
-        return self._kept() if self._now >= created + _KUBELET_SYNC else stage
+        return self._kept() if self._now >= created + KUBELET_SYNC else stage
 
     def _kept(self) -> Stage:
         why = f"older than {self._replaced}, which is immutable and may have been recreated"
@@ -323,7 +323,7 @@ class _PodAssessment:
     def _delivered_at(self) -> float | None:
         """Return by when the kubelet has updated the files, POSIX seconds; None: unknown."""
         changed = self._desired.files_changed
-        by_sync = inf if changed is None else changed + _KUBELET_SYNC
+        by_sync = inf if changed is None else changed + KUBELET_SYNC
         delivered = min(delivered_by_nudge(self._desired, self._pod), by_sync)
         return None if delivered == inf else delivered
 
@@ -353,7 +353,7 @@ class _PodAssessment:
 
     def _synced(self, by_time: Stage) -> Stage:
         changed = self._desired.files_changed
-        if changed is not None and self._now >= changed + _KUBELET_SYNC:
+        if changed is not None and self._now >= changed + KUBELET_SYNC:
             return Stage(Confidence.INFERRED, "the kubelet has synced the pod since the change")
         return by_time
 
@@ -458,7 +458,7 @@ class _PodAssessment:
         by_time = self._known_by_time(mounted, changed, edited=change.edited)
         if by_time.reached or changed is None or self._is_undated:
             return by_time
-        if started >= changed + _KUBELET_SYNC:
+        if started >= changed + KUBELET_SYNC:
             return Stage(Confidence.INFERRED, "restarted after the kubelet had updated its files")
         is_announced = pod.nudged is not None and pod.nudged.frozen == self._desired.target.frozen
         if is_announced and pod.nudged_at is not None and started >= max(pod.nudged_at, changed):
@@ -476,7 +476,7 @@ class _PodAssessment:
         by_time = self._known_by_time(mounted, changed)
         if by_time.reached or changed is None or self._is_undated:
             return by_time
-        if started >= changed + _KUBELET_SYNC:
+        if started >= changed + KUBELET_SYNC:
             return Stage(Confidence.INFERRED, "restarted after the kubelet had updated its files")
         return by_time
 
