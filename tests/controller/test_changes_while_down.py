@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
+from functools import partial
 
 import pytest
 from tests.controller.world import FOLLOW, World, env
@@ -63,6 +65,43 @@ async def test_workload_of_the_downtime_is_rolled_for_an_edit_after_its_pods(
     await asyncio.sleep(down)
     await world.run_once()
     assert bool(await world.revision()) is rolled
+
+
+@pytest.mark.parametrize("obstacle", ["suspended", "turn"])
+async def test_workload_of_the_downtime_is_rolled_after_its_first_decision_had_to_wait(
+    world: World, obstacle: str
+) -> None:
+    """Nothing is recorded until then, so that the decision is made again as a first one."""
+    await world.config_map("old", LEVEL="info")
+    await world.workload("old", env("LEVEL", source="old"))
+    await world.run_once()
+    await asyncio.sleep(5)
+    await world.config_map(LEVEL="info")
+    limit = {"hotmap.dev/max-concurrent-rollouts": "1"}
+    await world.merge("ConfigMap", "app", {"metadata": {"annotations": limit}})
+    names = ("web", "other") if obstacle == "turn" else ("web",)
+    for name in names:
+        await world.workload(name)
+        await world.pod(f"{name}-1", of=name, started=time.time())
+    if obstacle == "suspended":
+        await world.annotate("web", suspend="true")
+    await asyncio.sleep(5)
+    await world.edit(LEVEL="debug")
+    await asyncio.sleep(5)
+    async with world.controller():
+        await asyncio.sleep(5)
+        await world.edit(LEVEL="trace")
+        await asyncio.sleep(5)
+        await world.annotate("web", suspend=None)
+        first = await world.until(partial(_find_rolled, world, names), "one is rolled out")
+        await world.rolled_out(first)
+        for name in names:
+            await world.rollout(name)
+
+
+async def _find_rolled(world: World, names: Sequence[str]) -> str:
+    rolled = [name for name in names if await world.revision(name)]
+    return rolled[0] if rolled else ""
 
 
 @pytest.mark.parametrize(("age", "rolled"), [(3600, True), (-60, False)])

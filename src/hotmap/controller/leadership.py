@@ -275,7 +275,9 @@ class LeaderTerm:
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
         again = await self._reconciler.reconcile(key)
-        if self._reconciler.has_decided(key):
+        if self._reconciler.is_pending(key):
+            self._first_decisions.note_pending(key)
+        elif self._reconciler.has_decided(key):
             self._note_decided(key)  # nor one whose pods could not be listed
         return again
 

@@ -27,6 +27,8 @@ class FirstDecisions:
         """`stores` have all sources."""
         self._stores = tuple(stores)
         self._waiting: set[ObjectKey] = set()
+        #: Consumers whose first decision is to act, which is not done yet.
+        self._pending: set[ObjectKey] = set()
         #: The consumers that were there at the start; later ones started with the current content.
         self._early: frozenset[ObjectKey] = frozenset()
         #: Sources that have changed since the start, as they were then; None: did not exist.
@@ -65,6 +67,8 @@ class FirstDecisions:
         """
         if consumer not in self._waiting or consumer not in self._early:
             return sources
+        if consumer in self._pending:
+            return sources  # its new pods will have the current ones
         changed = {key: self._before[key] for key in used if key in self._before}
         if not changed:
             return sources
@@ -74,12 +78,22 @@ class FirstDecisions:
 
     def unwatched_since(self, consumer: ObjectKey) -> float | None:
         """Return since when no controller has watched, before the first decision on a consumer."""
-        return self._watched_until if consumer in self._waiting else None
+        is_first = consumer in self._waiting or consumer in self._pending
+        return self._watched_until if is_first else None
+
+    def note_pending(self, consumer: ObjectKey) -> None:
+        """Note that the first decision on a consumer waits to be carried out, as for its turn.
+
+        It is made again then, from the same.
+        """
+        if consumer in self._waiting:
+            self._pending.add(consumer)
 
     def note_made(self, consumer: ObjectKey) -> bool:
         """Note that a consumer was decided on; returns whether that was with outdated sources."""
         is_outdated = consumer in self._outdated
         self._outdated.discard(consumer)
+        self._pending.discard(consumer)
         if consumer in self._waiting:
             self._waiting.discard(consumer)
             if not self._waiting:
@@ -87,7 +101,7 @@ class FirstDecisions:
         return is_outdated
 
     def end(self) -> None:
-        """Stop waiting for consumers."""
+        """Stop waiting for consumers; what is pending stays so."""
         for unsubscribe in self._unsubscribe:
             unsubscribe()
         self._unsubscribe.clear()
