@@ -128,6 +128,23 @@ async def test_correction_reaches_the_failed_workload_first(world: World) -> Non
             await _until_rolled(world, count)
 
 
+async def test_correction_reaches_all_failed_workloads_under_a_lowered_limit(world: World) -> None:
+    """More have a turn than there are now, and none must wait for another one of them."""
+    await _create_fleet(world, "2")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="wrong")
+        wrong = {name: await world.revision(name) for name in await _until_rolled(world, 2)}
+        for name in wrong:
+            await world.rolled_out(name, available=False)
+        await world.merge("ConfigMap", "app", {"metadata": {"annotations": {LIMIT: "1"}}})
+        await world.edit(LEVEL="debug")
+        for name, revision in wrong.items():
+            await world.rollout(name, after=revision)
+        await _wait(world, controller)
+        assert await _rolled(world) == set(wrong)
+
+
 async def test_status_says_what_a_workload_waits_for(
     world: World, http: aiohttp.ClientSession
 ) -> None:

@@ -63,14 +63,18 @@ class RolloutTurns:
         self._waits_for: dict[ObjectKey, Collection[ObjectKey]] = {}
 
     def take(self, decision: Decision) -> str:
-        """Take a turn of each source that a decision rolls out; returns why it waits, or ""."""
+        """Take a turn of each source that a decision rolls out; returns why it waits, or "".
+
+        One that has a turn keeps it, also where more have one than the limit, which was lowered:
+        they would wait for each other.
+        """
         key = decision.snapshot.consumer.key
         limits = {source: self.limit_of(source) for source in sources_of_rollout(decision)}
         limits = {source: limit for source, limit in limits.items() if limit}
         full = {
             source: limit
             for source, limit in limits.items()
-            if len(self._holders_of(source) - {key}) >= limit
+            if key not in (holders := self._holders_of(source)) and len(holders) >= limit
         }
         if limits and not full:
             self._turn(key).sources.update(limits)
