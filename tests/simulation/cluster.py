@@ -308,6 +308,8 @@ class Cluster:
         self.replicas = chance.randint(1, 3)
         self.paused = False
         self.is_followed = True
+        #: Annotations of the workload that users change.
+        self.annotations: dict[str, str] = {}
         #: Of the workload; "" while it does not exist.
         self.uid = "uid-web"
         self.generation = 1
@@ -316,6 +318,9 @@ class Cluster:
         self._writers: dict[str, tuple[float, bool]] = {}  # manager → (time, owns the revision)
         self.pods: list[SimulatedPod] = []
         self._made = 0
+        #: What a list of pods from the API server's cache shows, by when; and how old that may be.
+        self._listed: list[tuple[float, list[Pod]]] = []
+        self.list_lag = 0.0
         self.controller = CONTROLLERS[kind](self)
         self._status: Object = {}
         for name in SOURCES:
@@ -463,6 +468,12 @@ class Cluster:
             self.is_followed = followed
             self._publish_workload()
 
+    def annotate(self, annotations: dict[str, str]) -> None:
+        """Replace the annotations that users change."""
+        if annotations != self.annotations:
+            self.annotations = annotations
+            self._publish_workload()
+
     def patch_template(self, version: str, patch: TemplatePatch) -> bool:
         """Write a rollout, unless the workload moved on."""
         if version != str(self._workload_version):
@@ -534,12 +545,25 @@ class Cluster:
             self.controller.step()
         for pod in self.pods:
             self._serve(pod)
+        self._keep_list()
         if not self.uid:
             return
         status = {"observedGeneration": self.observed_generation, **self.controller.status()}
         if status != self._status:
             self._status = status
             self._publish_workload()
+
+    def list_pods(self, *, cached: bool) -> list[Pod]:
+        """List the pods as the API server has them, or as its cache had them a moment ago."""
+        if cached and self.list_lag and self._listed:
+            return self._listed[0][1]
+        return [pod.observed(self.now) for pod in self.pods]
+
+    def _keep_list(self) -> None:
+        if self.list_lag:
+            self._listed.append((self.now, self.list_pods(cached=False)))
+            while len(self._listed) > 1 and self._listed[1][0] <= self.now - self.list_lag:
+                del self._listed[0]
 
     @property
     def is_settled(self) -> bool:
@@ -722,6 +746,7 @@ class Cluster:
                 "annotations": {
                     **self.controller.annotations(),
                     **({} if self.is_followed else {FOLLOW: "off"}),
+                    **self.annotations,
                 },
                 "managedFields": managed,
             },

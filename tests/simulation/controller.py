@@ -40,8 +40,9 @@ from hotmap.core.decide.record import (
     with_windows,
 )
 from hotmap.core.decide.snapshot import SentNudge, Snapshot
+from hotmap.core.fingerprint import fingerprint_key
 from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.objects import ConfigMap, ObjectKey, Workload
+from hotmap.core.model.objects import ConfigMap, ObjectKey, Pod, Workload
 from hotmap.core.model.source import Source, source_from_config_map
 from hotmap.core.model.state import (
     PodCheck,
@@ -237,6 +238,13 @@ class Controller:
         """Let the watch of a kind deliver nothing for a while; then all that it has missed."""
         self._delayed[kind] = self.cluster.now + seconds
 
+    def replace_key(self) -> None:
+        """Add a new fingerprint key, and begin anew with it; earlier ones are kept."""
+        self.keys = [fingerprint_key(bytes([len(self.keys)]) * 32), *self.keys]
+        if self.is_up:
+            self.stop(crash=False)
+            self.start()
+
     def lose_response(self) -> None:
         """Lose the response to the next rollout, which the API server has carried out."""
         self._loses_response = True
@@ -332,15 +340,27 @@ class Controller:
             if self._is_outage:
                 self._due[work] = self.cluster.now + 1
                 return
-            pods = [pod.observed(self.cluster.now) for pod in self.cluster.pods]
+            pods = self._list_pods(snapshot.consumer, cached=not snapshot.has_windows)
             starts = pod_starts(snapshot.consumer, pods)
             decision = decide(snapshot, starts, self._other_uses())
         if work == "refresh":
             self._refresh(decision)
         else:
             self._reconcile(decision)
-            if self._first.note_made(self._key):
+            if snapshot.record is None and decision.assessment.changed() and not self._has_record():
+                self._first.note_pending(self._key)
+            elif self._first.note_made(self._key):
                 self._due["reconcile"] = self.cluster.now
+
+    def _list_pods(self, consumer: Consumer, *, cached: bool) -> list[Pod]:
+        """List them as `controller/watch/pods` does: again if the cache has too few."""
+        pods = self.cluster.list_pods(cached=cached)
+        active = sum(not pod.metadata.deletion_timestamp for pod in pods)
+        return self.cluster.list_pods(cached=False) if active < consumer.pods else pods
+
+    def _has_record(self) -> bool:
+        consumer = self._index.consumer(self._key)
+        return consumer is not None and self._records.get(consumer.uid) is not None
 
     def _other_uses(self) -> dict[ObjectKey, OtherUse | None]:
         """Find pods of others, and own ones that are ending, by the sources that they use."""
@@ -518,9 +538,7 @@ class Controller:
             self._due["reconcile"] = self.cluster.now
 
     def _check(self, snapshot: Snapshot) -> PodCheckResult:
-        pods = observe_pods(
-            snapshot.consumer, [pod.observed(self.cluster.now) for pod in self.cluster.pods]
-        )
+        pods = observe_pods(snapshot.consumer, self._list_pods(snapshot.consumer, cached=True))
         return conclude_from_pods(snapshot, desired_content(snapshot), pods, now=self.cluster.now)
 
     def is_proven(self) -> bool:

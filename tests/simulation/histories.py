@@ -12,6 +12,7 @@ from tests.simulation.cluster import SOURCES, TEMPLATES, Cluster
 from tests.simulation.controller import Controller, State
 from tests.simulation.disturbances import EDITS, Disturbance, draw, pause_after
 
+from hotmap.core.model.annotations import STRATEGY, SUSPEND
 from hotmap.core.model.state import read_shard
 
 __all__ = ["CIRCUMSTANCES", "HistoryResult", "broken_promise", "report", "run_history"]
@@ -32,7 +33,16 @@ _KINDS = ("Deployment", "Deployment", "StatefulSet", "DaemonSet")
 _LOOK_EVERY = 4
 
 #: What may happen in a history in addition, by name: a method of `_History` for each.
-CIRCUMSTANCES = ("lost_response", "late_watch", "replace", "redeploy", "namespace")
+CIRCUMSTANCES = (
+    "lost_response",
+    "late_watch",
+    "replace",
+    "redeploy",
+    "namespace",
+    "strategy",
+    "old_list",
+    "replace_key",
+)
 
 #: How often that is what happens next.
 _IN_ADDITION = 0.4
@@ -236,6 +246,18 @@ class _History:
     def _replace(self, chance: random.Random) -> None:
         self._cluster.replace_template(chance.randrange(len(TEMPLATES)), chance.randrange(3))
 
+    def _strategy(self, chance: random.Random) -> None:
+        """Restrict what hotmap may do with the workload, or allow everything again."""
+        strategy = {STRATEGY: chance.choice(("notify", "nudge", "rollout", "auto"))}
+        suspended = {SUSPEND: "true"} if chance.random() < 0.3 else {}
+        self._cluster.annotate(chance.choice(({}, strategy)) | suspended)
+
+    def _old_list(self, chance: random.Random) -> None:
+        self._cluster.list_lag = chance.choice((0.0, 0.5, 1.0, 3.0))
+
+    def _replace_key(self, chance: random.Random) -> None:
+        self._controller.replace_key()
+
     def _redeploy(self, chance: random.Random) -> None:
         """Delete the workload and create it anew, for example for a field that is immutable."""
         cluster = self._cluster
@@ -270,6 +292,7 @@ class _History:
         for create in creations:
             create()
             self._pass(chance.choice((0.0, 0.25, 1.0)))
+        self._pass(1.0)  # an edit before the first sight is unknown
 
     def _edit(self, event: Disturbance) -> None:
         data = self._cluster.data(event.source)
@@ -359,6 +382,7 @@ class _History:
                     cluster.write(name, data)
             cluster.ignore(name, ignored=False)
         cluster.follow(followed=True)
+        cluster.annotate({})
         cluster.pause(paused=False)
         for _ in range(60):
             if not controller.is_up:

@@ -25,7 +25,7 @@ from hotmap.core.policy.policy import Defaults
 from hotmap.kube.client import Client
 from hotmap.kube.config import ClusterConfig
 
-__all__ = ["LONGEST_PAUSE", "HistoryLog", "SharedController"]
+__all__ = ["LONGEST_PAUSE", "Connection", "HistoryLog", "SharedController"]
 
 #: Seconds between two disturbances: time is real here.
 LONGEST_PAUSE = 4.0
@@ -52,7 +52,7 @@ class HistoryLog(logging.Handler):
             self.lines[number].append(line)
 
 
-class _Connection(Client):
+class Connection(Client):
     """A controller's client, whose connections break at once when it is cut off."""
 
     is_cut_off = False
@@ -84,7 +84,7 @@ class SharedController:
         self._config = config
         self._namespace = namespace
         self._chance = chance
-        self._connection: _Connection | None = None
+        self._connection: Connection | None = None
         self.controller: Controller | None = None
         #: What happened to it, for the message of a failure.
         self.events: list[str] = []
@@ -94,7 +94,7 @@ class SharedController:
         if self.controller is not None:
             return
         self._note("started")
-        self._connection = _Connection(self._config, user_agent="hotmap-history")
+        self._connection = Connection(self._config, user_agent="hotmap-history")
         await self._connection.__aenter__()
         settings = Settings(
             namespace=self._namespace,
