@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -93,7 +94,8 @@ def running_plane(directory: Path, *options: str, keep: bool = True) -> Iterator
                 status, problem = process.wait(), log.read_text()
                 isolated = status != 2 or "namespace" not in problem
                 requires("namespaces", available=isolated, reason=problem)
-            assert said == f"export KUBECONFIG={directory}/kubeconfig\n", log.read_text()
+            words = ["export", f"KUBECONFIG={directory}/kubeconfig"]
+            assert shlex.split(said) == words, log.read_text()
             yield Plane(process, directory, log)
         finally:
             process.terminate()

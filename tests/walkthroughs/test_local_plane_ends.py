@@ -82,7 +82,7 @@ def assert_only_kept_remains(directory: Path, *, keep: bool) -> None:
 
 
 @pytest.mark.parametrize("keep", [False, True], ids=["in memory", "kept"])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 async def test_local_plane_stops_cleanly(
     number: signal.Signals, keep: bool, tmp_path: Path
 ) -> None:

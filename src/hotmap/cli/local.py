@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import stat
 import sys
@@ -30,7 +31,7 @@ _OWN_PLACES = (Path(sys.executable), Path(sys.prefix), Path(sys.base_prefix), Pa
 
 
 def run_local(options: LocalOptions, *, log_format: str) -> int:
-    """Run a local cluster until SIGINT or SIGTERM; returns the exit status.
+    """Run a local cluster until SIGINT, SIGTERM or SIGHUP; returns the exit status.
 
     The kubeconfig's path is the only line on standard output, so that a script can take it.
 
@@ -57,10 +58,12 @@ def run_local(options: LocalOptions, *, log_format: str) -> int:
 async def _run(cluster: LocalCluster) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # A closed terminal ends it as Ctrl-C does, except where nohup has excluded that.
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            loop.add_signal_handler(number, stop.set)
     async with cluster:
-        click.echo(f"export KUBECONFIG={cluster.kubeconfig}")
+        click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
         click.echo(
             f"ready in {cluster.ready_after:.2f}s at {cluster.server}; press Ctrl-C to stop",
             err=True,
