@@ -520,7 +520,7 @@ def test_unusable_local_directory_is_an_error(
     status, sentence = hotmap("local", "up", "--dir", str(path), home=tmp_path)
     assert status == WRONG
     assert sentence.startswith(f"hotmap: the state directory {path} cannot be used: ")
-    assert sentence.endswith("; choose a directory that you may write to")
+    assert sentence.endswith("; choose a directory that can be written")
     assert path.is_symlink() or path.read_text() == "a file"
 
 

@@ -76,7 +76,7 @@ class StateDirectory:
         except OSError as error:
             raise SettingsError(
                 f"the state directory {self.path} cannot be used: {error.strerror}; "
-                "choose a directory that you may write to"
+                "choose a directory that can be written"
             ) from None
 
     def release(self) -> None:
@@ -125,13 +125,14 @@ class StateDirectory:
         """Write run.json unless it is there; a link makes content and name appear at once."""
         owner = _Owner(os.getpid(), _start_of(os.getpid()) or 0, self._made)
         written = self.path / f"run.json.{owner.pid}"
-        written.write_text(json.dumps(owner._asdict()))
         try:
+            written.write_text(json.dumps(owner._asdict()))
             self._run.hardlink_to(written)
         except FileExistsError:
             return False
         finally:
-            written.unlink()
+            # Not even the file is there if the directory cannot be written.
+            written.unlink(missing_ok=True)
         return True
 
     def _remove_left_over(self) -> None:
