@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import uuid
@@ -64,3 +65,23 @@ async def test_killed_kubelet_leaves_nothing(tmp_path: Path, number: signal.Sign
     assert str(directory) not in Path("/proc/self/mounts").read_text()
     clean_up(directory)
     assert [path.name for path in directory.iterdir()] == ["logs"]
+
+
+def test_zygote_of_a_killed_kubelet_ends_in_silence(tmp_path: Path) -> None:
+    """The kubelet may be killed while its first process starts, whose errors users would see."""
+    ours, control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.close()
+    with control:
+        ended = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "hotmap.local.kubelet.zygote",
+                str(control.fileno()),
+                str(tmp_path),
+            ],
+            pass_fds=[control.fileno()],
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert ended.stderr == b""

@@ -70,6 +70,16 @@ async def test_projection_reports_all_failures(node: LocalNode) -> None:
     )
 
 
+async def test_error_of_the_system_is_told_without_its_number(node: LocalNode) -> None:
+    """What happened, and to which file."""
+    source = {"hostPath": {"path": "/proc/none", "type": "DirectoryOrCreate"}}
+    await node.run_pod("web", "exec sleep 600", **mounted(source))
+    await node.event(
+        "FailedMount",
+        'MountVolume.SetUp failed for volume "v" : No such file or directory: /proc/none',
+    )
+
+
 async def test_unsupported_volume_is_named(node: LocalNode) -> None:
     """A volume that this node cannot provide says so instead of starting without it."""
     source = {"nfs": {"server": "files", "path": "/"}}

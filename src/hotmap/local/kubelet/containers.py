@@ -21,6 +21,7 @@ from hotmap.local.kubelet.attach import ContainerStreams
 from hotmap.local.kubelet.container_spec import exec_spec, start_spec
 from hotmap.local.kubelet.container_state import Container, earlier_states, removed_state
 from hotmap.local.kubelet.environment import ConfigError
+from hotmap.local.kubelet.error_text import error_text
 from hotmap.local.kubelet.exec import Command
 from hotmap.local.kubelet.images import Image, ImageMissing
 from hotmap.local.kubelet.logs import (
@@ -124,8 +125,9 @@ class PodContainers:
             )
             spec["beside"] = self._target_process(container)
         except (HotmapError, OSError) as error:
-            state.waiting = Waiting("CreateContainerConfigError", str(error))
-            self._event(container, "Warning", "Failed", f"Error: {error}")
+            message = error_text(error)
+            state.waiting = Waiting("CreateContainerConfigError", message)
+            self._event(container, "Warning", "Failed", f"Error: {message}")
             return retry_delay(ERROR_PERIOD)
         return await self._launch(container, state, spec)
 

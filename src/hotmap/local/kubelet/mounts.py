@@ -32,6 +32,7 @@ from hotmap.core.payload import (
 from hotmap.local.kubelet.downward import field_text, resource_text
 from hotmap.local.kubelet.env_file import EnvFileError, read_env_file
 from hotmap.local.kubelet.environment import ConfigError, FileName, SourceName, expand_sub_path
+from hotmap.local.kubelet.error_text import error_text
 from hotmap.local.kubelet.restart_policy import all_containers
 from hotmap.volume.atomic_writer import AtomicWriter
 
@@ -118,7 +119,7 @@ class PodVolumes:
             try:
                 await self._set_up_one(pod, volume)
             except (HotmapError, OSError) as error:
-                failures.append(VolumeFailure(volume["name"], str(error)))
+                failures.append(VolumeFailure(volume["name"], error_text(error)))
             else:
                 self._mounted.add(volume["name"])
         return failures

@@ -40,6 +40,7 @@ import sys
 import termios
 
 from hotmap.local.kubelet import linux, sandbox
+from hotmap.local.kubelet.error_text import error_text
 from hotmap.local.kubelet.shared_processes import SharedProcesses, own_mounts
 
 TYPE_CHECKING = False
@@ -119,7 +120,7 @@ class Zygote:
             else:
                 self._spawn(message, fds)
         except OSError as error:
-            self._send(id=message["id"], op="failed", message=_words(error))
+            self._send(id=message["id"], op="failed", message=error_text(error))
         finally:
             for fd in fds:
                 os.close(fd)
@@ -271,7 +272,7 @@ def _exec_container(
         os.umask(0o022)
         _execute(spec["argv"], spec["env"])
     except BaseException as error:
-        os.write(failure, _words(error).encode(errors="replace")[:MAX_FAILURE])
+        os.write(failure, error_text(error).encode(errors="replace")[:MAX_FAILURE])
         os._exit(SETUP_FAILED)
 
 
@@ -293,10 +294,12 @@ def _take_identity(user: int | None, group: int | None, groups: list[int] | None
         if user is not None:
             os.setuid(user)
     except OSError as error:
+        wanted = (("user", user), ("group", group))
+        identity = " and ".join(f"{kind} {id_}" for kind, id_ in wanted if id_ is not None)
         raise OSError(
             error.errno,
-            f"run as user {user} and group {group}: {error.strerror} (without root privileges a "
-            "pod can only run as the kubelet's user)",
+            f"run as {identity}: {error.strerror} (without root privileges a pod can only run "
+            "as the kubelet's user)",
         ) from None
 
 
@@ -364,13 +367,6 @@ def _check_kernel() -> None:
         os.close(pidfd)
 
 
-def _words(error: BaseException) -> str:
-    """Format an OSError without its number: the text and the path."""
-    if isinstance(error, OSError) and error.strerror:
-        return error.strerror + (f": {error.filename}" if error.filename else "")
-    return str(error) or type(error).__name__
-
-
 def main() -> int:
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
@@ -381,8 +377,11 @@ def main() -> int:
         if pid == 0:
             _serve(control, workspace, rootless=rootless)
             os._exit(0)
+    except ConnectionError:
+        # The kubelet was killed meanwhile, so there is nothing to report and nothing to serve.
+        return 1
     except OSError as error:
-        control.send(json.dumps({"op": "refused", "message": _words(error)}).encode())
+        control.send(json.dumps({"op": "refused", "message": error_text(error)}).encode())
         return 1
     control.close()
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
