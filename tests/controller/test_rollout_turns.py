@@ -128,6 +128,24 @@ async def test_correction_reaches_the_failed_workload_first(world: World) -> Non
             await _until_rolled(world, count)
 
 
+async def test_failed_workload_keeps_its_turn_where_its_correction_meets_a_conflict(
+    world: World,
+) -> None:
+    """Its own controller writes its status all the time; the bad value goes no further for that."""
+    await _create_fleet(world, "1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="wrong")
+        bad, wrong = await _first_fails(world)
+        await _wait(world, controller)
+        conflict = world.plane.fail("patch", "deployments.apps", code=409, times=1)
+        await world.edit(LEVEL="wrong too")
+        await world.rollout(bad, after=wrong)
+        await _wait(world, controller)
+        assert conflict.met
+        assert await _rolled(world) == {bad}
+
+
 async def test_correction_reaches_all_failed_workloads_under_a_lowered_limit(world: World) -> None:
     """More have a turn than there are now, and none must wait for another one of them."""
     await _create_fleet(world, "2")

@@ -85,11 +85,17 @@ class RolloutTurns:
 
     @contextmanager
     def writing(self, key: ObjectKey) -> Iterator[None]:
-        """Give the turns of a consumer back if the rollout cannot be written."""
+        """Give the turns of a consumer back if the rollout cannot be written.
+
+        It keeps them for an earlier rollout that is not complete, as where its own controller has
+        reported on that meanwhile (a conflict).
+        """
         try:
             yield
         except BaseException:
-            self._give_back(key)
+            turn = self._turns.get(key)
+            if turn is not None and turn.generation is None:
+                self._give_back(key)
             raise
 
     def written(self, key: ObjectKey, generation: int) -> None:
