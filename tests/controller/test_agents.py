@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -26,9 +27,9 @@ async def agents() -> AsyncIterator[FakeAgents]:
         yield found
 
 
-async def a_pod(world: World, agents: FakeAgents, name: str = "web-1") -> FakeAgent:
+async def a_pod(world: World, agents: FakeAgents, name: str = "web-1", **options: Any) -> FakeAgent:
     """A pod of web that is older than any change, with an agent."""
-    made = await world.pod(name, annotations=AGENT)
+    made = await world.pod(name, annotations=AGENT, **options)
     agent = await agents.start(made["metadata"]["uid"])
     await set_address(world, name, agent.address)
     return agent
@@ -411,3 +412,25 @@ async def test_proven_pod_is_not_nudged_again(world: World, agents: FakeAgents) 
         silent.tell(await world.target("web-1"))
         await wait_for_state(world, controller, "current")
         assert (await world.target("web-0")).startswith("1/")
+
+
+async def test_pods_that_wait_to_restart_are_not_latent(world: World, agents: FakeAgents) -> None:
+    """They restart when it is their turn, so no Event says that nothing follows."""
+    restarts = {"hotmap.dev/agent": f"port={FakeAgents.PORT};restart=term"}
+    await world.config_map(LEVEL="info")
+    await world.workload(template_annotations=restarts, replicas=2)
+    started = time.time() + 3
+    first = await a_pod(world, agents, "web-1", started=started)
+    second = await a_pod(world, agents, "web-2", started=started)
+    async with world.controller(pod_checks=QUICK) as controller:
+        await wait_for_state(world, controller, "current")
+        await asyncio.sleep(5)
+        await world.edit(LEVEL="debug")
+        first.tell(await wait_for_nudge(world), state="none")
+
+        async def is_checked() -> bool:
+            return second.requests > 2
+
+        await world.until(is_checked, "the pod that waits is checked")
+        assert await world.target("web-2") == ""
+    assert await world.messages("Latent") == []

@@ -325,7 +325,12 @@ class PodChecker:
             return True  # they were nudged again meanwhile, or the consumer was deleted
         if result is None:
             return False
-        self._apply_result(consumer, record, result.status, result)
+        last = self._decision_log.last_decision(key)
+        if result.status.state is State.LATENT and last is not None and last.waits:
+            # Other pods restart when it is their turn.
+            self._results.confirm_nudges(key, result)
+        else:
+            self._apply_result(consumer, record, result.status, result)
         if result.status.is_reached:
             return True
         if checks < len(_AGENT_CHECK_PAUSES):
