@@ -330,16 +330,28 @@ def _findings_for_record(decision: Decision) -> tuple[tuple[Finding, ...], str]:
     """Return the findings with fingerprints of the newest key, and the id of that key.
 
     Fingerprints of a held or deleted source were made with the older key and cannot be made again,
-    so such a record keeps the older key.
+    so such a record keeps the older key. The same applies to other content that it has: what an
+    immutable source that was replaced, or pods of an earlier template, may have.
     """
     snapshot, findings = decision.snapshot, decision.assessment.findings
-    kept = any(
+    kept = _has_earlier_content(decision) or any(
         f.verdict is Verdict.HOLD or not f.current.exists or f.current.is_unknown for f in findings
     )
     if kept or not snapshot.newest_sources:
         return findings, snapshot.key_id
     pairs = zip(findings, snapshot.newest_sources, strict=True)
     return tuple(f._replace(current=source) for f, source in pairs), snapshot.newest_key_id
+
+
+def _has_earlier_content(decision: Decision) -> bool:
+    """Return whether a record has fingerprints of content that is not there now."""
+    record = decision.snapshot.record
+    if record is None or decision.starts_new_pods:
+        return record is not None and bool(record.former)
+    pairs = decision.snapshot.recorded_sources()
+    return bool(record.former) or any(
+        recorded.content not in ("", source.content) for source, recorded in pairs
+    )
 
 
 def _leaves_older_pods(decision: Decision) -> bool:
