@@ -315,10 +315,10 @@ class _FleetHistory:
 
     async def _fail(self) -> None:
         code, times = self._chance.choice((409, 500, 429)), self._chance.choice((1, 3))
-        self._world.plane.fail("patch", "deployments", code=code, times=times)
+        self._world.plane.fail("patch", "deployments.apps", code=code, times=times)
 
     async def _delay(self) -> None:
-        late = self._world.plane.fail("patch", "deployments", times=1)
+        late = self._world.plane.fail("patch", "deployments.apps", times=1)
         late.delay = self._chance.choice((2.0, 20.0))
 
     async def _restart(self) -> None:
@@ -366,6 +366,7 @@ class _FleetHistory:
         except AssertionError:
             self.broken = self.broken or f"{late()} do not have the last content"
             return
+        await asyncio.sleep(60.0)  # pods may have read it before their turn
         rolled = dict(self._rolled_at)
         await asyncio.sleep(30.0)
         if rolled != self._rolled_at and not self.broken:
