@@ -26,7 +26,7 @@ from hotmap.core.model.consumer import REVISION
 from hotmap.core.policy.policy import Defaults
 from hotmap.kube.client import Client
 
-__all__ = ["play_fleet_history"]
+__all__ = ["Process", "play_fleet_history"]
 
 LIMIT = "hotmap.dev/max-concurrent-rollouts"
 
@@ -59,7 +59,7 @@ _EVENTS = {
 }
 
 
-class _Process:
+class Process:
     """One controller with its connection; it may be down."""
 
     def __init__(self, plane: ControlPlane, identity: str, *, settle: float) -> None:
@@ -114,9 +114,7 @@ class _FleetHistory:
         self._world, self._chance = world, chance
         identities = chance.choice((("",), ("",), ("one", "two")))
         settle = chance.choice((0.0, 0.03, 0.5))
-        self._processes = [
-            _Process(world.plane, identity, settle=settle) for identity in identities
-        ]
+        self._processes = [Process(world.plane, identity, settle=settle) for identity in identities]
         self._limit = chance.choice((1, 1, 2))
         #: Until when each limit counts, on the loop's clock.
         self._limits: dict[int, float] = {}
