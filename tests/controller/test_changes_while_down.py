@@ -163,6 +163,27 @@ async def test_source_recreated_during_downtime(world: World) -> None:
         await world.rollout()
 
 
+async def test_pod_that_started_without_a_source_is_replaced_when_that_is_as_before(
+    world: World,
+) -> None:
+    """It was deleted, and came back, while no controller ran; another one ran in between."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=env("LEVEL", optional=True))
+    await world.run_once()
+    await asyncio.sleep(5)
+    await world.delete("ConfigMap", "app")
+    await asyncio.sleep(5)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await asyncio.sleep(5)
+        await world.pod("web-1", started=time.time())
+        await asyncio.sleep(5)
+    await world.config_map(LEVEL="info")
+    await asyncio.sleep(5)
+    async with world.controller():
+        await world.rollout()
+
+
 def _every_key(image: str = "app:1") -> dict[str, object]:
     """A pod spec that reads every data key of app into its environment."""
     container = {"name": "main", "image": image, "envFrom": [{"configMapRef": {"name": "app"}}]}

@@ -146,6 +146,12 @@ class Controller:
         saved = {key: seen.changes for key, seen in read_changes(self.state).items()}
         self._seen = {key: SourceChanges(key, changes) for key, changes in saved.items()}
         self._index.history.restore(saved, until=read_watched_until(self.state))
+        for record in self._records.values():
+            for source in record.sources:
+                key = ObjectKey(source.kind, NAMESPACE, source.name)
+                missing = source.uid and self._index.lacks(key)
+                if missing and self._index.history.record_missing(key):
+                    self._seen[key] = SourceChanges(key, self._index.history.changes(key)[-8:])
         self._first = FirstDecisions(self._index.sources.values())
         there = [consumer.key for consumer in self._index.all_consumers()]
         self._first.begin(there)

@@ -41,7 +41,7 @@ from hotmap.core.model.provider_class import PROVIDER_CLASS
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import SourceChanges
 from hotmap.kube.fair_slots import most_of_one_group
-from hotmap.kube.loop_slices import SHORT_SLICE, LoopSlices
+from hotmap.kube.loop_slices import SHORT_SLICE, LoopSlices, share_loop
 from hotmap.kube.supervisor import Supervisor
 from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
 
@@ -158,6 +158,7 @@ class LeaderTerm:
         for sources in self._index.sources.values():
             self._unsubscribe.append(sources.subscribe(self._store_changes))
         self._unsubscribe.extend(ImmutableUses(self._index, self._records).subscribe())
+        await self._record_missing()
         if self._recreations is not None:
             await self._startup_retry.retry_until_available(
                 self._recreations.load, what="pending Jobs cannot be read"
@@ -317,6 +318,19 @@ class LeaderTerm:
         saved = {each.source: each.changes for each in self._records.changes()}
         self._index.history.restore(saved, until=self._records.watched_until)
 
+    async def _record_missing(self) -> None:
+        """Record which applied sources were deleted while no controller watched.
+
+        The next controller may find them again, with the same content.
+        """
+        for record in self._records.values():
+            await share_loop()
+            for source in record.sources:
+                key = ObjectKey(source.kind, record.namespace, source.name)
+                is_missing = bool(source.uid) and self._index.lacks(key)
+                if is_missing and self._index.history.record_missing(key):
+                    self._put_changes(key)
+
     async def _store_watch_progress(self) -> NoReturn:
         """Write once a minute until when every change was observed."""
         for minute in count(1):
@@ -328,8 +342,12 @@ class LeaderTerm:
 
     def _store_changes(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         """Store a change of a source that is followed, or was while a record was made."""
+        if self._index.is_followed(key) or self._is_recorded(key):
+            self._put_changes(key)
+
+    def _put_changes(self, key: ObjectKey) -> None:
         changes = thin_changes(self._index.history.changes(key), _STORED_CHANGES)
-        if changes and (self._index.is_followed(key) or self._is_recorded(key)):
+        if changes:
             self._records.put_changes(SourceChanges(key, changes))
 
     def _is_recorded(self, key: ObjectKey) -> bool:

@@ -168,6 +168,19 @@ class History:
             earlier = [s for s in changes if not own or _number(s.resource_version) < begun]
             self._saved[key] = tuple(earlier)
 
+    def record_missing(self, key: ObjectKey) -> bool:
+        """Record that a source does not exist which an earlier controller has applied.
+
+        Returns whether its deletion was not known. Pods that start before it comes back read
+        nothing of it.
+        """
+        known = self.changes(key)
+        if self._listed_at is None or (known and not known[-1].resource_version):
+            return False
+        deleted = ObservedChange(self._listed_at, "", frozenset(), since=self._watched_until)
+        self._saved[key] = (*self._saved.get(key, ()), deleted)
+        return True
+
     def _find_begin(self, key: ObjectKey, own: Sequence[ObservedChange]) -> int:
         """Return the least version that this controller observed as a change.
 

@@ -147,6 +147,14 @@ class Index:
         store = self.sources.get(key.kind) or self.consumers.get(key.kind)
         return store is not None and key in store.unreadable
 
+    def lacks(self, source: ObjectKey) -> bool:
+        """Return whether a ConfigMap or Secret certainly does not exist."""
+        if source.kind == PROVIDER_CLASS or self.is_partial or self.is_unreadable(source):
+            return False
+        return self.knows(source.kind, source.namespace) and (
+            source not in self.sources[source.kind]
+        )
+
     def sources_of(self, uses: Iterable[Use]) -> dict[ObjectKey, Source]:
         """Return the sources of some uses, as far as they exist."""
         found = {}
