@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.core.freshness import B_LIVE, A, app, applied_record, deployment
+from tests.core.freshness import B_FROZEN, B_LIVE, A, app, applied_record, deployment
 from tests.support.objects import ENV, ENV_AND_FILES, KEY
 
 from hotmap.core.decide.assessment import Verdict
@@ -19,8 +19,13 @@ from hotmap.core.policy.policy import Policy
 NEW = fingerprint_key(b"a new key for tests")
 
 
-def decide_with_both_keys(who: Consumer, record: Record, item: ConfigMap) -> Decision:
-    """Decide on a consumer whose record was made with the older key."""
+def decide_with_both_keys(
+    who: Consumer, record: Record, item: ConfigMap, changed_at: float | None = None
+) -> Decision:
+    """Decide on a consumer whose record was made with the older key.
+
+    `changed_at` is when the source was observed to change, if it was.
+    """
     source = source_from_config_map(item, [NEW, KEY])
     taken = take_snapshot(
         who,
@@ -31,6 +36,9 @@ def decide_with_both_keys(who: Consumer, record: Record, item: ConfigMap) -> Dec
         keys=[NEW, KEY],
         now=1000,
     )
+    if changed_at is not None:
+        observed = (each._replace(changed_at=changed_at) for each in taken.sources)
+        taken = taken._replace(sources=tuple(observed))
     return decide(taken)
 
 
@@ -44,6 +52,15 @@ def test_record_is_made_with_the_new_key() -> None:
     """Where all that it has is still there."""
     record = applied_record(deployment(ENV), app(A))
     assert after(decide_with_both_keys(deployment(ENV), record, app(A))).key_id == NEW.id
+
+
+def test_time_of_an_observed_change_is_kept() -> None:
+    """The object does not show when a data key was removed."""
+    record = applied_record(deployment(ENV), app(A))
+    edited = app(B_FROZEN, version=2, changed_at=500)
+    decision = decide_with_both_keys(deployment(ENV), record, edited, changed_at=900.0)
+    made = after(decision)
+    assert (made.key_id, made.sources[0].changed_by) == (NEW.id, 900.0)
 
 
 def test_content_that_kubelets_serve_is_compared_after_the_key_is_replaced() -> None:

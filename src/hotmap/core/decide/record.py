@@ -22,6 +22,7 @@ from hotmap.core.decide.revisions import name_content, name_recorded_content
 from hotmap.core.decide.rollout_records import record_reloader_write, record_rollout
 from hotmap.core.decide.snapshot import Snapshot, changed_before
 from hotmap.core.decide.source_records import build_source_record, former_immutable, stays_pinned
+from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.annotations import RELEASE
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.provider_class import PROVIDER_CLASS
@@ -340,7 +341,15 @@ def _findings_for_record(decision: Decision) -> tuple[tuple[Finding, ...], str]:
     if kept or not snapshot.newest_sources:
         return findings, snapshot.key_id
     pairs = zip(findings, snapshot.newest_sources, strict=True)
-    return tuple(f._replace(current=source) for f, source in pairs), snapshot.newest_key_id
+    return tuple(_with_newest_key(*pair) for pair in pairs), snapshot.newest_key_id
+
+
+def _with_newest_key(finding: Finding, newest: SourceSnapshot) -> Finding:
+    """Replace the fingerprints alone: what is known of changes is in the finding only."""
+    current = finding.current._replace(
+        frozen=newest.frozen, live=newest.live, content=newest.content
+    )
+    return finding._replace(current=current)
 
 
 def _has_earlier_content(decision: Decision) -> bool:
