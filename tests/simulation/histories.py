@@ -57,6 +57,7 @@ _EXCUSES = (
     " lose_state ",
     " is not watched from its creation on",
     " pods are adopted with what was not applied",
+    " is created before its sources",
 )
 
 
@@ -282,13 +283,15 @@ class _History:
         for name in SOURCES:
             cluster.write(name, None)
         self._pass(chance.choice((0.0, 0.5, 3.0)))
-        creations: list[Callable[[], None]] = [
-            partial(cluster.create_workload, chance.randrange(len(TEMPLATES)), 0)
-        ]
+        create_workload = partial(cluster.create_workload, chance.randrange(len(TEMPLATES)), 0)
+        creations: list[Callable[[], None]] = [create_workload]
         for name in SOURCES:
             data = {key: chance.choice("012") for key in "abc"}
             creations.append(partial(cluster.write, name, data))
         chance.shuffle(creations)
+        if creations[-1] is not create_workload:
+            # In any order within the settle time: a source that comes last is no change.
+            self._log.append(f"{cluster.now:.1f} is created before its sources")
         for create in creations:
             create()
             self._pass(chance.choice((0.0, 0.25, 1.0)))
@@ -318,6 +321,10 @@ class _History:
     def _delete(self, event: Disturbance) -> None:
         # What kubelets still serve of an immutable one that stays deleted is not known.
         if not self._cluster.is_kept(event.source):
+            is_watching, name = self._controller.is_watching, f'"{event.source}"'
+            if not is_watching and name not in self._controller.state:
+                # Nothing shows that it has ever existed.
+                self._log.append(f"{self._cluster.now:.1f} served unseen {event.source}")
             self._cluster.write(event.source, None)
 
     def _seal(self, event: Disturbance) -> None:
