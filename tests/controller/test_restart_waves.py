@@ -316,8 +316,19 @@ async def test_restarts_go_on_without_permission_to_list_budgets(
 
 
 @pytest.mark.parametrize("strategy", ["notify", "rollout"])
-async def test_other_strategy_ends_the_wait(world: World, agents: Agents, strategy: str) -> None:
-    """In the middle of the restarts, the pods that wait are not restarted in place any more."""
+@pytest.mark.parametrize("interval", [0.05, 1.0])
+async def test_other_strategy_ends_the_wait(
+    world: World,
+    agents: Agents,
+    monkeypatch: pytest.MonkeyPatch,
+    strategy: str,
+    interval: float,
+) -> None:
+    """In the middle of the restarts, the pods that wait are not restarted in place any more.
+
+    Neither if their turn was to come before the decision that does not want it, nor after.
+    """
+    monkeypatch.setattr(nudging, "_WAVE_INTERVAL", interval)
     await prepare(world)
     async with world.controller() as controller:
         await world.quiet(controller)
@@ -336,4 +347,6 @@ async def test_other_strategy_ends_the_wait(world: World, agents: Agents, strate
             return bool(record.sources[0].frozen != before.sources[0].frozen)
 
         await world.until(is_recorded, "the change is recorded")
+        await asyncio.sleep(interval)
+        await world.quiet(controller)
         assert await nudged_pods(world) == ["web-1"]

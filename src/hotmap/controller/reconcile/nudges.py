@@ -261,6 +261,8 @@ class Nudges:
 
     def end_restarts(self, key: ObjectKey) -> None:
         """Let no pod of a consumer wait to restart in place: a decision does not want it."""
+        if self._waves.reason(key) and (sent := self._sent.get(key)) is not None:
+            sent.second.clear()  # the next round of nudges would tell the pods that wait
         self._waves.end_wait(key)
 
     def forget(self, key: ObjectKey) -> None:
