@@ -118,13 +118,13 @@ OF_CONSUMERS = [
         "hotmap.dev/agent",
         "Deployment",
         "port=0",
-        ': invalid item "port=0": expected port=1…65535, container=NAME or restart=',
+        ': invalid item "port=0": expected port=1…65535, container=NAME, files=restart or ',
     ),
     (
         "hotmap.dev/agent",
         "Deployment",
         "restart=now",
-        ': invalid item "restart=now": expected port=1…65535, container=NAME or restart=',
+        ': invalid item "restart=now": expected port=1…65535, container=NAME, files=restart or ',
     ),
     (
         IGNORE,
