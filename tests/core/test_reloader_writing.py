@@ -17,7 +17,6 @@ from hotmap.core.reloader.patch import (
     carries,
     digest_of,
     find_traces,
-    has_marks_of,
     stamp_patch,
     variable_name,
 )
@@ -210,27 +209,6 @@ MARKED = f"""
       - {{name: OTHER, value: kept}}
       - {{name: STAKATER_APP_CONFIGMAP, value: {NEW}}}
 """
-
-
-UNMARKED = """
-    containers:
-    - name: web
-      env: [{name: OTHER, value: kept}]
-"""
-
-
-@pytest.mark.parametrize(
-    ("of_template", "of_pod", "has"),
-    [
-        pytest.param(MARKED, MARKED, True, id="made by the marked template"),
-        pytest.param(MARKED, UNMARKED, False, id="made before it"),
-        pytest.param(UNMARKED, UNMARKED, False, id="the rollout was undone, which shows nothing"),
-    ],
-)
-def test_pods_with_the_marks_of_a_template(of_template: str, of_pod: str, has: bool) -> None:
-    """A pod from just before a rollout must not count as made by it when that is undone."""
-    containers = template(of_pod).spec.containers or ()
-    assert has_marks_of(traces(of_template), containers, {}) is has
 
 
 def test_variable_that_is_written() -> None:

@@ -264,10 +264,7 @@ def carries(traces: Traces | None, stamp: Stamp, writing: Writing) -> bool:
 def has_marks_of(
     traces: Traces, containers: Iterable[Container], annotations: Mapping[str, str]
 ) -> bool:
-    """Return whether a pod has the marks of a template, which others may have had as well.
-
-    Of a template without any, as after an undo of its first rollout, no pod has them.
-    """
+    """Return whether a pod has the marks of a template, which others may have had as well."""
     known = {place.name for place in traces.places}
     found = {
         (container.name, entry.name, entry.value or "")
@@ -277,8 +274,7 @@ def has_marks_of(
         if is_reloader_variable(entry)
     }
     wanted = {(mark.container, mark.name, mark.value) for mark in traces.variables}
-    is_marked = bool(wanted) or traces.last is not None
-    return is_marked and found == wanted and _last_reloaded_from(annotations) == traces.last
+    return found == wanted and _last_reloaded_from(annotations) == traces.last
 
 
 # -- patches ---------------------------------------------------------------------------
