@@ -100,7 +100,7 @@ class Reconciler:
         #: Consumers whose name patterns are not matched yet, so that there is no snapshot of them.
         self._without_snapshot: set[ObjectKey] = set()
         #: Consumers whose first decision is to act, which waits or has failed.
-        self._unrecorded: set[ObjectKey] = set()
+        self._pending: set[ObjectKey] = set()
         #: Conflicts in a row, by consumer.
         self._conflicts: dict[ObjectKey, int] = {}
         #: Locks of consumers in progress.
@@ -153,9 +153,9 @@ class Reconciler:
             snapshot = self._keep_immutable_uses(snapshot)
             decision = await self._decide(snapshot)
             if snapshot.record is None and decision.assessment.changed():
-                self._unrecorded.add(key)
+                self._pending.add(key)
             else:
-                self._unrecorded.discard(key)
+                self._pending.discard(key)
             if not snapshot.policy.opted_in and not decision.plan.actions:
                 self._turns.forget(key)
                 return decision.resume_in
@@ -209,7 +209,7 @@ class Reconciler:
 
     def is_pending(self, key: ObjectKey) -> bool:
         """Return whether the first decision on a consumer is not carried out yet."""
-        return key in self._unrecorded
+        return key in self._pending
 
     async def _decide(self, snapshot: Snapshot) -> Decision:
         decision = decide(snapshot)
@@ -250,7 +250,7 @@ class Reconciler:
     def _store_record(self, decision: Decision, record: Record | None) -> None:
         """Store a record; one without news is written with the next change."""
         if record is not None:
-            self._unrecorded.discard(decision.snapshot.consumer.key)
+            self._pending.discard(decision.snapshot.consumer.key)
         if record is not None and not self._observer.exists(decision.snapshot.consumer):
             self._observer.remember(decision, record)
             return
@@ -307,6 +307,6 @@ class Reconciler:
         """Drop the state of a deleted consumer."""
         self._conflicts.pop(key, None)
         self._without_snapshot.discard(key)
-        self._unrecorded.discard(key)
+        self._pending.discard(key)
         for part in (self._reporter, self._observer, self._executor, self._turns):
             part.forget(key)

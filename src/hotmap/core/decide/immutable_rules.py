@@ -37,7 +37,7 @@ def assess_unrecorded_pin(case: Case) -> Finding | None:
     if recorded is None or not recorded.uid:
         if current.replaces_immutable:
             return assess_recreated_immutable(case)
-        if (pinned := _assess_pinned_by_others(current, case.facts)) is not None:
+        if (pinned := _assess_pinned_for_new_consumer(current, case.facts)) is not None:
             return pinned
     if record is None or recorded is None:
         return None
@@ -106,7 +106,7 @@ def _have_pods_read_it(
     return _are_pods_younger(starts, current) and all_created_since(starts, shared_at + MARGIN)
 
 
-def _assess_pinned_by_others(current: SourceSnapshot, facts: Facts) -> Finding | None:
+def _assess_pinned_for_new_consumer(current: SourceSnapshot, facts: Facts) -> Finding | None:
     """Rule 7 for a consumer that is new: pods from before may keep the old source in use.
 
     They are those of others, or its own: a workload that was deleted without its pods and created
