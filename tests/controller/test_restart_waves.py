@@ -350,3 +350,29 @@ async def test_other_strategy_ends_the_wait(
         await asyncio.sleep(interval)
         await world.quiet(controller)
         assert await nudged_pods(world) == ["web-1"]
+
+
+async def test_suspension_ends_the_wait(world: World, agents: Agents) -> None:
+    """The pods that wait are not told until it is over, though the first one is back."""
+    await prepare(world)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+
+        async def begun() -> bool:
+            return await nudged_pods(world) == ["web-1"]
+
+        await world.until(begun, "the first is told")
+        await world.annotate("web", suspend="true")
+        await world.rolled_out("web")
+        await world.event("Held")
+        agents.words = dict.fromkeys(NAMES, RestartProgress(loaded=True))
+        await world.quiet(controller)
+        assert await nudged_pods(world) == ["web-1"]
+        await world.annotate("web", suspend=None)
+        await world.rolled_out("web")
+
+        async def over() -> bool:
+            return await nudged_pods(world) == list(NAMES)
+
+        await world.until(over, "all are told")

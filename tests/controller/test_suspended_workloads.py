@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import aiohttp
 import pytest
+from tests.controller.test_status_and_metrics import get_json
 from tests.controller.world import FOLLOW, NAMESPACE, World, env, files
 
 REREADS = {**FOLLOW, "hotmap.dev/rereads": "true"}
@@ -105,6 +107,19 @@ async def test_suspended_files_are_not_refreshed(world: World) -> None:
         await suspend_web(world, None)
         await world.quiet(controller)
         assert await world.target("web-1") != nudged
+
+
+async def test_preview_names_what_suspends(world: World, http: aiohttp.ClientSession) -> None:
+    """As the decision on a real edit would."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations={**FOLLOW, SUSPEND: "true"})
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        query = "/v1/status?source=configmap/default/app&changed=LEVEL"
+        _, body = await get_json(http, controller, query)
+    (web,) = body["workloads"]
+    assert (web["actions"], web["held"]) == ([], True)
+    assert web["reason"].endswith(": suspended by hotmap.dev/suspend: true")
 
 
 @pytest.mark.parametrize("kind", ["CronJob", "Job"])

@@ -302,6 +302,20 @@ def actions(decision: Decision) -> list[str]:
             id="only webhooks",
         ),
         pytest.param(
+            {"paused": True, "at": AT, "annotations": {"hotmap.dev/suspend": "true"}},
+            [],
+            None,
+            "suspended by hotmap.dev/suspend: true",
+            id="suspended since",
+        ),
+        pytest.param(
+            {"at": AT, "annotations": {"hotmap.dev/suspend": "true"}, "changed": False},
+            [],
+            None,
+            "unchanged",
+            id="resumed by a user and suspended since",
+        ),
+        pytest.param(
             {"pauses": False, "now": 1300.0}, ["rollout"], None, "rolling out", id="own dialect"
         ),
         pytest.param(
