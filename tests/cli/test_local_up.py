@@ -30,7 +30,7 @@ def signal_mask(pid: int, name: str) -> int:
 
 @pytest.fixture
 def ignored_hangup() -> Iterator[None]:
-    """Processes that the test starts ignore SIGHUP, as below nohup."""
+    """Processes that the test starts ignore SIGHUP, as under nohup."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     yield
     signal.signal(signal.SIGHUP, before)
