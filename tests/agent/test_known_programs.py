@@ -19,7 +19,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -527,6 +527,42 @@ def test_nginx_that_is_being_upgraded_is_not_loaded(tmp_path: Path, target: str)
     finally:
         for pid in masters:
             os.kill(pid, signal.SIGTERM)
+
+
+def test_gunicorn_that_is_being_upgraded_is_not_loaded(tmp_path: Path) -> None:
+    """Its masters may have no titles: workers of the second one serve what they have read."""
+    needs("gunicorn")
+    port = free_port()
+    (tmp_path / "setproctitle.py").write_text("raise ImportError")  # it is optional
+    (tmp_path / "application.py").write_text(
+        "import os\n"
+        "def app(environ, start):\n"
+        "    start('200 OK', [('Connection', 'close')])\n"
+        "    return [os.environ['VERSION'].encode()]\n"
+    )
+
+    def conf(version: str) -> str:
+        return f"wsgi_app = 'application:app'\nraw_env = ['VERSION={version}']\nworkers = 1\n"
+
+    volume = Volume(tmp_path / "volume", gunicorn__conf__py=conf("one"))
+    environment = with_modules(tmp_path, PYTHONDONTWRITEBYTECODE="1")
+    command = ("gunicorn", "-c", volume.path / "gunicorn.conf.py", "-b", f"127.0.0.1:{port}")
+    with program("gunicorn", tmp_path, *command, env=environment) as pid:
+        eventually(lambda: served(port) == "one")
+        flags = ("--dir", volume, *own_target("gunicorn", pid, tmp_path))
+        with agent(tmp_path, *flags, env=environment) as running:
+            running.reaches("loaded")
+            os.kill(pid, signal.SIGUSR2)
+            second = eventually(lambda: next(filter(children_of, children_of(pid)), None))
+            try:
+                volume.write(gunicorn__conf__py=conf("two"))
+                assert "are both masters" in running.reaches("failing")["message"]
+                os.kill(second, signal.SIGTERM)
+                running.reaches("loaded")
+                assert {served(port) for _ in range(10)} == {"two"}
+            finally:
+                with suppress(ProcessLookupError):
+                    os.kill(second, signal.SIGTERM)
 
 
 def other_pid(pidfile: Path, pid: int) -> str:

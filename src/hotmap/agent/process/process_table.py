@@ -93,25 +93,42 @@ def _serving(process: Process) -> Process:
     """Return the master with workers, where a process is a master beside another one.
 
     nginx and gunicorn start a new master as a child of the old one, at USR2; both serve until the
-    old one's workers end. Their command lines tell masters from workers.
+    old one's workers end.
     """
-    if not _is_master(process.pid):
-        return process
     parent = identify(_parent(process.pid))
-    first = parent if parent is not None and _is_master(parent.pid) else process
-    below = {first: children_of(first.pid)}
-    below.update((child, children_of(child.pid)) for child in below[first] if _is_master(child.pid))
-    serving = [
-        master for master, children in below.items() if any(not _is_master(c.pid) for c in children)
-    ]
+    is_second = parent is not None and _is_new_master(process.pid, parent.pid)
+    first = parent if parent is not None and is_second else process
+    children = children_of(first.pid)
+    masters = [first, *(child for child in children if _is_new_master(child.pid, first.pid))]
+    if len(masters) == 1:
+        return process
+    serving = [master for master in masters if _has_workers(master.pid)]
     if len(serving) > 1:
         pids = " and ".join(str(master.pid) for master in serving)
         raise ProcessError(f"{pids} are both masters with workers: an upgrade is not finished")
     return serving[0] if serving else process
 
 
-def _is_master(pid: int) -> bool:
+def _is_new_master(pid: int, parent: int) -> bool:
+    """Whether a process is a master that its parent, another one, has started for an upgrade.
+
+    nginx says in its command line what it is, and gunicorn if it can. Otherwise a master has
+    executed the command of its parent once more, and its workers have not executed any.
+    """
+    if _is_titled_master(parent):
+        return _is_titled_master(pid)
+    return command_of(pid) == command_of(parent) != "" and not has_memory_of_parent(pid)
+
+
+def _is_titled_master(pid: int) -> bool:
     return ": master" in command_of(pid)[:_TITLE_LENGTH]
+
+
+def _has_workers(pid: int) -> bool:
+    return any(
+        has_memory_of_parent(child.pid) and not _is_titled_master(child.pid)
+        for child in children_of(pid)
+    )
 
 
 def started_at(process: Process) -> float:
