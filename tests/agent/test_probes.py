@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import Volume, agent, eventually
+from tests.agent.agents import TIMEOUT, Volume, agent, eventually
 
 from hotmap.agent.act.probes import NotConfirmed, Refused, confirm, read_before
 from hotmap.agent.settings.probes import parse_probe
@@ -252,6 +252,46 @@ def test_workers_probe_accepts_several_unseen_replacements_of_nginx(
             title = "nginx: worker process"
             eventually(lambda: (read_before(parse_probe(probe), 0) or "").count(title) == workers)
             assert confirmed(probe, before) is expected
+        finally:
+            os.killpg(parent.pid, signal.SIGKILL)
+
+
+def test_workers_probe_sees_new_workers_of_nginx_before_it_finds_the_master(
+    tmp_path: Path,
+) -> None:
+    """To find it takes longer, on a busy machine, than the old worker stays beside the new one."""
+    worker = "(exec -a 'nginx: worker process' sleep 60) &"
+    master = ["bash", "-c", f"{worker} read line; {worker} wait"]
+    pidfile = tmp_path / "pid"
+    with subprocess.Popen(master, start_new_session=True, stdin=subprocess.PIPE) as parent:
+
+        def workers() -> list[str]:
+            lines = (read_before(parse_probe(f"workers pidfile:{pidfile}"), 0) or "").split("\n")
+            return [line for line in lines if "nginx: worker process" in line]
+
+        def find_late() -> None:
+            """Let the master be found once the old worker is gone."""
+            pidfile.open("w").close()  # returns when it is read
+            os.kill(int(old.partition(":")[0]), signal.SIGKILL)
+            write_pid_file()
+
+        def write_pid_file() -> None:
+            (tmp_path / "draft").write_text(str(parent.pid))
+            (tmp_path / "draft").rename(pidfile)
+
+        try:
+            assert parent.stdin is not None
+            write_pid_file()
+            (old,) = eventually(workers)
+            parent.stdin.write(b"go\n")
+            parent.stdin.flush()
+            eventually(lambda: len(workers()) == 2)
+            pidfile.unlink()
+            os.mkfifo(pidfile)
+            thread = threading.Thread(target=find_late)
+            thread.start()
+            assert not confirm(parse_probe(f"workers pidfile:{pidfile}"), old, 0, seconds=TIMEOUT)
+            thread.join()
         finally:
             os.killpg(parent.pid, signal.SIGKILL)
 

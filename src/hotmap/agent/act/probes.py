@@ -13,10 +13,14 @@ from hotmap.agent.act.http import EndpointError, send_request
 from hotmap.agent.act.metric_samples import parse_sample
 from hotmap.agent.process.process_table import (
     START_PRECISION,
+    Process,
     ProcessError,
     children_of,
     command_of,
     find,
+    identify,
+    listed_children_of,
+    parent_of,
 )
 from hotmap.agent.process.spawn import execute_program, exit_status
 from hotmap.agent.runtime.program_output import mark_output
@@ -36,8 +40,9 @@ _REQUEST_TIMEOUT = 5.0
 _INTERVAL_FIRST, _INTERVAL_MAX = 0.02, 0.5
 
 #: The same for workers: nginx leaves the old ones beside the new ones for 100 ms at least
-#: (ngx_master_process_cycle), also where they have nothing to finish.
-_WORKERS_INTERVAL = 0.03
+#: (ngx_master_process_cycle), also where they have nothing to finish. And where only the children
+#: of its master are looked at.
+_WORKERS_INTERVAL, _WATCH_INTERVAL = 0.03, 0.005
 
 #: Seconds that old workers have to hand over; some serve open connections for hours.
 _HAND_OVER = 2.0
@@ -114,6 +119,8 @@ def confirm(probe: Probe, before: str | None, child: int, *, seconds: float) -> 
     interval = _INTERVAL_FIRST
     longest = _WORKERS_INTERVAL if probe.kind == "workers" else _INTERVAL_MAX
     seen: list[bool] = []
+    if probe.kind == "workers" and before is not None:
+        _watch_nginx(set(before.split("\n")), seen)
     while True:
         try:
             hand_over = began + _HAND_OVER - time.monotonic()
@@ -166,6 +173,35 @@ def _confirm_workers(probe: Probe, old: set[str], new: set[str], hand_over: floa
         raise NotConfirmed(f"{probe.target} still has old workers")
 
 
+def _watch_nginx(old: set[str], seen: list[bool]) -> None:
+    """Look for new workers of nginx beside the old ones, from the first moment on.
+
+    They are beside each other for a tenth of a second. An agent with little processor time needs
+    longer than that to look at all processes, as `find` does.
+    """
+    numbers = [int(line.partition(":")[0]) for line in _workers(old)]
+    running = [worker for worker in map(identify, numbers) if worker and _line(worker) in old]
+    masters = {parent_of(worker.pid) for worker in running}
+    deadline = time.monotonic() + _STARTING
+    while masters and not seen and time.monotonic() < deadline:
+        for master in masters:
+            new = {_line(child) for child in listed_children_of(master)}
+            if _are_beside(_workers(old), _workers(new)):
+                seen.append(True)
+        time.sleep(_WATCH_INTERVAL)
+
+
+def _workers(lines: set[str]) -> set[str]:
+    return {line for line in lines if _TITLE in line}
+
+
+def _are_beside(old: set[str], new: set[str]) -> bool:
+    """Whether there are new workers beside the old ones, or old ones that end because of them."""
+    before, now = ({line for line in lines if _SHUTTING not in line} for lines in (old, new))
+    shutting = {line.partition(" ")[0] for line in new - now}
+    return len(now) > len(before) or bool(shutting & {line.partition(" ")[0] for line in before})
+
+
 def _confirm_nginx(probe: Probe, old: set[str], new: set[str], seen: list[bool]) -> None:
     """Confirm that nginx has replaced its workers, and not one that has crashed.
 
@@ -174,10 +210,9 @@ def _confirm_nginx(probe: Probe, old: set[str], new: set[str], seen: list[bool])
     before. Where that was missed, nginx has to be told again, unless several were replaced at
     once.
     """
-    old, new = ({line for line in lines if _TITLE in line} for lines in (old, new))
+    old, new = _workers(old), _workers(new)
     before, now = ({line for line in lines if _SHUTTING not in line} for lines in (old, new))
-    shutting = {line.partition(" ")[0] for line in new - now}
-    if len(now) > len(before) or shutting & {line.partition(" ")[0] for line in before}:
+    if _are_beside(old, new):
         seen.append(True)
     if before & new:
         raise NotConfirmed(f"{probe.target} still has old workers")
@@ -239,10 +274,7 @@ def _read(probe: Probe, child: int) -> str:
             raise NotConfirmed("the application is not running")
         parent = child if probe.target == "child" else find(probe.target).pid
         # With the command line, in which nginx's old workers show that they are shutting down.
-        return "\n".join(
-            f"{worker.pid}:{worker.started} {command_of(worker.pid)}"
-            for worker in children_of(parent)
-        )
+        return "\n".join(map(_line, children_of(parent)))
     assert probe.call is not None
     response = send_request(probe.call, seconds=_REQUEST_TIMEOUT)
     if response.status != 200:
@@ -250,6 +282,10 @@ def _read(probe: Probe, child: int) -> str:
     if probe.kind == "field":
         return _field(response.body, probe.name)
     return _metric(response.body, probe.name) if probe.kind == "metric" else ""
+
+
+def _line(worker: Process) -> str:
+    return f"{worker.pid}:{worker.started} {command_of(worker.pid)}"
 
 
 def _run(command: tuple[str, ...]) -> str:
