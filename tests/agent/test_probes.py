@@ -231,6 +231,21 @@ def test_workers_probe_detects_new_workers(tmp_path: Path) -> None:
         shell.stdout.close()
 
 
+def test_workers_probe_needs_a_worker(tmp_path: Path) -> None:
+    """php-fpm ends its workers before it reads its files; if these are invalid, it ends too."""
+    master = ["sh", "-c", "sleep 60 & wait; while :; do read line; done"]
+    with subprocess.Popen(master, start_new_session=True, stdin=subprocess.PIPE) as parent:
+        try:
+            (tmp_path / "pid").write_text(str(parent.pid))
+            probe = f"workers pidfile:{tmp_path}/pid"
+            before = eventually(lambda: read_before(parse_probe(probe), 0))
+            os.kill(int(before.partition(":")[0]), signal.SIGKILL)
+            eventually(lambda: not read_before(parse_probe(probe), 0))
+            assert not confirmed(probe, before)
+        finally:
+            os.killpg(parent.pid, signal.SIGKILL)
+
+
 @pytest.mark.parametrize(
     ("workers", "pause", "expected"), [(1, 0, False), (2, 0, True), (2, 1, False)]
 )

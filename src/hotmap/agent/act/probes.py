@@ -120,7 +120,7 @@ def confirm(probe: Probe, before: str | None, child: int, *, seconds: float) -> 
     longest = _WORKERS_INTERVAL if probe.kind == "workers" else _INTERVAL_MAX
     seen: list[bool] = []
     if probe.kind == "workers" and before is not None:
-        _watch_nginx(set(before.split("\n")), seen)
+        _watch_nginx(_lines(before), seen)
     while True:
         try:
             hand_over = began + _HAND_OVER - time.monotonic()
@@ -153,7 +153,7 @@ def _confirm_once(
     if before is None:
         raise _NothingToCompare(f"{_name(probe)} could not be read before the reload")
     if probe.kind == "workers":
-        old, new = set(before.split("\n")), set(now.split("\n"))
+        old, new = _lines(before), _lines(now)
         if any(_TITLE in line for line in old):
             _confirm_nginx(probe, old, new, seen)
         else:
@@ -163,6 +163,10 @@ def _confirm_once(
             raise NotConfirmed(f"{_name(probe)} is not {probe.value}")
     elif now == before:
         raise NotConfirmed(f"{_name(probe)} has not changed")
+
+
+def _lines(text: str) -> set[str]:
+    return set(filter(None, text.split("\n")))
 
 
 def _confirm_workers(probe: Probe, old: set[str], new: set[str], hand_over: float) -> None:
