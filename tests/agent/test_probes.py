@@ -204,6 +204,19 @@ def test_command_probes_use_status_and_output(tmp_path: Path) -> None:
     assert confirmed(f"output cat {path}", before)
 
 
+@pytest.mark.parametrize("probe", ["file {path}", "output sh -c 'cat {path} || true'"])
+def test_what_a_program_has_removed_confirms_nothing(tmp_path: Path, probe: str) -> None:
+    """It may remove a file when it begins to load, and write it when it has loaded."""
+    path = tmp_path / "loaded"
+    path.write_text("one")
+    text = probe.format(path=path)
+    before = read_before(parse_probe(text), 0)
+    path.unlink()
+    assert not confirmed(text, before)
+    path.write_text("two")
+    assert confirmed(text, before)
+
+
 def test_workers_probe_detects_new_workers(tmp_path: Path) -> None:
     """`workers` wants a child that was not there before."""
     shell = subprocess.Popen(

@@ -158,7 +158,15 @@ def _confirm_once(
             _confirm_nginx(probe, old, new, seen)
         else:
             _confirm_workers(probe, old, new, hand_over)
-    elif probe.value is not None:
+    else:
+        _confirm_value(probe, before, now)
+
+
+def _confirm_value(probe: Probe, before: str, now: str) -> None:
+    if not now and probe.kind in ("file", "output"):
+        # A program may remove what it writes anew once it has loaded the content.
+        raise NotConfirmed(f"{_name(probe)} {'is empty' if probe.command else 'does not exist'}")
+    if probe.value is not None:
         if not _equal(probe, now, probe.value):
             raise NotConfirmed(f"{_name(probe)} is not {probe.value}")
     elif now == before:
