@@ -15,11 +15,11 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
-from tests.simulation.cluster import SOURCES, TEMPLATES
 from tests.simulation.controller import State
 from tests.simulation.disturbances import EDITS, Content, Disturbance, draw, pause_after
 from tests.simulation.histories import HistoryResult, broken_promise
 from tests.simulation.kubelets import Kubelets, ServedPod
+from tests.simulation.pods import SOURCES, TEMPLATES
 from tests.simulation.shared_controller import LONGEST_PAUSE, SharedController
 
 from hotmap.core.errors import Conflict, NotFound

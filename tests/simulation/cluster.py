@@ -7,265 +7,32 @@ Kubelets read from a cache that lags, mount before they start containers, and re
 
 from __future__ import annotations
 
-import copy
 import random
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
-import yaml
+from tests.simulation.pods import (
+    NAMESPACE,
+    SOURCES,
+    TEMPLATES,
+    Content,
+    Object,
+    SimulatedPod,
+    SimulatedTemplate,
+    is_complete,
+    rfc3339,
+)
 from tests.simulation.workload_controllers import CONTROLLERS
 
 from hotmap.core.model.annotations import FOLLOW, IGNORE
 from hotmap.core.model.consumer import FIELD_MANAGER, REVISION
-from hotmap.core.model.objects import ConfigMap, Pod, PodTemplate, Workload
+from hotmap.core.model.objects import ConfigMap, Pod, Workload
 from hotmap.core.model.references import Use, UseKind
-from hotmap.core.model.template_uses import find_uses
 from hotmap.core.patch.rollout import TemplatePatch
-from hotmap.core.reloader.annotations import LAST_RELOADED_FROM
 from hotmap.core.reloader.patch import FIELD_MANAGER as RELOADER
 
-__all__ = ["NAMESPACE", "SOURCES", "TEMPLATES", "Cluster", "Event", "SimulatedPod"]
-
-Object = dict[str, Any]
-
-NAMESPACE = "shop"
-SOURCES = ("one", "two")
-
-#: Pod specs that people change between; all have a container `web`, one has another one as well.
-TEMPLATES = [
-    yaml.safe_load(text)
-    for text in (
-        """
-        containers:
-        - name: web
-          env: [{name: A, valueFrom: {configMapKeyRef: {name: one, key: a}}}]
-        """,
-        """
-        containers:
-        - name: web
-          env:
-          - {name: A, valueFrom: {configMapKeyRef: {name: one, key: a}}}
-          - {name: B, valueFrom: {configMapKeyRef: {name: one, key: b, optional: true}}}
-        """,
-        """
-        containers:
-        - name: web
-          envFrom: [{configMapRef: {name: one}}, {configMapRef: {name: two, optional: true}}]
-        """,
-        """
-        containers:
-        - name: web
-          env: [{name: A, valueFrom: {configMapKeyRef: {name: one, key: a, optional: true}}}]
-          volumeMounts: [{name: v, mountPath: /v}]
-        volumes: [{name: v, configMap: {name: two, items: [{key: b, path: b}], optional: true}}]
-        """,
-        """
-        containers:
-        - name: web
-          envFrom: [{configMapRef: {name: one}}]
-          volumeMounts: [{name: v, mountPath: /v}, {name: w, mountPath: /w, subPath: a}]
-        volumes:
-        - {name: v, configMap: {name: two, optional: true}}
-        - {name: w, configMap: {name: two, optional: true}}
-        """,
-        """
-        initContainers:
-        - {name: setup, volumeMounts: [{name: v, mountPath: /v}]}
-        containers:
-        - {name: web, volumeMounts: [{name: w, mountPath: /w}]}
-        volumes:
-        - {name: v, configMap: {name: one}}
-        - {name: w, configMap: {name: two, optional: true}}
-        """,
-        """
-        containers:
-        - name: web
-          env:
-          - {name: A, valueFrom: {configMapKeyRef: {name: one, key: a}}}
-          - {name: URL, value: "http://$(A)"}
-        - name: side
-          envFrom: [{prefix: X_, configMapRef: {name: two, optional: true}}]
-          volumeMounts: [{name: v, mountPath: /v}]
-        volumes:
-        - name: v
-          projected:
-            sources:
-            - {configMap: {name: one, items: [{key: b, path: b}], optional: true}}
-            - {configMap: {name: two, optional: true}}
-        """,
-        """
-        containers:
-        - name: web
-          env:
-          - {name: A, valueFrom: {configMapKeyRef: {name: one, key: a, optional: true}}}
-          - {name: A, valueFrom: {configMapKeyRef: {name: two, key: a, optional: true}}}
-          volumeMounts: [{name: v, mountPath: /v}]
-        volumes:
-        - name: v
-          projected:
-            sources:
-            - {configMap: {name: one, optional: true}}
-            - {configMap: {name: two, optional: true}}
-        """,
-    )
-]
-
-#: What a use selects of a source; a source that is absent brings nothing.
-Content = dict[str, str]
-
-
-def rfc3339(at: float) -> str:
-    return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-class _Template(NamedTuple):
-    """A pod template: which of TEMPLATES, which image, and what rollouts have written into it."""
-
-    spec: int
-    image: int
-    revision: str = ""
-    #: Reloader's marks: (container, variable, value), and its annotation.
-    variables: tuple[tuple[str, str, str], ...] = ()
-    reloaded: str = ""
-
-    def uses(self) -> tuple[Use, ...]:
-        return _uses(self.spec)
-
-    def containers(self) -> list[str]:
-        return [container["name"] for container in TEMPLATES[self.spec]["containers"]]
-
-    @property
-    def marks(self) -> tuple[object, ...]:
-        return self.variables, self.reloaded
-
-    def annotations(self) -> dict[str, str]:
-        values = {REVISION: self.revision, LAST_RELOADED_FROM: self.reloaded}
-        return {name: value for name, value in values.items() if value}
-
-    def pod_spec(self) -> Object:
-        """Return the pod spec with the variables that rollouts have added."""
-        spec: Object = copy.deepcopy(TEMPLATES[self.spec])
-        for container in spec["containers"]:
-            for name, variable, value in self.variables:
-                if name == container["name"]:
-                    container.setdefault("env", []).append({"name": variable, "value": value})
-        return spec
-
-    def with_spec(self, spec: int, image: int) -> _Template:
-        """Return the template after a user has changed it; what is left of it keeps its marks."""
-        changed = self._replace(spec=spec, image=image)
-        there = set(changed.containers())
-        return changed._replace(variables=tuple(v for v in self.variables if v[0] in there))
-
-    def patched(self, template: Object) -> _Template:
-        """Apply a strategic merge patch of a rollout."""
-        annotations = template.get("metadata", {}).get("annotations", {})
-        variables = {(container, name): value for container, name, value in self.variables}
-        for container in template.get("spec", {}).get("containers", []):
-            for entry in container["env"]:
-                if entry.get("$patch") == "delete":
-                    variables.pop((container["name"], entry["name"]), None)
-                else:
-                    variables[container["name"], entry["name"]] = entry["value"]
-        return self._replace(
-            revision=annotations.get(REVISION, self.revision),
-            reloaded=annotations.get(LAST_RELOADED_FROM, self.reloaded),
-            variables=tuple((*place, value) for place, value in sorted(variables.items())),
-        )
-
-
-@cache
-def _uses(spec: int) -> tuple[Use, ...]:
-    return find_uses(msgspec.convert({"spec": TEMPLATES[spec]}, PodTemplate), NAMESPACE)
-
-
-def _is_complete(use: Use, held: Content | None) -> bool:
-    """Return whether a source that a use requires has what a container needs to start."""
-    return held is not None and (use.keys.names or frozenset()) <= held.keys()
-
-
-class SimulatedPod:
-    """One pod, and what it has read."""
-
-    def __init__(
-        self, name: str, template: _Template, at: float, *, number: int, node: str, ahead: float
-    ) -> None:
-        self.name = name
-        #: Its ordinal, or that of its node.
-        self.number = number
-        self.node = node
-        #: Seconds by which the clock of its node is ahead.
-        self.node_ahead = ahead
-        self.template = template
-        self.created = at
-        self.mounted: float | None = None
-        #: When the first container was started, and when each was last.
-        self.started: float | None = None
-        self.containers: dict[str, float] = {}
-        self.first: dict[str, float] = {}
-        #: When each was started before that, and after how many seconds starts are reported; these
-        #: follow from its name, so that equal seeds have equal other events.
-        self.earlier: dict[str, float] = {}
-        self._reported_after = random.Random(f"{name}/{at}").choice((0.0, 0.3, 1.0, 1.3))
-        self.ends: float | None = None
-        #: What the files of each live use hold, and what each use brought when its container
-        #: started.
-        self.files: dict[Use, Content] = {}
-        self.read: dict[Use, Content] = {}
-
-    def observed(self, now: float) -> Pod:
-        """Show it as the API server does, with times of its node's clock where a kubelet writes."""
-        status: Object = {"phase": "Pending"}
-        if self.mounted is not None:
-            status["startTime"] = rfc3339(self.mounted + self.node_ahead)
-            status["conditions"] = [
-                {
-                    "type": "PodScheduled",
-                    "status": "True",
-                    "lastTransitionTime": rfc3339(self.created),
-                }
-            ]
-        reported = dict(self._reported_starts(now))
-        if self.started is not None and reported:
-            at = rfc3339(self.started + self.node_ahead)
-            status["phase"] = "Running"
-            status["containerStatuses"] = [
-                {
-                    "name": name,
-                    "ready": True,
-                    "state": {"running": {"startedAt": rfc3339(began + self.node_ahead)}},
-                    "restartCount": int(began > self.first[name]),
-                }
-                for name, began in reported.items()
-            ]
-            status["initContainerStatuses"] = [
-                {"name": "setup", "state": {"terminated": {"startedAt": at, "reason": "Completed"}}}
-            ]
-        annotations = self.template.annotations()
-        return msgspec.convert(
-            {
-                "metadata": {
-                    "name": self.name,
-                    "namespace": NAMESPACE,
-                    "creationTimestamp": rfc3339(self.created),
-                    "deletionTimestamp": None if self.ends is None else rfc3339(self.ends),
-                    "annotations": annotations,
-                },
-                "status": status,
-            },
-            Pod,
-        )
-
-    def _reported_starts(self, now: float) -> Iterator[tuple[str, float]]:
-        """Return when containers were started last, as far as their kubelet has reported it."""
-        for name, began in self.containers.items():
-            if began + self._reported_after <= now:
-                yield name, began
-            elif name in self.earlier:
-                yield name, self.earlier[name]
+__all__ = ["Cluster", "Event"]
 
 
 class Event(NamedTuple):
@@ -301,7 +68,7 @@ class Cluster:
         #: What each source held, and since when; None: it did not exist.
         self._past: dict[str, list[tuple[float, Content | None]]] = {name: [] for name in SOURCES}
         self.events: list[Event] = []
-        self.template = _Template(chance.randrange(len(TEMPLATES)), 1)
+        self.template = SimulatedTemplate(chance.randrange(len(TEMPLATES)), 1)
         #: Templates that were rolled out, the latest last (ReplicaSets, ControllerRevisions).
         self.rolled = [self.template]
         self.revisions = 1
@@ -426,7 +193,7 @@ class Cluster:
 
     def replace_template(self, spec: int, image: int) -> None:
         """Replace the workload by a manifest, as `kubectl replace` does: what it lacks is gone."""
-        changed = _Template(spec, image)
+        changed = SimulatedTemplate(spec, image)
         if changed != self.template:
             self.template = changed
             self._writers.pop(FIELD_MANAGER, None)
@@ -501,7 +268,7 @@ class Cluster:
         """Create it anew; pods that are there become its own."""
         self._uids += 1
         self.uid = f"uid-web-{self._uids}"
-        self.template = _Template(spec, image)
+        self.template = SimulatedTemplate(spec, image)
         if not any(pod.ends is None for pod in self.pods):
             self.rolled, self.revisions = [self.template], 1
         self.generation, self.observed_generation, self._status = 1, 0, {}
@@ -588,7 +355,7 @@ class Cluster:
             self.rolled.append(self.template)
             self.revisions += 1
 
-    def make_pod(self, template: _Template, *, number: int = -1) -> None:
+    def make_pod(self, template: SimulatedTemplate, *, number: int = -1) -> None:
         """Create a pod: on a node that all share, and of a DaemonSet on one of its own."""
         self._made += 1
         name = f"web-{number}" if self.kind == "StatefulSet" else f"web-{self._made}"
@@ -644,7 +411,7 @@ class Cluster:
     def _can_start(self, pod: SimulatedPod) -> bool:
         """Return whether all is there that is not optional."""
         return all(
-            use.optional or _is_complete(use, self.data(use.source.name))
+            use.optional or is_complete(use, self.data(use.source.name))
             for use in pod.template.uses()
         )
 
@@ -682,7 +449,7 @@ class Cluster:
                 for key, value in self._pinned[place].items()
                 if use.keys.select(key, binary=False)
             }
-        if use.optional or _is_complete(use, self._held(use.source.name, at)):
+        if use.optional or is_complete(use, self._held(use.source.name, at)):
             return self._content(use, at)
         return self._content(use, self.now)  # it waits for what it requires
 
@@ -792,10 +559,10 @@ class Cluster:
         }
         return {data_key: value for data_key, value in held.items() if data_key not in replaced}
 
-    def missing(self, templates: Iterable[_Template]) -> bool:
+    def missing(self, templates: Iterable[SimulatedTemplate]) -> bool:
         """Return whether something is not there that some template needs."""
         return not all(
-            use.optional or _is_complete(use, self.data(use.source.name))
+            use.optional or is_complete(use, self.data(use.source.name))
             for template in templates
             for use in template.uses()
         )

@@ -11,7 +11,8 @@ from math import floor, inf
 from typing import Any
 
 import msgspec
-from tests.simulation.cluster import NAMESPACE, SOURCES, Cluster, Event
+from tests.simulation.cluster import Cluster, Event
+from tests.simulation.pods import NAMESPACE, SOURCES
 from tests.support.objects import KEY
 from tests.support.shards import write_shard
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from tests.simulation.cluster import SOURCES, TEMPLATES
+from tests.simulation.pods import SOURCES, TEMPLATES
 
 __all__ = ["EDITS", "Content", "Disturbance", "draw", "pause_after"]
 

@@ -8,9 +8,10 @@ from functools import partial
 from math import inf
 from typing import NamedTuple
 
-from tests.simulation.cluster import SOURCES, TEMPLATES, Cluster
+from tests.simulation.cluster import Cluster
 from tests.simulation.controller import Controller, State
 from tests.simulation.disturbances import EDITS, Disturbance, draw, pause_after
+from tests.simulation.pods import SOURCES, TEMPLATES
 
 from hotmap.core.model.annotations import STRATEGY, SUSPEND
 from hotmap.core.model.state import read_shard

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from tests.simulation.cluster import SOURCES, rfc3339
 from tests.simulation.disturbances import Content
+from tests.simulation.pods import SOURCES, rfc3339
 
 from hotmap.core.errors import HotmapError, NotFound
 from hotmap.core.model.objects import ObjectKey, ObjectMeta, PodSpec, PodTemplate

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 if TYPE_CHECKING:
-    from tests.simulation.cluster import Cluster, SimulatedPod
+    from tests.simulation.cluster import Cluster
+    from tests.simulation.pods import SimulatedPod
 
 __all__ = ["CONTROLLERS", "WorkloadController"]
 
