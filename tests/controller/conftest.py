@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 from tests.controller.world import World
 from tests.support.control_plane import control_plane
+from tests.support.provider_classes import Driver, playing_driver
 from tests.support.virtual_time import (
     pytest_asyncio_loop_factories as pytest_asyncio_loop_factories,
 )
@@ -51,3 +52,9 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Send the second nudge soon, where it is not the two seconds that a test is about."""
     monkeypatch.setattr(nudges, "SECOND_NUDGE", 0.3)
+
+
+@pytest.fixture
+async def driver(world: World) -> AsyncIterator[Driver]:
+    async with playing_driver(world.registry) as driver:
+        yield driver

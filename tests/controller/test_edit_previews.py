@@ -7,6 +7,7 @@ from unittest import mock
 
 import aiohttp
 import pytest
+from tests.controller.pages import get_json
 from tests.controller.test_reloader_rollouts import (
     AUTO,
     DEBUG,
@@ -14,7 +15,6 @@ from tests.controller.test_reloader_rollouts import (
     controller,
     until_variable,
 )
-from tests.controller.test_status_and_metrics import get_json
 from tests.controller.world import FOLLOW, REREADS, World, env, files
 
 APP = "/v1/status?source=configmap/default/app"

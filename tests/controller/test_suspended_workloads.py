@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import aiohttp
 import pytest
-from tests.controller.test_status_and_metrics import get_json
+from tests.controller.pages import get_json
 from tests.controller.world import FOLLOW, NAMESPACE, World, env, files
 
 REREADS = {**FOLLOW, "hotmap.dev/rereads": "true"}

@@ -6,10 +6,19 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.core.freshness import app, applied_record
+from tests.core.pod_stages import (
+    BOTH_WISH,
+    CHANGED,
+    ENV_WISH,
+    FILES_WISH,
+    NOW,
+    WEB,
+    desired,
+    only,
+    seen,
+)
 from tests.support.objects import (
     ENV,
-    ENV_AND_FILES,
     FILES,
     config_map,
     consumer,
@@ -18,13 +27,10 @@ from tests.support.objects import (
     pod,
     snapshot,
     template,
-    timestamp,
-    with_changes,
 )
 
-from hotmap.core.decide.evidence import PodStart, Span, pod_starts
-from hotmap.core.decide.source_snapshot import ChangeSummary
-from hotmap.core.model.objects import ObjectKey, Pod, PodCondition, PodSpec
+from hotmap.core.decide.evidence import Span, pod_starts
+from hotmap.core.model.objects import ObjectKey, PodSpec
 from hotmap.core.model.provider_class import ClassMounts, MountedPod
 from hotmap.core.model.state import Window
 from hotmap.core.policy.policy import Policy
@@ -40,25 +46,6 @@ from hotmap.core.status.pods import pod_proofs
 from hotmap.core.status.stage import Confidence, PodState, Stage
 from hotmap.core.target import Target
 
-#: When the sources last changed, and some moment soon after.
-CHANGED, NOW = 1000.0, 1030.0
-
-WEB = deployment(ENV)
-
-SUB_PATH = FILES.replace("/etc/app}", "/etc/app/app.yaml, subPath: app.yaml}")
-
-
-def desired(
-    spec: str = ENV, *, live_needs_rollout: bool = False, changed_at: float | None = CHANGED
-) -> DesiredContent:
-    """What the pods of a consumer with this pod spec are to hold."""
-    consumer = deployment(spec)
-    source = config_map(data={"LEVEL": "info", "app.yaml": "a: 1"}, changed_at=changed_at)
-    policy = Policy(opted_in=True, rereads=not live_needs_rollout)
-    return desired_content(snapshot(consumer, source, policy=policy))
-
-
-ENV_WISH, FILES_WISH, BOTH_WISH = desired(), desired(FILES), desired(ENV_AND_FILES)
 FILES_AT_START = desired(FILES, live_needs_rollout=True)
 
 
@@ -66,30 +53,6 @@ def with_start_change(wish: DesiredContent, **fields: Any) -> DesiredContent:
     """The same, and more of the change of the source that is read at start."""
     ((source, change),) = wish.start_changes
     return wish._replace(start_changes=((source, change._replace(**fields)),))
-
-
-def seen(
-    at: float | None,
-    *,
-    mounted_at: float | None = None,
-    ready: bool = True,
-    revision: str = "",
-    told: Target | None = None,
-    told_at: float | None = CHANGED + 1,
-    trouble: str = "",
-) -> ObservedPod:
-    """A pod whose containers started then, and whose volumes were mounted at the same time."""
-    mounted = at if mounted_at is None else mounted_at
-    start = PodStart("web-1", at, revision)
-    return ObservedPod(start, mounted, ready, trouble, "", told, nudged_at=told_at)
-
-
-def only(
-    wish: DesiredContent, pod: ObservedPod, *, now: float = NOW, **facts: Any
-) -> tuple[Stage | None, Stage]:
-    """The projected and the loaded stage of one pod."""
-    (proof,) = pod_proofs(wish, [pod], now=now, **facts)
-    return proof.projected, proof.loaded
 
 
 @pytest.mark.parametrize(
@@ -230,37 +193,6 @@ def test_pod_that_is_not_ready_is_unknown(pod_seen: ObservedPod, reason: str) ->
         assert projected == loaded == Stage(Confidence.UNKNOWN, reason)
 
 
-def test_pod_waiting_in_init_is_unknown() -> None:
-    """Its init container has read the source, its main container has not started."""
-    init = "initContainers: [{name: setup, envFrom: [{configMapRef: {name: app}}]}]\n"
-    consumer = deployment(f"{init}containers: [{{name: web}}]")
-    running = {"running": {"startedAt": timestamp(1012)}}
-    body = {
-        "metadata": {"name": "web-1", "creationTimestamp": timestamp(1010)},
-        "status": {
-            "phase": "Pending",
-            "startTime": timestamp(1010),
-            "initContainerStatuses": [{"name": "setup", "state": running}],
-            "containerStatuses": [{"name": "web", "state": {"waiting": {}}}],
-        },
-    }
-    pods = observe_pods(consumer, [msgspec.convert(body, Pod)])
-    assert pods[0].start.at is not None
-    (proof,) = pod_proofs(ENV_WISH, pods, now=NOW)
-    assert proof.loaded == Stage(Confidence.UNKNOWN, "not ready")
-
-
-def test_pod_with_failing_readiness_gate_is_not_ready() -> None:
-    """All containers are ready, the pod's own condition is not."""
-    ready = pod(started=1010)
-    gate = PodCondition(type="Ready", status="False")
-    gated = msgspec.structs.replace(
-        ready, status=msgspec.structs.replace(ready.status, conditions=[gate])
-    )
-    assert observe_pods(WEB, [ready])[0].ready
-    assert not observe_pods(WEB, [gated])[0].ready
-
-
 @pytest.mark.parametrize(
     ("wish", "started", "mounted_at", "known"),
     [
@@ -284,16 +216,6 @@ def test_files_are_judged_by_the_start_of_the_pod(
     """The volume is written before the image is pulled, which can take half a minute."""
     _, loaded = only(wish, seen(started, mounted_at=mounted_at), now=NOW)
     assert loaded.confidence is known
-
-
-def test_observed_pod_is_mounted_at_its_own_start() -> None:
-    """Not at the start of its container, and not before it was bound to a node."""
-    slow = pod(created=1000, scheduled=1005, containers={"web": 1040.0})
-    acknowledged = msgspec.structs.replace(
-        slow, status=msgspec.structs.replace(slow.status, start_time=timestamp(1006))
-    )
-    (observed,) = observe_pods(WEB, [acknowledged])
-    assert (observed.mounted_at, observed.ready) == (1005.0, True)
 
 
 TOLD = FILES_WISH.target._replace(sequence=7)
@@ -424,81 +346,6 @@ def test_reason_gives_durations_and_waiting_reason() -> None:
     assert only(ENV_WISH, waits)[1].reason == "not running (CrashLoopBackOff)"
 
 
-def test_observed_pod_has_readiness_template_and_nudge() -> None:
-    """Readiness, the first reason for not running, its template, and what it was told."""
-    running = {"running": {"startedAt": timestamp(1010)}}
-    body = {
-        "metadata": {
-            "name": "db-2",
-            "labels": {"controller-revision-hash": "db-85db44f89d"},
-            "annotations": {"hotmap.dev/target": "3/live/frozen"},
-        },
-        "status": {
-            "phase": "Running",
-            "startTime": timestamp(1005),
-            "containerStatuses": [
-                {"name": "web", "ready": True, "state": running},
-                {"name": "log", "state": {"waiting": {"reason": "CrashLoopBackOff"}}},
-            ],
-        },
-    }
-    (observed,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
-    assert (observed.start.name, observed.ready, observed.waiting_reason) == (
-        "db-2",
-        False,
-        "CrashLoopBackOff",
-    )
-    assert (observed.template, observed.nudged) == ("db-85db44f89d", Target(3, "live", "frozen"))
-
-
-@pytest.mark.parametrize("reason", ["ContainerCreating", "PodInitializing", ""])
-def test_starting_container_has_no_waiting_reason(reason: str) -> None:
-    """A container that is being created is not one that cannot run."""
-    waiting = {"name": "web", "state": {"waiting": {"reason": reason}}}
-    body = {"metadata": {"name": "web-1"}, "status": {"containerStatuses": [waiting]}}
-    (observed,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
-    assert (observed.waiting_reason, observed.ready) == ("", False)
-
-
-@pytest.mark.parametrize(
-    ("init", "main", "trouble"),
-    [
-        pytest.param({}, {"terminated": {"reason": "Error"}}, "Error", id="crashed"),
-        pytest.param({}, {"terminated": {"reason": "Completed"}}, "Completed", id="ended"),
-        pytest.param({"terminated": {"reason": "Completed"}}, {}, "", id="init has completed"),
-        pytest.param({"terminated": {"reason": "Error"}}, {}, "Error", id="init failed"),
-        pytest.param(
-            {"waiting": {"reason": "CrashLoopBackOff"}},
-            {"waiting": {"reason": "PodInitializing"}},
-            "CrashLoopBackOff",
-            id="init crashes",
-        ),
-    ],
-)
-def test_waiting_reason_is_that_of_the_first_container_not_running(
-    init: Any, main: Any, trouble: str
-) -> None:
-    """In Kubernetes' own word, as containers are shown between two starts."""
-    body = {
-        "metadata": {"name": "web-1"},
-        "status": {
-            "initContainerStatuses": [{"name": "setup", "state": init}],
-            "containerStatuses": [{"name": "web", "state": main}],
-        },
-    }
-    (observed,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
-    assert observed.waiting_reason == trouble
-
-
-@pytest.mark.parametrize("reason", ["Unschedulable", "SchedulingGated"])
-def test_pod_without_a_node_waits_for_the_reason_of_the_scheduler(reason: str) -> None:
-    """It has no statuses of containers, and no kubelet that says anything."""
-    condition = {"type": "PodScheduled", "status": "False", "reason": reason}
-    body = {"metadata": {"name": "web-1"}, "status": {"conditions": [condition]}}
-    (observed,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
-    assert (observed.waiting_reason, observed.is_down) == (reason, True)
-
-
 @pytest.mark.parametrize(
     ("started", "known"),
     [
@@ -592,98 +439,6 @@ def test_write_without_a_time_after_the_pod_is_doubt(
     pod_seen = pod_seen._replace(start=pod_seen.start._replace(version=version))
     _, loaded = only(wish, pod_seen)
     assert loaded.confidence is known
-
-
-@pytest.mark.parametrize(
-    "wish",
-    [
-        pytest.param((ENV, False), id="environment"),
-        pytest.param((FILES, False), id="files that are re-read"),
-        pytest.param((FILES, True), id="files that are read at start"),
-        pytest.param((SUB_PATH, False), id="subPath"),
-    ],
-)
-@pytest.mark.parametrize(
-    ("fields", "is_known"),
-    [
-        pytest.param({"immutable": True, "created_at": CHANGED}, False, id="created after it"),
-        pytest.param({"immutable": True, "created_at": 500.0}, True, id="created with it"),
-        pytest.param({"created_at": CHANGED}, True, id="refreshed by kubelets"),
-    ],
-)
-def test_pod_older_than_an_immutable_source_is_unknown(
-    wish: tuple[str, bool], fields: dict[str, Any], is_known: bool
-) -> None:
-    """Its kubelet may go on to serve one that was deleted, whatever restarts or is nudged."""
-    spec, live_needs_rollout = wish
-    source = config_map(data={"LEVEL": "info", "app.yaml": "a: 1"}, changed_at=CHANGED, **fields)
-    policy = Policy(opted_in=True, rereads=not live_needs_rollout)
-    taken = snapshot(deployment(spec), source, policy=policy)
-    wanted = desired_content(taken)
-    restarted = seen(1200, mounted_at=500, told=wanted.target._replace(sequence=7), told_at=1100)
-    restarted = restarted._replace(start=restarted.start._replace(restarted=True))
-    projected, loaded = only(wanted, restarted, now=1300)
-    assert loaded.reached is is_known
-    assert projected is None or projected.reached is is_known
-    if not is_known:
-        assert "ConfigMap shop/app, which is immutable" in loaded.reason
-    _, younger = only(wanted, seen(1002), now=1300)
-    assert younger.reached
-
-
-@pytest.mark.parametrize("spec", [ENV, FILES, SUB_PATH], ids=["env", "files", "subPath"])
-@pytest.mark.parametrize(
-    ("data", "is_known"),
-    [
-        pytest.param({"LEVEL": "debug", "app.yaml": "a: 2"}, False, id="other content"),
-        pytest.param({"LEVEL": "info", "app.yaml": "a: 1"}, True, id="equal content"),
-    ],
-)
-def test_no_time_is_evidence_while_kubelets_may_serve_an_immutable_source(
-    spec: str, data: dict[str, str], is_known: bool
-) -> None:
-    """Whenever a pod of a held workload started, it may have the content from before."""
-    who = deployment(spec)
-    before = applied_record(who, app(immutable=True))
-    recreated = config_map(data=data, uid="uid-2", changed_at=CHANGED)
-    wanted = desired_content(snapshot(who, recreated, record=before))
-    _, loaded = only(wanted, seen(CHANGED + 100), now=CHANGED + 300)
-    assert loaded.reached is is_known
-    if not is_known:
-        assert loaded.reason == (
-            "its kubelet may serve ConfigMap shop/app as it was before it was recreated"
-        )
-
-
-def test_pod_that_waited_for_an_immutable_source_is_proven() -> None:
-    """It was created before the source, and its containers started for the first time after it."""
-    source = config_map(
-        data={"LEVEL": "info"}, changed_at=CHANGED, created_at=CHANGED, immutable=True
-    )
-    wanted = desired_content(snapshot(WEB, source))
-    _, loaded = only(wanted, seen(1010, mounted_at=990))
-    assert loaded.confidence is Confidence.PROVEN
-
-
-def test_observed_creation_of_an_immutable_source_is_no_recreation() -> None:
-    source = config_map(
-        data={"LEVEL": "info"}, changed_at=CHANGED, created_at=CHANGED, immutable=True
-    )
-    taken = with_changes(snapshot(WEB, source), ChangeSummary(latest=CHANGED))
-    assert desired_content(taken).immutable == ()
-
-
-def test_restarted_container_that_uses_a_source_is_observed() -> None:
-    restarted = pod(started=1000, created=990)
-    (status,) = restarted.status.container_statuses or []
-    again = msgspec.structs.replace(status, restart_count=1)
-    states = msgspec.structs.replace(restarted.status, container_statuses=[again])
-    for found, expected in (
-        (restarted, False),
-        (msgspec.structs.replace(restarted, status=states), True),
-    ):
-        (observed,) = observe_pods(WEB, [found])
-        assert observed.start.restarted is expected
 
 
 def test_pods_of_a_deleted_source_are_not_proven() -> None:
