@@ -175,6 +175,8 @@ def has_mark(pid: int, name: str) -> bool:
 
 def children_of(pid: int) -> list[Process]:
     """List the running children of a process."""
+    if _has_no_children(pid):
+        return []  # as of most programs that are told to reload; all processes need not be read
     return [
         Process(child, started)
         for child in _pids()
@@ -195,6 +197,18 @@ def listed_children_of(pid: int) -> list[Process]:
     words = " ".join(read_proc(f"/proc/{pid}/task/{thread}/children") for thread in threads)
     found = (identify(int(word)) for word in words.split())
     return [process for process in found if process is not None]
+
+
+def _has_no_children(pid: int) -> bool:
+    """Whether the kernel lists no child of any thread; False where it does not list children."""
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                if file.read(1):
+                    return False
+    except OSError:  # also of a thread that has ended: another one has its children
+        return False
+    return True
 
 
 def _from_file(path: str) -> Process:
