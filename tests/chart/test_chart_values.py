@@ -548,3 +548,11 @@ def test_every_value_has_a_type_and_a_comment_or_an_example() -> None:
     for name, value in values.items():
         if isinstance(value, dict) and name in settings and value:
             assert set(settings[name]["properties"]) == set(value), name
+
+
+@pytest.mark.parametrize(("version", "known"), [("1.25.16", False), ("1.26.0", True)])
+def test_kubernetes_1_25_gets_no_field_that_it_does_not_know(version: str, known: bool) -> None:
+    """kubectl and Helm refuse unknown fields there."""
+    objects = render_objects("--set=replicas=2", f"--kube-version={version}")
+    budget = objects["PodDisruptionBudget", "hotmap"]["spec"]
+    assert ("unhealthyPodEvictionPolicy" in budget) is known

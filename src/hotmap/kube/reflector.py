@@ -224,7 +224,8 @@ class Reflector(Generic[T, S]):
                 return
             except (BadRequest, Invalid, _NoMarker) as error:
                 self._streams_initial = False
-                _log.info("%s: no streaming lists, using plain lists: %s", self._title, error)
+                # The server has no WatchList, or not enabled; there is nothing to do about it.
+                _log.debug("%s: no streaming lists, using plain lists: %s", self._title, error)
         if not self._position:
             await self._list()
         await self._follow()
