@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from tests.controller.world import FOLLOW, NAMESPACE, World, files
+from tests.controller.world import FOLLOW, NAMESPACE, World, both, files
 
 from hotmap.controller import term_factory
 from hotmap.controller.reconcile import nudges as nudging
@@ -81,6 +81,23 @@ async def test_pods_restart_one_after_the_other(world: World, agents: Agents) ->
             assert await nudged_pods(world) == list(NAMES[:number])
             agents.words[NAMES[number - 1]] = RestartProgress(loaded=True)
         await world.quiet(controller)
+
+
+async def test_pods_that_are_nudged_only_restart_one_after_the_other(
+    world: World, agents: Agents
+) -> None:
+    """Strategy nudge tells their agents of the variables too, which restart the application."""
+    await world.config_map(LEVEL="info")
+    annotations = {**AGENT, "hotmap.dev/strategy": "nudge"}
+    await world.workload(spec=both("LEVEL"), annotations=annotations, replicas=len(NAMES))
+    for name in NAMES:
+        await world.pod(name, spec=both("LEVEL"))
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.until(lambda: nudged_pods(world), "the first is told")
+        await asyncio.sleep(0.3)
+        assert await nudged_pods(world) == ["web-1"]
 
 
 async def prepare_files(world: World) -> None:

@@ -204,7 +204,7 @@ def restarts_in_place(snapshot: Snapshot, pod: Pod, target: Target) -> bool:
     told = read_target(pod) or snapshot.recorded_target
     if told is None:
         return False  # it started with the current content
-    if policy.agent_restarts and told.frozen != target.frozen:
+    if policy.agent.restart != "none" and told.frozen != target.frozen:
         return True
     if not policy.agent.restarts_for_files or told.live == target.live:
         return False
