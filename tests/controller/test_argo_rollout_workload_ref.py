@@ -13,7 +13,8 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, deployment, rollout
 
-from hotmap.controller.watch.index import Index, Queues
+from hotmap.controller.watch.changes import ChangeListener, Queues
+from hotmap.controller.watch.index import Index
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.policy.policy import Defaults
@@ -31,7 +32,7 @@ class Joined:
     def __init__(self) -> None:
         self.index = Index(defaults=Defaults())
         self.reconciles: list[ObjectKey] = []
-        self.index.set_queues(
+        ChangeListener(self.index).set_queues(
             Queues(refresh=lambda key: None, reconcile=lambda key, *_: self.reconciles.append(key))
         )
 

@@ -21,6 +21,7 @@ from tests.support.shards import write_shard
 
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch import observation
+from hotmap.controller.watch.changes import ChangeListener
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer, ObserverSettings
 from hotmap.controller.watch.transforms import Transforms
@@ -310,6 +311,7 @@ class Cluster:
         monkeypatch.setattr(observation, "loop_time", lambda: NOW)
         self.defaults = Defaults(follow="auto")
         self.index = Index(defaults=self.defaults, clock=lambda: NOW)
+        ChangeListener(self.index, clock=lambda: NOW)
         self.records = Records()
         self.observer = Observer(
             index=self.index,

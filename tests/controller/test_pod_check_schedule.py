@@ -24,6 +24,7 @@ from hotmap.controller.report.pod_checks import PodChecker, PodCheckGate, PodChe
 from hotmap.controller.report.pod_reader import PodReader
 from hotmap.controller.settings import PodCheckSettings
 from hotmap.controller.storage.records import Records
+from hotmap.controller.watch.changes import ChangeListener
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer, ObserverSettings
 from hotmap.core.decide.assessment import Assessment, Verdict
@@ -97,6 +98,7 @@ class Bench:
         self.turns = 0
         self.client = ListHook(world.client)
         self.index = Index(defaults=Defaults(follow="auto"))
+        ChangeListener(self.index)
         self.records = Records()
         self.decision_log = DecisionLog(wall_clock=lambda: self.now)
         self.consumer_states = ConsumerStates(

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.support.objects import NAMESPACE, deployment
 
+from hotmap.controller.watch.changes import ChangeListener
 from hotmap.controller.watch.index import Index
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -28,9 +29,16 @@ class Twin(ObjectKey):
         return hash(APP)
 
 
+def make_index() -> Index:
+    """An index that follows its stores, with every workload opted in."""
+    index = Index(defaults=Defaults(follow="auto"))
+    ChangeListener(index)
+    return index
+
+
 def test_sources_with_equal_hash_are_distinct() -> None:
     """Who follows one of them does not follow the other."""
-    index = Index(defaults=Defaults(follow="auto"))
+    index = make_index()
     web = deployment(ENV)
     index.consumers["Deployment"].put(web.key, web)
     assert [consumer.key for consumer in index.followers_of(APP)] == [web.key]
@@ -41,7 +49,7 @@ def test_sources_with_equal_hash_are_distinct() -> None:
 
 def test_former_users_are_not_found() -> None:
     """A template that names another source is found under that one alone."""
-    index = Index(defaults=Defaults(follow="auto"))
+    index = make_index()
     for text in (ENV, ENV.replace("app", "other")):
         web = deployment(text, generation=len(text))
         index.consumers["Deployment"].put(web.key, web)
@@ -52,7 +60,7 @@ def test_former_users_are_not_found() -> None:
 
 def test_unmounted_volume_makes_no_follower() -> None:
     """The index files a workload under all sources that it names; who uses one is compared."""
-    index = Index(defaults=Defaults(follow="auto"))
+    index = make_index()
     other = APP._replace(name="other")
     web = deployment(f"{ENV}volumes: [{{name: unmounted, configMap: {{name: other}}}}]")
     store = index.consumers["Deployment"]
@@ -70,7 +78,7 @@ async def test_policy_that_cannot_be_read_affects_its_own_workload(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A leader reads the policies of all workloads before it begins."""
-    index = Index(defaults=Defaults(follow="auto"))
+    index = make_index()
     web, api = deployment(ENV, name="web"), deployment(ENV, name="api")
     for item in (web, api):
         index.consumers["Deployment"].put(item.key, item)

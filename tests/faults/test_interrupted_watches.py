@@ -22,6 +22,7 @@ from tests.support.fault_server import (
 )
 from tests.support.objects import KEY
 
+from hotmap.controller.watch.changes import ChangeListener
 from hotmap.controller.watch.index import Index
 from hotmap.core.model.objects import ConfigMap, ObjectKey
 from hotmap.core.model.source import source_from_config_map
@@ -72,6 +73,7 @@ async def watching(server: FaultServer, *, can_stream: bool = False) -> AsyncIte
     """Watch ConfigMaps; returns when the watch is known to have delivered everything."""
     server.can_stream = can_stream
     index = Index(defaults=Defaults(), clock=loop_time)
+    ChangeListener(index, clock=loop_time)
     config = ClusterConfig(server.url, "the test", BearerToken(), TLS())
     async with Client(config, limits=Limits(connect=1, attempt=0.5)) as client:
         reflector = Reflector(

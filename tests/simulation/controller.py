@@ -20,9 +20,11 @@ from hotmap.controller.reconcile.executor import rollout_patch
 from hotmap.controller.reconcile.immutable_uses import ImmutableUses
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.storage.records import Records
+from hotmap.controller.watch.changes import ChangeListener, Queues
 from hotmap.controller.watch.first_decisions import FirstDecisions
-from hotmap.controller.watch.index import CONSUMER_KINDS, SOURCE_KINDS, Index, Queues
+from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer, ObserverSettings
+from hotmap.controller.watch.stores import CONSUMER_KINDS, SOURCE_KINDS
 from hotmap.controller.watch.transforms import Transforms
 from hotmap.core.decide.assessment import OtherUse
 from hotmap.core.decide.decide import Decision, decide
@@ -105,7 +107,8 @@ class Controller:
         """List everything, read the state, and look at every consumer."""
         clock = lambda: self.cluster.now  # noqa: E731
         self.is_up = True
-        self._index = Index(defaults=self._defaults, clock=clock, monotonic=clock)
+        self._index = Index(defaults=self._defaults, clock=clock)
+        self._changes = ChangeListener(self._index, clock=clock, monotonic=clock)
         self._records = Records()
         self._log = DecisionLog(wall_clock=clock)
         self._transforms = Transforms(self._defaults)
@@ -138,7 +141,9 @@ class Controller:
             sent_nudge=lambda key: self._sent,
             first_decisions=self._first,
         )
-        self._index.set_queues(Queues(refresh=self._refresh_soon, reconcile=self._reconcile_after))
+        self._changes.set_queues(
+            Queues(refresh=self._refresh_soon, reconcile=self._reconcile_after)
+        )
         self._due["reconcile"] = self.cluster.now
 
     def _read_state(self) -> None:
@@ -162,7 +167,7 @@ class Controller:
         self._is_decided = False
         for sources in self._index.sources.values():
             sources.subscribe(self._store_changes)
-        list(ImmutableUses(self._index, self._records).subscribe())
+        list(ImmutableUses(self._index, self._changes, self._records).subscribe())
         self._index.consumers[self.cluster.kind].subscribe(self._forget_deleted)
         self._records.retain({self.cluster.uid}, is_visible=lambda namespace: True)
         self._records.subscribe(lambda uid: self._flush_soon(), lambda: None)

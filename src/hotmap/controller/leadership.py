@@ -31,8 +31,9 @@ from hotmap.controller.settings import Settings
 from hotmap.controller.startup import StartupRetry
 from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
+from hotmap.controller.watch.changes import ChangeListener, Queues
 from hotmap.controller.watch.first_decisions import FirstDecisions
-from hotmap.controller.watch.index import Index, Queues
+from hotmap.controller.watch.index import Index
 from hotmap.core.decide.source_changes import thin_changes
 from hotmap.core.errors import ApiError, HotmapError, NotLeading, Unreachable
 from hotmap.core.model.consumer import Consumer
@@ -67,6 +68,7 @@ _log = logging.getLogger(__name__)
 class TermParts(NamedTuple):
     """The parts that run while a replica leads."""
 
+    changes: ChangeListener
     reconciler: Reconciler
     rollout_turns: RolloutTurns
     pod_checker: PodChecker
@@ -101,6 +103,7 @@ class LeaderTerm:
         supervisor: Supervisor,
     ) -> None:
         self._index = index
+        self._changes = parts.changes
         self._records = records
         self._record_shards = parts.record_shards
         self._recreations = parts.job_recreations
@@ -157,7 +160,8 @@ class LeaderTerm:
         self._restore_changes()
         for sources in self._index.sources.values():
             self._unsubscribe.append(sources.subscribe(self._store_changes))
-        self._unsubscribe.extend(ImmutableUses(self._index, self._records).subscribe())
+        immutable_uses = ImmutableUses(self._index, self._changes, self._records)
+        self._unsubscribe.extend(immutable_uses.subscribe())
         await self._record_missing()
         if self._recreations is not None:
             await self._startup_retry.retry_until_available(
@@ -168,7 +172,7 @@ class LeaderTerm:
             self._unsubscribe.append(store.subscribe(self.rollout_turns.consumer_changed))
             self._unsubscribe.append(store.subscribe(self.pod_checker.consumer_changed))
         self._drop_records_of_deleted()
-        self._index.set_queues(Queues(refresh=self._refreshes.add, reconcile=self._add_settled))
+        self._changes.set_queues(Queues(refresh=self._refreshes.add, reconcile=self._add_settled))
         self._annotation_warnings.begin()
         consumers = list(self._index.all_consumers())
         self._first_decisions.wait_for(
@@ -205,7 +209,7 @@ class LeaderTerm:
 
     async def _end(self, watched_until: float) -> None:
         """Stop the workers, and write what is known by then; later changes are not kept."""
-        self._index.set_queues(None)
+        self._changes.set_queues(None)
         self._annotation_warnings.end()
         self._end_subscriptions()
         self._refreshes.shutdown()

@@ -39,6 +39,7 @@ from hotmap.controller.storage.meta_info import write_meta_info
 from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
 from hotmap.controller.term_factory import SharedParts, TermFactory
+from hotmap.controller.watch.changes import ChangeListener
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.reflectors import Reflectors
 from hotmap.core.errors import NotLeading
@@ -75,6 +76,7 @@ class Controller:
         self.decision_log = DecisionLog(wall_clock=client.server_time)
         self._shadow = Shadow(reason_of=self._latest_reason) if settings.shadow else None
         self.index = self._make_index()
+        self._changes = ChangeListener(self.index, clock=client.server_time)
         self.records = Records()
         # What a shadow would have applied ends with it.
         self.record_shards = None if self._shadow else self._make_record_shards()
@@ -360,6 +362,7 @@ class Controller:
         shared = SharedParts(
             client=self._client,
             watch_index=self.index,
+            changes=self._changes,
             records=self.records,
             record_shards=self.record_shards,
             decision_log=self.decision_log,

@@ -35,6 +35,7 @@ from hotmap.controller.shadow import Shadow, ShadowExecutor
 from hotmap.controller.startup import StartupRetry
 from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
+from hotmap.controller.watch.changes import ChangeListener
 from hotmap.controller.watch.consistent_reads import ConsistentReader
 from hotmap.controller.watch.disruption_budgets import DisruptionBudgets
 from hotmap.controller.watch.first_decisions import FirstDecisions
@@ -60,6 +61,7 @@ class SharedParts(NamedTuple):
 
     client: Client
     watch_index: Index
+    changes: ChangeListener
     records: Records
     #: None: records are kept in memory alone (shadow mode).
     record_shards: RecordShards | None
@@ -118,6 +120,7 @@ class TermFactory:
         reader = ConsistentReader(shared.client, shared.watch_index, shared.reflectors)
         watched = WatchedUntil(shared.watch_index, reader, clock=shared.client.server_time)
         parts = TermParts(
+            changes=shared.changes,
             rollout_turns=turns,
             reconciler=self._make_reconciler(observer, nudges, turns, reporter),
             pod_checker=pod_checker,

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from hotmap.controller.storage.records import Records
+from hotmap.controller.watch.changes import ChangeListener
 from hotmap.controller.watch.index import Index
 from hotmap.core.decide.immutable_uses import add_immutable_uses
 from hotmap.core.model.consumer import Consumer
@@ -24,8 +25,9 @@ __all__ = ["ImmutableUses"]
 class ImmutableUses:
     """Adds immutable sources to the records of their consumers, and notices when pods end."""
 
-    def __init__(self, index: Index, records: Records) -> None:
+    def __init__(self, index: Index, changes: ChangeListener, records: Records) -> None:
         self._index = index
+        self._changes = changes
         self._records = records
 
     def subscribe(self) -> Iterable[Callable[[], None]]:
@@ -59,7 +61,7 @@ class ImmutableUses:
         found = self._index.sources_of(consumer.uses)
         for key, source in found.items():
             if self._records.may_serve_another(key, source.uid):
-                self._index.decide_again(key)
+                self._changes.decide_again(key)
 
     def _has_record(self, consumer: Consumer) -> bool:
         return self._records.get(consumer.uid) is not None
