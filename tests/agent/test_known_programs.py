@@ -529,10 +529,11 @@ def test_nginx_that_is_being_upgraded_is_not_loaded(tmp_path: Path, target: str)
             os.kill(pid, signal.SIGTERM)
 
 
-def test_gunicorn_that_is_being_upgraded_is_not_loaded(tmp_path: Path) -> None:
-    """Its masters may have no titles: workers of the second one serve what they have read."""
+@pytest.mark.parametrize("started", [True, False], ids=["with workers", "without workers yet"])
+def test_gunicorn_that_is_being_upgraded_is_not_loaded(tmp_path: Path, started: bool) -> None:
+    """Its masters may have no titles: workers of the second one serve what it has read."""
     needs("gunicorn")
-    port = free_port()
+    port, gate, second_file = free_port(), tmp_path / "gate", tmp_path / "second"
     (tmp_path / "setproctitle.py").write_text("raise ImportError")  # it is optional
     (tmp_path / "application.py").write_text(
         "import os\n"
@@ -542,7 +543,14 @@ def test_gunicorn_that_is_being_upgraded_is_not_loaded(tmp_path: Path) -> None:
     )
 
     def conf(version: str) -> str:
-        return f"wsgi_app = 'application:app'\nraw_env = ['VERSION={version}']\nworkers = 1\n"
+        return (
+            f"import os, time\nwsgi_app = 'application:app'\nworkers = 1\n"
+            f"raw_env = ['VERSION={version}']\n"
+            "def on_starting(server):\n"
+            f"    open('{second_file}.new', 'w').write(str(os.getpid()))\n"
+            f"    os.rename('{second_file}.new', '{second_file}')\n"
+            f"    while os.path.exists('{gate}'): time.sleep(0.01)\n"
+        )
 
     volume = Volume(tmp_path / "volume", gunicorn__conf__py=conf("one"))
     environment = with_modules(tmp_path, PYTHONDONTWRITEBYTECODE="1")
@@ -552,11 +560,18 @@ def test_gunicorn_that_is_being_upgraded_is_not_loaded(tmp_path: Path) -> None:
         flags = ("--dir", volume, *own_target("gunicorn", pid, tmp_path))
         with agent(tmp_path, *flags, env=environment) as running:
             running.reaches("loaded")
+            gate.touch()
             os.kill(pid, signal.SIGUSR2)
-            second = eventually(lambda: next(filter(children_of, children_of(pid)), None))
+            second = int(eventually(lambda: other_pid(second_file, pid)))
             try:
+                if started:
+                    gate.unlink()
+                    eventually(lambda: children_of(second))
                 volume.write(gunicorn__conf__py=conf("two"))
-                assert "are both masters" in running.reaches("failing")["message"]
+                message = running.reaches("failing")["message"]
+                assert ("are both masters" if started else "is a new master") in message
+                gate.unlink(missing_ok=True)
+                eventually(lambda: children_of(second))
                 os.kill(second, signal.SIGTERM)
                 running.reaches("loaded")
                 assert {served(port) for _ in range(10)} == {"two"}

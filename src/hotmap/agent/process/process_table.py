@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from hotmap.agent.runtime.clock import WallClock
+from hotmap.agent.runtime.clock import WallClock, since_boot
 from hotmap.core.value import Value
 
 __all__ = [
@@ -34,7 +34,7 @@ __all__ = [
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 #: Characters of a command line in which it says that it is of a master: `nginx: master process …`.
 _TITLE_LENGTH = 30
@@ -49,6 +49,10 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 #: Of the flags of a process (linux: include/linux/sched.h, PF_FORKNOEXEC).
 _FORKED_WITHOUT_EXEC = 0x40
+
+#: Seconds in which a new master may have no worker yet: gunicorn starts none before it has imported
+#: the application, if it preloads it.
+_STARTUP_OF_MASTER = 60.0
 
 #: Seconds by which the start of a process may be rounded down.
 START_PRECISION = 1 / _TICKS_PER_SECOND
@@ -108,7 +112,18 @@ def _serving(process: Process) -> Process:
     if len(serving) > 1:
         pids = " and ".join(str(master.pid) for master in serving)
         raise ProcessError(f"{pids} are both masters with workers: an upgrade is not finished")
+    if serving == [first]:
+        _require_no_starting(masters[1:])
     return serving[0] if serving else process
+
+
+def _require_no_starting(masters: Iterable[Process]) -> None:
+    """Require that no new master is about to start workers, with what it has read by now."""
+    for master in masters:
+        if since_boot() - started_at(master) < _STARTUP_OF_MASTER:
+            raise ProcessError(
+                f"{master.pid} is a new master without workers: an upgrade is not finished"
+            )
 
 
 def _is_new_master(pid: int, parent: int) -> bool:
