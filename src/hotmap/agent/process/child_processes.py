@@ -109,6 +109,8 @@ class ChildProcesses:
 
         def answer(writer: int) -> NoReturn:
             status = 0
+            # An endpoint that has closed the connection is an error as any other.
+            signal.signal(signal.SIGPIPE, signal.SIG_IGN)
             try:
                 text = call()
             except Exception as error:

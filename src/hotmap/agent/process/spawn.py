@@ -112,6 +112,7 @@ def pass_terminal(old: int, new: int) -> bool:
 
 def execute_program(words: Sequence[str], environment: Mapping[str, str] | None) -> NoReturn:
     """Replace this process by a program; exits with 127 if there is none, 126 if it cannot run."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # a function of ours may have ignored it
     try:
         if environment is None:
             os.execvp(words[0], list(words))
