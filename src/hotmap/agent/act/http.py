@@ -200,11 +200,13 @@ def parse_response(
     Raises:
         EndpointError: this is not an HTTP response.
     """
-    head, body = _split_head(data)
+    rest = data
+    head, body = _split_head(rest)
     while head.startswith((b"HTTP/1.1 100", b"HTTP/1.1 102", b"HTTP/1.1 103")):
-        head, body = _split_head(body)
+        rest = body  # the response itself is still to come
+        head, body = _split_head(rest)
     if not head:
-        if not data and ended:
+        if not rest and ended:
             raise EndpointError(f"no response from {call.url}")
         if ended or len(data) > _MAX_HEAD:
             raise EndpointError(f"{call.url} does not speak HTTP")
