@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.agent.agents import TIMEOUT, Volume, agent, eventually, free_port, webhook
-from tests.support.certificates import Authority
+from tests.support.certificates import Authority, encrypted
 from tests.support.processes import members_of
 
 
@@ -235,10 +235,50 @@ def test_client_certificate_is_sent(tmp_path: Path) -> None:
     with webhook(tls=tls) as endpoint:
         flags = ("--dir", volume, "--url", endpoint.url, "--ca", ca)
         with agent(tmp_path / "one", *flags) as running:
-            running.reaches("failing")
+            # The endpoint may close the connection before the request is written.
+            assert "cannot reach https://" in running.reaches("failing")["message"]
         client = ("--client-cert", tmp_path / "client.pem", "--client-key", tmp_path / "client.key")
         with agent(tmp_path / "two", *flags, *client) as running:
             running.reaches("loaded")
+
+
+def test_endpoint_without_tls_is_reported(tmp_path: Path) -> None:
+    """An https URL of an http endpoint: the words of OpenSSL would not say so."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with webhook() as endpoint:
+        url = endpoint.url.replace("http:", "https:")
+        with agent(tmp_path, "--dir", volume, "--url", url) as running:
+            message = running.reaches("failing")["message"]
+    assert message == (
+        f"default: cannot reach {url}: it does not speak TLS; use http:// for such an endpoint"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("missing", "no such file or directory"),
+        ("other", "key values mismatch"),
+        ("encrypted", "the private key is encrypted"),
+    ],
+)
+def test_unusable_client_certificate_is_named(tmp_path: Path, name: str, reason: str) -> None:
+    """OpenSSL would ask for the password of an encrypted key, and wait for it."""
+    authority = Authority("an authority")
+    pair, certificate, key = authority.issue("agent"), tmp_path / "a.pem", tmp_path / name
+    certificate.write_bytes(pair.certificate)
+    if name == "other":
+        key.write_bytes(authority.issue("other").key)
+    elif name == "encrypted":
+        key.write_bytes(encrypted(pair.key))
+    volume = Volume(tmp_path / "volume", text="one")
+    with webhook(tls=authority.server_context(tmp_path, "localhost", "127.0.0.1")) as endpoint:
+        client = ("--client-cert", certificate, "--client-key", key)
+        with agent(tmp_path, "--dir", volume, "--url", endpoint.url, *client) as running:
+            message = running.reaches("failing")["message"]
+    assert message == (
+        f"default: cannot call {endpoint.url}: cannot read {certificate} and {key}: {reason}"
+    )
 
 
 def test_unix_socket_endpoint_is_called(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from hotmap.agent.report.status_text import format_status
     [
         ("--token", "cannot read {place}: it is not a regular file"),
         ("--credentials", "cannot read {place}: it is not a regular file"),
-        ("--ca", "cannot read a certificate for https://127.0.0.1:"),
+        ("--ca", "cannot read {place}: "),
     ],
 )
 def test_directory_as_call_file_is_reported(tmp_path: Path, flag: str, words: str) -> None:

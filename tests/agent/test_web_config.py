@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.agent.agents import Volume, eventually
 from tests.agent.test_drop_in_command_lines import RELOADER, drop_in, run
-from tests.support.certificates import Authority
+from tests.support.certificates import Authority, encrypted
 
 from hotmap.agent.report.basic_auth import BasicAuth
 from hotmap.agent.settings.web_config_file import load_web_config, parse_block_yaml
@@ -81,6 +81,45 @@ def test_port_has_tls_client_certificates_and_headers(tmp_path: Path) -> None:
             urllib.request.urlopen(address.replace("https", "http"), timeout=5).read()
         with eventually(get) as again:
             assert again.status == 200
+
+
+@pytest.mark.parametrize(
+    ("key", "reason"),
+    [("missing", "no such file or directory"), ("encrypted", "the private key is encrypted")],
+)
+def test_unusable_certificate_is_reported_until_it_is_renewed(
+    tmp_path: Path, key: str, reason: str
+) -> None:
+    """The port does not answer, and this program has no other one on which to say why."""
+    trusted = write_certificates(tmp_path)
+    config, place, volume = (
+        tmp_path / "web.yaml",
+        tmp_path / key,
+        Volume(tmp_path / "volume", a="1"),
+    )
+    config.write_text(f"tls_server_config:\n  cert_file: server.pem\n  key_file: {key}\n")
+    good = (tmp_path / "server.key").read_bytes()
+    if key == "encrypted":
+        place.write_bytes(encrypted(good))
+    flags = (f"--watched-dir={volume}", f"--web-config-file={config}")
+    with drop_in(tmp_path, RELOADER, *flags) as running:
+        files = f"{tmp_path}/server.pem, {place}"
+        eventually(lambda: f"TLS cannot start with {files}: {reason}" in running.log)
+
+        def health() -> int | None:
+            address = f"https://127.0.0.1:{running.port}/healthz"
+            try:
+                with urllib.request.urlopen(address, context=trusted, timeout=5) as page:
+                    return int(page.status)
+            except OSError:
+                return None
+
+        place.write_bytes(good)
+        assert eventually(health) == 200
+        place.write_bytes(b"not a key")
+        eventually(lambda: health() is None and f"{files}: not in PEM form" in running.log)
+        place.write_bytes(good)
+        assert eventually(health) == 200
 
 
 @pytest.mark.parametrize(

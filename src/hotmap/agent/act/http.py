@@ -80,11 +80,18 @@ def send_request(call: Call, *, seconds: float, head_only: bool = False) -> Resp
     except UnicodeError:  # of getaddrinfo: a part of the name is empty or too long
         raise EndpointError(f"cannot resolve the host of {call.url}: invalid name") from None
     except OSError as error:
-        text = error.strerror or str(error)
-        raise EndpointError(f"cannot reach {call.url}: {text.lower()}") from None
+        raise EndpointError(f"cannot reach {call.url}: {_reason(error)}") from None
     finally:
         if connection is not None:
             connection.close()
+
+
+def _reason(error: OSError) -> str:
+    """Describe an error; one of TLS has a reason in capitals, and its text a line of OpenSSL."""
+    reason = getattr(error, "reason", None)
+    if reason == "WRONG_VERSION_NUMBER":
+        return "it does not speak TLS; use http:// for such an endpoint"
+    return str(reason or error.strerror or error).replace("_", " ").lower()
 
 
 def _connect(call: Call, seconds: float) -> socket.socket:
@@ -127,15 +134,19 @@ def _connect_to(family: int, address: object, seconds: float) -> socket.socket:
 def _encrypted(connection: socket.socket, call: Call) -> socket.socket:
     import ssl
 
+    from hotmap.agent.runtime.certificates import describe_certificate_error, load_certificate
+
+    place = call.ca or "the system's CA certificates"
     try:
         context = ssl.create_default_context(cafile=call.ca or None)
         if not call.verify:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         if call.certificate:
-            context.load_cert_chain(call.certificate, call.private_key or None)
-    except (OSError, ssl.SSLError) as error:
-        reason = getattr(error, "reason", None) or error.strerror or "not in PEM form"
-        raise EndpointError(f"cannot read a certificate for {call.url}: {reason}") from None
+            place = " and ".join(filter(None, (call.certificate, call.private_key)))
+            load_certificate(context, call.certificate, call.private_key)
+    except OSError as error:
+        reason = describe_certificate_error(error)
+        raise EndpointError(f"cannot call {call.url}: cannot read {place}: {reason}") from None
     try:
         return context.wrap_socket(connection, server_hostname=call.url.host)
     except ssl.SSLCertVerificationError as error:

@@ -50,6 +50,8 @@ class Reporter:
         self._executor = executor
         #: Number of unexpected exceptions.
         self.internal_errors = 0
+        #: What keeps the server from answering, as logged last; None before the start logs it.
+        self._logged_problem: str | None = None
         self._server = Server(
             loop, settings.listen, settings.socket, self.respond, web=settings.web
         )
@@ -60,8 +62,12 @@ class Reporter:
         return self._server.port
 
     def listen(self) -> None:
-        """Listen on each address that is not open yet."""
+        """Listen on each address that is not open yet; log a new problem of that."""
         self._server.listen()
+        problem, logged = self._server.problem, self._logged_problem
+        if problem and logged is not None and problem != logged:
+            self._log.warning("port", problem)
+        self._logged_problem = problem
 
     def close(self) -> None:
         """Stop listening."""

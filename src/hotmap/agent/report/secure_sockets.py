@@ -5,7 +5,9 @@ from __future__ import annotations
 import socket
 import ssl
 
-__all__ = ["SecureSocket", "secure"]
+from hotmap.agent.runtime.certificates import describe_certificate_error, load_certificate
+
+__all__ = ["SecureSocket", "find_tls_error", "secure"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,18 +65,34 @@ class SecureSocket:
         self._wrapped.close()
 
 
+def find_tls_error(settings: WebSettings) -> str:
+    """Return why no connection can be made with these files; "" when one can."""
+    try:
+        _make_context(settings)
+    except OSError as error:
+        places = (settings.certificate, settings.private_key, settings.client_ca)
+        files = ", ".join(filter(None, places))
+        return f"TLS cannot start with {files}: {describe_certificate_error(error)}"
+    return ""
+
+
 def secure(accepted: socket.socket, settings: WebSettings) -> SecureSocket:
     """Start TLS on a connection. Files are read each time, since certificates are renewed.
 
     Raises:
         OSError: a file cannot be read, or is not in PEM form.
     """
+    context = _make_context(settings)
+    wrapped = context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
+    return SecureSocket(wrapped)
+
+
+def _make_context(settings: WebSettings) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[settings.min_version]
     context.maximum_version = _VERSIONS[settings.max_version]
-    context.load_cert_chain(settings.certificate, settings.private_key)
+    load_certificate(context, settings.certificate, settings.private_key)
     context.verify_mode = _CLIENT_AUTH[settings.client_auth]
     if settings.client_ca:
         context.load_verify_locations(settings.client_ca)
-    wrapped = context.wrap_socket(accepted, server_side=True, do_handshake_on_connect=False)
-    return SecureSocket(wrapped)
+    return context

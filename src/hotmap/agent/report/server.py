@@ -73,7 +73,7 @@ class Server:
         self._path = path
         self._listening: dict[str, socket.socket] = {}
         self._connections: dict[int, _Connection] = {}
-        self.problem = ""
+        self._listen_problem = self._tls_problem = ""
 
     @property
     def port(self) -> int:
@@ -81,9 +81,14 @@ class Server:
         listening = self._listening.get("port")
         return int(listening.getsockname()[1]) if listening else 0
 
+    @property
+    def problem(self) -> str:
+        """Why there is no answer on an address; "" where there is one on each."""
+        return self._listen_problem or self._tls_problem
+
     def listen(self) -> None:
         """Listen on each address that is not open yet; a failure is kept in `problem`."""
-        self.problem = ""
+        self._listen_problem = ""
         for name, make in self._wanted.items():
             if name in self._listening:
                 continue
@@ -93,11 +98,12 @@ class Server:
                 # If a name does not resolve, the number is negative: it is not one of the system.
                 number = error.errno or 0
                 reason = os.strerror(number) if number > 0 else error.strerror or str(error)
-                self.problem = f"cannot listen on {self._names[name]}: {reason.lower()}"
+                self._listen_problem = f"cannot listen on {self._names[name]}: {reason.lower()}"
                 continue
             found.setblocking(False)
             self._listening[name] = found
             self._watch(found)
+            self._check_tls()
 
     def close(self) -> None:
         """Stop listening, drop connections and remove the socket's file."""
@@ -130,9 +136,9 @@ class Server:
         is_local = accepted.family == socket.AF_UNIX
         try:
             connection = _Connection(self._secured(accepted), is_local=is_local)
-        except OSError as error:
+        except OSError:
             accepted.close()
-            self.problem = f"TLS cannot start: {(error.strerror or 'invalid file').lower()}"
+            self._check_tls()
             return
         connection.timer = self._loop.after(_TIMEOUT, lambda: self._drop(connection))
         number = connection.socket.fileno()
@@ -146,7 +152,15 @@ class Server:
             return accepted
         from hotmap.agent.report.secure_sockets import secure
 
-        return secure(accepted, web)
+        secured = secure(accepted, web)
+        self._tls_problem = ""
+        return secured
+
+    def _check_tls(self) -> None:
+        if self._web is not None and self._web.certificate:
+            from hotmap.agent.report.secure_sockets import find_tls_error
+
+            self._tls_problem = find_tls_error(self._web)
 
     def _resume(self, listening: socket.socket) -> None:
         if listening.fileno() >= 0:
