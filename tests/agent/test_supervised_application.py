@@ -315,6 +315,44 @@ def test_stop_from_the_terminal_stops_the_job_of_a_shell(tmp_path: Path) -> None
         assert screen.wait() == 130
 
 
+def test_application_that_reads_in_the_background_is_continued_by_the_shell(tmp_path: Path) -> None:
+    """Reading the terminal there stops it; if the agent went on, `fg` would continue neither."""
+    volume = Volume(tmp_path / "volume", APP_VALUE="one")
+    with terminal("bash", "--norc", "--noprofile", "-i") as screen:
+        words = shlex.join(agent_around_lines(volume))
+        screen.types(f"PS1='ready> '; set -b; {words}\n".encode())
+        screen.shows(b"started one")
+        screen.types(b"\x1a")
+        screen.shows(b"Stopped")
+        screen.shows(b"ready> ")
+        screen.types(b"bg\n")
+        screen.shows(b"Stopped")
+        volume.write(APP_VALUE="two")
+        screen.types(b"fg\n")
+        screen.shows(b"started two")
+        screen.types(b"first\n")
+        screen.shows(b"read first")
+        screen.types(b"\x03")
+        screen.shows(b"ready> ")
+
+
+def test_terminal_that_only_the_application_may_write_to_does_not_stop_the_agent(
+    tmp_path: Path,
+) -> None:
+    """`stty tostop`: the kernel stops other processes that write, and the agent has a log."""
+    volume = Volume(tmp_path / "volume", APP_VALUE="one")
+    with terminal("bash", "--norc", "--noprofile", "-i") as screen:
+        words = shlex.join(agent_around_lines(volume))
+        screen.types(f"PS1='ready> '; stty tostop; {words}\n".encode())
+        screen.shows(b"application: started")
+        volume.write(APP_VALUE="two")
+        screen.shows(b"started two")
+        screen.types(b"first\n")
+        screen.shows(b"read first")
+        screen.types(b"\x03")
+        screen.shows(b"ready> ")
+
+
 def test_stop_from_the_terminal_is_undone_where_no_shell_is(tmp_path: Path) -> None:
     """In a container nobody could continue the application."""
     volume = Volume(tmp_path / "volume", APP_VALUE="one")

@@ -86,6 +86,9 @@ class Application:
         if not self._settings.command:
             return
         self._loop.on_signals(_FORWARDED, self._supervisor.forward)
+        # The application has the terminal, and may have set that no other process may write to it
+        # (stty tostop): the log would stop the agent.
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         if not take_orphans():
             self._log.warning("start", "cannot reap orphaned processes of the application")
 

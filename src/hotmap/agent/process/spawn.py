@@ -65,7 +65,7 @@ def reset_signals() -> None:
     for number in (
         *(signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP),
         *(signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH, signal.SIGCONT, signal.SIGTSTP),
-        *(signal.SIGPIPE, signal.SIGXFSZ),
+        *(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTTOU),
     ):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -200,17 +200,25 @@ class Supervisor:
             kill_group(self.pid)
 
     def _stopped(self, number: int) -> None:
-        """Stop as well when Ctrl-Z has stopped the application, as a shell expects of its job.
+        """Stop as well when the terminal has stopped the application, as a shell expects of a job.
 
         Where no shell is above, as in a container, the kernel ignores that for us, since our group
         is orphaned (setpgid(2)); nobody could continue the application, so it goes on at once.
         """
-        if number != signal.SIGTSTP or not pass_terminal(self.pid, os.getpgrp()):
-            return
+        if number == signal.SIGTSTP and pass_terminal(self.pid, os.getpgrp()):  # Ctrl-Z
+            self._stop_with_application()
+            # Forwarded from the loop, once with that of a shell.
+            os.kill(os.getpid(), signal.SIGCONT)
+        elif number in (signal.SIGTTIN, signal.SIGTTOU):  # it uses the terminal in the background
+            if pass_terminal(os.getpgrp(), self.pid):
+                os.kill(self.pid, signal.SIGCONT)
+            else:
+                self._stop_with_application()
+
+    def _stop_with_application(self) -> None:
         handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
         os.kill(0, signal.SIGTSTP)  # returns when we are continued
         signal.signal(signal.SIGTSTP, handler)
-        os.kill(os.getpid(), signal.SIGCONT)  # forwarded from the loop, once with that of a shell
 
     def _exited(self, status: int) -> None:
         pass_terminal(self.pid, os.getpgrp())
