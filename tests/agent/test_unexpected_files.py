@@ -200,8 +200,54 @@ def test_file_as_stage_or_work_directory_is_reported(tmp_path: Path) -> None:
         assert f"cannot write {tmp_path}" in running.reaches("waiting")["message"]
     with agent(tmp_path / "2", *flags, "--check", "true", "--work-dir", place) as running:
         message = running.reaches("waiting")["message"]
-        assert message.startswith(f"cannot write a copy to check in {place}: set --work-dir")
+        assert message.startswith(f"cannot write a copy to check in {place}: not a directory; set")
     assert not (tmp_path / "touched").exists()
+
+
+@pytest.fixture
+def mounts() -> None:
+    requires("root", available=os.geteuid() == 0, reason="mounts need root")
+
+
+def with_mount(options: str, place: str) -> tuple[str, ...]:
+    """Run what follows with a file system in memory at a place."""
+    script = f'mount -t tmpfs -o {options} none {place} && exec "$@"'
+    return ("unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh")
+
+
+@pytest.mark.usefixtures("mounts")
+def test_copy_to_check_is_made_where_there_is_space(tmp_path: Path) -> None:
+    """Memory is tried first; content that does not fit there is checked in /tmp."""
+    volume = Volume(tmp_path / "volume", text="x" * 100_000)
+    flags = ("--dir", volume, "--check", "grep -q x {dir}/text", "--touch", tmp_path / "touched")
+    with agent(tmp_path, *flags, before=with_mount("size=16k", "/dev/shm")) as running:
+        running.reaches("told")
+        volume.write(text="y" * 100_000)
+        running.reaches("refused")
+        volume.write(text="x")
+        running.reaches("told")
+
+
+@pytest.mark.usefixtures("mounts")
+def test_full_file_systems_are_named(tmp_path: Path) -> None:
+    """The message says which place is full, and what to do; less content passes later."""
+    place, volume = tmp_path / "place", Volume(tmp_path / "volume", text="x" * 100_000)
+    place.mkdir()
+    full, flags = with_mount("size=16k", str(place)), ("--dir", volume)
+    with agent(
+        tmp_path / "1", *flags, "--check", "true", "--work-dir", place, before=full
+    ) as running:
+        assert running.reaches("waiting")["message"] == (
+            f"cannot write a copy to check in {place}: no space left on device; set --work-dir to "
+            "a directory with enough space that the agent may write, such as an emptyDir"
+        )
+    with agent(tmp_path / "2", *flags, "--stage", place, before=full) as running:
+        assert running.reaches("waiting")["message"] == (
+            f"cannot write {place}: no space left on device; --stage takes the size of the "
+            "content twice while it is published"
+        )
+        volume.write(text="x")
+        running.reaches("told")
 
 
 def test_directory_as_rules_file_is_reported(tmp_path: Path) -> None:
@@ -224,6 +270,16 @@ def test_missing_target_file_is_reported_until_it_exists(tmp_path: Path) -> None
         PodFile(tmp_path / "pod").annotate("1/aa/f1")
         eventually(lambda: running.status()["problems"] == [])
         assert running.status()["target"]["sequence"] == 1
+
+
+def test_pipe_as_target_file_does_not_block_the_agent(tmp_path: Path) -> None:
+    """Changes of the directories are acted upon all the same."""
+    volume, pipe = Volume(tmp_path / "volume", text="one"), tmp_path / "annotations"
+    os.mkfifo(pipe)
+    with agent(tmp_path, "--dir", volume, "--target-file", pipe) as running:
+        (problem,) = running.reaches("told")["problems"]
+        assert problem.startswith(f"{pipe} is not a regular file; it must be a file of a")
+        assert running.end() == 0
 
 
 def test_links_in_a_revision_are_ignored(tmp_path: Path) -> None:

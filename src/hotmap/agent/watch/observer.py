@@ -13,7 +13,7 @@ from hotmap.agent.decide.settle import SettleTimer
 from hotmap.agent.runtime.loop import READ, Alarm
 from hotmap.agent.watch.detector import Detector
 from hotmap.agent.watch.mounts import describe_mount
-from hotmap.agent.watch.plain_files import NotReadable
+from hotmap.agent.watch.plain_files import NotReadable, read_file
 from hotmap.core.value import Value
 
 __all__ = ["DirectoryStatus", "Observer", "ObserverStatus"]
@@ -41,6 +41,9 @@ _LINKS_INTERVAL, _LINKS_ATTEMPTS = 0.002, 50
 
 #: Seconds after which what is written gets another time than before: a tick of the kernel, at most.
 _FILE_TIME_STEP = 0.02
+
+#: Bytes of the file with the pod's annotations; those of a pod have 256 KiB, which are escaped.
+_MAX_ANNOTATIONS = 2 << 20
 
 #: Polls that may be missed before the agent is unhealthy.
 _MISSED_POLLS = 3
@@ -161,9 +164,9 @@ class Observer:
         # It never changes; its file is away for a moment when the kubelet updates the volume.
         if self._target_directory and not self._pod_uid:
             try:
-                with open(os.path.join(self._target_directory, "uid"), encoding="ascii") as file:
-                    self._pod_uid = file.read(128).strip()
-            except (OSError, ValueError):
+                data = read_file(os.path.join(self._target_directory, "uid"), 128)
+                self._pod_uid = data.decode("ascii").strip()
+            except (NotReadable, ValueError):
                 return ""
         return self._pod_uid
 
@@ -286,22 +289,21 @@ class Observer:
         if not self._settings.target_file:
             return
         try:
-            with open(self._settings.target_file, encoding="utf-8", errors="replace") as file:
-                found = parse_announcement(file.read())
-        except OSError as error:
+            data = read_file(self._settings.target_file, _MAX_ANNOTATIONS)
+        except NotReadable as error:
             self._on_missing_announcement(error)
             return
         self.problem = ""
+        found = parse_announcement(data.decode("utf-8", "replace"))
         if found is None or found == self._announcement:
             return
         self._announcement = found
         self._observations.append(found)
 
-    def _on_missing_announcement(self, error: OSError) -> None:
-        reason = (error.strerror or "").lower()
+    def _on_missing_announcement(self, error: NotReadable) -> None:
         problem = (
-            f"cannot read {self._settings.target_file}: {reason}; it must be a file of a "
-            "downwardAPI volume with the pod's metadata.annotations"
+            f"{error}; it must be a file of a downwardAPI volume with the pod's "
+            "metadata.annotations"
         )
         if problem != self.problem:
             self.problem = problem

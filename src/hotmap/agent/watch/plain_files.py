@@ -11,6 +11,7 @@ import stat
 __all__ = [
     "NotReadable",
     "describe_error",
+    "read_file",
     "read_plain",
     "signature",
     "too_large",
@@ -44,7 +45,7 @@ def read_plain(directory: str, max_size: int) -> dict[str, bytes]:
     is_file = not os.path.isdir(directory)
     folder = os.path.dirname(directory) if is_file else directory
     for path in [directory] if is_file else _list_files(directory, max_size):
-        found[os.path.relpath(path, folder)] = data = _read_file(path, left + 1)
+        found[os.path.relpath(path, folder)] = data = read_file(path, left + 1)
         left -= len(data)
         if left < 0:
             raise too_large(directory, max_size)
@@ -125,8 +126,12 @@ def _stamp(path: str) -> tuple[int, int, int, int]:
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _read_file(path: str, length: int) -> bytes:
-    """Read at most `length` bytes."""
+def read_file(path: str, length: int) -> bytes:
+    """Read at most `length` bytes of a regular file; a pipe is not waited for.
+
+    Raises:
+        NotReadable: it cannot be read.
+    """
     try:
         with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
