@@ -57,6 +57,8 @@ def complaint(*arguments: str) -> str:
         (["--method", "POST"], "--method requires --url"),
         (["--syntax", "*.yaml=yaml"], '--syntax: invalid syntax "*.yaml=yaml": expected'),
         (["--check", "nginx 'x"], "no closing quotation"),
+        (["--check", "a {dir2}/x"], "check: unknown directory {dir2}, expected {dir}"),
+        (["--dir", "/etc/b", "--check", "a {dir} {dir1}"], "{dir1}, expected {dir}, {dir2}"),
         (["--stage-mode", "rw"], '--stage-mode: invalid file mode "rw": expected octal'),
         (["--listen", "9533"], '--listen: invalid address "9533": expected :9533'),
         (["--for", "apache"], '--for: invalid program "apache": expected one of gunicorn,'),

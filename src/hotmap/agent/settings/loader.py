@@ -56,7 +56,7 @@ __all__ = ["load_settings"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any, TypeVar
 
     T = TypeVar("T")
@@ -91,7 +91,7 @@ def load_settings(arguments: Arguments) -> Settings:
     return Settings(
         watch=_watch_settings(flags, watched),
         rules=rules,
-        checks=_check_settings(flags, tables, rules_file),
+        checks=_check_settings(flags, tables, rules_file, watched),
         actions=_action_settings(flags),
         application=_application_settings(flags, env_from),
         reports=_report_settings(flags),
@@ -225,7 +225,9 @@ def _watch_settings(flags: _Flags, directories: tuple[str, ...]) -> WatchSetting
     )
 
 
-def _check_settings(flags: _Flags, tables: list[Any], rules_file: str) -> CheckSettings:
+def _check_settings(
+    flags: _Flags, tables: list[Any], rules_file: str, directories: tuple[str, ...]
+) -> CheckSettings:
     texts = flags.many("check", str)
     commands = []
     if not texts and (program := _known_program(flags)):
@@ -235,6 +237,7 @@ def _check_settings(flags: _Flags, tables: list[Any], rules_file: str) -> CheckS
     for number, table in enumerate(tables, start=1):
         if "check" in table:
             commands.append(parse_command(table["check"], f"{rules_file}: rule {number}: check"))
+    _require_directories(commands, len(directories))
     return CheckSettings(
         commands=tuple(commands),
         timeout=flags.one("check-timeout", parse_positive_duration, 30.0),
@@ -247,6 +250,16 @@ def _check_settings(flags: _Flags, tables: list[Any], rules_file: str) -> CheckS
         stage_mode=flags.many("stage-mode", parse_mode)[-1] if flags.has("stage-mode") else None,
         work_directory=flags.path("work-dir"),
     )
+
+
+def _require_directories(commands: Iterable[tuple[str, ...]], count: int) -> None:
+    """Require that {dir2}, {dir3} … name directories: a check would get the words as they are."""
+    known = ("dir", *(f"dir{number}" for number in range(2, count + 1)))
+    for part in (part for command in commands for word in command for part in word.split("{")):
+        name, end, _ = part.partition("}")
+        if end and name.startswith("dir") and not name[3:].strip("0123456789"):
+            expected = ", ".join(f"{{{each}}}" for each in known)
+            require(name in known, f"check: unknown directory {{{name}}}, expected {expected}")
 
 
 def _action_settings(flags: _Flags) -> ActionSettings:
