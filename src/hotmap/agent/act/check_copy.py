@@ -12,6 +12,7 @@ __all__ = [
     "fill_placeholders",
     "make_work_directory",
     "remove_left_directories",
+    "work_places",
     "write_copies",
 ]
 
@@ -50,27 +51,28 @@ class WorkDirectory:
         os.close(self._descriptor)
 
 
-def make_work_directory(wanted: str) -> WorkDirectory | None:
-    """Make a directory for copies; None where nothing can be written.
+def work_places(wanted: str) -> tuple[str, ...]:
+    """Return where a directory for copies may be made: in `wanted`, or, without it, in several."""
+    return (wanted,) if wanted else _PARENTS
 
-    Made in `wanted`, or, when that is "", in memory, then /tmp.
+
+def make_work_directory(parent: str) -> WorkDirectory:
+    """Make a directory for copies in another one.
+
+    Raises:
+        OSError: nothing can be written there.
     """
-    for parent in _parents(wanted):
-        suffix = os.urandom(8).hex()
-        draft, path = os.path.join(parent, f".{_PREFIX}{suffix}"), f"{parent}/{_PREFIX}{suffix}"
-        try:
-            os.mkdir(draft, 0o700)
-            descriptor = _lock(draft)
-            os.rename(draft, path)
-        except OSError:
-            continue
-        return WorkDirectory(path, descriptor)
-    return None
+    suffix = os.urandom(8).hex()
+    draft, path = os.path.join(parent, f".{_PREFIX}{suffix}"), f"{parent}/{_PREFIX}{suffix}"
+    os.mkdir(draft, 0o700)
+    descriptor = _lock(draft)
+    os.rename(draft, path)
+    return WorkDirectory(path, descriptor)
 
 
 def remove_left_directories(wanted: str) -> None:
     """Remove work directories of agents that were killed; copies may be of Secrets."""
-    for parent in _parents(wanted):
+    for parent in work_places(wanted):
         try:
             names = [name for name in os.listdir(parent) if name.startswith(_PREFIX)]
         except OSError:
@@ -83,10 +85,6 @@ def remove_left_directories(wanted: str) -> None:
                 continue  # its agent runs, it belongs to another user, or it is no directory
             _remove(path)
             os.close(descriptor)
-
-
-def _parents(wanted: str) -> tuple[str, ...]:
-    return (wanted,) if wanted else _PARENTS
 
 
 def _lock(path: str) -> int:

@@ -67,31 +67,47 @@ class Checker:
     def _check_copy(self, snapshot: Snapshot, done: Done) -> None:
         from hotmap.agent.act.check_copy import (  # many agents have no command
             fill_placeholders,
-            make_work_directory,
-            write_copies,
+            work_places,
         )
 
-        self._work = self._work or make_work_directory(self._settings.work_directory)
-        if self._work is None:
-            place = self._settings.work_directory or "/dev/shm and /tmp"
+        places = work_places(self._settings.work_directory)
+        try:
+            copies = self._copy(snapshot, places)
+        except OSError as error:
             done(
                 ERROR,
-                f"cannot write a copy to check in {place}: set --work-dir to a directory that "
-                "the agent may write, such as an emptyDir",
+                f"cannot write a copy to check in {' or '.join(places)}: "
+                f"{(error.strerror or str(error)).lower()}; set --work-dir to a directory with "
+                "enough space that the agent may write, such as an emptyDir",
                 None,
             )
             return
-        try:
-            self._work.clear()
-            contents = [snapshot.contents[directory] for directory in self._directories]
-            copies = write_copies(self._work.path, contents)
-        except OSError as error:
-            self.close()  # the next check gets another directory
-            reason = (error.strerror or "").lower()
-            done(ERROR, f"cannot make a copy to check: {reason}", None)
-            return
         commands = [fill_placeholders(command, copies) for command in self._settings.commands]
         self._run(commands, copies, done)
+
+    def _copy(self, snapshot: Snapshot, places: Sequence[str]) -> list[str]:
+        """Copy content to where the last copy was, or else to the first place with enough space.
+
+        Raises:
+            OSError: no place can be written; that of the last one.
+        """
+        from hotmap.agent.act.check_copy import make_work_directory, write_copies
+
+        contents = [snapshot.contents[directory] for directory in self._directories]
+        failed: OSError | None = None
+        for place in ("", *places):
+            if not place and self._work is None:
+                continue
+            try:
+                if self._work is None:
+                    self._work = make_work_directory(place)
+                self._work.clear()
+                return write_copies(self._work.path, contents)
+            except OSError as error:
+                self.close()
+                failed = error
+        assert failed is not None
+        raise failed
 
     def _run(self, commands: list[list[str]], copies: list[str], done: Done) -> None:
         if not commands:

@@ -33,6 +33,11 @@ class ConfigOutput:
         #: References to variables that are not set, in the last file.
         self.unknown = 0
 
+    @property
+    def target(self) -> str:
+        """The path of the output."""
+        return self._settings.target
+
     def write(self, contents: Mapping[str, Mapping[str, bytes]]) -> None:
         """Write it from the content of all directories; the output is replaced as a whole.
 

@@ -6,6 +6,7 @@ reported back by a call, so that everything is decided in one place and in one o
 
 from __future__ import annotations
 
+import errno
 import os
 
 from hotmap.agent.act.actions import ActionContext
@@ -179,10 +180,9 @@ class Executor:
                 self._stage.publish(snapshot)
                 self._stage_intact_at = self._loop.now()
             except OSError as error:
-                reason = (error.strerror or str(error)).lower()
-                return ERROR, (
-                    f"cannot write {self._stage_directory}: {reason}; --stage has to be a "
-                    "directory that the agent may write, such as an emptyDir"
+                return (
+                    ERROR,
+                    f"cannot write {self._stage_directory}: {_describe_stage_error(error)}",
                 )
             except HotmapError as error:
                 return ERROR, f"cannot write {self._stage_directory}: {error}"
@@ -194,7 +194,7 @@ class Executor:
                 self._output.write(snapshot.contents)
             except (OSError, ValueError) as error:
                 reason = str(error) if isinstance(error, ValueError) else describe_unexpected(error)
-                return ERROR, f"cannot write the configuration file: {reason}"
+                return ERROR, f"cannot write {self._output.target}: {reason}"
         self.application.set_content(snapshot.contents)
         return PASSED, ""
 
@@ -240,3 +240,11 @@ class Executor:
             self._results.append(result)
         else:
             self._attempt(command)
+
+
+def _describe_stage_error(error: OSError) -> str:
+    """Describe why a stage cannot be written, and what it has to be."""
+    reason = (error.strerror or str(error)).lower()
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"{reason}; --stage takes the size of the content twice while it is published"
+    return f"{reason}; --stage has to be a directory that the agent may write, such as an emptyDir"
