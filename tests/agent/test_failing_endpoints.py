@@ -242,6 +242,33 @@ def test_client_certificate_is_sent(tmp_path: Path) -> None:
             running.reaches("loaded")
 
 
+@pytest.mark.parametrize("in_rules", [False, True], ids=["flags", "rules"])
+def test_certificates_are_used_for_probes_too(tmp_path: Path, in_rules: bool) -> None:
+    """An endpoint with a certificate of the cluster's own authority can confirm a reload."""
+    authority, volume = Authority("an authority"), Volume(tmp_path / "volume", text="one")
+    pair, files = authority.issue("agent"), [tmp_path / name for name in ("ca", "cert", "key")]
+    for file, data in zip(files, (authority.pem, pair.certificate, pair.key), strict=True):
+        file.write_bytes(data)
+    tls = authority.server_context(tmp_path, "localhost", "127.0.0.1")
+    tls.load_verify_locations(files[0])
+    tls.verify_mode = ssl.CERT_REQUIRED
+    with webhook(tls=tls) as endpoint:
+        flags = ["--dir", volume, "--ca", files[0], "--client-cert", files[1]]
+        flags += ["--client-key", files[2]]
+        if in_rules:
+            rules = tmp_path / "rules.toml"
+            rules.write_text(
+                f"""[[rule]]\nname = "a"\nfiles = ["*"]\nactions = [{{ touch = "{tmp_path}/t" }}]
+                verify = ["http {endpoint.url}"]\n"""
+            )
+            flags += ["--rules", rules]
+        else:
+            flags += ["--touch", tmp_path / "t", "--verify", f"http {endpoint.url}"]
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+        assert endpoint.calls
+
+
 def test_endpoint_without_tls_is_reported(tmp_path: Path) -> None:
     """An https URL of an http endpoint: the words of OpenSSL would not say so."""
     volume = Volume(tmp_path / "volume", text="one")

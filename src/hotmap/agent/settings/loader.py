@@ -83,7 +83,8 @@ def load_settings(arguments: Arguments) -> Settings:
     require(bool(directories or env_from), "no directory to watch: use --dir DIR")
     _require_combinable(flags)
     own_rules = parse_rules(tables, rules_file, directories, supervised=bool(flags.application))
-    rules = (*own_rules, *_flag_rules(flags, directories, env_from, has_tables=bool(tables)))
+    flag_rules = _flag_rules(flags, directories, env_from, has_tables=bool(tables))
+    rules = tuple(_with_certificates(rule, flags) for rule in (*own_rules, *flag_rules))
     _require_unique_names(rules)
     watched = tuple(dict.fromkeys((*directories, *(each.directory for each in env_from))))
     _require_stageable(flags, watched)
@@ -161,10 +162,16 @@ def _require_combinable(flags: _Flags) -> None:
     for flag, required in (
         ("drain-url", "restart-on"),
         ("client-key", "client-cert"),
-        *((name, "url") for name in ("method", "body", "header", "status", "ca")),
-        *((name, "url") for name in ("client-cert", "credentials", "token")),
+        *((name, "url") for name in ("method", "body", "header", "status")),
+        *((name, "url") for name in ("credentials", "token")),
     ):
         require(flags.has(required) or not flags.has(flag), f"--{flag} requires --{required}")
+    callers = ("url", "verify", "drain-url", "rules")
+    for flag in ("ca", "client-cert"):
+        require(
+            not flags.has(flag) or any(flags.has(name) for name in callers),
+            f"--{flag} requires --url, --verify or --drain-url",
+        )
 
 
 def _require_unique_names(rules: tuple[Rule, ...]) -> None:
@@ -422,9 +429,6 @@ def _flag_actions(flags: _Flags) -> tuple[Action, ...]:
             headers=flags.many("header", parse_header),
             body=flags.one("body", str, ""),
             statuses=flags.one("status", parse_statuses, (200,)),
-            ca=flags.path("ca"),
-            certificate=flags.path("client-cert"),
-            private_key=flags.path("client-key"),
             credentials=flags.path("credentials"),
             token=flags.path("token"),
         )
@@ -434,6 +438,24 @@ def _flag_actions(flags: _Flags) -> tuple[Action, ...]:
     if flags.has("restart") and not flags.has("restart-on"):
         actions.append(_restart_action(flags, flags.one("restart", parse_restart_mode, "")))
     return tuple(actions)
+
+
+def _with_certificates(rule: Rule, flags: _Flags) -> Rule:
+    """Let all calls of a rule, probes too, use the certificates of flags, except its own."""
+
+    def complete(call: Call | None) -> Call | None:
+        if call is None or call.ca or call.certificate:
+            return call
+        return call._replace(
+            ca=flags.path("ca"),
+            certificate=flags.path("client-cert"),
+            private_key=flags.path("client-key"),
+        )
+
+    return rule._replace(
+        actions=tuple(action._replace(call=complete(action.call)) for action in rule.actions),
+        probes=tuple(probe._replace(call=complete(probe.call)) for probe in rule.probes),
+    )
 
 
 def _restart_action(flags: _Flags, mode: str) -> Action:
