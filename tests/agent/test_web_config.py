@@ -131,6 +131,10 @@ def test_unusable_certificate_is_reported_until_it_is_renewed(
             "basic_auth_users: the value of 'a' is not a hash of bcrypt",
         ),
         (
+            f"basic_auth_users:\n  a: $2y$04${'!' * 53}\n",
+            "basic_auth_users: the value of 'a' is not a hash of bcrypt",
+        ),
+        (
             f"basic_auth_users:\n  a: $2y$31${'x' * 53}\n",
             "basic_auth_users: the hash of 'a' has cost 31; 4 to 14 are supported",
         ),
@@ -170,7 +174,8 @@ def authorization(name: str, password: str) -> dict[str, str]:
 def test_port_asks_for_a_password(tmp_path: Path) -> None:
     """Health included, as exporters do; the unix socket is the pod's own."""
     config, volume = tmp_path / "web.yaml", Volume(tmp_path / "volume", a="1")
-    config.write_text(f"basic_auth_users:\n  scraper: {HASH}\n")
+    users = f"  scraper: {HASH}\n  older: {HASH.replace('$2b$', '$2$')}\n"
+    config.write_text(f"basic_auth_users:\n{users}")
     flags = (f"--watched-dir={volume}", f"--web-config-file={config}")
     with drop_in(tmp_path, RELOADER, *flags) as running:
 
@@ -194,6 +199,7 @@ def test_port_asks_for_a_password(tmp_path: Path) -> None:
         assert status("/metrics", authorization("scraper", "secret")) == 200
         assert eventually(lambda: status("/metrics", authorization("scraper", "wrong")) == 401)
         assert eventually(lambda: status("/metrics", authorization("other", "secret")) == 401)
+        assert eventually(lambda: status("/metrics", authorization("older", "secret")) == 200)
         assert status("/metrics", authorization("scraper", "secret")) == 200
 
 

@@ -39,6 +39,9 @@ _HEADERS = (
 #: The variants of bcrypt that Go takes, and the highest cost: 12 takes a quarter of a second.
 _BCRYPT, _MAX_COST = ("2", "2a", "2b", "2y"), 14
 
+#: Characters of a salt.
+_SALT = 22
+
 
 def load_web_config(path: str, where: str) -> WebSettings:
     """Load the file; `where` is the flag that names it.
@@ -120,7 +123,23 @@ def _users(table: dict[str, Any]) -> tuple[tuple[str, str], ...]:
             raise ValueError(
                 "basic_auth_users requires the Python package bcrypt: install hotmap[bcrypt]"
             )
-    return tuple((str(name), str(text)) for name, text in table.items())
+        _require_salts(table)
+    # Go takes a hash without the letter of a variant, and compares it as every other one.
+    return tuple((str(name), str(text).replace("$2$", "$2b$", 1)) for name, text in table.items())
+
+
+def _require_salts(table: dict[str, Any]) -> None:
+    """Require that passwords can be compared: a salt has 22 characters, which not all texts are."""
+    import bcrypt
+
+    for name, text in table.items():
+        salt = str(text).split("$")[3][:_SALT]
+        try:
+            bcrypt.hashpw(b"", f"$2b$04${salt}".encode())
+        except ValueError:
+            raise ValueError(
+                f"basic_auth_users: the value of {name!r} is not a hash of bcrypt"
+            ) from None
 
 
 def _parse(text: str) -> dict[str, Any]:
