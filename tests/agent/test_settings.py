@@ -57,6 +57,8 @@ def complaint(*arguments: str) -> str:
         (["--method", "POST"], "--method requires --url"),
         (["--syntax", "*.yaml=yaml"], '--syntax: invalid syntax "*.yaml=yaml": expected'),
         (["--check", "nginx 'x"], "no closing quotation"),
+        (["--stop-signal", "KILL", "--", "x"], '--stop-signal: invalid stop signal "KILL": expect'),
+        (["--stop-signal", "17", "--", "x"], "expected one that a program can handle"),
         (["--check", "a {dir2}/x"], "check: unknown directory {dir2}, expected {dir}"),
         (["--dir", "/etc/b", "--check", "a {dir} {dir1}"], "{dir1}, expected {dir}, {dir2}"),
         (["--stage-mode", "rw"], '--stage-mode: invalid file mode "rw": expected octal'),

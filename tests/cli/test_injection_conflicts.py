@@ -149,5 +149,8 @@ def test_stop_signal_of_the_container_is_the_supervisors() -> None:
     text, _ = inject(deployment(container), injection, "f")
     command = yaml.safe_load(text)["spec"]["template"]["spec"]["containers"][0]["command"]
     assert command[command.index("--stop-signal") + 1] == "QUIT"
+    container["lifecycle"] = {"stopSignal": "SIGKILL"}  # which nothing can forward
+    assert "--stop-signal" not in inject(deployment(container), injection, "f")[0]
+    container["lifecycle"] = {"stopSignal": "SIGQUIT"}
     given = injection._replace(flags=("--stop-signal", "INT"))
     assert '"QUIT"' not in json.dumps(yaml.safe_load(inject(deployment(container), given, "f")[0]))

@@ -45,6 +45,7 @@ from hotmap.agent.settings.values import (
     parse_signal,
     parse_size,
     parse_statuses,
+    parse_stop_signal,
     parse_url,
     parse_value,
     split_command,
@@ -286,7 +287,7 @@ def _application_settings(flags: _Flags, env_from: tuple[EnvFrom, ...]) -> Appli
         env_from=env_from,
         env=flags.many("env", _parse_env),
         forward_hup=flags.switch("forward-hup"),
-        stop_signal=flags.one("stop-signal", parse_signal, 15),
+        stop_signal=flags.one("stop-signal", parse_stop_signal, 15),
         min_uptime=flags.one("min-uptime", parse_duration, 10.0),
     )
 

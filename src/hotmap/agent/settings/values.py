@@ -27,6 +27,7 @@ __all__ = [
     "parse_signal",
     "parse_size",
     "parse_statuses",
+    "parse_stop_signal",
     "parse_url",
     "parse_value",
     "quote_redacted",
@@ -156,6 +157,14 @@ def parse_signal(text: str) -> int:
         if number in set(_signal.Signals) or _is_real_time(number):
             return number
     raise InvalidValue("signal", "expected a name or number, such as HUP, USR1, RTMIN+3 or 1")
+
+
+def parse_stop_signal(text: str) -> int:
+    """Parse a signal that the agent can receive and forward to stop an application."""
+    number = parse_signal(text)
+    if number in (_signal.SIGKILL, _signal.SIGSTOP, _signal.SIGCHLD):
+        raise InvalidValue("stop signal", "expected one that a program can handle, such as QUIT")
+    return number
 
 
 def _is_real_time(number: int) -> bool:

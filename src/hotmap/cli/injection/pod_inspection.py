@@ -8,6 +8,7 @@ from typing import Any
 
 from hotmap.agent.settings.flags import parse_arguments
 from hotmap.agent.settings.settings import Settings
+from hotmap.agent.settings.values import InvalidValue, parse_stop_signal
 from hotmap.cli.injection.agent_flags import acts, signals
 from hotmap.cli.injection.agent_paths import agent_path, is_reserved
 from hotmap.cli.injection.application import (
@@ -119,6 +120,10 @@ class PodInspection:
         name = str(lifecycle.get("stopSignal") or "").removeprefix("SIG")
         if not (name and self.supervises) or "stop-signal" in self.given:
             return []
+        try:
+            parse_stop_signal(name)
+        except InvalidValue:
+            return []  # it ends the agent as it would end the application
         return ["--stop-signal", name]
 
     def free_port(self, settings: Settings) -> list[str]:
