@@ -77,7 +77,7 @@ class ModuleSet:
 
 
 def kubernetes_minors() -> list[str]:
-    """List the minor releases that are pinned here, oldest first, e.g. ["1.35", "1.36"]."""
+    """List the minor releases that are pinned here, oldest first, e.g. ["1.35", "1.36", "1.37"]."""
     minors = (path.name.removeprefix("kubernetes-") for path in MODULES.glob("kubernetes-*"))
     return sorted(minors, key=lambda minor: [int(part) for part in minor.split(".")])
 
