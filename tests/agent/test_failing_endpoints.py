@@ -6,6 +6,8 @@ import contextlib
 import os
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -267,6 +269,30 @@ def test_certificates_are_used_for_probes_too(tmp_path: Path, in_rules: bool) ->
         with agent(tmp_path, *flags) as running:
             running.reaches("loaded")
         assert endpoint.calls
+
+
+#: Makes a call that writes to a connection which the other side has closed, and prints its end.
+CLOSED = """
+import os
+from hotmap.agent.process.child_processes import ChildProcesses
+from hotmap.agent.runtime.loop import Loop
+loop, outcomes = Loop(), []
+reader, writer = os.pipe()
+os.close(reader)
+def call(): os.write(writer, b"x")
+ChildProcesses(loop).run_function(call, seconds=60, done=outcomes.append)
+while not outcomes: loop.turn()
+print(outcomes[0].status, outcomes[0].output)
+"""
+
+
+def test_call_on_a_closed_connection_has_a_reason() -> None:
+    """SIGPIPE would end the child that makes it, without a word."""
+    done = subprocess.run(
+        [sys.executable, "-c", CLOSED], check=True, capture_output=True, text=True, timeout=TIMEOUT
+    )
+    assert done.stdout.startswith("1 ")
+    assert "broken pipe" in done.stdout.lower()
 
 
 def test_endpoint_without_tls_is_reported(tmp_path: Path) -> None:
