@@ -177,6 +177,18 @@ def test_status_from_pods_without_a_rollout(
     assert (found.state, found.reason) == (state, reason)
 
 
+def test_a_restart_is_not_said_to_help_where_a_source_cannot_be_read() -> None:
+    """New pods would be as unknown; what helps is the permission."""
+    who = msgspec.structs.replace(behind(count=0), pods=1)
+    pod = held(known=Confidence.UNKNOWN)
+    login = ObjectKey("Secret", "shop", "login")
+    pod = pod._replace(loaded=Stage(Confidence.UNKNOWN, f"{login} cannot be read"))
+    assert status_from_pods(who, [pod], DESIRED._replace(unseen=login)).reason == (
+        "1 of 1 pod may run with older content (web-1: Secret shop/login cannot be read); "
+        "not known until hotmap may read Secret shop/login again"
+    )
+
+
 def test_pods_have_their_own_reasons() -> None:
     """A pod that started in the second of the change is not called older than it."""
     pods = [held(f"web-{number}", Confidence.UNKNOWN) for number in range(7)]

@@ -301,10 +301,14 @@ def _status_of_older_pods(
         nudged = all(target and target.live == desired.target.live for target in targets)
         when = "now, since the pods were nudged" if nudged else "at the kubelet's next sync"
         return _waiting(len(older), f"files are updated {when}, within {'5s' if nudged else '90s'}")
+    # New pods read a source that hotmap may not read, too, but nothing would show what they read.
+    outlook = "takes effect at the next restart"
+    if desired.unseen is not None:
+        outlook = f"not known until hotmap may read {desired.unseen} again"
     return ConsumerStatus(
         State.LATENT,
         f"{len(older)} of {_count_pods(total)} may run with older content "
-        f"({_describe_starts(older)}); takes effect at the next restart",
+        f"({_describe_starts(older)}); {outlook}",
         len(older),
     )
 
