@@ -15,7 +15,7 @@ from tests.support.objects import deployment
 from hotmap.controller.reconcile.rollout_turns import RolloutTurns
 from hotmap.controller.run import Controller
 from hotmap.core.decide.plan import Action, ActionType
-from hotmap.core.errors import api_error
+from hotmap.core.errors import ApiError, Unreachable, api_error
 from hotmap.core.model.consumer import Argo, Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.store import Store
@@ -362,6 +362,39 @@ def test_turn_is_kept_while_the_store_lacks_the_rollout(by_argo: bool) -> None:
     changed = _argo_rollout_of(web) if by_argo else web
     fleet.turns.consumer_changed(changed.key, None, changed)
     assert fleet.woken == ["waiting"]
+    assert fleet.take(waiting, APP)
+
+
+@pytest.mark.parametrize("is_written", [True, False], ids=["written", "not written"])
+def test_turn_is_kept_where_the_response_to_a_rollout_is_lost(is_written: bool) -> None:
+    """The next attempt shows whether it was written; until then no other workload may go.
+
+    A store that lacks the rollout brings a conflict first.
+    """
+    fleet = Fleet()
+    web, waiting = fleet.consumer("web"), fleet.consumer("waiting")
+    assert fleet.take(web, APP)
+    for error in (Unreachable("no response"), api_error(409, "it was modified")):
+        with pytest.raises(type(error)), fleet.turns.writing(web.key):
+            raise error
+        assert not fleet.take(waiting, APP)
+    assert fleet.woken == []
+    web = fleet.consumer("web", generation=2 if is_written else 1)
+    fleet.turns.written(web.key, web.generation)
+    assert fleet.woken == ["waiting"]
+
+
+@pytest.mark.parametrize("code", [403, 409, 500])
+def test_turn_is_free_where_a_rollout_is_refused(code: int) -> None:
+    """Also after a response was lost, unless the conflict may be with the rollout itself."""
+    fleet = Fleet()
+    web, waiting = fleet.consumer("web"), fleet.consumer("waiting")
+    assert fleet.take(web, APP)
+    if code != 409:
+        with pytest.raises(Unreachable), fleet.turns.writing(web.key):
+            raise Unreachable("no response")
+    with pytest.raises(ApiError), fleet.turns.writing(web.key):
+        raise api_error(code, "refused")
     assert fleet.take(waiting, APP)
 
 

@@ -18,6 +18,7 @@ from hotmap.core.decide.rollout_turns import (
     is_rolled_out,
     sources_of_rollout,
 )
+from hotmap.core.errors import Conflict, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.policy.rollout_limits import read_rollout_limit
@@ -37,6 +38,8 @@ class _Turn:
         self.since = since
         #: That of its rollout; None: it is not written yet.
         self.generation = generation
+        #: Whether it may be written all the same, since the response to the last attempt was lost.
+        self.may_be_written = False
 
 
 class RolloutTurns:
@@ -88,14 +91,18 @@ class RolloutTurns:
         """Give the turns of a consumer back if the rollout cannot be written.
 
         It keeps them for an earlier rollout that is not complete, as where its own controller has
-        reported on that meanwhile (a conflict).
+        reported on that meanwhile (a conflict). It also keeps them where there was no response,
+        since the API server may have written the rollout; so a conflict after that may be with it.
         """
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             turn = self._turns.get(key)
             if turn is not None and turn.generation is None:
-                self._give_back(key)
+                is_still_open = turn.may_be_written and isinstance(error, Conflict)
+                turn.may_be_written = is_still_open or isinstance(error, Unreachable)
+                if not turn.may_be_written:
+                    self._give_back(key)
             raise
 
     def written(self, key: ObjectKey, generation: int) -> None:
