@@ -367,6 +367,25 @@ async def test_state_secret_that_was_deleted_is_written_again(
     assert (await loaded(world)).records.get("uid-1") == record(1)
 
 
+async def test_state_restored_from_a_backup_replaces_no_newer_record(world: World) -> None:
+    """What was not changed in this term is taken over."""
+    first = await loaded(world)
+    for number in (1, 3):
+        first.records.put(record(number, "backup"))
+    assert await first.flush()
+    backup = (await world.registry.get("secrets", "hotmap", "hotmap-state-00"))["data"]
+    shards = await loaded(world)
+    shards.records.put(record(1, "newer"))
+    assert await shards.flush()
+    state = ("secrets", "hotmap", "hotmap-state-00")
+    await world.registry.modify(*state, lambda obj: {**obj, "data": backup}, manager="velero")
+    shards.records.put(record(4, "newer"))
+    assert await shards.flush()
+    expected = {"uid-1": "newer", "uid-3": "backup", "uid-4": "newer"}
+    for each in (shards, await loaded(world)):
+        assert {r.uid: r.revision for r in each.records.values()} == expected
+
+
 async def test_workload_whose_state_is_too_large_gets_an_event(world: World) -> None:
     """400 optional references with long names; the workload beside it is kept."""
     references = [

@@ -2,8 +2,9 @@
 
 A single change is written at once. Changes that follow it are collected until there was none for a
 second, five at most, and their shards are written together; a crash in between loses the collected
-changes, which the freshness rules handle. Only one controller writes; if another has written in
-between, its records of consumers that we have not changed since are merged.
+changes, which the freshness rules handle. Only one controller writes; if another client has written
+in between, such as an earlier leader or a user who restored a backup, its records of consumers that
+we have not changed in this term are merged.
 
 The number of shards follows the number and bytes of the records, and never decreases. When it
 increases, the new shards are written first, and until that has succeeded a record stays in its old
@@ -136,6 +137,8 @@ class RecordShards:
         ]
         #: Per shard: the uids, and names of sources, that changed since it was written.
         self._dirty: dict[int, set[str]] = {}
+        #: The uids of records that changed since the load: what others write of them is older.
+        self._newer: set[str] = set()
         #: True once a load has found a shard modified; kept until a load succeeds.
         self._is_modified = False
         self._shards = 1
@@ -167,6 +170,7 @@ class RecordShards:
         unwritten = self._take_unwritten()
         self.records.clear()
         self._dirty, self._left_out = {}, {}
+        self._newer = set()
         self._new, self._failed = set(), set()
         self.records.watched_until = self._written_until = until
         sources: dict[ObjectKey, SourceChanges] = {}
@@ -331,7 +335,9 @@ class RecordShards:
         try:
             await self._secrets[shard].write(
                 lambda: self._content(shard),
-                merge=lambda content: self._merge_shard(shard, _text(content), changed),
+                merge=lambda content: self._merge_shard(
+                    shard, _text(content), changed | self._newer
+                ),
             )
             written = True
             self._writes += 1
@@ -375,6 +381,9 @@ class RecordShards:
         self._changes += 1
         if self.records.get(uid) is None:
             self._left_out.pop(uid, None)
+            self._newer.discard(uid)
+        else:
+            self._newer.add(uid)
         if (wanted := shards_for(self.records.size, least=self._shards)) > self._shards:
             self._move_to(wanted)
         self._dirty.setdefault(shard_of(uid, self._shards), set()).add(uid)
