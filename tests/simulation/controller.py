@@ -170,7 +170,13 @@ class Controller:
         list(ImmutableUses(self._index, self._changes, self._records).subscribe())
         self._index.consumers[self.cluster.kind].subscribe(self._forget_deleted)
         self._records.retain({self.cluster.uid}, is_visible=lambda namespace: True)
-        self._records.subscribe(lambda uid: self._flush_soon(), lambda: None)
+        #: The uids of records that were changed since the start.
+        self._changed: set[str] = set()
+        self._records.subscribe(self._record_changed, lambda: None)
+
+    def _record_changed(self, uid: str) -> None:
+        self._changed.add(uid)
+        self._flush_soon()
 
     def stop(self, *, crash: bool) -> None:
         """End; what an orderly end writes is lost in a crash."""
@@ -184,6 +190,15 @@ class Controller:
         self.lost_at = self.cluster.now
         if self.is_up and self._flush_at is None:
             self._flush_at = self.cluster.now + 5.0
+
+    def restore_state(self, state: str) -> None:
+        """Write an older state; a running controller merges what it has not changed."""
+        self.state = state
+        if self.is_up:
+            found = read_shard(state)
+            taken_over = [found[uid] for uid in found.keys() - self._changed]
+            self._records.restore(taken_over, ())
+            self._flush_soon()
 
     @property
     def is_watching(self) -> bool:

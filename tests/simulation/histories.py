@@ -43,6 +43,7 @@ CIRCUMSTANCES = (
     "strategy",
     "old_list",
     "replace_key",
+    "old_state",
 )
 
 #: How often that is what happens next.
@@ -145,6 +146,7 @@ class _History:
         self._was_up = False
         self._steps = 0
         self._too_early = ""
+        self._backup: str | None = None
 
     def run(self) -> HistoryResult:
         chance = self._chance
@@ -256,6 +258,15 @@ class _History:
 
     def _old_list(self, chance: random.Random) -> None:
         self._cluster.list_lag = chance.choice((0.0, 0.5, 1.0, 3.0))
+
+    def _old_state(self, chance: random.Random) -> None:
+        """Restore the state from a backup that is older."""
+        if self._backup is not None and chance.random() < 0.6:
+            self._controller.restore_state(self._backup)
+            if not self._controller.is_up:
+                self._note_unwritten(_FOREVER)
+        else:
+            self._backup = self._controller.state
 
     def _replace_key(self, chance: random.Random) -> None:
         self._controller.replace_key()
