@@ -72,6 +72,15 @@ async def test_streamed_list_ends_with_annotated_bookmark(api: Api) -> None:
     assert end["object"]["metadata"]["resourceVersion"] == listed
 
 
+async def test_streamed_list_has_no_bookmark_that_the_client_does_not_allow(api: Api) -> None:
+    """As upstream: such a client waits for the bookmark without end."""
+    await api.post(CONFIGMAPS, configmap("a"))
+    async with api.watch(CONFIGMAPS, **INITIAL_EVENTS) as watch:
+        assert await watch.seen(1) == [("ADDED", "a")]
+        await api.post(CONFIGMAPS, configmap("b"))
+        assert await watch.seen(1) == [("ADDED", "b")]
+
+
 async def test_bookmarks_follow_writes_to_other_kinds(api: Api, registry: Registry) -> None:
     """A bookmark names the newest revision that the watch has passed."""
     async with api.watch(CONFIGMAPS, allowWatchBookmarks="true") as watch:

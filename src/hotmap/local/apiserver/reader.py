@@ -128,9 +128,9 @@ class ObjectReader:
         """Watch a kind; the result must be closed.
 
         Without `since` (or with "0") the present objects come first, as ADDED. With a
-        resourceVersion only what follows it. With `send_initial_events=True` the present
-        objects, then a BOOKMARK with the annotation `k8s.io/initial-events-end`, then the rest
-        (KEP-3157). `bookmarks=True` gives that bookmark for "0" too.
+        resourceVersion only what follows it, unless `send_initial_events=True` asks for the
+        present objects. With `bookmarks=True`, a BOOKMARK with the annotation
+        `k8s.io/initial-events-end` follows them (KEP-3157); for "0" too.
 
         The stream ends by itself when its reader falls too far behind, or at the end of the
         server: watch again from the last resourceVersion.
@@ -150,13 +150,14 @@ class ObjectReader:
             self.check_not_too_large(wanted)
         found = self._store.range(prefix)
         events = self._store.watch(prefix, since=found.revision)
-        bookmarked = since == "0" and options.bookmarks and options.send_initial_events is None
+        # A client that allows no bookmarks gets none here either, as upstream.
+        ends = options.send_initial_events or (since == "0" and options.send_initial_events is None)
 
         def initial() -> Iterator[Frame | None]:
             for entry in found.entries:
                 item = select(kind, entry, selector)
                 yield None if item is None else ("ADDED", item)
-            if options.send_initial_events or bookmarked:
+            if ends and options.bookmarks:
                 yield "BOOKMARK", bookmark(kind, found.revision, initial_events_end=True)
 
         return RegistryWatch(kind, selector, events, self._changes, initial())
