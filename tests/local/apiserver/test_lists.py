@@ -53,6 +53,19 @@ async def test_pages_share_one_revision(api: Api) -> None:
     assert "continue" not in third["metadata"]
 
 
+async def test_lists_of_any_version_have_no_pages(api: Api) -> None:
+    """Upstream answers resourceVersion 0 from its cache, which ignores the limit."""
+    for name in "abc":
+        await api.post(CONFIGMAPS, configmap(name))
+    whole = (await api.get(CONFIGMAPS, limit="1", resourceVersion="0")).body
+    assert names(whole) == ["a", "b", "c"]
+    assert "continue" not in whole["metadata"]
+    first = (await api.get(CONFIGMAPS, limit="1")).body
+    token = {"continue": first["metadata"]["continue"]}
+    second = (await api.get(CONFIGMAPS, limit="1", resourceVersion="0", **token)).body
+    assert names(second) == ["b"]
+
+
 async def test_expired_page_has_inconsistent_continue_token(api: Api, registry: Registry) -> None:
     """410 with a token that continues with the newest state."""
     for name in "abc":

@@ -94,7 +94,7 @@ class ObjectReader:
             if not options.continue_token:
                 raise Expired("The resourceVersion for the provided list is too old.") from None
             raise continuation_expired(after.removeprefix(prefix)) from None
-        return Found(kind, reading, selector, options.limit, prefix)
+        return Found(kind, reading, selector, _page_limit(options), prefix)
 
     def _revision_to_list(self, options: ListOptions) -> int | None:
         resource_version, match = options.resource_version, options.resource_version_match
@@ -161,6 +161,12 @@ class ObjectReader:
                 yield "BOOKMARK", bookmark(kind, found.revision, initial_events_end=True)
 
         return RegistryWatch(kind, selector, events, self._changes, initial())
+
+
+def _page_limit(options: ListOptions) -> int:
+    # Upstream answers "0" from its cache, which cuts no pages (cacher: GetList).
+    cached = options.resource_version == "0" and not options.continue_token
+    return 0 if cached else options.limit
 
 
 def _selection_prefix(kind: Kind, namespace: str | None, selector: Selector) -> str:
