@@ -139,8 +139,12 @@ class Strategy:
     hidden_annotations: tuple[str, ...] = ()
 
     def warnings(self, obj: JsonObject) -> list[str]:
-        """Return warnings of an object that is created or updated (WarningsOnCreate)."""
+        """Return warnings of an object that is created (WarningsOnCreate)."""
         return []
+
+    def update_warnings(self, old: JsonObject, new: JsonObject) -> list[str]:
+        """Return warnings of an update; the generation is the new one (WarningsOnUpdate)."""
+        return self.warnings(new)
 
     def deletion_warning(self, propagation: str | None) -> str:
         """Return what a deletion that says so much about dependents has to be warned of."""

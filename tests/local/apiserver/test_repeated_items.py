@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.local.apiserver.api import DEPLOYMENTS, deployment
+from tests.local.apiserver.api import DEPLOYMENTS, PODS, deployment
 from tests.local.apiserver.test_server_side_apply import apply, web
 
 from hotmap.local.apiserver.api_types import Field
@@ -137,3 +137,55 @@ def port(number: int, **more: Any) -> dict[str, Any]:
 def test_repetitions_in_pods_are_warned_of(spec: dict[str, Any], text: str) -> None:
     """kubernetes: pkg/api/pod/warnings.go"""
     assert pod_warnings(spec, "spec") == [text]
+
+
+WARNING = (
+    '299 - "{0}.spec.containers[0].ports[1]: duplicate port definition with '
+    '{0}.spec.containers[0].ports[0]"'
+)
+POD_SPEC = {
+    "containers": [{"name": "c", "image": "x", "ports": [port(1), port(1)]}],
+    "restartPolicy": "Always",
+}
+TEMPLATE = {"metadata": {"labels": {"app": "a"}}, "spec": POD_SPEC}
+JOB = {"template": {"spec": {**POD_SPEC, "restartPolicy": "Never"}}}
+WORKLOAD = {"selector": {"matchLabels": {"app": "a"}}, "template": TEMPLATE}
+
+
+@pytest.mark.parametrize(
+    ("path", "spec", "change", "at"),
+    [
+        (DEPLOYMENTS, WORKLOAD, "replicas", "spec.template"),
+        ("/apis/apps/v1/namespaces/default/statefulsets", WORKLOAD, "replicas", "spec.template"),
+        (
+            "/api/v1/namespaces/default/replicationcontrollers",
+            {"template": TEMPLATE},
+            "replicas",
+            "spec.template",
+        ),
+        ("/apis/batch/v1/namespaces/default/jobs", JOB, "parallelism", "spec.template"),
+        (
+            "/apis/batch/v1/namespaces/default/cronjobs",
+            {"schedule": "@daily", "jobTemplate": {"spec": JOB}},
+            "successfulJobsHistoryLimit",
+            "spec.jobTemplate.spec.template",
+        ),
+    ],
+)
+async def test_repetitions_in_templates_are_warned_of(
+    api: Api, path: str, spec: dict[str, Any], change: str, at: str
+) -> None:
+    """As kubectl shows it of a new workload, and of each update of its spec."""
+    made = await api.post(path, {"metadata": {"name": "a"}, "spec": spec})
+    assert made.headers["Warning"] == WARNING.format(at), made.body
+    labeled = await api.patch(f"{path}/a", {"metadata": {"labels": {"l": "1"}}})
+    assert (labeled.status, labeled.headers.get("Warning")) == (200, None)
+    changed = await api.patch(f"{path}/a", {"spec": {change: 4}})
+    assert changed.headers["Warning"] == WARNING.format(at)
+
+
+async def test_updates_of_pods_are_not_warned_of(api: Api) -> None:
+    made = await api.post(PODS, {"metadata": {"name": "a"}, "spec": POD_SPEC})
+    assert "duplicate port definition" in made.headers["Warning"]
+    labeled = await api.patch(f"{PODS}/a", {"metadata": {"labels": {"l": "1"}}})
+    assert (labeled.status, labeled.headers.get("Warning")) == (200, None)

@@ -315,8 +315,8 @@ class ObjectWriter:
             found = errors + admission.validate_update(kind, old, new, path.subresource)
             if found:
                 raise invalid(kind, name, found)
-            _warn(options, kind.strategy.warnings(new))
             _set_generation(path, old, new)
+            _warn(options, kind.strategy.update_warnings(old, new))
             new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
             if is_unchanged(old, new):
                 return None

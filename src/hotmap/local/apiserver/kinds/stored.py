@@ -13,6 +13,7 @@ from hotmap.local.apiserver.kinds.stored_defaults import DEFAULTS
 from hotmap.local.apiserver.kinds.stored_strategies import (
     BudgetStrategy,
     DriverStrategy,
+    PodTemplateStrategy,
     RBACStrategy,
     ReplicationControllerStrategy,
     ReturningStrategy,
@@ -67,7 +68,7 @@ STORED = (
         ReturningStrategy(status=_PENDING),
         STATUS,
     ),
-    _stored("v1", Names("podtemplates", "PodTemplate"), ReturningStrategy(has_generation=True)),
+    _stored("v1", Names("podtemplates", "PodTemplate"), PodTemplateStrategy(has_generation=True)),
     _stored(
         "v1",
         Names(

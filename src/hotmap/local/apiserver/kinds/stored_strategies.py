@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hotmap.local.apiserver.kinds.workload import is_new_generation
+from hotmap.local.apiserver.pod_scheduling_validation import pod_warnings
 from hotmap.local.field_errors import FieldError
 from hotmap.local.names import path_segment_errors
 from hotmap.local.strategy import Strategy, field_labels
@@ -77,8 +79,34 @@ class BudgetStrategy(RBACStrategy):
     unconditional_update = False
 
 
-class ReplicationControllerStrategy(StoredStrategy):
+class TemplateStrategy(StoredStrategy):
+    """A stored kind with a pod template, at these fields."""
+
+    template_fields: tuple[str, ...] = ()
+
+    def warnings(self, obj: JsonObject) -> list[str]:
+        template: Any = obj
+        for field in self.template_fields:
+            template = template.get(field) or {}
+        return pod_warnings(template.get("spec") or {}, ".".join((*self.template_fields, "spec")))
+
+    def update_warnings(self, old: JsonObject, new: JsonObject) -> list[str]:
+        return self.warnings(new) if is_new_generation(old, new) else []
+
+
+class ReplicationControllerStrategy(TemplateStrategy):
     default_propagation = "Orphan"
+    template_fields = ("spec", "template")
+
+
+class PodTemplateStrategy(TemplateStrategy):
+    """Has no spec, and answers a deletion with the object (ReturnDeletedObject)."""
+
+    returns_deleted = True
+    template_fields = ("template",)
+
+    def changes_generation(self, old: JsonObject, new: JsonObject) -> bool:
+        return bool(old["template"] != new["template"])
 
 
 class DriverStrategy(StoredStrategy):

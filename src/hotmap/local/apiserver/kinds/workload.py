@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from hotmap.local.apiserver.columns import field_cell
 from hotmap.local.apiserver.metadata import annotation_errors, label_errors
 from hotmap.local.apiserver.pod_defaults import default_pod_spec
+from hotmap.local.apiserver.pod_scheduling_validation import pod_warnings
 from hotmap.local.apiserver.pod_validation import pod_spec_errors
 from hotmap.local.apiserver.selector_validation import selector_errors
 from hotmap.local.field_errors import (
@@ -88,6 +89,13 @@ class WorkloadStrategy(Strategy):
                 errors.append(forbidden_field(at, why))
         return errors + self.spec_errors(spec)
 
+    def warnings(self, obj: JsonObject) -> list[str]:
+        template = self.pod_template(obj["spec"]) or {}
+        return pod_warnings(template.get("spec") or {}, f"{self.template_path}.spec")
+
+    def update_warnings(self, old: JsonObject, new: JsonObject) -> list[str]:
+        return self.warnings(new) if is_new_generation(old, new) else []
+
     def count_errors(self, spec: JsonObject) -> list[FieldError]:
         """Find everything wrong with the fields that upstream checks first."""
         return [
@@ -99,6 +107,11 @@ class WorkloadStrategy(Strategy):
     def template_selector_errors(self, spec: JsonObject, template: JsonObject) -> list[FieldError]:
         """Find errors of the selector, also together with the template."""
         return []
+
+
+def is_new_generation(old: JsonObject, new: JsonObject) -> bool:
+    """Return whether an update counts, so that it is worth a warning."""
+    return bool(old["metadata"].get("generation") != new["metadata"].get("generation"))
 
 
 def template_errors(

@@ -120,13 +120,20 @@ class StatefulSetStrategy(SelectingStrategy):
         return [*errors, forbidden_field("spec", _FROZEN)] if before != after else errors
 
     def warnings(self, obj: JsonObject) -> list[str]:
-        return [_HISTORY] if (obj["spec"].get("revisionHistoryLimit") or 0) < 0 else []
+        return [*super().warnings(obj), *_history_warnings(obj)]
+
+    def update_warnings(self, old: JsonObject, new: JsonObject) -> list[str]:
+        return super().update_warnings(old, new) or _history_warnings(new)
 
     def initial_status(self, obj: JsonObject) -> JsonObject | None:
         return {"replicas": 0, "availableReplicas": 0}
 
     def name_errors(self, name: str) -> list[str]:
         return label_name_errors(name)
+
+
+def _history_warnings(obj: JsonObject) -> list[str]:
+    return [_HISTORY] if (obj["spec"].get("revisionHistoryLimit") or 0) < 0 else []
 
 
 def _shown_update(rolling: JsonObject | None) -> JsonObject | None:

@@ -78,6 +78,10 @@ class PodStrategy(Strategy):
     def warnings(self, obj: JsonObject) -> list[str]:
         return pod_warnings(obj["spec"], "spec")
 
+    def update_warnings(self, old: JsonObject, new: JsonObject) -> list[str]:
+        # Updates of pods are not made by people.
+        return []
+
     def prepare_update(self, old: JsonObject, new: JsonObject) -> None:
         add_tolerations(new.setdefault("spec", {}))
 

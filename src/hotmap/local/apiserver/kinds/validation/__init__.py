@@ -20,7 +20,10 @@ from hotmap.local.apiserver.kinds.validation.budgets import budget_errors
 from hotmap.local.apiserver.kinds.validation.limits import limits_errors
 from hotmap.local.apiserver.kinds.validation.network_policies import network_policy_errors
 from hotmap.local.apiserver.kinds.validation.quotas import quota_errors, quota_update_errors
-from hotmap.local.apiserver.kinds.validation.replication import replication_controller_errors
+from hotmap.local.apiserver.kinds.validation.replication import (
+    pod_template_errors,
+    replication_controller_errors,
+)
 from hotmap.local.apiserver.kinds.validation.volumes import volume_errors, volume_update_errors
 from hotmap.local.apiserver.kinds.validation.webhooks import webhooks_errors
 
@@ -59,6 +62,7 @@ RULES = {
     "PersistentVolume": Rules(volume_errors, volume_update_errors),
     "PersistentVolumeClaim": Rules(claim_errors, claim_update_errors),
     "PodDisruptionBudget": Rules(budget_errors),
+    "PodTemplate": Rules(pod_template_errors),
     "PriorityClass": Rules(classes.priority_class_errors, classes.priority_class_update_errors),
     "ReplicationController": Rules(replication_controller_errors),
     "ResourceQuota": Rules(quota_errors, quota_update_errors),

@@ -1,4 +1,4 @@
-"""ReplicationControllers (pkg/apis/core/validation)."""
+"""ReplicationControllers and PodTemplates (pkg/apis/core/validation)."""
 
 from __future__ import annotations
 
@@ -32,3 +32,8 @@ def replication_controller_errors(obj: JsonObject) -> Iterator[FieldError]:
         why = "`selector` does not match template `labels`"
         yield invalid_value("spec.template.metadata.labels", labels, why)
     yield from template_errors(template, "spec.template")
+
+
+def pod_template_errors(obj: JsonObject) -> list[FieldError]:
+    """Check a PodTemplate, which may have any restart policy (ValidatePodTemplate)."""
+    return template_errors(obj["template"], "template", ("Always", "OnFailure", "Never"))
