@@ -14,6 +14,7 @@ _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _CONFIG_KEY = "[-._a-zA-Z0-9]+"
+_HEADER = "[-A-Za-z0-9]+"
 
 _SUBDOMAIN_TEXT = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
@@ -40,6 +41,7 @@ _WILDCARD_TEXT = (
     "must consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric "
     "character"
 )
+_HEADER_TEXT = "a valid HTTP header must consist of alphanumeric characters or '-'"
 _CONFIG_KEY_TEXT = "a valid config key must consist of alphanumeric characters, '-', '_' or '.'"
 
 
@@ -150,6 +152,13 @@ def port_name_errors(name: str) -> list[str]:
     if name.startswith("-") or name.endswith("-"):
         errors.append("must not begin or end with a hyphen")
     return errors
+
+
+def header_name_errors(name: str) -> list[str]:
+    """Check the name of an HTTP header (IsHTTPHeaderName)."""
+    if re.fullmatch(_HEADER, name):
+        return []
+    return [_explained(_HEADER_TEXT, _HEADER, "X-Header-Name")]
 
 
 def driver_name_errors(name: str) -> list[str]:

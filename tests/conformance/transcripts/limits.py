@@ -86,6 +86,9 @@ Error from server (Forbidden): pods "wrong" is forbidden: no PriorityClass with 
 $ run wrong --image=i --overrides={"spec":{"priority":5}}
 Error from server (Forbidden): pods "wrong" is forbidden: the integer value of priority (5) must not be provided in pod spec; priority admission controller computed 0 from the given PriorityClass name
 [1]
+$ run wrong --image=i --overrides={"spec":{"preemptionPolicy":"Never"}}
+Error from server (Forbidden): pods "wrong" is forbidden: the string value of PreemptionPolicy (Never) must not be provided in pod spec; priority admission controller computed PreemptLowerPriority from the given PriorityClass name
+[1]
 $ run critical --image=i --overrides={"spec":{"priorityClassName":"system-node-critical"}}
 pod/critical created
 $ create priorityclass low --value=-5 --global-default=true

@@ -18,6 +18,7 @@ from hotmap.local.apiserver.container_validation import (
 from hotmap.local.apiserver.dns_validation import dns_errors, readiness_gate_errors
 from hotmap.local.apiserver.ephemeral_validation import ephemeral_errors
 from hotmap.local.apiserver.metadata import label_errors
+from hotmap.local.apiserver.node_feature_validation import node_feature_errors, resize_errors
 from hotmap.local.apiserver.pod_scheduling_validation import scheduling_errors
 from hotmap.local.apiserver.restart_validation import restart_errors
 from hotmap.local.apiserver.security_validation import pod_security_errors
@@ -62,6 +63,7 @@ def pod_spec_errors(spec: JsonObject, path: str) -> list[FieldError]:
         if spec.get(field):
             errors += rule_errors(f"{path}.{field}", spec[field], label_name_errors)
     errors += [*scheduling_errors(spec, path), *affinity_errors(spec, path)]
+    errors += node_feature_errors(spec, path)
     for field in ("initContainers", "containers", "ephemeralContainers"):
         for index, container in enumerate(spec.get(field) or ()):
             errors += file_volume_errors(container, f"{path}.{field}[{index}]", spec)
@@ -87,6 +89,7 @@ def _containers_errors(
     for index, container in enumerate(spec.get(field, ())):
         at = f"{path}.{field}[{index}]"
         errors += container_errors(container, at, volumes)
+        errors += resize_errors(container, at)
         handlers = handler_errors(container, at, spec, is_initial=is_initial)
         restarts = restart_errors(container, at)
         errors += [*restarts, *handlers] if is_initial else [*handlers, *restarts]

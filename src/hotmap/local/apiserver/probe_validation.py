@@ -12,8 +12,10 @@ from hotmap.local.field_errors import (
     forbidden_field,
     invalid_value,
     required,
+    rule_errors,
     unsupported,
 )
+from hotmap.local.names import header_name_errors, port_name_errors
 from hotmap.local.quantity import parse_quantity
 
 JsonObject = dict[str, Any]
@@ -86,14 +88,24 @@ def _handler_errors(handler: JsonObject, path: str) -> list[FieldError]:
     ]
     first = handler[used[0]]
     if used[0] in ("httpGet", "tcpSocket", "grpc"):
-        port = first.get("port", 0)
-        if isinstance(port, int) and not 1 <= port <= 65535:
-            errors.insert(0, invalid_value(f"{path}.{used[0]}.port", port, PORT_RANGE))
-    if used[0] == "httpGet" and first.get("scheme", "HTTP") not in _SCHEMES:
-        errors.append(unsupported(f"{path}.httpGet.scheme", first["scheme"], _SCHEMES))
+        errors = [*_port_errors(first.get("port", 0), f"{path}.{used[0]}.port"), *errors]
+    if used[0] == "httpGet":
+        if first.get("scheme", "HTTP") not in _SCHEMES:
+            errors.append(unsupported(f"{path}.httpGet.scheme", first["scheme"], _SCHEMES))
+        for header in first.get("httpHeaders") or ():
+            errors += rule_errors(
+                f"{path}.httpGet.httpHeaders", header.get("name", ""), header_name_errors
+            )
     if used[0] == "exec" and not first.get("command"):
         errors.insert(0, required(f"{path}.exec.command"))
     return errors
+
+
+def _port_errors(port: int | str, path: str) -> list[FieldError]:
+    """Check a number or the name of a port (ValidatePortNumOrName)."""
+    if isinstance(port, str):
+        return rule_errors(path, port, port_name_errors)
+    return [] if 1 <= port <= 65535 else [invalid_value(path, port, PORT_RANGE)]
 
 
 def resource_errors(container: JsonObject, path: str) -> list[FieldError]:

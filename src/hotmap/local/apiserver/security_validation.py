@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hotmap.local.field_errors import FieldError, invalid_value, unsupported
+from hotmap.local.field_errors import (
+    FieldError,
+    invalid_value,
+    required,
+    rule_errors,
+    unsupported,
+)
+from hotmap.local.names import relative_path_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 JsonObject = dict[str, Any]
 
+_PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 _INT32_MAX = (1 << 31) - 1
 # The fields in the order of Go's type, which messages show.
 _FIELDS = (
@@ -25,6 +33,7 @@ def pod_security_errors(spec: JsonObject, path: str) -> Iterator[FieldError]:
     """Check the security context of a pod or a template."""
     context, at = spec.get("securityContext") or {}, f"{path}.securityContext"
     yield from _identity_errors(context, at, ("fsGroup", "runAsUser", "runAsGroup"))
+    yield from _profile_errors(context, at)
     if spec.get("hostPID") and spec.get("shareProcessNamespace"):
         why = "ShareProcessNamespace and HostPID cannot both be enabled"
         yield invalid_value(f"{at}.shareProcessNamespace", True, why)
@@ -46,6 +55,37 @@ def container_security_errors(container: JsonObject, path: str) -> Iterator[Fiel
                 yield invalid_value(
                     at, _go_context(context), f"{why}`capabilities.Add` CAP_SYS_ADMIN"
                 )
+    yield from _profile_errors(context, at)
+
+
+def _profile_errors(context: JsonObject, path: str) -> Iterator[FieldError]:
+    """Check the profiles (validateSeccompProfileField, ValidateAppArmorProfileField)."""
+    for field, name in (("seccompProfile", "seccomp"), ("appArmorProfile", "AppArmor")):
+        profile, at = context.get(field), f"{path}.{field}"
+        if profile is None:
+            continue
+        kind, local = profile.get("type", ""), profile.get("localhostProfile")
+        is_seccomp = field == "seccompProfile"
+        if not kind:
+            yield required(f"{at}.type", f"type is required when {field} is set")
+        elif kind not in _PROFILES:
+            yield unsupported(f"{at}.type", kind, _PROFILES)
+        if kind == "Localhost":
+            yield from _local_profile_errors(local, f"{at}.localhostProfile", name)
+        elif local is not None and (kind or is_seccomp):
+            shown = {"Type": kind, "LocalhostProfile": local} if is_seccomp else local
+            why = f"can only be set when {name} type is Localhost"
+            yield invalid_value(f"{at}.localhostProfile", shown, why)
+
+
+def _local_profile_errors(profile: str | None, path: str, name: str) -> Iterator[FieldError]:
+    is_seccomp = name == "seccomp"
+    if profile is None or not (profile or is_seccomp):
+        yield required(path, f"must be set when {name} type is Localhost")
+    elif is_seccomp:
+        yield from rule_errors(path, profile, relative_path_errors)
+    elif profile != profile.strip():
+        yield invalid_value(path, profile, "must not be padded with whitespace")
 
 
 def _identity_errors(

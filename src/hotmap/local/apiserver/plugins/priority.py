@@ -48,6 +48,15 @@ class PriorityPlugin:
                 f"spec; priority admission controller computed {value} from the given "
                 "PriorityClass name",
             )
+        wanted = spec.get("preemptionPolicy", policy)
+        if wanted != policy:
+            raise forbidden(
+                kind,
+                request.obj["metadata"].get("name", ""),
+                f"the string value of PreemptionPolicy ({wanted}) must not be provided in pod "
+                f"spec; priority admission controller computed {policy} from the given "
+                "PriorityClass name",
+            )
         spec["priority"] = value
         spec["preemptionPolicy"] = policy
 
