@@ -130,6 +130,22 @@ async def test_scheduler_binds_waiting_pod_when_node_is_uncordoned() -> None:
         await _events(plane, "Scheduled")
 
 
+async def test_scheduler_waits_for_the_last_gate_of_a_pod() -> None:
+    async with control_plane() as plane:
+        await plane.create("pods", _pod(schedulingGates=[{"name": "example.com/quota"}]))
+        await plane.create("pods", {**_pod(), "metadata": {"name": "later"}})
+        await _until_bound(plane, "later")
+        waiting = await plane.registry.get("pods", "default", "web")
+        assert "nodeName" not in waiting["spec"]
+
+        def opened(obj: Object) -> Object:
+            spec = {f: value for f, value in obj["spec"].items() if f != "schedulingGates"}
+            return {**obj, "spec": spec}
+
+        await plane.registry.modify("pods", "default", "web", opened, manager="test")
+        await _until_bound(plane, "later", "web")
+
+
 async def test_scheduler_ignores_pods_of_other_schedulers() -> None:
     """schedulerName says whose a pod is; one bound already needs no scheduler."""
     async with control_plane() as plane:

@@ -38,7 +38,7 @@ def bind(
 
     Raises:
         NotFound: the pod does not exist.
-        Conflict: it is bound already, is being deleted, or has another uid.
+        Conflict: it is bound already, is being deleted, has gates, or has another uid.
     """
     kind, name = path.kind, path.name
     entry = reader.entry(kind, path.namespace, name)
@@ -51,5 +51,7 @@ def bind(
     present = pod["spec"].get("nodeName")
     if present:
         raise binding_conflict(name, f'pod {name} is already assigned to node "{present}"')
+    if pod["spec"].get("schedulingGates"):
+        raise binding_conflict(name, f"pod {name} has non-empty .spec.schedulingGates")
     assign_node(pod, binding.node, now)
     store.update(entry.key, encode(pod), expected=entry.mod_revision)

@@ -340,6 +340,7 @@ def _is_unscheduled(pod: Object) -> bool:
     spec = pod["spec"]
     return (
         not spec.get("nodeName")
+        and not spec.get("schedulingGates")
         and spec.get("schedulerName", _NAME) == _NAME
         and not is_deleted(pod)
         and not is_finished(pod)

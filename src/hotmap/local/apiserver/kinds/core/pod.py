@@ -6,6 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.affinity_validation import add_label_keys
 from hotmap.local.apiserver.kinds.core.pod_columns import POD_COLUMNS
+from hotmap.local.apiserver.kinds.core.scheduling_gates import (
+    gate_update_errors,
+    gated_condition,
+    gated_node_errors,
+    with_gated_changes,
+)
 from hotmap.local.apiserver.pod_defaults import (
     add_tolerations,
     admit_pod,
@@ -64,13 +70,16 @@ class PodStrategy(Strategy):
         add_label_keys(obj["spec"], obj["metadata"].get("labels") or {})
 
     def initial_status(self, obj: JsonObject) -> JsonObject | None:
-        return {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
+        status: JsonObject = {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
+        if obj["spec"].get("schedulingGates"):
+            status["conditions"] = [gated_condition(obj["metadata"]["creationTimestamp"])]
+        return status
 
     def default(self, obj: JsonObject) -> None:
         default_pod(obj)
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
-        errors = _spec_errors(obj["spec"])
+        errors = [*_spec_errors(obj["spec"]), *gated_node_errors(obj["spec"])]
         if obj["spec"].get("ephemeralContainers"):
             errors.append(forbidden_field("spec.ephemeralContainers", "cannot be set on create"))
         return errors
@@ -137,8 +146,12 @@ def _update_errors(old: JsonObject, new: JsonObject) -> list[FieldError]:
     ]
     if resized:
         return resized
-    errors = [*_deadline_errors(before, after), *toleration_update_errors(before, after)]
-    if _frozen_part(before) == _frozen_part(after):
+    errors = [
+        *_deadline_errors(before, after),
+        *gate_update_errors(before, after),
+        *toleration_update_errors(before, after),
+    ]
+    if _frozen_part(with_gated_changes(before, after)) == _frozen_part(after):
         return errors
     return [*errors, forbidden_field("spec", _UPDATE_TEXT)]
 
