@@ -18,7 +18,7 @@ from hotmap.core.errors import ApiError, BadRequest, Conflict, Invalid, NotFound
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.custom.jsonpath import find, is_valid_path
 from hotmap.local.apiserver.custom.kind import CustomStrategy
-from hotmap.local.apiserver.custom.schema import add_defaults, prune, unknown_fields
+from hotmap.local.apiserver.custom.schema import add_defaults, drop_nulls, prune, unknown_fields
 from hotmap.local.apiserver.custom.validation import schema_errors
 from hotmap.local.apiserver.custom_resources import CustomResources
 from hotmap.local.apiserver.handlers import Request, answer
@@ -131,6 +131,34 @@ def test_defaults_reach_into_lists_and_replace_nulls() -> None:
     assert value == {"spec": expected}
 
 
+def test_nulls_that_may_not_be_are_dropped() -> None:
+    schema = {
+        "properties": {
+            "text": {"type": "string"},
+            "either": {"type": "string", "nullable": True},
+            "list": {"type": "array", "items": {"properties": {"a": {"type": "string"}}}},
+            "map": {"additionalProperties": {"type": "string"}},
+            "any": {"x-kubernetes-preserve-unknown-fields": True},
+        }
+    }
+    value = {
+        "text": None,
+        "either": None,
+        "list": [{"a": None}, None],
+        "map": {"k": None, "l": "v"},
+        "any": {"deep": None},
+    }
+    drop_nulls(value, schema)
+    assert value == {"either": None, "list": [{}, None], "map": {"l": "v"}, "any": {"deep": None}}
+
+
+async def test_null_that_may_not_be_counts_as_absent(registry: Registry) -> None:
+    """As Go writes an empty pointer; where the field is required, it is missing."""
+    await establish(registry, definition())
+    made = await create(registry, {"size": 1, "labels": None, "items": None})
+    assert made["spec"] == {"size": 1}
+
+
 def _wrong_type(found: str, wanted: str) -> str:
     return f'Invalid value: "{found}": f in body must be of type {wanted}: "{found}"'
 
@@ -148,6 +176,15 @@ def _wrong_type(found: str, wanted: str) -> str:
             10,
             {"maximum": 10, "exclusiveMaximum": True},
             ["Invalid value: 10: f in body should be less than 10"],
+        ),
+        (0, {"maximum": 1.5}, []),
+        (-1, {"maximum": 1.5, "exclusiveMaximum": True}, []),
+        (2, {"minimum": 1.5}, []),
+        (2, {"maximum": 1.5}, ["Invalid value: 2: f in body should be less than or equal to 1"]),
+        (
+            1.6,
+            {"maximum": 1.5},
+            ["Invalid value: 1.6: f in body should be less than or equal to 1.5"],
         ),
         (0, {"minimum": 1}, ["Invalid value: 0: f in body should be greater than or equal to 1"]),
         (7, {"multipleOf": 5}, ["Invalid value: 7: f in body should be a multiple of 5"]),

@@ -13,7 +13,13 @@ import msgspec
 from hotmap.local.apiserver.columns import AGE, NAME, ago
 from hotmap.local.apiserver.custom.jsonpath import find
 from hotmap.local.apiserver.custom.rules import has_rules, rule_errors
-from hotmap.local.apiserver.custom.schema import add_defaults, has_defaults, prune, unknown_fields
+from hotmap.local.apiserver.custom.schema import (
+    add_defaults,
+    drop_nulls,
+    has_defaults,
+    prune,
+    unknown_fields,
+)
 from hotmap.local.apiserver.custom.validation import schema_errors
 from hotmap.local.apiserver.status import go_text
 from hotmap.local.field_errors import invalid_value
@@ -87,6 +93,7 @@ class CustomStrategy(Strategy):
 
     def default(self, obj: JsonObject) -> None:
         add_defaults(obj, self.schema)
+        drop_nulls(obj, self.schema)
 
     def _schema_errors(self, obj: JsonObject) -> list[FieldError]:
         body = {

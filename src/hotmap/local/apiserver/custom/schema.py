@@ -8,7 +8,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-__all__ = ["add_defaults", "has_defaults", "prune", "unknown_fields"]
+__all__ = ["add_defaults", "drop_nulls", "has_defaults", "prune", "unknown_fields"]
 
 JsonObject = dict[str, Any]
 
@@ -85,3 +85,24 @@ def add_defaults(value: Any, schema: JsonObject) -> None:
             if inner is None and "default" in items and not items.get("nullable"):
                 value[index] = deepcopy(items["default"])
             add_defaults(value[index], items)
+
+
+def drop_nulls(value: Any, schema: JsonObject) -> None:
+    """Remove the fields that are null and may not be, in place, after defaults are filled in.
+
+    Go writes such a null for an empty pointer, list or map (PruneNonNullableNullsWithoutDefaults).
+    """
+    if isinstance(value, dict):
+        specified = schema.get("properties") or {}
+        additional = schema.get("additionalProperties")
+        for name, inner in list(value.items()):
+            of_field = specified.get(name, additional)
+            if not isinstance(of_field, dict):
+                continue
+            if inner is None and not of_field.get("nullable"):
+                del value[name]
+            else:
+                drop_nulls(inner, of_field)
+    elif isinstance(value, list):
+        for inner in value:
+            drop_nulls(inner, schema.get("items") or {})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import operator
 import re
 from datetime import date, datetime
 from functools import cache
@@ -113,14 +114,16 @@ def _string_errors(value: str, schema: JsonObject, path: str) -> Iterator[FieldE
 
 def _number_errors(value: float, schema: JsonObject, path: str) -> Iterator[FieldError]:
     for limit, exclusive, fails, words in (
-        ("maximum", "exclusiveMaximum", value.__gt__, "less than"),
-        ("minimum", "exclusiveMinimum", value.__lt__, "greater than"),
+        ("maximum", "exclusiveMaximum", operator.gt, "less than"),
+        ("minimum", "exclusiveMinimum", operator.lt, "greater than"),
     ):
         bound = schema.get(limit)
         if bound is None:
             continue
+        if isinstance(value, int):
+            bound = int(bound)  # as upstream, which compares integers with integers
         is_exclusive = schema.get(exclusive)
-        if fails(bound) or (is_exclusive and value == bound):
+        if fails(value, bound) or (is_exclusive and value == bound):
             equal = "" if is_exclusive else " or equal to"
             text = f"{path} in body should be {words}{equal} {_json(bound)}"
             yield invalid_value(path, value, text)
