@@ -404,6 +404,7 @@ LISTS: dict[str, Any] = {
             "x-kubernetes-list-map-keys": ["port", "protocol"],
             "items": {
                 "type": "object",
+                "required": ["port"],
                 "properties": {
                     "port": {"type": "integer"},
                     "protocol": {"type": "string", "default": "TCP"},

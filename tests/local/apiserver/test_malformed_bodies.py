@@ -125,6 +125,7 @@ DEFINITION: dict[str, Any] = {
                                         "x-kubernetes-list-map-keys": ["k"],
                                         "items": {
                                             "type": "object",
+                                            "required": ["k"],
                                             "properties": {"k": {"type": "string"}},
                                         },
                                     },
@@ -218,6 +219,7 @@ OBJECTS["cronjobs"] = {
     "metadata": {"name": "x"},
     "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": OBJECTS["jobs"]["spec"]}},
 }
+OBJECTS["podtemplates"] = {"metadata": {"name": "x"}, "template": {"spec": FULL_POD_SPEC}}
 OBJECTS["endpointslices"] = {"metadata": {"name": "x"}, "addressType": "IPv4", "endpoints": []}
 OBJECTS["ingressclasses"] = {"metadata": {"name": "x"}, "spec": {"controller": "example.com/c"}}
 OBJECTS["volumeattributesclasses"] = {

@@ -12,6 +12,7 @@ from hotmap.local.apiserver.api_types import METADATA, Field
 from hotmap.local.apiserver.columns import NAME, field_cell
 from hotmap.local.apiserver.custom.jsonpath import is_valid_path
 from hotmap.local.apiserver.custom.rule_validation import compile_errors, cost_errors, rule_errors
+from hotmap.local.apiserver.custom.structure import extension_errors, root_errors
 from hotmap.local.apiserver.custom.types import DefinitionSpec
 from hotmap.local.apiserver.custom.validation import is_valid_pattern, pattern_error, schema_errors
 from hotmap.local.apiserver.schema_structure import SchemaField
@@ -266,9 +267,13 @@ def _version_errors(spec: JsonObject) -> Iterator[FieldError]:
     names = [version.get("name") for version in versions]
     if len(set(map(str, names))) != len(names):
         yield invalid_value("spec.versions", names, "must contain unique version names")
-    if (spec.get("conversion") or {}).get("strategy") not in ("None", "Webhook"):
-        text = spec["conversion"].get("strategy", "")
-        yield unsupported("spec.conversion.strategy", text, ("None", "Webhook"))
+    yield from _conversion_errors(spec.get("conversion") or {})
+    if spec.get("preserveUnknownFields"):
+        why = (
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
+            "spec.versions[*].schema instead"
+        )
+        yield invalid_value("spec.preserveUnknownFields", True, why)
     for index, version in enumerate(versions):
         path = f"spec.versions[{index}]"
         name = version.get("name")
@@ -282,7 +287,43 @@ def _version_errors(spec: JsonObject) -> Iterator[FieldError]:
         yield from _one_version_errors(version, path, is_only=len(versions) == 1)
 
 
+def _conversion_errors(conversion: JsonObject) -> Iterator[FieldError]:
+    path, strategy = "spec.conversion", conversion.get("strategy", "")
+    webhook = conversion.get("webhook") or {}
+    if strategy not in ("None", "Webhook"):
+        yield unsupported(f"{path}.strategy", strategy, ("None", "Webhook"))
+        return
+    # Upstream's internal type has the webhook's fields side by side.
+    for internal, field, why in (
+        ("webhookClientConfig", "clientConfig", "required when strategy is set to Webhook"),
+        ("conversionReviewVersions", "conversionReviewVersions", ""),
+    ):
+        if strategy == "Webhook" and not webhook.get(field):
+            yield required(f"{path}.{internal}", why)
+        elif strategy == "None" and webhook.get(field):
+            why = "should not be set when strategy is not set to Webhook"
+            yield forbidden_field(f"{path}.{internal}", why)
+
+
+def _deprecation_errors(version: JsonObject, path: str) -> Iterator[FieldError]:
+    warning, at = version.get("deprecationWarning"), f"{path}.deprecationWarning"
+    if warning is None:
+        return
+    if not version.get("deprecated"):
+        yield invalid_value(at, warning, "can only be set for deprecated versions")
+    if not warning:
+        yield invalid_value(at, warning, "must not be an empty string")
+    odd = next((i for i, char in enumerate(warning) if not char.isprintable()), None)
+    if odd is not None:
+        why = (
+            "must only contain printable UTF-8 characters; non-printable character found at "
+            f"index {odd}"
+        )
+        yield invalid_value(at, warning, why)
+
+
 def _one_version_errors(version: JsonObject, path: str, *, is_only: bool) -> Iterator[FieldError]:
+    yield from _deprecation_errors(version, path)
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     if schema is None:
         yield required(f"{path}.schema.openAPIV3Schema")
@@ -343,6 +384,9 @@ def _structure_errors(
         if isinstance(inner, dict):
             yield from _structure_errors(inner, f"{path}.{field}", where=place)
     yield from rule_errors(schema, path)
+    yield from extension_errors(schema, path)
+    if is_root:
+        yield from root_errors(schema, path)
     if "$ref" in schema:
         yield forbidden_field(f"{path}.$ref", "$ref is not supported")
         return

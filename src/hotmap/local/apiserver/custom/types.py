@@ -89,14 +89,21 @@ class _Version(msgspec.Struct):
     served: bool = False
     storage: bool = False
     deprecated: bool = False
+    deprecationWarning: str | None = None
     schema: _Validation | None = None
     subresources: _Subresources | None = None
     additionalPrinterColumns: list[_Column] = []
     selectableFields: list[_SelectableField] = []
 
 
+class _Webhook(msgspec.Struct):
+    clientConfig: dict[str, Any] | None = None
+    conversionReviewVersions: list[str] = []
+
+
 class _Conversion(msgspec.Struct):
     strategy: str = ""
+    webhook: _Webhook | None = None
 
 
 class DefinitionSpec(msgspec.Struct):
@@ -107,3 +114,4 @@ class DefinitionSpec(msgspec.Struct):
     names: _Names = msgspec.field(default_factory=_Names)
     versions: list[_Version] = []
     conversion: _Conversion | None = None
+    preserveUnknownFields: bool = False
