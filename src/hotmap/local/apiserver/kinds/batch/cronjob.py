@@ -10,6 +10,7 @@ from hotmap.local.apiserver.kinds.batch.failure_policy import (
     default_failure_policy,
     failure_policy_errors,
 )
+from hotmap.local.apiserver.kinds.batch.indexed import indexed_errors
 from hotmap.local.apiserver.kinds.batch.job import job_spec_errors
 from hotmap.local.apiserver.kinds.stored_columns import CRONJOB_COLUMNS
 from hotmap.local.apiserver.kinds.workload import WorkloadStrategy
@@ -137,12 +138,15 @@ class CronJobStrategy(WorkloadStrategy):
         if "selector" in job:
             why = "`selector` will be auto-generated"
             errors.append(invalid_value(f"{path}.selector", job["selector"], why))
+        if job.get("manualSelector"):
+            errors.append(unsupported(f"{path}.manualSelector", True, ("nil", "false")))
         return errors
 
     def spec_errors(self, spec: JsonObject) -> list[FieldError]:
         job = (spec.get("jobTemplate") or {}).get("spec") or {}
         return [
             *failure_policy_errors(job, "spec.jobTemplate.spec"),
+            *indexed_errors(job, "spec.jobTemplate.spec"),
             *(
                 invalid_value(f"spec.{field}", spec[field], NOT_NEGATIVE)
                 for field in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit")

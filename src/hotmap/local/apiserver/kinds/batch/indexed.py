@@ -25,51 +25,61 @@ _NOT_INDEXED = "requires indexed completion mode"
 _NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
 
 
-def indexed_errors(spec: JsonObject) -> Iterator[FieldError]:
-    """Check limits for each index, and the success policy, of a Job's spec."""
+def indexed_errors(spec: JsonObject, path: str) -> Iterator[FieldError]:
+    """Check limits for each index, and the success policy, of a Job's spec at a path."""
     policy, failed = spec.get("successPolicy"), spec.get("maxFailedIndexes")
     if failed is not None and spec.get("backoffLimitPerIndex") is None:
-        yield required("spec.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+        yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
     mode = spec.get("completionMode", "NonIndexed")
     if mode != "Indexed":
         limits = ("backoffLimitPerIndex", "maxFailedIndexes") if mode == "NonIndexed" else ()
         for field in (*limits, "successPolicy"):
             if spec.get(field) is not None:
-                yield invalid_value(f"spec.{field}", spec[field], _NOT_INDEXED)
+                shown = _go_policy(spec[field]) if field == "successPolicy" else spec[field]
+                yield invalid_value(f"{path}.{field}", shown, _NOT_INDEXED)
         return
-    yield from _limit_errors(spec, spec.get("parallelism", 1), spec.get("completions"), failed)
+    yield from _limit_errors(spec, path)
     if policy is not None:
-        yield from _policy_errors(policy, spec.get("completions", 0))
+        yield from _policy_errors(policy, spec.get("completions", 0), f"{path}.successPolicy.rules")
 
 
-def _limit_errors(
-    spec: JsonObject, parallelism: int, completions: int | None, failed: int | None
-) -> Iterator[FieldError]:
+def _go_policy(policy: JsonObject) -> JsonObject:
+    """Show a success policy as Go's messages do."""
+    fields = {"SucceededIndexes": "succeededIndexes", "SucceededCount": "succeededCount"}
+    rules = policy.get("rules")
+    return {
+        "Rules": rules and [{go: rule.get(name) for go, name in fields.items()} for rule in rules]
+    }
+
+
+def _limit_errors(spec: JsonObject, path: str) -> Iterator[FieldError]:
+    parallelism = spec.get("parallelism", 1)
+    completions, failed = spec.get("completions"), spec.get("maxFailedIndexes")
     if parallelism > _MOST:
         why = f"must be less than or equal to {_MOST} when completion mode is Indexed"
-        yield invalid_value("spec.parallelism", parallelism, why)
+        yield invalid_value(f"{path}.parallelism", parallelism, why)
     if completions is not None and failed is not None and failed > completions:
         why = "must be less than or equal to completions"
-        yield invalid_value("spec.maxFailedIndexes", failed, why)
+        yield invalid_value(f"{path}.maxFailedIndexes", failed, why)
     if failed is not None and failed > _MOST:
         why = f"must be less than or equal to {_MOST}"
-        yield invalid_value("spec.maxFailedIndexes", failed, why)
+        yield invalid_value(f"{path}.maxFailedIndexes", failed, why)
     if (completions or 0) <= _MOST or spec.get("backoffLimitPerIndex") is None:
         return
     if failed is None:
         why = f"must be specified when completions is above {_MOST}"
-        yield required("spec.maxFailedIndexes", why)
+        yield required(f"{path}.maxFailedIndexes", why)
     for field, value in (("parallelism", parallelism), ("maxFailedIndexes", failed or 0)):
         if value > _MOST_OF_MANY:
             why = (
                 f"must be less than or equal to {_MOST_OF_MANY} when completions are above "
                 f"{_MOST} and used with backoff limit per index"
             )
-            yield invalid_value(f"spec.{field}", value, why)
+            yield invalid_value(f"{path}.{field}", value, why)
 
 
-def _policy_errors(policy: JsonObject, completions: int) -> Iterator[FieldError]:
-    rules, path = policy.get("rules") or (), "spec.successPolicy.rules"
+def _policy_errors(policy: JsonObject, completions: int, path: str) -> Iterator[FieldError]:
+    rules = policy.get("rules") or ()
     if not rules:
         why = "at least one rules must be specified when the successPolicy is specified"
         yield required(path, why)

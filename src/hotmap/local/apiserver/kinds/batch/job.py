@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from hotmap.local.apiserver.kinds.batch.failure_policy import (
@@ -20,8 +21,11 @@ from hotmap.local.field_errors import (
     FieldError,
     invalid_value,
     required,
+    rule_errors,
+    too_long,
     unsupported,
 )
+from hotmap.local.names import label_name_errors, subdomain_errors
 from hotmap.local.scheme import STATUS, Kind, Names
 from hotmap.local.selectors import matches_label_selector
 
@@ -31,6 +35,8 @@ _ORPHANED = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "
     "to remove them or set propagationPolicy=Orphan to suppress this warning"
 )
+_MAX_MANAGER = 63
+_MANAGER_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _COUNTS = (
     "parallelism",
     "completions",
@@ -81,7 +87,39 @@ def job_spec_errors(spec: JsonObject, path: str) -> list[FieldError]:
     policies = ("Failed", "TerminatingOrFailed")[: 1 if has_policy else 2]
     if policy is not None and policy not in policies:
         errors.append(unsupported(f"{path}.podReplacementPolicy", policy, policies))
+    if spec.get("managedBy") is not None:
+        errors += _manager_errors(spec["managedBy"], f"{path}.managedBy")
     return errors
+
+
+def _manager_errors(manager: str, path: str) -> list[FieldError]:
+    """Check who manages a Job (IsDomainPrefixedPath)."""
+    if not manager:
+        return [required(path)]
+    if len(manager) > _MAX_MANAGER:
+        return [too_long(path, _MAX_MANAGER)]
+    domain, _, rest = manager.partition("/")
+    if not domain or not rest:
+        why = 'must be a domain-prefixed path (such as "acme.io/foo")'
+        return [invalid_value(path, manager, why)]
+    errors = rule_errors(path, domain, subdomain_errors)
+    if not re.fullmatch(_MANAGER_PATH, rest):
+        why = f"Invalid path (regex used for validation is '{_MANAGER_PATH}')"
+        errors.append(invalid_value(path, rest, why))
+    return errors
+
+
+def _pod_name_errors(obj: JsonObject) -> list[FieldError]:
+    """The host names of an Indexed Job's pods are labels, which end with their index."""
+    name, spec = obj["metadata"].get("name", ""), obj["spec"]
+    completions = spec.get("completions", 0)
+    longest = f"{name}-{completions - 1}"
+    if spec.get("completionMode") != "Indexed" or completions <= 0:
+        return []
+    if not label_name_errors(longest):
+        return []
+    why = f"will not able to create pod with invalid DNS label: {longest}"
+    return [invalid_value("metadata.name", name, why)]
 
 
 class JobStrategy(WorkloadStrategy):
@@ -114,10 +152,15 @@ class JobStrategy(WorkloadStrategy):
         return job_spec_errors(spec, "spec")
 
     def spec_errors(self, spec: JsonObject) -> list[FieldError]:
-        return [*failure_policy_errors(spec, "spec"), *indexed_errors(spec)]
+        return [*failure_policy_errors(spec, "spec"), *indexed_errors(spec, "spec")]
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
-        return self._selector_errors(obj) + super().validate(obj) + self._match_errors(obj["spec"])
+        return [
+            *self._selector_errors(obj),
+            *super().validate(obj),
+            *self._match_errors(obj["spec"]),
+            *_pod_name_errors(obj),
+        ]
 
     def _selector_errors(self, obj: JsonObject) -> list[FieldError]:
         """Check the labels that a Job gives its pods (validateGeneratedSelector)."""
