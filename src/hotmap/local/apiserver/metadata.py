@@ -33,6 +33,8 @@ _STANDARD_FINALIZERS = (
     "foregroundDeletion",
     "customresourcecleanup.apiextensions.k8s.io",
 )
+# Groups of built-in kinds that upstream validates by apimachinery's rules alone.
+_ANY_FINALIZER = ("admissionregistration.k8s.io", "coordination.k8s.io", "node.k8s.io", "policy")
 _IMMUTABLE = ("name", "namespace", "uid")
 _SYSTEM_FIELDS = (
     *_IMMUTABLE,
@@ -62,7 +64,9 @@ def metadata_errors(kind: Kind, metadata: JsonObject) -> list[FieldError]:
         errors += [
             invalid_value("metadata.finalizers", finalizer, why)
             for why in qualified_name_errors(finalizer)
-        ] or ([] if kind.strategy.is_custom else _standard_name_errors(at, finalizer))
+        ]
+        if not kind.strategy.is_custom and kind.group not in _ANY_FINALIZER:
+            errors += _standard_name_errors(at, finalizer)
     return errors + _owner_errors(metadata.get("ownerReferences") or [])
 
 
@@ -89,7 +93,7 @@ def annotation_errors(path: str, annotations: dict[str, str]) -> list[FieldError
 
 
 def _standard_name_errors(path: str, finalizer: str) -> list[FieldError]:
-    """pkg/apis/core/validation: validateKubeFinalizerName, of built-in kinds only."""
+    """pkg/apis/core/validation: validateKubeFinalizerName, of most built-in kinds."""
     if "/" in finalizer or finalizer in _STANDARD_FINALIZERS:
         return []
     why = "name is neither a standard finalizer name nor is it fully qualified"
