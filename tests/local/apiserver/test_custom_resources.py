@@ -203,6 +203,8 @@ def _wrong_type(found: str, wanted: str) -> str:
         ("fe80::1", {"format": "ipv6"}, []),
         (1, {"x-kubernetes-int-or-string": True}, []),
         ("1", {"x-kubernetes-int-or-string": True}, []),
+        ({"apiVersion": "v1", "kind": "Pod"}, {"x-kubernetes-embedded-resource": True}, []),
+        ({"kind": "Pod"}, {"x-kubernetes-embedded-resource": True}, ["Required value"]),
         (["a", "a"], {"x-kubernetes-list-type": "set"}, ['Duplicate value: "a"']),
         (
             {"a": 1},

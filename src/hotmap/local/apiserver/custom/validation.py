@@ -158,6 +158,8 @@ def _object_errors(value: JsonObject, schema: JsonObject, path: str) -> Iterator
     for name in schema.get("required") or ():
         if name not in value:
             yield required(_join(path, name))
+    if schema.get("x-kubernetes-embedded-resource"):
+        yield from _embedded_errors(value, path)
     specified = schema.get("properties") or {}
     additional = schema.get("additionalProperties")
     for name, inner in value.items():
@@ -165,6 +167,13 @@ def _object_errors(value: JsonObject, schema: JsonObject, path: str) -> Iterator
             yield from _errors(inner, specified[name], _join(path, name))
         elif isinstance(additional, dict):
             yield from _errors(inner, additional, _join(path, name))
+
+
+def _embedded_errors(value: JsonObject, path: str) -> Iterator[FieldError]:
+    """Check that an embedded object says what it is (apiserver/schema/objectmeta)."""
+    for name in ("apiVersion", "kind"):
+        if not value.get(name):
+            yield required(_join(path, name))
 
 
 def _combined_errors(value: Any, schema: JsonObject, path: str) -> Iterator[FieldError]:
