@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from tests.cluster.build import Programs
 from tests.support.requires import requires
 
 if TYPE_CHECKING:
@@ -44,10 +45,12 @@ _HANGS = 300
 
 
 def find_kubectl() -> str | None:
-    """Find the kubectl that the test bed has built, else the one on the path."""
-    built = Path.home() / ".cache/hotmap/testbed/bin"
-    found = sorted(built.glob("kubernetes-*/kubectl"))
-    return str(found[-1]) if found else shutil.which("kubectl")
+    """Find the kubectl that the test bed has built, else the one on the path.
+
+    That of another release prints other texts than the recorded ones.
+    """
+    built = Programs().path("kubectl")
+    return str(built) if built.exists() else shutil.which("kubectl")
 
 
 class Result(NamedTuple):
