@@ -45,6 +45,28 @@ async def test_metrics_count_decisions_actions_watches_and_requests(
     assert samples["hotmap_change_to_rollout_seconds_count", ""] == 1
 
 
+async def test_namespace_in_deletion_gets_no_events(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """The API server would refuse them; its objects are deleted one after the other."""
+    gone = "gone"
+    await world.namespace(gone)
+    await world.config_map(namespace=gone, LEVEL="info")
+    await world.workload(namespace=gone)
+    async with world.controller() as controller:
+        await world.quiet(controller, namespace=gone)
+        await world.registry.delete("namespaces", "", gone)
+
+        async def is_known() -> bool:
+            return controller.index.policies.is_ending(gone)
+
+        await world.until(is_known, "the deletion is known")
+        await world.registry.delete("configmaps", gone, "app")
+        await world.quiet(controller, namespace=gone)
+        samples = await get_metrics(http, controller)
+    assert ("hotmap_api_requests_total", "POST/403") not in samples
+
+
 async def test_series_count_is_independent_of_cluster_size(
     world: World, http: aiohttp.ClientSession
 ) -> None:

@@ -191,6 +191,18 @@ async def test_terminating_namespace_is_no_failure(
     assert not caplog.records
 
 
+async def test_nothing_is_written_in_a_namespace_that_is_skipped(server: FaultServer) -> None:
+    """As in one in deletion, which would refuse it; repetitions are known all the same."""
+    async with Client(ClusterConfig(server.url, "the test", BearerToken())) as client:
+        recorder = Recorder(
+            EventWriter(client), component="hotmap", skips=lambda namespace: namespace == "shop"
+        )
+        send_event(recorder)
+        await recorder.aclose()
+    assert sent(server) == []
+    assert recorder.statistics().dropped == 0
+
+
 async def test_events_of_one_object_are_rate_limited(recorder: Recorder, clock: Clock) -> None:
     """25 Events at once, then one per five minutes; other objects are not held back."""
     for number in range(30):

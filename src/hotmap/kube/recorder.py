@@ -54,7 +54,7 @@ class Recorder:
     """Records what `component` did as core/v1 Events; must be used on a running event loop.
 
     Without a `writer` nothing is written, but repetitions are still detected. `clock` gives POSIX
-    seconds.
+    seconds. `skips` tells the namespaces in which nothing can be written.
     """
 
     def __init__(
@@ -63,8 +63,10 @@ class Recorder:
         *,
         component: str,
         clock: Callable[[], float] = time.time,
+        skips: Callable[[str], bool] = lambda namespace: False,
     ) -> None:
         self._writer = writer
+        self._skips = skips
         self._component = component
         self._clock = clock
         self._series: OrderedDict[EventKey, EventSeries] = OrderedDict()
@@ -108,7 +110,7 @@ class Recorder:
             self._series.popitem(last=False)
         series.count += 1
         series.last = now
-        if self._writer is not None:
+        if self._writer is not None and not self._skips(regarding.namespace):
             self._writer.put(key, series)
         return True
 

@@ -24,6 +24,8 @@ class NamespaceAnnotations(NamedTuple):
     name: str
     annotations: dict[str, str]
     uid: str = ""
+    #: Whether it is being deleted: nothing more can be created in it.
+    ending: bool = False
 
 
 class Policies:
@@ -62,6 +64,11 @@ class Policies:
         """Return the annotations of a Namespace; None: it is not known."""
         known = self._namespaces.get(ObjectKey("Namespace", "", namespace))
         return known.annotations if known else None
+
+    def is_ending(self, namespace: str) -> bool:
+        """Return whether a Namespace is known to be in deletion."""
+        known = self._namespaces.get(ObjectKey("Namespace", "", namespace))
+        return known is not None and known.ending
 
     def selects(self, namespace: str) -> bool:
         """Return whether a namespace is served, as far as `--namespace-selector` says."""

@@ -341,5 +341,8 @@ def _is_ours(secret: Secret) -> bool:
 def _namespace_annotations(item: Namespace) -> NamespaceAnnotations:
     metadata = item.metadata
     return NamespaceAnnotations(
-        metadata.name, known_annotations(metadata.annotations), metadata.uid
+        metadata.name,
+        known_annotations(metadata.annotations),
+        metadata.uid,
+        ending=metadata.deletion_timestamp is not None,
     )
