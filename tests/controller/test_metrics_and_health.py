@@ -45,7 +45,7 @@ async def test_metrics_count_decisions_actions_watches_and_requests(
     assert samples["hotmap_change_to_rollout_seconds_count", ""] == 1
 
 
-async def test_namespace_in_deletion_gets_no_events(
+async def test_terminating_namespace_gets_no_events(
     world: World, http: aiohttp.ClientSession
 ) -> None:
     """The API server would refuse them; its objects are deleted one after the other."""
@@ -58,7 +58,7 @@ async def test_namespace_in_deletion_gets_no_events(
         await world.registry.delete("namespaces", "", gone)
 
         async def is_known() -> bool:
-            return controller.index.policies.is_ending(gone)
+            return controller.index.policies.is_terminating(gone)
 
         await world.until(is_known, "the deletion is known")
         await world.registry.delete("configmaps", gone, "app")

@@ -86,7 +86,7 @@ class Controller:
             None if self._shadow else EventWriter(client, self.supervisor),
             component="hotmap",
             clock=client.server_time,
-            skips=self.index.policies.is_ending,
+            skips=self.index.policies.is_terminating,
         )
         self._recreations = JobRecreations(
             client, settings.namespace, recorder=self._recorder, may_write=self._may_write

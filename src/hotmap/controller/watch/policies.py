@@ -24,8 +24,8 @@ class NamespaceAnnotations(NamedTuple):
     name: str
     annotations: dict[str, str]
     uid: str = ""
-    #: Whether it is being deleted: nothing more can be created in it.
-    ending: bool = False
+    #: Whether it is being deleted; nothing can be created in it then.
+    terminating: bool = False
 
 
 class Policies:
@@ -65,10 +65,10 @@ class Policies:
         known = self._namespaces.get(ObjectKey("Namespace", "", namespace))
         return known.annotations if known else None
 
-    def is_ending(self, namespace: str) -> bool:
-        """Return whether a Namespace is known to be in deletion."""
+    def is_terminating(self, namespace: str) -> bool:
+        """Return whether a Namespace is known to be terminating."""
         known = self._namespaces.get(ObjectKey("Namespace", "", namespace))
-        return known is not None and known.ending
+        return known is not None and known.terminating
 
     def selects(self, namespace: str) -> bool:
         """Return whether a namespace is served, as far as `--namespace-selector` says."""

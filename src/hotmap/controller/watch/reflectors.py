@@ -344,5 +344,5 @@ def _namespace_annotations(item: Namespace) -> NamespaceAnnotations:
         metadata.name,
         known_annotations(metadata.annotations),
         metadata.uid,
-        ending=metadata.deletion_timestamp is not None,
+        terminating=metadata.deletion_timestamp is not None,
     )
