@@ -21,6 +21,7 @@ from hotmap.core.decide.evidence import ContainerStart, PodStart, Span
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.record import Outcome, next_record, record_applied
 from hotmap.core.decide.snapshot import SentNudge, Snapshot, TemplateChange
+from hotmap.core.decide.source_rules import ROLLOUT_WAIT
 from hotmap.core.decide.source_snapshot import ChangeSummary
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -91,6 +92,22 @@ def test_older_source_is_read_consistently_after_a_while(waited: float, asks: bo
     decision = decide(stale(waited))
     assert not decision.plan.actions
     assert bool(decision.stale_sources) is asks
+
+
+@pytest.mark.parametrize("waited", [0.0, 59.0])
+def test_end_of_a_rollout_is_not_polled(waited: float) -> None:
+    """It changes the consumer, which is decided on again; a thousand may be waiting."""
+    before = deployment(ENV)
+    moved = msgspec.structs.replace(before, generation=2, rolling=True)
+    decision = decide(snapshot(moved, AFTER, record=recorded(before), waited=waited))
+    assert decision.plan.verdict is Verdict.WAIT
+    assert decision.plan.requeue_after == ROLLOUT_WAIT - waited
+
+
+@pytest.mark.parametrize("waited", [0.0, 59.0])
+def test_older_source_is_checked_each_second(waited: float) -> None:
+    """Nothing announces that a watch will not deliver the version that is missing."""
+    assert decide(stale(waited)).plan.requeue_after == 1.0
 
 
 def test_older_source_counts_once_it_is_confirmed() -> None:

@@ -141,7 +141,9 @@ def test_reason_after_several_live_edits_says_that_the_files_changed() -> None:
 
 def test_rollout_is_waited_for_first() -> None:
     """While the consumer rolls out, its pods say nothing; after a minute they are looked at."""
-    assert assess_change(rolling=True, pods_checked=False).early
+    early = assess_change(rolling=True, pods_checked=False, waited=20)
+    plan = make_plan(deployment(ENV), Policy(), early, changed={})
+    assert (early.early, plan.requeue_after) == (True, ROLLOUT_WAIT - 20)
     late = assess_change(rolling=True, pods_checked=False, waited=ROLLOUT_WAIT)
     assert (late.verdict, late.early) == (Verdict.CHECK_PODS, False)
 

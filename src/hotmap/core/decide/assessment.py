@@ -112,7 +112,8 @@ class Finding(NamedTuple):
     #: Held, since other pods used an immutable source that it replaces: when that was seen, POSIX
     #: seconds of the API server; else 0.
     shared_at: float = 0.0
-    #: Held, and nothing announces what ends that: seconds until it is to be checked again; else 0.
+    #: Seconds until a source that is held or waits is to be checked again, if no change of it or of
+    #: the consumer announces the end; 0: none for one that is held, soon for one that waits.
     recheck_in: float = 0.0
     #: Whether it is an optional source that was deleted; running containers keep what they read.
     deleted: bool = False
@@ -149,6 +150,8 @@ class Assessment(NamedTuple):
     distinct: bool = False
     #: Windows cannot be examined yet: act on the verdict, record nothing as applied, check again.
     early: bool = False
+    #: Seconds until then, if no change of the consumer announces it; 0: soon.
+    recheck_in: float = 0.0
     #: Pods that were created in or after this second have the assessed content, since the template
     #: change that made them came after the last change; POSIX seconds, 0: unknown.
     proven_since: float = 0.0

@@ -269,7 +269,8 @@ def _assess_windows(
     came_back = _describe_return(by_content)
     if consumer.rolling and facts.waited < ROLLOUT_WAIT:
         reason = f"{came_back}; re-checking pods when the rollout ends"
-        return by_content._replace(reason=reason, early=True)
+        left = ROLLOUT_WAIT - facts.waited
+        return by_content._replace(reason=reason, early=True, recheck_in=left)
     if facts.now <= max(window.end for window in windows) + MARGIN + _REPORTED:
         # A container that starts now may still read the other content from its kubelet's cache, and
         # one that has started may not be reported yet.

@@ -43,7 +43,7 @@ from hotmap.core.text import join_names
 
 __all__ = ["NEW_PODS", "Action", "ActionType", "Plan", "make_plan", "wait_for_runs"]
 
-#: Seconds until a waiting consumer is reconciled again.
+#: Seconds until a consumer that waits is reconciled again, where no change announces the end.
 _WAIT = 1.0
 
 #: Seconds until a CronJob with a running Job is reconciled again; the end of one that its
@@ -139,7 +139,8 @@ def make_plan(
     if not assessment.early:
         return plan
     reason = plan.reason if plan.actions else assessment.reason
-    return plan._replace(reason=reason, settles=False, confirms=False, requeue_after=_WAIT)
+    again = assessment.recheck_in or _WAIT
+    return plan._replace(reason=reason, settles=False, confirms=False, requeue_after=again)
 
 
 def _plan(
@@ -150,7 +151,8 @@ def _plan(
 ) -> Plan:
     verdict = assessment.verdict
     if verdict in (Verdict.WAIT, Verdict.CHECK_PODS, Verdict.CHECK_OTHERS):
-        return Plan(verdict, (), assessment.reason, requeue_after=_WAIT)
+        times = (f.recheck_in or _WAIT for f in assessment.findings if f.verdict is verdict)
+        return Plan(verdict, (), assessment.reason, requeue_after=min(times, default=_WAIT))
     if verdict is Verdict.HOLD:
         times = (finding.recheck_in for finding in assessment.findings)
         again = min(filter(None, times), default=None)

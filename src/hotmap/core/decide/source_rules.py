@@ -137,7 +137,7 @@ def _assess_new_use(case: Case) -> Finding:
             return _assess_unknown(case)
         return _assess_creation(case) or _assess_frozen_change(case, "was created")
     if consumer.rolling and facts.waited < ROLLOUT_WAIT:
-        return case.find(Verdict.WAIT, "is used now, while a rollout is in progress")
+        return _wait_for_rollout(case, "is used now, while a rollout is in progress")
     if facts.starts is None:
         return case.find(Verdict.CHECK_PODS, "is used now: checking when its pods started")
     after_template = current.source in facts.before_template
@@ -216,7 +216,7 @@ def _assess_unknown(case: Case) -> Finding:
         why = f"{what}, and the pod template carries its current revision"
         return case.find(Verdict.ADOPT, why)
     if consumer.rolling and facts.waited < ROLLOUT_WAIT:
-        return case.find(Verdict.WAIT, f"{what}, while a rollout is in progress")
+        return _wait_for_rollout(case, f"{what}, while a rollout is in progress")
     if facts.starts is None:
         return case.find(Verdict.CHECK_PODS, f"{what}: checking when its pods started")
     if has_mounts(current):
@@ -294,9 +294,9 @@ def _assess_frozen_change(case: Case, what: str) -> Finding:
     if consumer.generation == case.recorded_generation or consumer.key.kind == "CronJob":
         return case.find(Verdict.FROZEN, what)  # an edit of a CronJob starts no pods
     if consumer.generation < case.recorded_generation and facts.waited < ROLLOUT_WAIT:
-        return case.find(Verdict.WAIT, f"{what}, {_BEFORE_OWN_ROLLOUT}")
+        return _wait_for_rollout(case, f"{what}, {_BEFORE_OWN_ROLLOUT}")
     if consumer.rolling and facts.waited < ROLLOUT_WAIT:
-        return case.find(Verdict.WAIT, f"{what}, {_during_rollout(consumer)}")
+        return _wait_for_rollout(case, f"{what}, {_during_rollout(consumer)}")
     if facts.starts is None:
         why = f"{what}, and so did the workload: checking when its pods started"
         return case.find(Verdict.CHECK_PODS, why)
@@ -306,6 +306,12 @@ def _assess_frozen_change(case: Case, what: str) -> Finding:
     if all_started_after(facts.starts, current.changed_at, files=current.is_mounted):
         return case.find(Verdict.ADOPT, f"{what}, and all pods started after that")
     return case.find(Verdict.FROZEN, f"{what}, and some pods may have started before that")
+
+
+def _wait_for_rollout(case: Case, reason: str) -> Finding:
+    """Wait for a rollout; its progress changes the consumer, which is decided on again then."""
+    left = ROLLOUT_WAIT - case.facts.waited
+    return case.find(Verdict.WAIT, reason)._replace(recheck_in=left)
 
 
 def _during_rollout(consumer: Consumer) -> str:
@@ -330,9 +336,9 @@ def _assess_mounted_change(case: Case, what: str) -> Finding:
         return case.find(Verdict.FROZEN, what)
     is_waiting = facts.waited < ROLLOUT_WAIT
     if consumer.generation < case.recorded_generation and is_waiting:
-        return case.find(Verdict.WAIT, f"{what}, {_BEFORE_OWN_ROLLOUT}")
+        return _wait_for_rollout(case, f"{what}, {_BEFORE_OWN_ROLLOUT}")
     if consumer.generation > case.recorded_generation and consumer.rolling and is_waiting:
-        return case.find(Verdict.WAIT, f"{what}, {_during_rollout(consumer)}")
+        return _wait_for_rollout(case, f"{what}, {_during_rollout(consumer)}")
     if facts.starts is None:
         return case.find(Verdict.CHECK_PODS, f"{what}: checking what its pods have mounted")
     return _assess_mounts(case, what)
