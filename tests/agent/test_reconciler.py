@@ -248,6 +248,23 @@ def test_content_is_loaded_again_after_refused_content_was_visible() -> None:
     assert decided.rules[0].state == "told"
 
 
+def test_first_failure_with_each_content_is_logged() -> None:
+    """After another edit silence would look like success; repetitions are not logged."""
+    decided = reconciler("--exec", "false")
+    now = 1.0
+    for digest in ("a", "b"):
+        decided.record(snapshot(digest), now)
+        decided.decide(now)
+        decided.record(CheckFinished(snapshot(digest), PASSED), now)
+        for _ in range(3):
+            now += 20
+            assert len(decided.decide(now)) == 1
+            decided.record(AttemptFinished("default", "exit status 1", 0, 1234.0), now)
+    warnings = [each for each in decided.take_transitions() if each.is_warning]
+    assert [(each.event, each.message) for each in warnings] == [("failed", "exit status 1")] * 2
+    assert len({each.fields["digest"] for each in warnings}) == 2
+
+
 def test_failed_attempt_is_repeated_after_refused_content_was_visible() -> None:
     """No process has the content, so none can still have it."""
     decided = reconciler("--exec", "true")

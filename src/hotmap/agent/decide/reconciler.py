@@ -295,7 +295,7 @@ class Reconciler:
         progress = state.progress
         if attempt.error:
             state.failures += 1
-            if attempt.error != progress.error:
+            if not progress.failures or attempt.error != progress.error:
                 self._warn("failed", attempt.error, rule=attempt.rule, digest=progress.tried)
             progress.failed(attempt.error, position=attempt.position, now=now, delay=self._delay)
         else:
