@@ -6,6 +6,7 @@ a real one is tested in tests/deploy.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,8 @@ class Server:
     """A fake API server with pods of the controller."""
 
     def __init__(self) -> None:
-        #: By pod: its answer, or the status of the proxy's error.
-        self.pods: dict[str, dict[str, Any] | int] = {}
+        #: By pod: its answer, or the status of the proxy's error; None: it does not answer.
+        self.pods: dict[str, dict[str, Any] | int | None] = {}
         #: The same, for the pages after the first.
         self.later: dict[str, dict[str, Any]] = {}
         self.port = 9533
@@ -58,6 +59,8 @@ class Server:
         self.pod_status: dict[str, Any] = {"phase": "Running"}
         #: The user of the kubeconfig.
         self.user: dict[str, Any] = {}
+        #: The requests that are not answered end with the test.
+        self._stopped = asyncio.Event()
         self._server: TestServer | None = None
 
     async def start(self, directory: Path) -> ClusterOptions:
@@ -85,6 +88,7 @@ class Server:
         return ClusterOptions(kubeconfig=str(path))
 
     async def stop(self) -> None:
+        self._stopped.set()
         if self._server is not None:
             await self._server.close()
 
@@ -127,6 +131,8 @@ class Server:
         message = self.pods[name]
         if "continue" in request.query:
             message = self.later.get(name, message)
+        if message is None:
+            await self._stopped.wait()
         if isinstance(message, int):
             return web.json_response({"kind": "Status", "message": "no route"}, status=message)
         return web.json_response(message)
@@ -158,6 +164,16 @@ async def test_status_comes_from_the_leader(server: Server, tmp_path: Path) -> N
         "hotmap-c": answer(sources=7),
     }
     document = await ask(await server.start(tmp_path))
+    assert document["sources"] == 7
+
+
+async def test_leader_is_found_beside_a_pod_that_does_not_answer(
+    server: Server, tmp_path: Path
+) -> None:
+    """All are asked at once: one whose node is gone stays Ready for a while, and only times out."""
+    server.pods = {"hotmap-a": None, "hotmap-b": answer(sources=7)}
+    async with asyncio.timeout(10):
+        document = await ask(await server.start(tmp_path))
     assert document["sources"] == 7
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote
 
 import msgspec
@@ -207,20 +207,13 @@ async def _discover(client: Client, address: ControllerAddress) -> _Fetch:
         pods = [pod for pod in found if not pod.status.problem]
     except StatusUnavailable as error:
         return await _through_service(client, address, error)
-    problems: list[StatusUnavailable] = []
-    standbys = 0
-    for pod in pods:
-        fetch = _through_proxy(client, pod)
-        try:
-            document = _decode(await fetch({"limit": "1"}))
-        except StatusUnavailable as error:
-            if isinstance(error.__cause__, Forbidden):
-                return await _through_service(client, address, error)
-            problems.append(error)
-            continue
-        if document.get("ready"):
-            return fetch
-        standbys += 1
+    answers = await _find_leader([_through_proxy(client, pod) for pod in pods])
+    if answers.leader is not None:
+        return answers.leader
+    problems, standbys = answers.problems, answers.standbys
+    for problem in problems:
+        if isinstance(problem.__cause__, Forbidden):
+            return await _through_service(client, address, problem)
     if standbys:
         who = f"all {standbys} controllers that answered are standbys"
         if standbys == 1:
@@ -239,6 +232,38 @@ async def _discover(client: Client, address: ControllerAddress) -> _Fetch:
             f"the controller's Pod {namespace}/{name} does not run ({pod.status.problem}); see "
             f"'kubectl --namespace={namespace} describe pod {name}'"
         ) from error
+
+
+class _Answers(NamedTuple):
+    leader: _Fetch | None
+    standbys: int
+    problems: list[StatusUnavailable]
+
+
+async def _find_leader(pods: list[_Fetch]) -> _Answers:
+    """Ask all Pods at once, so that one that hangs does not delay the answer of the leader."""
+
+    async def asked(fetch: _Fetch) -> _Fetch | None:
+        return fetch if _decode(await fetch({"limit": "1"})).get("ready") else None
+
+    tasks = [asyncio.create_task(asked(fetch)) for fetch in pods]
+    leader, standbys = None, 0
+    problems: list[StatusUnavailable] = []
+    try:
+        for answer in asyncio.as_completed(tasks):
+            try:
+                leader = await answer
+            except StatusUnavailable as error:
+                problems.append(error)
+                continue
+            if leader is not None:
+                break
+            standbys += 1
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return _Answers(leader, standbys, problems)
 
 
 def _of_one_namespace(pods: list[_Pod], current: str) -> list[_Pod]:
