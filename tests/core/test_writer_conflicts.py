@@ -252,3 +252,10 @@ def test_files_are_nudged_beside_other_writer() -> None:
 def test_flap_breaker_names_the_other_writer() -> None:
     """A suppression for too many rollouts names the writer that reverts them."""
     assert defer_to(BRAKED, REMOVED, reported=True, now=NOW).reason.endswith("; it was removed")
+
+
+def test_reason_of_reloaders_mark_names_both_who_write_it() -> None:
+    """Another hotmap with --reloader-compat writes as Reloader; then there is none to look for."""
+    seen = found(web("k.now", ("hotmap", 10, REVISION), ("Reloader", 4900, VARIABLE)))
+    assert seen is not None
+    assert "Reloader also rolls it out, or another hotmap with a strategy of" in seen.reason

@@ -6,7 +6,7 @@
 | it has a value that we never wrote | the same; managedFields name it | reported once |
 | it has a value that no hotmap writes, by hotmap | a mutating admission webhook | reported once |
 | it has a value with a foreign fingerprint key, by hotmap | another hotmap | reported, and held |
-| Reloader's mark was written | a running Reloader | reported, and held |
+| Reloader's mark was written | Reloader, or a hotmap with its strategy | reported, and held |
 
 Writes of others never cause a rollout, so two writers cannot loop; a writer that reverts a rollout
 has replaced the pods by that, and these read the current content. Held means that no rollout is
@@ -123,8 +123,9 @@ def _reloader(consumer: Consumer, record: Record) -> WriterConflict | None:
         return None
     return WriterConflict(
         Kind.RELOADER,
-        "Reloader also rolls it out, so a change may cause two rollouts. Changes are left to "
-        "Reloader for 10m after each of its writes; stop it, or remove its annotations",
+        "Reloader also rolls it out, or another hotmap with a strategy of Reloader's, so a change "
+        "may cause two rollouts. Changes are left to it for 10m after each of its writes; stop it, "
+        "or remove Reloader's annotations",
         f"{Kind.RELOADER.value} {at:.0f}",
         at + HELD,
     )
