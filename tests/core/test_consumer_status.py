@@ -357,6 +357,9 @@ def test_stalled_rollout_names_unready_pods() -> None:
     assert going.reason == "waiting for 2 pods: rollout in progress"
     found = status_from_pods(behind(), [held(), unready], DESIRED, stalled=True)
     assert found.reason == "waiting for 2 pods: web-3 is not ready"
+    several = [unready, held("web-4", ready=False)]
+    found = status_from_pods(behind(count=1), several, DESIRED, stalled=True)
+    assert found.reason == "waiting for 2 pods: web-3, web-4 are not ready"
     paused = status_from_pods(behind(paused=True), [unready], DESIRED, stalled=True)
     assert paused.state is State.PAUSED
 

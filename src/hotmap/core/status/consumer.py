@@ -223,7 +223,7 @@ def status_from_pods(
     down = [proof for proof in proofs if proof.pod.is_down]
     unready = [proof for proof in proofs if not proof.pod.ready and desired.require_ready]
     if any(proof.pod.waiting_reason for proof in down) or (down and rollout is None):
-        return _waiting_for(down, max(len(down), consumer.behind), "running")
+        return _waiting_for(down, consumer.behind, "running")
     if rollout is not None:
         blocked = stalled and rollout.state is not State.PAUSED and unready
         return _waiting_for(unready, consumer.behind, "ready") if blocked else rollout
@@ -344,12 +344,12 @@ def status_before_replacement(latent: ConsumerStatus) -> ConsumerStatus:
 
 
 def _waiting_for(proofs: Sequence[PodProof], behind: int, condition: str) -> ConsumerStatus:
-    """Describe the pods that are not running or not ready."""
+    """Describe pods that are not running or not ready; a surge makes them more than are behind."""
     reasons = sorted({proof.pod.waiting_reason for proof in proofs if proof.pod.waiting_reason})
     names = join_names([proof.pod.start.name for proof in proofs])
     verb = "is" if len(proofs) == 1 else "are"
     why = f" ({', '.join(reasons)})" if reasons else ""
-    return _waiting(behind, f"{names} {verb} not {condition}{why}")
+    return _waiting(max(len(proofs), behind), f"{names} {verb} not {condition}{why}")
 
 
 def _waiting(behind: int, why: str, *, state: State = State.WAITING) -> ConsumerStatus:
