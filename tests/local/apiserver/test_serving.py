@@ -272,6 +272,18 @@ async def test_answer_that_fails_half_way_is_cut(
     assert (await api.get(CONFIGMAPS)).status == 200
 
 
+async def test_watch_by_http_1_0_ends_with_its_connection(api: Api) -> None:
+    """Without chunks, which that version does not have; older proxies speak it."""
+    assert (await api.post(CONFIGMAPS, configmap("first"))).status == 201
+    old = aiohttp.ClientSession(
+        connector=api.session.connector, connector_owner=False, version=aiohttp.HttpVersion10
+    )
+    async with old, Api(old, api.url).watch(CONFIGMAPS, timeoutSeconds="1") as watch:
+        assert watch.response.status == 200
+        assert "Transfer-Encoding" not in watch.response.headers
+        assert [line["object"]["metadata"]["name"] for line in await watch.rest()] == ["first"]
+
+
 async def test_watch_of_stalled_client_is_ended(api: Api, registry: Registry) -> None:
     """Its watch ends; the server's memory does not grow with it."""
     async with api.watch(CONFIGMAPS) as watch:

@@ -18,6 +18,7 @@ from hotmap.local.apiserver.documents import PLAIN
 from hotmap.local.apiserver.handlers import Answer
 from hotmap.local.apiserver.negotiation import JSON, YAML, as_yaml, in_meta_version, wants_yaml
 from hotmap.local.apiserver.status import failure_status
+from hotmap.local.http_library import aiohttp
 from hotmap.local.http_server import web
 
 if TYPE_CHECKING:
@@ -50,10 +51,13 @@ def common_headers() -> dict[str, str]:
 
 
 async def open_stream(request: web.BaseRequest, content_type: str) -> web.StreamResponse:
-    """Begin a response whose body is written in chunks."""
+    """Begin a response whose body is written in chunks; that of HTTP/1.0 ends its connection."""
     headers = {"Content-Type": content_type, **common_headers()}
     response = web.StreamResponse(headers=headers)
-    response.enable_chunked_encoding()
+    if request.version >= aiohttp.HttpVersion11:
+        response.enable_chunked_encoding()
+    else:
+        response.force_close()
     await response.prepare(request)
     return response
 
