@@ -9,7 +9,7 @@ import re
 from typing import Any, NamedTuple
 
 from hotmap.core.errors import BadRequest
-from hotmap.local.apiserver.decode_errors import json_error
+from hotmap.local.apiserver.json_reader import JsonError, read_json
 
 _NOT_BASE64 = re.compile("[^-_A-Za-z0-9]")
 
@@ -33,10 +33,9 @@ def encode_token(revision: int, after: str) -> str:
 
 def _decoded(body: bytes) -> Any:
     try:
-        return json.loads(body)
-    except ValueError:
-        why = json_error(body)
-        raise BadRequest(f"invalid continue token: continue key is not valid: {why}") from None
+        return read_json(body)
+    except JsonError as error:
+        raise BadRequest(f"invalid continue token: continue key is not valid: {error}") from None
 
 
 def decode_token(token: str) -> Continuation:
@@ -63,7 +62,7 @@ def decode_token(token: str) -> Continuation:
     if version != "meta.k8s.io/v1":
         raise BadRequest(
             "invalid continue token: continue key is not valid: "
-            f"server does not recognize this encoded version {version!r}"
+            f"server does not recognize this encoded version {version}"
         )
     if not isinstance(revision, int) or not isinstance(start, str) or ".." in start.split("/"):
         raise BadRequest("invalid continue token: continue key is not valid: incorrect start key")

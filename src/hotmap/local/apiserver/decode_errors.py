@@ -101,7 +101,7 @@ class _SyntaxError(Exception):
 
 
 def json_error(body: bytes) -> str:
-    """Describe a syntax error of JSON."""
+    """Describe a syntax error of JSON, "" where Go finds none."""
     try:
         at = _scan(body)
     except _SyntaxError as error:
@@ -109,7 +109,7 @@ def json_error(body: bytes) -> str:
     at = _skip(body, at)
     if at < len(body):
         return f"invalid character {_shown(body, at)} after top-level value"
-    return _END
+    return ""
 
 
 def _shown(body: bytes, at: int) -> str:

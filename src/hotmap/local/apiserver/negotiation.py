@@ -12,13 +12,10 @@ import msgspec
 
 from hotmap.core.errors import BadRequest, api_error
 from hotmap.local.apiserver import protobuf
-from hotmap.local.apiserver.decode_errors import (
-    json_error,
-    summarize,
-    wrong_type,
-)
+from hotmap.local.apiserver.decode_errors import summarize, wrong_type
 from hotmap.local.apiserver.field_validation import has_duplicates
-from hotmap.local.apiserver.nesting import MAX_DEPTH, is_too_deep
+from hotmap.local.apiserver.json_reader import TOO_DEEP, JsonError, read_json
+from hotmap.local.apiserver.nesting import is_too_deep
 from hotmap.local.apiserver.yaml_reader import YamlDocument, YamlError, read_yaml
 
 if TYPE_CHECKING:
@@ -47,7 +44,6 @@ _PATCH_KINDS: dict[str, PatchKind] = {
 
 _NO_KIND = "couldn't get version/kind; json parse error: "
 _CONVERTING = "error converting YAML to JSON: "
-_MAX_DEPTH = f"exceeded max depth of {MAX_DEPTH}"
 
 
 class _Unreadable(Exception):
@@ -302,19 +298,14 @@ def _read_protobuf(body: bytes) -> JsonObject:
     try:
         decoded = protobuf.decode_object(body)
     except RecursionError:
-        raise BadRequest(_MAX_DEPTH) from None
+        raise BadRequest(TOO_DEEP) from None
     if is_too_deep(decoded):
-        raise BadRequest(_MAX_DEPTH)
+        raise BadRequest(TOO_DEEP)
     return decoded
 
 
 def _read_json(body: bytes) -> object:
     try:
-        decoded = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        raise _Unreadable(f"{_NO_KIND}{json_error(body)}") from None
-    except RecursionError:
-        raise _Unreadable(f"{_NO_KIND}{_MAX_DEPTH}") from None
-    if body.count(b"{") + body.count(b"[") > MAX_DEPTH and is_too_deep(decoded):
-        raise _Unreadable(f"{_NO_KIND}{_MAX_DEPTH}")
-    return decoded
+        return read_json(body)
+    except JsonError as error:
+        raise _Unreadable(f"{_NO_KIND}{error}") from None

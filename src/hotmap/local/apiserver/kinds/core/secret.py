@@ -6,11 +6,11 @@ No text in here holds a value of a Secret.
 from __future__ import annotations
 
 import base64
-import json
 from typing import Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell
-from hotmap.local.apiserver.decode_errors import json_error
+from hotmap.local.apiserver.decode_errors import wrong_type
+from hotmap.local.apiserver.json_reader import JsonError, read_json
 from hotmap.local.apiserver.kinds.core.data import DATA_COLUMN, SIZE_LIMIT, DataStrategy
 from hotmap.local.apiserver.shapes import decode_error
 from hotmap.local.field_errors import IMMUTABLE, FieldError, invalid_value, required, too_long
@@ -89,18 +89,18 @@ def _type_errors(obj: JsonObject, data: dict[str, str]) -> list[FieldError]:
     for key in _PROMISED_KEYS.get(kind, ()):
         if key not in data or (key == "ssh-privatekey" and not data[key]):
             errors.append(required(f"data[{key}]"))
-        elif key.startswith(".docker") and not _is_json(data[key]):
-            why = json_error(base64.b64decode(data[key]))
+        elif key.startswith(".docker") and (why := _docker_error(base64.b64decode(data[key]))):
             errors.append(invalid_value(f"data[{key}]", "<secret contents redacted>", why))
     return errors
 
 
-def _is_json(encoded: str) -> bool:
+def _docker_error(config: bytes) -> str:
     try:
-        json.loads(base64.b64decode(encoded))
-    except ValueError:
-        return False
-    return True
+        value = read_json(config)
+    except JsonError as error:
+        return str(error)
+    is_map = isinstance(value, dict | None)
+    return "" if is_map else wrong_type(value, "map[string]interface {}")
 
 
 SECRETS = Kind(
