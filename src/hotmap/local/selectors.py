@@ -245,6 +245,8 @@ def parse_fields(kind: Kind, text: str) -> tuple[FieldRequirement, ...]:
         escape = re.search(r"(?<!\\)(?:\\\\)*(\\(?:[^\\,=]|\Z))", value)
         if escape is not None:
             raise BadRequest(f"invalid field selector: invalid escape sequence: {escape[1]}")
+        if re.search(r"(?<!\\)(?:\\\\)*=", value):
+            raise BadRequest(f"invalid field selector: unescaped character in value: {ord('=')}")
         requirements.append(
             FieldRequirement(known[label], re.sub(r"\\(.)", r"\1", value), operator != "!=")
         )

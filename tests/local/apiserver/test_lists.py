@@ -153,7 +153,12 @@ WRONG = [
     ),
     ({"sendInitialEvents": "true"}, 422, "sendInitialEvents is forbidden for list"),
     ({"limit": "many"}, 400, "invalid syntax"),
+    ({"limit": "1_0"}, 400, "invalid syntax"),
+    ({"limit": "9" * 19}, 400, "value out of range"),
+    ({"limit": "9" * 5000}, 400, "value out of range"),
+    ({"timeoutSeconds": "1s"}, 400, "invalid syntax"),
     ({"labelSelector": "a in"}, 400, "found '' expected: '('"),
+    ({"fieldSelector": "metadata.name=a=b"}, 400, "unescaped character in value: 61"),
     ({"fieldSelector": "data.k=1"}, 400, '"data.k" is not a known field selector: only'),
 ]
 

@@ -43,6 +43,14 @@ async def test_watch_without_revision_starts_with_present_objects(
         assert await watch.seen(3) == [("ADDED", "a"), ("ADDED", "b"), ("MODIFIED", "b")]
 
 
+async def test_watch_without_initial_events_starts_with_later_ones(api: Api) -> None:
+    await api.post(CONFIGMAPS, configmap("a"))
+    query = {"sendInitialEvents": "false", "resourceVersionMatch": "NotOlderThan"}
+    async with api.watch(CONFIGMAPS, **query) as watch:
+        await api.post(CONFIGMAPS, configmap("b"))
+        assert await watch.seen(1) == [("ADDED", "b")]
+
+
 async def test_watch_from_revision_sends_later_events_only(api: Api) -> None:
     """Resuming at a list's revision has no gap and no duplicate."""
     await api.post(CONFIGMAPS, configmap("a"))
@@ -58,10 +66,11 @@ async def test_watch_from_revision_sends_later_events_only(api: Api) -> None:
     assert int(gone["object"]["metadata"]["resourceVersion"]) == int(revision) + 2
 
 
-async def test_streamed_list_ends_with_annotated_bookmark(api: Api) -> None:
+@pytest.mark.parametrize("query", [INITIAL_EVENTS, {}, {"resourceVersion": "0"}])
+async def test_present_objects_end_with_annotated_bookmark(api: Api, query: dict[str, str]) -> None:
     """WatchList: ADDED for each object, then the bookmark that ends the initial events."""
     await api.post(CONFIGMAPS, configmap("a"))
-    async with api.watch(CONFIGMAPS, allowWatchBookmarks="true", **INITIAL_EVENTS) as watch:
+    async with api.watch(CONFIGMAPS, allowWatchBookmarks="true", **query) as watch:
         assert await watch.seen(1) == [("ADDED", "a")]
         end = await watch.next()
     assert end is not None

@@ -34,6 +34,10 @@ _MAX_MANAGER = 128
 # As Go's time.ParseDuration reads it.
 _DURATION = re.compile(r"[-+]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|ms|s|m|h))+)")
 
+# As Go's strconv.ParseInt reads it; a text beyond that length has leading zeros at best.
+_INTEGER = re.compile("[-+]?[0-9]+")
+_INT64, _INT64_LENGTH = 1 << 63, 100
+
 #: Field of DeleteOptions → its type here and in Go.
 _DELETE_TYPES: Mapping[str, tuple[type, str]] = {
     "gracePeriodSeconds": (int, "int64"),
@@ -159,8 +163,9 @@ def list_options(query: Mapping[str, str]) -> ListOptions:
 
     Raises:
         Invalid: a parameter is for watches only.
-        BadRequest: the limit is not a number.
+        BadRequest: the limit or the timeout is not a number.
     """
+    integer(query, "timeoutSeconds")
     if "sendInitialEvents" in query:
         why = "sendInitialEvents is forbidden for list"
         raise invalid_options("ListOptions", [forbidden_field("sendInitialEvents", why)])
@@ -273,15 +278,16 @@ def integer(query: Mapping[str, str], name: str) -> int | None:
     """Read a whole number from a query, None where it is not given.
 
     Raises:
-        BadRequest: it is not a number.
+        BadRequest: it is not a number of 64 bits.
     """
     text = query.get(name)
     if not text:
         return None
-    try:
-        return int(text)
-    except ValueError:
-        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    if _INTEGER.fullmatch(text) is None:
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    if len(text) > _INT64_LENGTH or not -_INT64 <= int(text) < _INT64:
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return int(text)
 
 
 def _dry_run_errors(value: str) -> list[FieldError]:

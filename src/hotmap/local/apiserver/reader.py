@@ -127,10 +127,10 @@ class ObjectReader:
     def watch(self, path: ResourcePath, options: WatchOptions) -> RegistryWatch:
         """Watch a kind; the result must be closed.
 
-        Without `since` (or with "0") the present objects come first, as ADDED. With a
-        resourceVersion only what follows it, unless `send_initial_events=True` asks for the
-        present objects. With `bookmarks=True`, a BOOKMARK with the annotation
-        `k8s.io/initial-events-end` follows them (KEP-3157); for "0" too.
+        Without `since` (or with "0") the present objects come first, as ADDED, unless
+        `send_initial_events=False`. With a resourceVersion only what follows it, unless
+        `send_initial_events=True` asks for the present objects. With `bookmarks=True`, a BOOKMARK
+        with the annotation `k8s.io/initial-events-end` follows them (KEP-3157).
 
         The stream ends by itself when its reader falls too far behind, or at the end of the
         server: watch again from the last resourceVersion.
@@ -143,21 +143,23 @@ class ObjectReader:
         selector = parse_selector(kind, options.label_selector, options.field_selector)
         prefix = _selection_prefix(kind, path.namespace, selector)
         wanted = parse_resource_version(since) if since else 0
-        if since and wanted and not options.send_initial_events:
-            events = self._store.watch(prefix, since=wanted)
+        starts = options.send_initial_events
+        if starts is None:
+            # apimachinery: pkg/apis/meta/internalversion/defaults.go
+            starts = not wanted
+        if not starts:
+            events = self._store.watch(prefix, since=wanted or self._store.revision)
             return RegistryWatch(kind, selector, events, self._changes, [])
-        if options.send_initial_events:
-            self.check_not_too_large(wanted)
+        self.check_not_too_large(wanted)
         found = self._store.range(prefix)
         events = self._store.watch(prefix, since=found.revision)
-        # A client that allows no bookmarks gets none here either, as upstream.
-        ends = options.send_initial_events or (since == "0" and options.send_initial_events is None)
 
         def initial() -> Iterator[Frame | None]:
             for entry in found.entries:
                 item = select(kind, entry, selector)
                 yield None if item is None else ("ADDED", item)
-            if ends and options.bookmarks:
+            # A client that allows no bookmarks gets none here either, as upstream.
+            if options.bookmarks:
                 yield "BOOKMARK", bookmark(kind, found.revision, initial_events_end=True)
 
         return RegistryWatch(kind, selector, events, self._changes, initial())
