@@ -66,3 +66,17 @@ def test_exit_status_does_not_depend_on_standard_error(words: tuple[str, ...]) -
     with Path("/dev/full").open("w") as full:
         done = run_with_output(words, subprocess.PIPE, buffered="", stderr=full)
     assert (done.returncode, done.stdout) == (WRONG, "")
+
+
+@pytest.mark.parametrize("words", [("agent", "--help"), ("status", "--help")], ids=" ".join)
+def test_characters_that_the_locale_lacks_are_escaped(words: tuple[str, ...]) -> None:
+    """The help of the agent has a "…", which is in neither ASCII nor Latin-1."""
+    done = subprocess.run(
+        [sys.executable, "-m", "hotmap", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("Usage: hotmap ")

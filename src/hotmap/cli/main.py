@@ -8,7 +8,6 @@ error says what to do.
 from __future__ import annotations
 
 import errno
-import io
 import itertools
 import os
 import re
@@ -18,7 +17,12 @@ from collections.abc import Sequence
 import click
 
 from hotmap import __version__
-from hotmap.agent.runtime.standard_streams import flush_output, lost_output, print_message
+from hotmap.agent.runtime.standard_streams import (
+    escape_what_locale_lacks,
+    flush_output,
+    lost_output,
+    print_message,
+)
 from hotmap.cli.alert_flags import AlertFlags
 from hotmap.cli.command_options import (
     DashboardOptions,
@@ -69,8 +73,7 @@ def run(arguments: Sequence[str]) -> int:
     Unexpected exceptions pass, and `__main__` describes them without a traceback.
     """
     _replace_closed_streams()
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a locale may lack characters, such as “
-        sys.stdout.reconfigure(errors="backslashreplace")
+    escape_what_locale_lacks()
     return flush_output(_program_name(), _run(arguments))
 
 

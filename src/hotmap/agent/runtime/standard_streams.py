@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
 from hotmap.core.text import printable
 
-__all__ = ["flush_output", "lost_output", "print_message", "print_text"]
+__all__ = ["escape_what_locale_lacks", "flush_output", "lost_output", "print_message", "print_text"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,8 +31,15 @@ def print_message(text: str) -> None:
         _discard(sys.stderr)
 
 
+def escape_what_locale_lacks() -> None:
+    """Print characters that the locale's encoding lacks, such as …, as \\u2026."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
 def print_text(program: str, text: str) -> None:
     """Print a text to standard output; ends the program if that is impossible."""
+    escape_what_locale_lacks()
     try:
         if sys.stdout is not None:
             sys.stdout.write(f"{text.rstrip()}\n")
