@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.agent.agents import Volume, agent, eventually, reader, tick, webhook
 
+import hotmap.agent.main as agent_main
 from hotmap.agent.process import signals
 from hotmap.agent.process.process_table import ProcessError, identify, started_at
 
@@ -435,6 +436,24 @@ def test_status_command_prints_the_state(tmp_path: Path) -> None:
         assert done.returncode == 1
         assert "text is empty" in done.stdout
     assert status().returncode == 1
+
+
+def test_status_command_finds_the_socket_of_an_injected_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without flags, as in `kubectl exec POD -c hotmap-agent -- hotmap agent status`."""
+    sockets = (str(tmp_path / "nowhere.sock"), str(tmp_path / "agent.sock"))
+    monkeypatch.setattr(agent_main, "SOCKETS", sockets)
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume) as running:
+        running.reaches("told")
+        assert agent_main.main(["status"]) == 0
+    assert capsys.readouterr().out.startswith("told\n")
+    assert agent_main.main(["status"]) == 1
+    assert capsys.readouterr().err == (
+        f"hotmap agent: there is no socket of an agent at {sockets[0]} or {sockets[1]}; "
+        "name it with --socket\n"
+    )
 
 
 def test_checker_is_not_taken_for_the_application(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Default socket of `status`.
-_SOCKET = "/run/hotmap/agent.sock"
+#: Sockets at which `status` looks for an agent: the usual one, and that of an injected agent.
+SOCKETS = ("/run/hotmap/agent.sock", "/hotmap/run/agent.sock")
 
 
 _HELP = ("--help", "-help", "-h")
@@ -31,13 +31,14 @@ Exit status 0: everything is loaded; or told, if nothing confirms that the
 process has loaded it. 1: something is not, or no agent answers. 2: invalid
 flags.
 
-  --socket PATH  Unix socket of the agent. Default: {_SOCKET}.
+  --socket PATH  Unix socket of the agent. Default: {SOCKETS[0]},
+                 or {SOCKETS[1]} of an injected agent.
   --url URL      Address of its status instead.
   --json         Print the whole document.
 
 Examples:
   hotmap agent status
-  hotmap agent status --socket /hotmap/run/agent.sock
+  hotmap agent status --socket /tmp/agent.sock
   hotmap agent status --url http://127.0.0.1:9533/status --json
 """,
     "copy": """\
@@ -118,8 +119,11 @@ def _show_status(arguments: Arguments, *, as_json: bool) -> int:
     for name in arguments.values:
         if name not in ("socket", "url"):
             raise SettingsError(f"status does not support {arguments.spelling[name]}; use --socket")
-    socket = arguments.values.get("socket", [_SOCKET])[0]
-    url = arguments.values.get("url", [f"unix:{os.path.abspath(socket)}:/status"])[0]
+    url = _status_url(arguments)
+    if not url:
+        places = " or ".join(SOCKETS)
+        _print_error(f"there is no socket of an agent at {places}; name it with --socket")
+        return 1
     call = Call(parse_value(url, parse_url, "--url"), method="GET")
     try:
         status = json.loads(send_request(call, seconds=5.0).body)
@@ -132,6 +136,15 @@ def _show_status(arguments: Arguments, *, as_json: bool) -> int:
         return 1
     _print(json.dumps(status, indent=2) if as_json else text)
     return 0 if status["state"] in ("loaded", "told") else 1
+
+
+def _status_url(arguments: Arguments) -> str:
+    """Return where an agent serves its status; "" without a flag and without a usual socket."""
+    if "url" in arguments.values:
+        return arguments.values["url"][0]
+    existing = [path for path in SOCKETS if os.path.exists(path)]
+    sockets = arguments.values.get("socket", existing)
+    return f"unix:{os.path.abspath(sockets[0])}:/status" if sockets else ""
 
 
 def _copy(words: Sequence[str]) -> int:
