@@ -188,6 +188,10 @@ def test_value_that_moves_to_binary_data_is_held(stage: Stage, tmp_path: Path) -
             "kind: ConfigMap\nmetadata: {name: app}\ndata: {LEVEL: 1}",
             'ConfigMap/app: data "LEVEL" is a number, not a text; put it in quotes',
         ),
+        (
+            "kind: ConfigMap\nmetadata: {name: app}\ndata: [LEVEL]",
+            "ConfigMap/app: data is a list, not a mapping",
+        ),
         ("kind: ConfigMap\nmetadata: {name: a/b}", 'ConfigMap: invalid name "a/b"'),
         ("kind: ConfigMap\nmetadata: {generateName: a-}", 'ConfigMap: invalid name ""'),
         ("kind: ConfigMap\nmetadata: {name: a, namespace: ..}", 'invalid namespace ".."'),

@@ -228,6 +228,11 @@ def test_kinds_without_rollouts_are_unchanged(kind: str) -> None:
             SECRET.replace("hunter2", "yes"),
             'Secret/login: stringData "PASSWORD" is a boolean, not a text; put it in quotes',
         ),
+        (
+            (),
+            SECRET.replace("{PASSWORD: hunter2}", "hunter2"),
+            "Secret/login: stringData is a text, not a mapping",
+        ),
         ((), APP.replace("LEVEL: info", "LEVEL: [5]"), '"LEVEL" is a list, not a text\n'),
         (
             (),

@@ -13,24 +13,36 @@ __all__ = ["check_values"]
 _FIELDS = ("data", "binaryData", "stringData")
 
 #: Kinds of YAML values; of a boolean, a number as well.
-_KINDS = ((bool, "a boolean"), ((int, float), "a number"), (list, "a list"), (dict, "a mapping"))
+_KINDS = (
+    (str, "a text"),
+    (bool, "a boolean"),
+    ((int, float), "a number"),
+    (list, "a list"),
+    (dict, "a mapping"),
+)
 
 
 def check_values(data: dict[str, Any], place: str) -> None:
-    """Check that every value is a text, or null, which counts as empty.
+    """Check that the fields are mappings, and every value a text, or null, which counts as empty.
 
     `level: 1` and `debug: yes` are what users write most often, and the API server refuses them.
 
     Raises:
-        ManifestError: a value has another kind. The value itself is not shown.
+        ManifestError: one has another kind. The value itself is not shown.
     """
     for field in _FIELDS:
-        values = data.get(field)
-        for name, value in values.items() if isinstance(values, dict) else ():
+        values = data.get(field) or {}
+        if not isinstance(values, dict):
+            raise ManifestError(f"{place}: {field} is {_kind(values)}, not a mapping")
+        for name, value in values.items():
             if value is None or isinstance(value, str):
                 continue
-            kind = next((words for types, words in _KINDS if isinstance(value, types)), "no text")
+            kind = _kind(value)
             hint = "" if isinstance(value, list | dict) else "; put it in quotes"
             raise ManifestError(
                 f"{place}: {field} {quote_short(str(name))} is {kind}, not a text{hint}"
             )
+
+
+def _kind(value: Any) -> str:
+    return next((words for types, words in _KINDS if isinstance(value, types)), "no text")
