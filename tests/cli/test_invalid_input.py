@@ -24,6 +24,7 @@ from tests.support.warm_process import run_warm
 from tests.walkthroughs.local import Plane, running_plane
 
 from hotmap.__main__ import main
+from hotmap.cli.inject import default_image
 from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_kubeconfig
 from hotmap.kube.resources import CONFIGMAPS, EVENTS
@@ -101,7 +102,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         ),
         (
             "local up --sync-period 0",
-            "--sync-period: invalid duration '0': must be greater than 0, such as 1s",
+            '--sync-period: invalid duration "0": must be greater than 0, such as 1s',
         ),
         (
             "local up --controllers *,-daemonset",
@@ -138,6 +139,14 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
             "unexpected argument \"web.yaml\": write '-f web.yaml'",
         ),
         (
+            "inject -f app.yaml web",
+            'unexpected argument "web": flags of the agent follow --',
+        ),
+        (
+            "inject -f app.yaml --image=",
+            f'--image: invalid image "": expected a name such as {default_image()}',
+        ),
+        (
             "inject --output=app.yaml",
             "Missing option '--filename' / '-f'; see 'hotmap inject --help'",
         ),
@@ -163,6 +172,13 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
 def test_invalid_argument_is_named(typed: str, sentence: str, tmp_path: Path) -> None:
     """The flag or word, what is wrong with it and where to look."""
     assert hotmap(*typed.split(), home=tmp_path) == (WRONG, f"hotmap: {sentence}")
+
+
+def test_image_with_a_space_is_refused(tmp_path: Path) -> None:
+    """The API server would accept it, and the pod could not start."""
+    problem = f'--image: invalid image "web: 1": expected a name such as {default_image()}'
+    call = ("inject", "-f", "app.yaml", "--image", "web: 1")
+    assert hotmap(*call, home=tmp_path) == (WRONG, f"hotmap: {problem}")
 
 
 def test_manifest_cannot_write_to_the_terminal(tmp_path: Path) -> None:

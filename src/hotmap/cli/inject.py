@@ -31,7 +31,7 @@ from hotmap.cli.manifest_files import (
     write_manifests,
 )
 from hotmap.core.errors import ManifestError, SettingsError
-from hotmap.core.text import printable
+from hotmap.core.text import printable, quote_short
 
 __all__ = ["Injection", "default_image", "inject", "run_inject"]
 
@@ -46,9 +46,10 @@ def run_inject(options: InjectOptions, flags: Sequence[str]) -> int:
         SettingsError: the options exclude each other.
         ManifestError: a manifest cannot be read, edited or written.
     """
-    if flags and is_manifest(flags[0]):
+    if flags and not flags[0].startswith("-"):
         word = printable(flags[0], 80)
-        raise SettingsError(f"unexpected argument \"{word}\": write '-f {word}'")
+        hint = f"write '-f {word}'" if is_manifest(word) else "flags of the agent follow --"
+        raise SettingsError(f'unexpected argument "{word}": {hint}')
     gc.disable()  # a manifest's nodes live until the end: looking for garbage takes a third of it
     injection = _injection(options, flags)
     texts = read_manifests(options.filename, options.output, in_place=options.in_place)
@@ -73,7 +74,12 @@ def _injection(options: InjectOptions, flags: Sequence[str]) -> Injection | None
         if words or any(value is not None and value is not False for value in given):
             raise SettingsError("--remove takes no flags of an injection; omit them")
         return None
-    image = options.image or default_image()
+    image = default_image() if options.image is None else options.image
+    if not image or image.split() != [image]:
+        raise SettingsError(
+            f"--image: invalid image {quote_short(image)}: expected a name such as "
+            f"{default_image()}"
+        )
     return Injection(
         image,
         options.container or "",

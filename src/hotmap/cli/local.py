@@ -18,6 +18,7 @@ from hotmap.cli.command_options import LocalOptions
 from hotmap.cli.logs import set_up_logging
 from hotmap.core.duration import parse_duration
 from hotmap.core.errors import SettingsError
+from hotmap.core.text import quote_short
 from hotmap.local.cluster import LocalCluster, PlaneSettings
 from hotmap.local.controllers.controller_names import select_controllers
 from hotmap.local.garbage_collector import limit_collector_pauses
@@ -119,6 +120,7 @@ def _period(text: str) -> float:
         raise SettingsError(f"--sync-period: {error}") from error
     if period <= 0:
         raise SettingsError(
-            f"--sync-period: invalid duration {text!r}: must be greater than 0, such as 1s"
+            f"--sync-period: invalid duration {quote_short(text)}: must be greater than 0, such as "
+            "1s"
         )
     return period
