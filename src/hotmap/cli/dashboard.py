@@ -52,10 +52,12 @@ async def _serve(
     try:
         port = await server.listen(options.address, options.port)
     except OSError as error:
-        reason = os.strerror(error.errno).lower() if error.errno else str(error)
+        # asyncio puts the address into the text of an errno; those of name resolution are negative.
+        known = error.errno is not None and error.errno > 0
+        reason = os.strerror(error.errno or 0) if known else error.strerror or str(error)
         raise SettingsError(
-            f"cannot listen on {options.address}:{options.port}: {reason}; choose another address "
-            "with --address and --port"
+            f"cannot listen on {options.address}:{options.port}: {reason.lower()}; choose another "
+            "address with --address and --port"
         ) from error
     host = f"[{options.address}]" if ":" in options.address else options.address
     print(f"http://{host}:{port}/{server.token}/", flush=True)
