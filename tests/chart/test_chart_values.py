@@ -278,6 +278,16 @@ def test_shadow_mode_elects_no_leader() -> None:
     assert "--leader-elect" not in found
 
 
+@pytest.mark.parametrize("scope", ["true", "false"])
+def test_shadow_mode_is_granted_no_writes(scope: str) -> None:
+    """It writes nothing, so a cluster can try it with permissions to read."""
+    values = f"shadow=true,watchGlobally={scope},reloaderCompat=true,permissions.evict=true"
+    objects = render_objects(f"--set={values},status.enabled=false,isArgoRollouts=true")
+    roles = [item for (kind, _), item in objects.items() if kind in ("ClusterRole", "Role")]
+    verbs = {verb for role in roles for rule in role["rules"] for verb in rule["verbs"]}
+    assert verbs == {"list", "watch"}
+
+
 def test_ignored_kinds_are_not_granted() -> None:
     """A controller that follows no Secrets may not read them."""
     rules = render_objects("--set=ignoreSecrets=true,ignoreCronJobs=true")["ClusterRole", "hotmap"]

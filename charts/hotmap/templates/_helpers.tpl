@@ -151,7 +151,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{- if $set -}}true{{- end -}}
 {{- end -}}
 
-{{/* The rules for everybody's objects, in all namespaces or in each served one. */}}
+{{/* The rules for everybody's objects, in all namespaces or in each served one; of a shadow, to read. */}}
 {{- define "hotmap.rules" -}}
 {{- $settings := fromJson (include "hotmap.settings" .) -}}
 {{- $ignored := list -}}
@@ -167,17 +167,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{- range $rule := $rules -}}
 {{- $resources := $rule.resources -}}
 {{- range $ignored -}}{{- $resources = without $resources . -}}{{- end -}}
-{{- if $resources }}
-- {{ set (deepCopy $rule) "resources" $resources | toYaml | nindent 2 | trim }}
+{{- $verbs := $rule.verbs -}}
+{{- if $settings.shadow -}}{{- $verbs = without $verbs "create" "patch" -}}{{- end -}}
+{{- if and $resources $verbs }}
+- {{ set (set (deepCopy $rule) "resources" $resources) "verbs" $verbs | toYaml | nindent 2 | trim }}
 {{- end -}}
 {{- end -}}
 {{- if $settings.enableCSIIntegration }}
 {{ .Files.Get "files/rules/csi.yaml" | fromYamlArray | toYaml }}
 {{- end -}}
-{{- if include "hotmap.changesJobs" . }}
+{{- if and (include "hotmap.changesJobs" .) (not $settings.shadow) }}
 {{ .Files.Get "files/rules/jobs.yaml" | fromYamlArray | toYaml }}
 {{- end -}}
-{{- if $settings.permissions.evict }}
+{{- if and $settings.permissions.evict (not $settings.shadow) }}
 {{ .Files.Get "files/rules/evict.yaml" | fromYamlArray | toYaml }}
 {{- end -}}
 {{- end -}}
