@@ -26,6 +26,11 @@ def source(name: str, **data: str) -> Source:
     return made
 
 
+def make_history(clock: Clock, *, used: Iterable[ObjectKey] = ()) -> History:
+    """Make a history of sources of which consumers use these."""
+    return History(clock, is_used=set(used).__contains__)
+
+
 def delete(history: History, name: str) -> ObjectKey:
     there = source(name, LEVEL="info")
     history.record_change(there.key, None, there)
@@ -36,7 +41,7 @@ def delete(history: History, name: str) -> ObjectKey:
 def test_history_keeps_changes_of_a_deleted_source_for_an_hour() -> None:
     """It may come back; after that, the next deletion of any source drops them."""
     clock = Clock()
-    history = History(clock)
+    history = make_history(clock)
     first = delete(history, "first")
     clock.now += 3599
     delete(history, "second")
@@ -46,9 +51,47 @@ def test_history_keeps_changes_of_a_deleted_source_for_an_hour() -> None:
     assert history.changes(first) == ()
 
 
+def test_history_keeps_when_a_source_was_deleted_that_is_still_used() -> None:
+    """Its optional uses stay in pod templates: only this shows which pods may have its content."""
+    clock = Clock()
+    used = source("first").key
+    history = make_history(clock, used=[used])
+    assert delete(history, "first") == used
+    deleted_at = clock.now
+    for number in range(3):
+        clock.now += 3601
+        delete(history, f"other-{number}")
+    [deletion] = history.changes(used)
+    assert (deletion.at, deletion.resource_version) == (deleted_at, "")
+
+
+def test_history_drops_a_deleted_source_once_it_is_not_used() -> None:
+    clock = Clock()
+    used = {source("first").key}
+    history = History(clock, is_used=used.__contains__)
+    first = delete(history, "first")
+    clock.now += 3601
+    delete(history, "second")
+    assert history.changes(first)
+    used.clear()
+    clock.now += 3601
+    delete(history, "third")
+    assert history.changes(first) == ()
+
+
+def test_history_keeps_a_used_source_beside_many_that_are_not() -> None:
+    """Sources of one namespace that come and go drop no others."""
+    used = source("used").key
+    history = make_history(Clock(), used=[used])
+    delete(history, "used")
+    others = [delete(history, f"app-{number}") for number in range(9_000)]
+    assert history.changes(used)
+    assert sum(1 for key in others if history.changes(key)) <= 4096
+
+
 def test_history_keeps_changes_of_a_source_that_came_back() -> None:
     clock = Clock()
-    history = History(clock)
+    history = make_history(clock)
     key = delete(history, "app")
     back = source("app", LEVEL="debug")
     history.record_change(key, None, back)
@@ -61,7 +104,7 @@ def test_history_keeps_changes_of_a_source_that_came_back() -> None:
 def test_history_keeps_when_an_immutable_source_was_deleted(immutable: bool) -> None:
     """Also by a list that shows its successor in its place."""
     clock = Clock()
-    history = History(clock)
+    history = make_history(clock)
     before = msgspec.structs.replace(source("app", LEVEL="info"), immutable=immutable)
     after = msgspec.structs.replace(source("app", LEVEL="debug"), uid="uid-2")
     history.record_change(before.key, None, before)
@@ -72,7 +115,7 @@ def test_history_keeps_when_an_immutable_source_was_deleted(immutable: bool) -> 
 
 def test_history_bounds_the_number_of_deleted_sources() -> None:
     """9,000 names that do not come back: those of the latest 4,096 are kept."""
-    history = History(Clock())
+    history = make_history(Clock())
     keys = [delete(history, f"app-{number}") for number in range(9_000)]
     assert sum(1 for key in keys if history.changes(key)) == 4096
     assert history.changes(keys[-1])
@@ -95,7 +138,7 @@ def record_edits(history: History, clock: Clock, keys: Iterable[str], pause: flo
 def test_history_of_an_endlessly_edited_source_is_bounded(pause: float) -> None:
     """And has no gap: a window may begin at each change, and begins a bit early at worst."""
     clock = Clock()
-    history = History(clock)
+    history = make_history(clock)
     edits = 1_000
     kept = history.changes(record_edits(history, clock, ["LEVEL"] * edits, pause))
     assert len(kept) <= 32
@@ -112,7 +155,7 @@ def test_history_of_an_endlessly_edited_source_is_bounded(pause: float) -> None:
 def test_history_keeps_the_time_of_a_data_key_beside_one_that_is_edited_endlessly() -> None:
     """Otherwise pods that started after its change would count as older in the end."""
     clock = Clock()
-    history = History(clock)
+    history = make_history(clock)
     keys = ["LEVEL", "LEVEL", *["heartbeat"] * 1_000]
     kept = history.changes(record_edits(history, clock, keys, 1.0))
     assert len(kept) <= 32
@@ -127,7 +170,7 @@ def test_history_of_many_different_data_keys_drops_no_change(most: int) -> None:
     it was, or pods that started before it would count as proven.
     """
     clock = Clock()
-    history = History(clock)
+    history = make_history(clock)
     edits = 300
     keys = [f"K{number}" for number in range(1, edits + 1)]
     kept = thin_changes(history.changes(record_edits(history, clock, keys, 0.02)), most)
@@ -144,7 +187,7 @@ def test_history_of_many_different_data_keys_drops_no_change(most: int) -> None:
 
 def test_history_of_an_endlessly_recreated_source_drops_no_change() -> None:
     clock = Clock()
-    history = History(clock)
+    history = make_history(clock)
     times = []
     for number in range(1, 101):
         made = msgspec.structs.replace(
@@ -165,7 +208,7 @@ def test_history_of_an_endlessly_recreated_source_drops_no_change() -> None:
 def test_history_covers_an_edit_and_its_revert_beside_many_other_edits() -> None:
     """A pod that started between the two has the other content, whatever else was edited."""
     clock = Clock()
-    history = History(clock)
+    history = make_history(clock)
     before = source("app", LEVEL="info")
     versions = [{"LEVEL": "debug"}, {"LEVEL": "info", "K0": "0"}]
     versions += [{"LEVEL": "info", f"K{number}": ""} for number in range(1, 100)]
@@ -184,7 +227,7 @@ def test_history_covers_an_edit_and_its_revert_beside_many_other_edits() -> None
 def test_stored_changes_of_a_burst_begin_with_the_first() -> None:
     """The next controller examines the pods that started since then."""
     clock = Clock()
-    history = History(clock)
+    history = make_history(clock)
     kept = history.changes(record_edits(history, clock, ["LEVEL"] * 200, 0.02))
     stored = thin_changes(kept, 8)
     assert len(stored) == 8
@@ -194,7 +237,7 @@ def test_stored_changes_of_a_burst_begin_with_the_first() -> None:
 
 def test_history_names_no_data_keys_where_very_many_changed() -> None:
     """Then any of them counts as changed."""
-    history = History(Clock())
+    history = make_history(Clock())
     large = source("app", **{f"K{number}": "" for number in range(300)})
     history.record_change(large.key, None, large)
     [seen] = history.changes(large.key)
@@ -203,7 +246,7 @@ def test_history_names_no_data_keys_where_very_many_changed() -> None:
 
 def test_change_found_in_a_list_hides_no_revert_of_another_data_key() -> None:
     """Only the last state is known: a key that is what it was may have been another in between."""
-    history = History(Clock())
+    history = make_history(Clock())
     before = source("app", LEVEL="info", other="1")
     after = msgspec.structs.replace(source("app", LEVEL="info", other="2"), resource_version="9")
     assert history.record_change(before.key, before, after, since=900.0, listed=True)
@@ -214,7 +257,7 @@ def test_change_found_in_a_list_hides_no_revert_of_another_data_key() -> None:
 
 def test_change_of_a_watch_is_all_that_happened() -> None:
     """Each version was seen, also late."""
-    history = History(Clock())
+    history = make_history(Clock())
     before = source("app", LEVEL="info", other="1")
     after = msgspec.structs.replace(source("app", LEVEL="info", other="2"), resource_version="9")
     history.record_change(before.key, before, after, since=900.0)
@@ -224,12 +267,12 @@ def test_change_of_a_watch_is_all_that_happened() -> None:
 
 def test_history_keeps_stored_changes_before_a_deletion_that_it_observed_first() -> None:
     """A deletion has no version to compare with."""
-    earlier = History(Clock())
+    earlier = make_history(Clock())
     before = source("app", LEVEL="info")
     after = msgspec.structs.replace(source("app", LEVEL="debug"), resource_version="9")
     earlier.record_change(before.key, before, after)
     stored = earlier.changes(before.key)
-    history = History(Clock())
+    history = make_history(Clock())
     history.record_change(before.key, after, None)
     history.restore({before.key: stored}, until=950.0)
     assert history.changes(before.key)[: len(stored)] == stored
@@ -245,7 +288,7 @@ def test_history_keeps_stored_changes_before_a_deletion_that_it_observed_first()
 def test_removal_that_arrives_with_a_late_edit_was_late_too(arrives: float, began: float) -> None:
     """A watch or a process that stands still for a while delivers all that it missed at once."""
     clock = Clock()
-    history = History(clock)
+    history = make_history(clock)
     first, without = source("app", LEVEL="info", other="1"), source("app", other="1")
     back = msgspec.structs.replace(first, resource_version="9", changed_at=951.0)
     clock.now = 951.0

@@ -11,6 +11,7 @@ between.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -34,17 +35,25 @@ __all__ = ["History"]
 _KEPT = 32
 
 #: Seconds for which the changes of a deleted source are kept, in case that it returns, and how many
-#: deleted sources at most: names that do not come back must not fill the memory.
+#: deleted sources at most: names that do not come back must not fill the memory. Of one that is
+#: still in use the deletion is kept: only that shows which pods may have its content.
 _DELETED_FOR = 3600.0
 _DELETED_AT_MOST = 4096
+
+#: Deleted sources that are examined at each deletion, which adds one.
+_EXAMINED = 2
 
 
 class History:
     """The latest data changes of each source."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
-        """`clock` returns POSIX seconds of the API server."""
+    def __init__(self, clock: Callable[[], float], *, is_used: Callable[[ObjectKey], bool]) -> None:
+        """`clock` returns POSIX seconds of the API server.
+
+        `is_used` returns whether a consumer uses or follows a source, which may not exist.
+        """
         self._clock = clock
+        self._is_used = is_used
         self._changes: dict[ObjectKey, tuple[ObservedChange, ...]] = {}
         #: The changes that an earlier controller stored.
         self._saved: dict[ObjectKey, tuple[ObservedChange, ...]] = {}
@@ -59,7 +68,8 @@ class History:
         self._changed_at: dict[ObjectKey, float | None] = {}
         #: When immutable sources were last deleted.
         self._immutable_until: dict[ObjectKey, float] = {}
-        #: When sources were deleted that have not been recreated, oldest first.
+        #: When sources were deleted that have not been recreated, or were examined since, oldest
+        #: first.
         self._deleted: dict[ObjectKey, float] = {}
 
     def record_list(self) -> None:
@@ -123,11 +133,15 @@ class History:
 
     def _drop_deleted(self, now: float) -> None:
         """Drop sources that were deleted long ago, and the oldest if there are too many."""
-        while self._deleted:
-            key, at = next(iter(self._deleted.items()))
+        for key, at in list(islice(self._deleted.items(), _EXAMINED)):
             if len(self._deleted) <= _DELETED_AT_MOST and now - at <= _DELETED_FOR:
                 return
             del self._deleted[key]
+            if self._is_used(key):
+                self._deleted[key] = now  # its consumers may be deleted too
+                self._changes[key] = self.changes(key)[-1:]
+                self._saved.pop(key, None)
+                continue
             for kept in (self._changes, self._saved, self._listed, self._immutable_until):
                 kept.pop(key, None)
 

@@ -58,7 +58,7 @@ class Index:
         self.is_partial = is_partial
         self._view = view
         self._defaults = defaults
-        self.history = History(clock)
+        self.history = History(clock, is_used=self._is_used)
         self.templates = TemplateChanges(clock)
         self.matches = PatternMatches()
         self.policies = Policies(
@@ -173,6 +173,15 @@ class Index:
             for consumer in store.by_index("sources", hash(source))
             if among(consumer) and source in consumer.uses.sources()
         ]
+
+    def _is_used(self, source: ObjectKey) -> bool:
+        """Return whether any consumer uses a source, opted in or not, or follows it."""
+        is_used = any(
+            source in consumer.uses.sources()
+            for store in self.consumers.values()
+            for consumer in store.by_index("sources", hash(source))
+        )
+        return is_used or self.is_followed(source)
 
     def candidates_for(self, source: ObjectKey) -> set[ObjectKey]:
         """Return the consumers among which are all that use or follow a source.
