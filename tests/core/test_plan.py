@@ -159,6 +159,14 @@ RESTARTER = {"agent": "restart=supervised"}
             id="frozen, strategy nudge",
         ),
         pytest.param(
+            RESTARTER | {"strategy": "nudge"},
+            FROZEN,
+            (NUDGE, NOTIFY),
+            f"{ENV_CAUSE}: refreshing mounted files; "
+            "the agent restarts the application in place (strategy nudge)",
+            id="frozen, strategy nudge, agent that may restart",
+        ),
+        pytest.param(
             {"strategy": "notify"},
             FROZEN,
             (NOTIFY,),
@@ -275,6 +283,19 @@ def test_nothing_is_nudged_where_nothing_is_mounted() -> None:
     plan = planned(opted_in("Deployment", ENV, {"strategy": "nudge"}), FROZEN)
     assert plan.actions == (NOTIFY,)
     assert plan.reason == (f"{ENV_CAUSE}: takes effect at the next restart (strategy nudge)")
+
+
+def test_nudged_agent_is_not_said_to_restart_what_it_does_not() -> None:
+    """Another container has read the change at start too."""
+    spec = TWO_READERS + "    volumes: [{name: v, configMap: {name: app}}]\n"
+    spec = spec.replace("{name: log,", "{name: log, volumeMounts: [{name: v, mountPath: /v}],")
+    said = {"agent": "container=web;restart=supervised", "strategy": "nudge"}
+    plan = planned(opted_in("Deployment", spec, said), FROZEN)
+    assert plan.actions == (NUDGE, NOTIFY)
+    assert plan.reason.endswith(
+        "refreshing mounted files; the agent restarts the application in place, and the rest takes "
+        "effect at the next restart (strategy nudge)"
+    )
 
 
 @pytest.mark.parametrize(

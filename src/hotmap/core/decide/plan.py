@@ -200,7 +200,7 @@ def _choose(
     if policy.strategy is Strategy.NUDGE:
         if not any(finding.current.live for finding in assessment.changed()):
             return (Action(ActionType.NOTIFY),), f"takes effect at the next restart {_ONLY_NUDGED}"
-        outcome = "refreshing mounted files; the rest takes effect at the next restart"
+        outcome = f"refreshing mounted files; {_describe_rest(consumer, policy, assessment)}"
         return (Action(ActionType.NUDGE), Action(ActionType.NOTIFY)), f"{outcome} {_ONLY_NUDGED}"
     if _restarts_in_place(consumer, policy, assessment):
         return (Action(ActionType.NUDGE),), "the agent restarts the application in place"
@@ -224,12 +224,17 @@ def _choose_refresh(policy: Policy, assessment: Assessment) -> tuple[tuple[Actio
 
 
 def _restarts_in_place(consumer: Consumer, policy: Policy, assessment: Assessment) -> bool:
-    """Return whether agents take a frozen change, in each container that has read it at start.
+    """Return whether agents take a frozen change, in each container that has read it at start."""
+    return policy.agent_restarts and _reaches_all(consumer, policy, assessment)
+
+
+def _reaches_all(consumer: Consumer, policy: Policy, assessment: Assessment) -> bool:
+    """Return whether agents that restart in place would start all that has read a change.
 
     The driver of a class updates one pod after the other, so a restart in place may find the older
     files.
     """
-    if policy.agent is None or not policy.agent_restarts or not assessment.announces:
+    if policy.agent is None or not assessment.announces:
         return False
     changed = [f for f in assessment.changed() if f.verdict is Verdict.FROZEN]
     if any(f.current.source.kind == PROVIDER_CLASS for f in changed):
@@ -257,6 +262,18 @@ def _stamps(assessment: Assessment) -> tuple[Stamp, ...]:
 
 
 _ONLY_NUDGED = "(strategy nudge)"
+
+
+def _describe_rest(consumer: Consumer, policy: Policy, assessment: Assessment) -> str:
+    """Describe when what was read at start takes effect where pods are only nudged.
+
+    An agent that may restart does so for a nudge, whatever the strategy is.
+    """
+    rest = "the rest takes effect at the next restart"
+    if policy.agent is None or policy.agent.restart == "none" or not assessment.announces:
+        return rest
+    restarts = "the agent restarts the application in place"
+    return restarts if _reaches_all(consumer, policy, assessment) else f"{restarts}, and {rest}"
 
 
 def _describe_reload(policy: Policy) -> str:
