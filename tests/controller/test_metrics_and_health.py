@@ -45,8 +45,8 @@ async def test_metrics_count_decisions_actions_watches_and_requests(
     assert samples["hotmap_change_to_rollout_seconds_count", ""] == 1
 
 
-async def test_terminating_namespace_gets_no_events(
-    world: World, http: aiohttp.ClientSession
+async def test_terminating_namespace_gets_no_events_and_no_warnings(
+    world: World, http: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The API server would refuse them; its objects are deleted one after the other."""
     gone = "gone"
@@ -65,6 +65,7 @@ async def test_terminating_namespace_gets_no_events(
         await world.quiet(controller, namespace=gone)
         samples = await get_metrics(http, controller)
     assert ("hotmap_api_requests_total", "POST/403") not in samples
+    assert not [each for each in caplog.records if each.levelno >= logging.WARNING]
 
 
 async def test_series_count_is_independent_of_cluster_size(

@@ -157,6 +157,7 @@ class TermFactory:
             alert=shadow.record_own_rollout if shadow else shared.alerts.rolled_out,
             found_changed=shared.webhooks.source_found_changed,
             record_rollout=shared.metrics.record_rollout,
+            is_terminating=shared.watch_index.policies.is_terminating,
         )
 
     def _make_nudges(

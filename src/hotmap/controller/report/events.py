@@ -51,9 +51,11 @@ class EventReporter:
         alert: Callable[[Decision], None],
         found_changed: Callable[[SourceSnapshot], None],
         record_rollout: Callable[[ObjectKey, bool, float | None], None],
+        is_terminating: Callable[[str], bool],
     ) -> None:
         """`alert` gets each decision that has started new pods.
 
+        `is_terminating` returns whether a namespace is being deleted, with all that is in it.
         `record_rollout` gets each attempt to start new pods: the workload, whether it succeeded,
         and the seconds since the change, None where that was not observed.
         """
@@ -62,6 +64,7 @@ class EventReporter:
         self._alert = alert
         self._found_changed = found_changed
         self._record_rollout = record_rollout
+        self._is_terminating = is_terminating
 
     def forget(self, key: ObjectKey) -> None:
         """Drop the state of a deleted consumer."""
@@ -148,13 +151,13 @@ class EventReporter:
 
         Running pods keep their content, so nothing is done; but the next pod, or the next restart
         of a container, fails. A hold reports the same already. Sources that may not be listed, or
-        that a selector hides, are not missing.
+        that a selector hides, are not missing; nor are those of a namespace that is being deleted.
         """
         snapshot = decision.snapshot
         consumer = snapshot.consumer
         missing = missing_sources(snapshot)
         is_new = self._decision_log.set_missing_sources(consumer.key, missing)
-        if not is_new or decision.plan.warning:
+        if not is_new or decision.plan.warning or self._is_terminating(consumer.key.namespace):
             return
         for source in missing:
             message = (
