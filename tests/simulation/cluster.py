@@ -429,6 +429,24 @@ class Cluster:
         """Return since when kubelets serve immutable sources as they were, by uid."""
         return dict(self._pinned_since[place] for place in self._pinned)
 
+    def used_since(self) -> dict[str, float]:
+        """Return since when pods that are not ending use these sources, by uid.
+
+        One that a terminating pod of an earlier template keeps has no record any more.
+        """
+        found = {}
+        for node, name in self._pinned:
+            uid, since = self._pinned_since[node, name]
+            created = (
+                pod.created
+                for pod in self.pods
+                if pod.ends is None
+                and pod.node == node
+                and any(use.source.name == name for use in pod.template.uses())
+            )
+            found[uid] = max(since, min(created, default=since))
+        return found
+
     def replaced_uids(self) -> set[str]:
         """Return the uids of immutable sources that kubelets serve in place of their successors."""
         present = {found["uid"] for found in self._sources.values()}

@@ -220,7 +220,7 @@ class _History:
         """Note the same of what the controller had no time to write, or what was lost since."""
         now, written = self._cluster.now, _known_immutable(self._controller.state)
         kept = self._cluster.kept_by_neighbours()  # no record has what only others use
-        for uid, since in self._cluster.pinned_since().items():
+        for uid, since in self._cluster.used_since().items():
             if uid not in written and (now - since <= within or uid in kept):
                 self._log.append(f"{now:.1f} served unseen {uid}")
 
