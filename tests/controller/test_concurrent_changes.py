@@ -137,6 +137,29 @@ async def test_workload_recreated_before_the_write(world: World) -> None:
     assert len(await world.messages()) == 1
 
 
+async def test_workload_recreated_over_its_pods_gets_an_edit_that_was_settling(
+    world: World,
+) -> None:
+    """It was deleted with --cascade=orphan, so its pods still have the content from before.
+
+    The first decision finds that; it is not left to a check of the pods.
+    """
+    settling = {**FOLLOW, "hotmap.dev/settle": "5s"}
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations=settling)
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await asyncio.sleep(1)
+        await world.delete("Deployment", "web")
+        await asyncio.sleep(1)
+        await world.workload(annotations=settling)
+        await world.rollout()
+    (message,) = await world.messages("RolledOut")
+    assert message.startswith("ConfigMap default/app is new to hotmap, and changed after some pods")
+
+
 async def test_lost_write_response_rolls_once(world: World) -> None:
     """It was carried out all the same, which the next look finds: there is no second one."""
     lost = 0

@@ -152,6 +152,31 @@ async def test_new_workload_is_held_beside_pods_that_keep_the_source(world: Worl
         await is_released(world, controller, "free", uid)
 
 
+async def test_workload_that_is_recreated_over_held_pods_is_held(world: World) -> None:
+    """Its pod has started since the recreation of the source, beside one from before."""
+    await immutable(world)
+    await world.workload("web", spec=SPEC)
+    await world.pod("web-1", spec=SPEC)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await recreate(world)
+        await world.event("Held")
+        await asyncio.sleep(3)
+        await world.pod("web-2", started=time.time(), spec=SPEC)
+        await end(world, "web-1")
+        await asyncio.sleep(5)
+        await world.delete("Deployment", "web")
+        new = await world.workload("web", spec=SPEC)
+
+        async def is_known() -> bool:
+            return controller.records.get(new["metadata"]["uid"]) is not None
+
+        await world.until(is_known, "the new workload is recorded")
+        found = recorded(controller, "web")
+        assert found is not None
+        assert found.pinned
+
+
 async def test_pods_of_a_daemon_set_that_started_beside_others_do_not_end_its_hold(
     world: World,
 ) -> None:

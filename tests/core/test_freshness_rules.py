@@ -39,7 +39,7 @@ from hotmap.core.decide.source_rules import ROLLOUT_WAIT
 from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.model.consumer import FIELD_MANAGER
 from hotmap.core.model.consumer_conversion import consumer_from_workload
-from hotmap.core.model.objects import ManagedFields, ObjectKey
+from hotmap.core.model.objects import ConfigMap, ManagedFields, ObjectKey
 from hotmap.core.model.state import UNVOUCHED
 
 # -- rule 0: a crash between the patch and the record -----------------------------------------
@@ -93,6 +93,35 @@ def test_rule_0_another_revision_is_another_content() -> None:
 def test_rule_1_first_sight(options: dict[str, Any], verdict: Verdict) -> None:
     """First sight adopts; with catch-up the pods' start decides."""
     assert assess_change(deployment(), None, [app(changed_at=100)], **options).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("now", "options", "verdict"),
+    [
+        pytest.param(app(), {}, Verdict.ADOPT, id="what was applied to the deleted one"),
+        pytest.param(app(B_LIVE), {}, Verdict.ADOPT, id="a data key that is not used"),
+        pytest.param(app(B_FROZEN, changed_at=100), {}, Verdict.CHECK_PODS, id="changed: look"),
+        pytest.param(
+            app(B_FROZEN, changed_at=100),
+            {"started": [98]},
+            Verdict.FROZEN,
+            id="changed, and the new one has adopted a pod from before",
+        ),
+        pytest.param(
+            app(B_FROZEN, changed_at=100),
+            {"started": [100]},
+            Verdict.ADOPT,
+            id="changed, and no pod is known to be older",
+        ),
+    ],
+)
+def test_rule_1_workload_of_the_name_of_a_deleted_one(
+    now: ConfigMap, options: dict[str, Any], verdict: Verdict
+) -> None:
+    """Its pods may be those of the deleted one, which an edit has not reached."""
+    before = applied_record(deployment(), app())
+    options = {"predecessor": before, **options}
+    assert assess_change(deployment(), None, [now], **options).verdict is verdict
 
 
 def test_sources_of_which_the_same_is_said_are_named_together() -> None:

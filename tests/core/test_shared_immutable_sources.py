@@ -169,6 +169,28 @@ def test_adopted_pods_of_a_new_workload_keep_what_they_use(
     assert record_after(who, None, found).sources[0].pinned is (verdict is Verdict.HOLD)
 
 
+@pytest.mark.parametrize(
+    ("created", "verdict"),
+    [
+        pytest.param(490.0, Verdict.HOLD, id="its pods are older than itself"),
+        pytest.param(600.0, Verdict.ADOPT, id="its pods are its own"),
+    ],
+)
+def test_adopted_pods_of_a_workload_that_succeeds_a_held_one_keep_what_they_use(
+    created: float, verdict: Verdict
+) -> None:
+    """They may have started beside the pods that kept it at first."""
+    who = consumer("DaemonSet", ENV)
+    taken = take_snapshots(who.uses, sources(app(uid="uid-2", changed_at=300)), KEY)
+    snapshots = [item._replace(pinned_before=inf) for item in taken]
+    pods = (PodStart("web-1", created, "", created=created),)
+    before = applied_record(who, app(immutable=True))
+    facts = Facts(now=1000, revision="r", starts=pods, others={APP: None}, template_at=600.0)
+    found = assess(who, None, snapshots, facts._replace(predecessor=before))
+    assert found.verdict is verdict
+    assert record_after(who, None, found).sources[0].pinned is (verdict is Verdict.HOLD)
+
+
 def test_equal_content_is_kept_for_other_pods_too() -> None:
     """Scaled to zero, and the successor of equal content is edited: others keep the first."""
     record = applied_record(deployment(ENV), app(immutable=True))

@@ -338,6 +338,8 @@ class Controller:
 
     def _forget_deleted(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
+            if (record := self._records.get(old.uid)) is not None:
+                self._observer.keep_record(key, record)
             self._records.forget(old.uid)
             self._observer.forget(key)
             self._log.forget(key)

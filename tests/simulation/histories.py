@@ -275,7 +275,7 @@ class _History:
         """Delete the workload and create it anew, for example for a field that is immutable."""
         cluster = self._cluster
         orphan = chance.random() < 0.5
-        if orphan and not (self._controller.is_idle and self._controller.is_watching):
+        if orphan and not self._controller.is_watching:
             self._log.append(f"{cluster.now:.1f} pods are adopted with what was not applied")
         if orphan and (kept := sorted(cluster.replaced_uids())):
             # The record that had it is dropped with the workload.

@@ -13,7 +13,7 @@ import msgspec
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import SHARDS, Record, SourceChanges, shard_of
 
-__all__ = ["Records", "last_changed_at"]
+__all__ = ["Records", "immutable_objects", "last_changed_at"]
 
 #: Seconds for which changes of sources are kept; at a later revert the consumers were already
 #: rolled out or reported.
@@ -176,7 +176,7 @@ class Records:
         records = self._records[shard_of(uid)]
         before = records.get(uid)
         if before is not None:
-            for source, immutable in _immutable_objects(before):
+            for source, immutable in immutable_objects(before):
                 left = self._immutable[source]
                 left[immutable] -= 1
                 if not left[immutable]:
@@ -187,7 +187,7 @@ class Records:
             records.pop(uid, None)
             return before
         records[uid] = record
-        for source, immutable in _immutable_objects(record):
+        for source, immutable in immutable_objects(record):
             self._immutable.setdefault(source, Counter())[immutable] += 1
         return before
 
@@ -195,7 +195,7 @@ class Records:
         return next(iter(self._changes.values()))
 
 
-def _immutable_objects(record: Record) -> Iterator[tuple[ObjectKey, str]]:
+def immutable_objects(record: Record) -> Iterator[tuple[ObjectKey, str]]:
     """List the sources that kubelets may serve an immutable object for, with its uid."""
     for source in (*record.sources, *record.former):
         if source.pinned:

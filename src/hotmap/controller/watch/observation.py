@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from math import inf
 from typing import NamedTuple
 
-from hotmap.controller.storage.records import Records
+from hotmap.controller.storage.records import Records, immutable_objects
 from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index
 from hotmap.core.decide.decide import Decision
@@ -29,12 +29,12 @@ from hotmap.core.model.provider_class import PROVIDER_CLASS
 from hotmap.core.model.references import Use
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, records_by_source
-from hotmap.core.policy.policy import Policy, followed_uses, unfollowed_sources
+from hotmap.core.policy.policy import ROLLABLE, Policy, followed_uses, unfollowed_sources
 from hotmap.kube.loop_clock import loop_time
 
 __all__ = ["FollowedSource", "Observer", "ObserverSettings"]
 
-#: Deleted Jobs and Pods that are remembered; most are recreated within a minute.
+#: Deleted consumers that are remembered; most are recreated within a minute.
 _REPLACED = 1024
 
 #: Seconds between two turns of matching the patterns of one consumer.
@@ -92,6 +92,8 @@ class Observer:
         #: Records of replaced Jobs and Pods, for their successors with the same name: a successor
         #: has a new uid, so it has no record of its own.
         self._inherited: dict[ObjectKey, RolloutTimes] = {}
+        #: Records of deleted workloads: one that is created under the name may adopt their pods.
+        self._predecessors: dict[ObjectKey, Record] = {}
 
     def snapshot(self, key: ObjectKey) -> Snapshot | None:
         """Take the snapshot of a consumer; None if it was deleted, or see `retry_in`."""
@@ -124,6 +126,7 @@ class Observer:
             else policy.flap_limit,
             detects_conflicts=self._settings.detects_conflicts,
             inherited_rollouts=self._inherited.get(key),
+            predecessor=self._predecessor(key) if snapshot.record is None else None,
             unfollowed=(*unfollowed_sources(consumer, uses), *self._hidden_sources(snapshot)),
         )
 
@@ -181,6 +184,8 @@ class Observer:
             self._waiting_since.setdefault(key, self._monotonic())
         if decision.snapshot.record is None:
             self._inherited.pop(key, None)
+            if record is not None:
+                self._predecessors.pop(key, None)
         if record is not None and decision.starts_new_pods and key.kind in ("Job", "Pod"):
             self._inherited.pop(key, None)
             self._inherited[key] = record.rollouts
@@ -190,6 +195,19 @@ class Observer:
     def forget(self, key: ObjectKey) -> None:
         """Drop the state of a deleted consumer."""
         self._waiting_since.pop(key, None)
+
+    def keep_record(self, key: ObjectKey, record: Record) -> None:
+        """Keep the record of a deleted consumer for a workload that is created under its name."""
+        if key.kind in ROLLABLE:
+            self._predecessors.pop(key, None)
+            self._predecessors[key] = record
+            if len(self._predecessors) > _REPLACED:
+                del self._predecessors[next(iter(self._predecessors))]
+
+    def _predecessor(self, key: ObjectKey) -> Record | None:
+        """Return the record of a deleted workload, if it is comparable with what is there now."""
+        record = self._predecessors.get(key)
+        return record if record and record.key_id == self._settings.keys[0].id else None
 
     def _named_sources(self, namespace: str, record: Record | None) -> Sequence[ObjectKey]:
         """List the sources that name patterns are matched with: existing and former ones."""
@@ -240,16 +258,24 @@ class Observer:
             unreadable=unreadable,
             replaces_immutable=replaces_immutable(history, template, recorded)
             or has_immutable_predecessor(snapshot.record, name, source.uid),
-            pinned_before=None if is_known else self._pinned_before(source, history),
+            pinned_before=None if is_known else self._pinned_before(source, history, snapshot),
         )
 
-    def _pinned_before(self, source: SourceSnapshot, history: SourceHistory) -> float | None:
+    def _pinned_before(
+        self, source: SourceSnapshot, history: SourceHistory, snapshot: Snapshot
+    ) -> float | None:
         """Return which pods make kubelets serve an immutable source that this one replaces.
 
-        Those of consumers with a record have it there. Others, if they are older than the deletion.
+        Those of consumers with a record have it there, and those of a deleted workload, which may
+        have taken it over from earlier ones. Others, if they are older than the deletion.
         """
         if source.exists and self._records.may_serve_another(source.source, source.uid):
             return inf
+        predecessor = self._predecessors.get(snapshot.consumer.key)
+        if source.exists and snapshot.record is None and predecessor is not None:
+            served = immutable_objects(predecessor)
+            if any(key == source.source and uid != source.uid for key, uid in served):
+                return inf
         return history.immutable_until
 
     def _hidden_sources(self, snapshot: Snapshot) -> list[ObjectKey]:

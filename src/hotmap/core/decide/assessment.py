@@ -86,6 +86,9 @@ class Facts(NamedTuple):
     #: Since when no controller has watched, if nothing was recorded of the consumer before; else
     #: None.
     unwatched_since: float | None = None
+    #: What was applied to a deleted workload of the same name, if nothing was recorded of the
+    #: consumer before; else None.
+    predecessor: Record | None = None
     #: Sources whose last change was observed before that of the consumer's pod template, and when
     #: that was.
     before_template: frozenset[ObjectKey] = frozenset()

@@ -311,6 +311,7 @@ def _facts(snapshot: Snapshot, starts: Sequence[PodStart] | None) -> Facts:
         reload_on_delete=policy.reload_on_delete,
         waited=snapshot.waited,
         unwatched_since=snapshot.unwatched_since,
+        predecessor=snapshot.predecessor,
         before_template=_changed_before_template(snapshot),
         template_at=snapshot.template.at if snapshot.template else 0.0,
         applied_at=snapshot.applied_at,

@@ -7,7 +7,8 @@ so downtime, failover, lost watches and recreated objects all converge.
     1  nothing is known of a source (no record, key lost, other uses)     → adopt; with catch-up,
        check the pods first and act unless they are proven younger. The consumer was created and
        the source edited in a short gap without a controller → check the pods: one started before
-       the edit → frozen change
+       the edit → frozen change. The same where a workload of its name was deleted, perhaps without
+       its pods, to which other content had been applied
     2  the source's resourceVersion is smaller than the applied one       → wait: a stale store
     3  equal                                                              → fresh, unless a pod
        started while the content was different: then frozen change, under a distinct name, or as

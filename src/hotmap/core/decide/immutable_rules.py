@@ -119,7 +119,10 @@ def _assess_pinned_for_new_consumer(current: SourceSnapshot, facts: Facts) -> Fi
     if current.source not in facts.others:
         return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking which pods use it")
     held = current._replace(replaces_immutable=True)
-    if before != inf and any(start.created < before for start in facts.starts or ()):
+    own_before = before
+    if before == inf:  # of its own, the pods that it has adopted from a deleted workload
+        own_before = facts.template_at - MARGIN if facts.predecessor is not None else -inf
+    if any(start.created < own_before for start in facts.starts or ()):
         return _held(held, what)
     other = facts.others[current.source]
     if other is None or other.created >= before:

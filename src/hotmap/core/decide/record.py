@@ -185,9 +185,11 @@ def first_record(decision: Decision) -> Record | None:
 
     A source that does not exist stays unknown until the settle time is over: objects of one
     manifest may be created in any order, and that is no change. None: there is nothing to record
-    yet.
+    yet, or other sources are not adopted by what a deleted workload of the same name had.
     """
     snapshot = decision.snapshot
+    if snapshot.predecessor is not None and decision.assessment.verdict is not Verdict.ADOPT:
+        return None
     adopted = tuple(
         finding
         for finding in decision.assessment.findings

@@ -106,6 +106,9 @@ class Snapshot(NamedTuple):
     detects_conflicts: bool = True
     #: A Job or Pod: when its predecessor of the same name was replaced.
     inherited_rollouts: RolloutTimes | None = None
+    #: A workload of which nothing was recorded: the record of another one of its name that was
+    #: deleted, perhaps without its pods.
+    predecessor: Record | None = None
     #: Sources that its template uses, and that annotations or flags exclude, ignore or hide. Only
     #: hidden ones are among the `sources`, since what was applied of them is still known.
     unfollowed: tuple[ObjectKey, ...] = ()

@@ -26,7 +26,7 @@ from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.provider_class import MountedPod
 from hotmap.core.model.references import Use, UseKind
-from hotmap.core.model.state import SourceRecord
+from hotmap.core.model.state import SourceRecord, records_by_source
 from hotmap.core.reloader.annotations import Writing
 from hotmap.core.text import join_names, parse_number
 
@@ -211,7 +211,7 @@ def _assess_unknown(case: Case) -> Finding:
     if not current.exists or not reads_at_start(current, facts):
         return case.find(Verdict.ADOPT, f"{what}: now tracking")
     if not facts.catch_up:
-        return _assess_unwatched(case, what)
+        return _assess_recreated(case, what) or _assess_unwatched(case, what)
     if facts.writing is not Writing.REVISION and has_current_revision(consumer, current, facts):
         why = f"{what}, and the pod template carries its current revision"
         return case.find(Verdict.ADOPT, why)
@@ -225,6 +225,31 @@ def _assess_unknown(case: Case) -> Finding:
         return case.find(Verdict.ADOPT, f"{what}, and all pods started after the last change")
     why = f"{what}, and some pods may have started before the last change"
     return case.find(Verdict.FROZEN, why)
+
+
+def _assess_recreated(case: Case, what: str) -> Finding | None:
+    """Assess a source of a workload that succeeds a deleted one; None: it has what that had.
+
+    It may have been deleted without its pods, which the new one adopts, before an edit reached
+    them.
+    """
+    current, facts = case.current, case.facts
+    if facts.predecessor is None or has_mounts(current):
+        return None
+    before = records_by_source(facts.predecessor).get(current.source.kind_and_name)
+    if before is None or _is_same_content(current, before):
+        return None
+    if facts.starts is None:
+        return case.find(Verdict.CHECK_PODS, f"{what}: checking when its pods started")
+    if any_started_before(facts.starts, current.changed_since):
+        return case.find(Verdict.FROZEN, f"{what}, and changed after some pods had started")
+    return None
+
+
+def _is_same_content(current: SourceSnapshot, before: SourceRecord) -> bool:
+    if before.uses != current.digest:  # its fingerprints are over other data keys
+        return before.content == current.content
+    return (before.frozen, before.live) == (current.frozen, current.live)
 
 
 def _assess_unwatched(case: Case, what: str) -> Finding:
