@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import pytest
+from tests.controller.pod_check_results import SOON, wait_for_state
 from tests.controller.world import FOLLOW, World, env
 
 from hotmap.controller import term_factory
@@ -182,6 +183,35 @@ async def test_pod_that_started_without_a_source_is_replaced_when_that_is_as_bef
     await asyncio.sleep(5)
     async with world.controller():
         await world.rollout()
+
+
+@pytest.mark.parametrize(
+    ("existed", "state"),
+    [
+        pytest.param(True, "latent", id="ignored when it was deleted"),
+        pytest.param(False, "current", id="it has never existed"),
+    ],
+)
+async def test_ignored_source_that_is_deleted_while_down_stays_in_pods(
+    world: World, existed: bool, state: str
+) -> None:
+    """Without its annotation it is followed, and nothing else shows that it has existed."""
+    await world.config_map("other", LEVEL="info")
+    spec = env("LEVEL", source="other")
+    spec["containers"][0]["env"] += env("LEVEL", optional=True)["containers"][0]["env"]
+    await world.workload(spec=spec)
+    if existed:
+        await world.config_map(LEVEL="info")
+        ignored = {"metadata": {"annotations": {"hotmap.dev/ignore": "true"}}}
+        await world.merge("ConfigMap", "app", ignored)
+    await world.pod("web-1", started=time.time() + 5)
+    await asyncio.sleep(20)
+    await world.run_once()
+    if existed:
+        await world.delete("ConfigMap", "app")
+    async with world.controller(pod_checks=SOON) as controller:
+        await wait_for_state(world, controller, state)
+    assert not await world.revision()
 
 
 def _every_key(image: str = "app:1") -> dict[str, object]:

@@ -141,6 +141,9 @@ class Controller:
             sent_nudge=lambda key: self._sent,
             first_decisions=self._first,
         )
+        for consumer in self._index.all_consumers():
+            for key in self._observer.unrecorded_deletions(consumer):
+                self._note_missing(key)
         self._changes.set_queues(
             Queues(refresh=self._refresh_soon, reconcile=self._reconcile_after)
         )
@@ -155,9 +158,8 @@ class Controller:
         for record in self._records.values():
             for source in record.sources:
                 key = ObjectKey(source.kind, NAMESPACE, source.name)
-                missing = source.uid and self._index.lacks(key)
-                if missing and self._index.history.record_missing(key):
-                    self._seen[key] = SourceChanges(key, self._index.history.changes(key)[-8:])
+                if source.uid and self._index.lacks(key):
+                    self._note_missing(key)
         self._first = FirstDecisions(self._index.sources.values())
         there = [consumer.key for consumer in self._index.all_consumers()]
         self._first.begin(there)
@@ -173,6 +175,10 @@ class Controller:
         #: The uids of records that were changed since the start.
         self._changed: set[str] = set()
         self._records.subscribe(self._record_changed, lambda: None)
+
+    def _note_missing(self, key: ObjectKey) -> None:
+        if self._index.history.record_missing(key):
+            self._seen[key] = SourceChanges(key, self._index.history.changes(key)[-8:])
 
     def _record_changed(self, uid: str) -> None:
         self._changed.add(uid)

@@ -34,6 +34,7 @@ from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.changes import ChangeListener, Queues
 from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index
+from hotmap.controller.watch.observation import Observer
 from hotmap.core.decide.source_changes import thin_changes
 from hotmap.core.errors import ApiError, HotmapError, NotLeading, Unreachable
 from hotmap.core.model.consumer import Consumer
@@ -69,6 +70,7 @@ class TermParts(NamedTuple):
     """The parts that run while a replica leads."""
 
     changes: ChangeListener
+    observer: Observer
     reconciler: Reconciler
     rollout_turns: RolloutTurns
     pod_checker: PodChecker
@@ -104,6 +106,7 @@ class LeaderTerm:
     ) -> None:
         self._index = index
         self._changes = parts.changes
+        self._observer = parts.observer
         self._records = records
         self._record_shards = parts.record_shards
         self._recreations = parts.job_recreations
@@ -323,7 +326,7 @@ class LeaderTerm:
         self._index.history.restore(saved, until=self._records.watched_until)
 
     async def _record_missing(self) -> None:
-        """Record which applied sources were deleted while no controller watched.
+        """Record which sources were deleted while no controller watched.
 
         The next controller may find them again, with the same content.
         """
@@ -331,9 +334,16 @@ class LeaderTerm:
             await share_loop()
             for source in record.sources:
                 key = ObjectKey(source.kind, record.namespace, source.name)
-                is_missing = bool(source.uid) and self._index.lacks(key)
-                if is_missing and self._index.history.record_missing(key):
-                    self._put_changes(key)
+                if source.uid and self._index.lacks(key):
+                    self._note_missing(key)
+        for consumer in list(self._index.all_consumers()):
+            await share_loop()
+            for key in self._observer.unrecorded_deletions(consumer):
+                self._note_missing(key)
+
+    def _note_missing(self, key: ObjectKey) -> None:
+        if self._index.history.record_missing(key):
+            self._put_changes(key)
 
     async def _store_watch_progress(self) -> NoReturn:
         """Write once a minute until when every change was observed."""

@@ -121,6 +121,7 @@ class TermFactory:
         watched = WatchedUntil(shared.watch_index, reader, clock=shared.client.server_time)
         parts = TermParts(
             changes=shared.changes,
+            observer=observer,
             rollout_turns=turns,
             reconciler=self._make_reconciler(observer, nudges, turns, reporter),
             pod_checker=pod_checker,

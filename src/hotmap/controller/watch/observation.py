@@ -26,7 +26,7 @@ from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.provider_class import PROVIDER_CLASS
-from hotmap.core.model.references import Use
+from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, records_by_source
 from hotmap.core.policy.policy import ROLLABLE, Policy, followed_uses, unfollowed_sources
@@ -144,6 +144,28 @@ class Observer:
             )
             for name in sorted({use.source for use in uses})
         ]
+
+    def unrecorded_deletions(self, consumer: Consumer) -> list[ObjectKey]:
+        """List the optional sources that a consumer follows now and did not, and that do not exist.
+
+        Its record has each source that was followed, also one that did not exist, so these were
+        annotated to be ignored, for example, and were deleted since.
+        """
+        record = self._records.get(consumer.uid)
+        if record is None or record.generation != consumer.generation:
+            return []
+        recorded = records_by_source(record)
+        missing = {
+            use.source
+            for use in consumer.uses
+            if use.optional
+            and use.kind in (UseKind.FROZEN, UseKind.LIVE)
+            and use.source.kind_and_name not in recorded
+            and self._index.lacks(use.source)
+        }
+        if not missing:
+            return []
+        return [each.source for each in self.followed_sources(consumer) if each.source in missing]
 
     def _followed(
         self, consumer: Consumer, policy: Policy, record: Record | None
