@@ -7,6 +7,7 @@ from base64 import b64decode
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 from tests.controller.world import World
 
@@ -243,6 +244,27 @@ async def test_record_that_is_too_large_is_left_out_and_reported(world: World) -
     assert await shards.flush()
     assert shards.statistics().unpersisted == 0
     assert (await loaded(world)).records.get("uid-0") == wide(0, 1)
+
+
+async def test_full_shards_leave_out_records_of_the_namespace_that_fills_them(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many small workloads of one tenant leave out no larger ones of others."""
+    monkeypatch.setattr(module, "_SHARD_SPLIT", 2 << 10)
+    monkeypatch.setattr(module, "_SHARD_AT_MOST", 4 << 10)
+    told: list[str] = []
+    shards = RecordShards(
+        world.client, "hotmap", Records(), on_too_large=lambda each, size: told.append(each.uid)
+    )
+    await shards.load()
+    for number in range(10):
+        shards.records.put(wide(number, 2))
+    for number in range(1000, 3000):
+        shards.records.put(msgspec.structs.replace(record(number), namespace="crowd"))
+    assert await shards.flush()
+    found = await loaded(world)
+    assert told
+    assert all(found.records.get(f"uid-{number}") for number in range(10))
 
 
 async def test_changes_with_many_names_leave_out_no_record(world: World) -> None:

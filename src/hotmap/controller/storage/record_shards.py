@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection
+from heapq import heapify, heapreplace
 from typing import NamedTuple, NoReturn, TypeAlias
 
 from hotmap.controller.storage.owned_secret import OwnedSecret
@@ -466,14 +467,27 @@ class RecordShards:
         )
 
     def _exclude_largest(self, lines: dict[str, bytes], excess: int) -> None:
-        """Remove the largest records from the lines of a shard that is too large by some bytes."""
-        for uid in sorted(lines, key=lambda uid: (-len(lines[uid]), uid)):
-            if excess <= 0:
-                return
-            size = len(lines.pop(uid)) + 1
-            excess -= size
+        """Remove the largest records from the lines of a shard that is too large by some bytes.
+
+        Those of the namespace that has most of the shard first: thousands of small workloads of one
+        tenant leave out no larger one of another.
+        """
+        by_namespace: dict[str, list[Record]] = {}
+        for uid in sorted(lines, key=lambda uid: (len(lines[uid]), uid)):
             record = self.records.get(uid)
             assert record is not None, "the lines are of its records"
+            by_namespace.setdefault(record.namespace, []).append(record)
+        most = [
+            (-sum(len(lines[record.uid]) + 1 for record in found), namespace)
+            for namespace, found in by_namespace.items()
+        ]
+        heapify(most)
+        while excess > 0:
+            used, namespace = most[0]
+            record = by_namespace[namespace].pop()
+            size = len(lines.pop(record.uid)) + 1
+            heapreplace(most, (used + size, namespace))
+            excess -= size
             self._exclude(record, size)
 
     def _exclude(self, record: Record, size: int) -> None:
