@@ -13,7 +13,7 @@ from hotmap.agent.act.actions import ActionContext
 from hotmap.agent.act.attempt import Attempt, ContentHistory
 from hotmap.agent.act.call_statistics import CallStatistics
 from hotmap.agent.act.checker import Checker
-from hotmap.agent.act.start_evidence import find_start_evidence
+from hotmap.agent.act.start_lookups import start_lookups
 from hotmap.agent.decide.facts import (
     ERROR,
     PASSED,
@@ -27,9 +27,9 @@ from hotmap.agent.decide.facts import (
     StartCheck,
     StartFailed,
 )
+from hotmap.agent.decide.start_evidence import find_start_evidence
 from hotmap.agent.process.application import Application
 from hotmap.agent.process.child_processes import ChildProcesses
-from hotmap.agent.process.process_table import ProcessError
 from hotmap.agent.runtime.clock import wall
 from hotmap.agent.runtime.errors import describe_unexpected
 from hotmap.core.errors import HotmapError
@@ -92,6 +92,7 @@ class Executor:
         self.calls = CallStatistics(
             action.call.url for rule in settings.rules for action in rule.actions if action.call
         )
+        self._start_lookups = start_lookups(self.application)
         self._context = ActionContext(
             loop, self._children, self.application, settings, self.calls, self._results.append
         )
@@ -212,17 +213,16 @@ class Executor:
         try:
             evidence = find_start_evidence(
                 command,
-                self.application,
+                self._start_lookups,
                 [places.get(directory, directory) for directory in directories],
                 published=self._stage is not None,
             )
         except OSError:
             evidence = None  # /proc cannot be listed now; the attempt says so if it needs it
-        except ProcessError as error:
-            self._results.append(AttemptFinished(name, str(error), 0, wall()))
-            return
         if evidence is not None:
-            self._results.append(AttemptFinished(name, "", 0, wall(), True, evidence.doubt))
+            by_itself = not evidence.error
+            result = AttemptFinished(name, evidence.error, 0, wall(), by_itself, evidence.doubt)
+            self._results.append(result)
             return
         history = self._histories.get(name)
         if history is None or history.desired_since != command.desired_since:

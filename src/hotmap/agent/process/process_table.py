@@ -22,12 +22,12 @@ __all__ = [
     "has_memory_of_parent",
     "identify",
     "is_stopped",
+    "latest_since_boot",
     "listed_children_of",
     "name_this_process",
     "observe_wall_clock",
     "parent_of",
     "read_proc",
-    "seconds_after",
     "start_ticks",
     "started_at",
 ]
@@ -153,13 +153,13 @@ def started_at(process: Process) -> float:
     return process.started / _TICKS_PER_SECOND
 
 
-def seconds_after(process: Process, date: float) -> float:
-    """Return how long after a file was written a process started, by the wall clock's offset now.
+def latest_since_boot(date: float) -> float:
+    """Return when a file was written, in seconds since boot, by the wall clock's offset now.
 
-    Negative where it started before. Both times are rounded down, by 10 ms at most. The result is
-    wrong if the clock was set between the file and the start of the agent.
+    Rounded down, by 10 ms at most. The result is wrong if the clock was set between that and the
+    start of the agent.
     """
-    return started_at(process) - _wall_clock.latest_since_boot(date)
+    return _wall_clock.latest_since_boot(date)
 
 
 def identify(pid: int) -> Process | None:

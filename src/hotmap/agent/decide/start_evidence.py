@@ -8,61 +8,91 @@
 Only the first counts as loaded. The wall clock may have been set between an update and the start of
 the agent (docs/decisions/0013-time-since-boot.md); a process that is restarted for that possibility
 would be restarted each time that the agent is, so the second is reported and nothing is done.
+
+All times are in seconds since boot.
 """
 
 from __future__ import annotations
 
-from hotmap.agent.process.process_table import (
-    START_PRECISION,
-    ProcessError,
-    find,
-    has_memory_of_parent,
-    seconds_after,
-    started_at,
-)
 from hotmap.agent.settings.settings import FROZEN
 from hotmap.core.value import Value
-from hotmap.volume.content_age import content_age
 
-__all__ = ["StartEvidence", "find_start_evidence"]
+__all__ = ["Lookups", "ProcessStart", "StartEvidence", "WrittenContent", "find_start_evidence"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from hotmap.agent.decide.facts import StartAttempt
-    from hotmap.agent.process.application import Application
     from hotmap.agent.settings.settings import Rule
 
 
+class ProcessStart(Value):
+    """When a process started; it may be rounded down.
+
+    has_memory_of_parent: it is a fork, and may have what its parent has read
+    """
+
+    pid: int
+    at: float
+    has_memory_of_parent: bool = False
+
+
+class WrittenContent(Value):
+    """When the content of a directory was written, by the wall clock; it may be rounded down.
+
+    is_first: nothing else was ever there
+    """
+
+    at: float
+    is_first: bool
+
+
+class Lookups(Value):
+    """What is looked up where it is needed.
+
+    process: the process that a target names, or why there is not exactly one
+    application: the supervised application while it runs
+    written: the last update of a directory; None where that is not known
+    precision: by how many seconds the times of processes and files are rounded down, at most
+    """
+
+    process: Callable[[str], ProcessStart | str]
+    application: Callable[[], ProcessStart | None]
+    written: Callable[[str], WrittenContent | None]
+    precision: float
+
+
 class StartEvidence(Value):
-    """That a process has read the content at its start; doubt: why that is not certain, or ""."""
+    """That a process has read the content at its start.
+
+    doubt: why that is not certain, in a sentence; "" where it is
+    error: why a process that would be restarted is not found; "" where it is
+    """
 
     doubt: str = ""
+    error: str = ""
 
 
 def find_start_evidence(
-    command: StartAttempt, application: Application, places: Iterable[str], *, published: bool
+    command: StartAttempt, lookups: Lookups, places: Iterable[str], *, published: bool
 ) -> StartEvidence | None:
     """Find out whether the rule's process has read its content at its start; None if it is told.
 
     places: the directories in which the process reads it
     published: the agent itself writes them
-
-    Raises:
-        ProcessError: a process that would be restarted is not found.
     """
     if command.doubted_since is not None:
-        if _is_older(command, command.doubted_since, application):
+        if _is_older(command, command.doubted_since, lookups):
             return StartEvidence()
-    elif _is_younger(command):
+    elif _is_younger(command, lookups):
         return StartEvidence()
     if not command.at_start or not _needs_start(command.rule):
         return None
-    return _compare_with_files(command.rule, places, published=published)
+    return _compare_with_files(command.rule, lookups, places, published=published)
 
 
-def _is_younger(command: StartAttempt) -> bool:
+def _is_younger(command: StartAttempt, lookups: Lookups) -> bool:
     """Whether the rule's processes started after its content was there, so they have read it.
 
     Both times are since boot: when the agent had read the content (with a stage, had published
@@ -78,16 +108,16 @@ def _is_younger(command: StartAttempt) -> bool:
         return False
     if "child" in targets:
         return False  # content of the application is adopted when it is started
-    try:
-        processes = [find(target) for target in targets]
-    except ProcessError:
-        return False
-    if signals_one and has_memory_of_parent(processes[0].pid):
-        return False  # a needless signal does no harm; a restart does
-    return all(started_at(process) > command.desired_since for process in processes)
+    for target in targets:
+        process = lookups.process(target)
+        if isinstance(process, str) or process.at <= command.desired_since:
+            return False
+        if signals_one and process.has_memory_of_parent:
+            return False  # a needless signal does no harm; a restart does
+    return True
 
 
-def _is_older(command: StartAttempt, doubted_since: float, application: Application) -> bool:
+def _is_older(command: StartAttempt, doubted_since: float, lookups: Lookups) -> bool:
     """Whether the rule's process has run since before other content was visible."""
     actions = [action for action in command.rule.actions if action.kind != "none"]
     targets = {
@@ -96,11 +126,10 @@ def _is_older(command: StartAttempt, doubted_since: float, application: Applicat
     if len(targets) != 1 or any(action.kind not in ("signal", "restart") for action in actions):
         return False
     (target,) = targets
-    try:
-        process = application.process() if target == "child" else find(target)
-    except ProcessError:
+    process = lookups.application() if target == "child" else lookups.process(target)
+    if process is None or isinstance(process, str):
         return False
-    return process is not None and started_at(process) + START_PRECISION < doubted_since
+    return process.at + lookups.precision < doubted_since
 
 
 def _needs_start(rule: Rule) -> bool:
@@ -113,16 +142,21 @@ def _targets(rule: Rule) -> list[str]:
 
 
 def _compare_with_files(
-    rule: Rule, places: Iterable[str], *, published: bool
+    rule: Rule, lookups: Lookups, places: Iterable[str], *, published: bool
 ) -> StartEvidence | None:
     """Compare the start of the rule's processes with the last update of its directories."""
-    processes = [find(target) for target in _targets(rule)]
+    processes = []
+    for target in _targets(rule):
+        process = lookups.process(target)
+        if isinstance(process, str):
+            return StartEvidence(error=process)
+        processes.append(process)
     doubt = ""
     for place in places:
-        age = content_age(place)
+        written = lookups.written(place)
         if not processes:
             # Which processes read the files is not known, so the files alone have to tell.
-            if published or age is None or not age.is_first:
+            if published or written is None or not written.is_first:
                 who = "the application has"
                 if any(action.restart_mode == "all-containers" for action in rule.actions):
                     who = "all containers have"
@@ -131,15 +165,15 @@ def _compare_with_files(
                     f"{who} started since"
                 )
             continue
-        if age is None:
+        if written is None:
             return None
-        is_first = age.is_first and not published
+        is_first = written.is_first and not published
         # Where the kubelet's order is known, a process just has to be not older.
         # The time of the file is rounded down as well, by no more than that.
-        least = -START_PRECISION if is_first else START_PRECISION
-        if any(seconds_after(process, age.written) <= least for process in processes):
+        least = -lookups.precision if is_first else lookups.precision
+        if any(process.at - written.at <= least for process in processes):
             return None
-        if not age.is_first:
+        if not written.is_first:
             doubt = doubt or (
                 f"process {processes[0].pid} started after the last update of {place} by the wall "
                 "clock, which may have been set since"

@@ -1,0 +1,47 @@
+"""Looks up the starts of processes, and when the content of directories was written."""
+
+from __future__ import annotations
+
+from hotmap.agent.decide.start_evidence import Lookups, ProcessStart, WrittenContent
+from hotmap.agent.process.process_table import (
+    START_PRECISION,
+    ProcessError,
+    find,
+    has_memory_of_parent,
+    latest_since_boot,
+    started_at,
+)
+from hotmap.volume.content_age import content_age
+
+__all__ = ["start_lookups"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from hotmap.agent.process.application import Application
+    from hotmap.agent.process.process_table import Process
+
+
+def start_lookups(application: Application) -> Lookups:
+    """Return what `find_start_evidence` looks up; it may raise OSError."""
+
+    def application_start() -> ProcessStart | None:
+        process = application.process()
+        return None if process is None else _start_of(process)
+
+    return Lookups(_find_start, application_start, _written, START_PRECISION)
+
+
+def _find_start(target: str) -> ProcessStart | str:
+    try:
+        return _start_of(find(target))
+    except ProcessError as error:
+        return str(error)
+
+
+def _start_of(process: Process) -> ProcessStart:
+    return ProcessStart(process.pid, started_at(process), has_memory_of_parent(process.pid))
+
+
+def _written(directory: str) -> WrittenContent | None:
+    age = content_age(directory)
+    return None if age is None else WrittenContent(latest_since_boot(age.written), age.is_first)
