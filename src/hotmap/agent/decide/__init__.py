@@ -4,6 +4,7 @@
 consists of
 
     settle             when a series of changes is over
+    readings           what may have been visible between two readings
     start_evidence     whether a process has read content at its start
     gate               which content passed its check
     progress           how far one rule is: desired, tried, loaded

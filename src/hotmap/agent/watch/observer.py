@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from hotmap.agent.decide.announcement import parse_announcement
-from hotmap.agent.decide.settle import SettleTimer
+from hotmap.agent.decide.readings import Readings
 from hotmap.agent.runtime.loop import READ, Alarm
 from hotmap.agent.watch.detector import Detector
 from hotmap.agent.watch.mounts import describe_mount
@@ -99,15 +99,10 @@ class Observer:
             also=also, payloads=bool(target), permissions=settings.permissions,
             max_size=settings.max_directory_size,
         )  # fmt: skip
-        self._settle = SettleTimer(settings.settle, settings.settle_max)
+        self._readings = Readings(settings.settle, settings.settle_max, loop.now())
         self._read_alarm = Alarm(loop, self.read)
         self._poll_alarm = Alarm(loop, self._poll_again)
         self._link_attempts = 0
-        self._last_poll = loop.now()
-        #: When the last reading began; since when other content may be visible than it found, None
-        #: while no update was seen.
-        self._last_read = 0.0
-        self._changed_since: float | None = None
         self._pod_uid = ""
         self._announcement: Target | None = None
         #: Why announcements cannot be read; "" while they can.
@@ -152,7 +147,9 @@ class Observer:
             },
             detector=self._detector.statistics(),
             changing=(
-                self._settle.due_at() is not None or bool(self._observations) or self._is_unfinished
+                self._readings.due_at() is not None
+                or bool(self._observations)
+                or self._is_unfinished
             ),
             unreadable=self._unreadable,
             unreadable_directory=self._unreadable_directory,
@@ -178,7 +175,7 @@ class Observer:
     @property
     def poll_age(self) -> float:
         """Seconds since all directories were polled."""
-        return self._loop.now() - self._last_poll
+        return self._loop.now() - self._readings.polled_at
 
     @property
     def healthy(self) -> bool:
@@ -188,11 +185,11 @@ class Observer:
     def poll(self) -> None:
         """Check all directories and the announcement for changes."""
         self._on_changes(self._detector.poll())
-        if self._settle.due_at() is None and self._detector.take_doubtful():
+        if self._readings.due_at() is None and self._detector.take_doubtful():
             self._read_alarm.set(self._loop.now() + _FILE_TIME_STEP)
         if self._target_directory:
             self._read_announcement()
-        self._last_poll = self._loop.now()
+        self._readings.poll(self._loop.now())
         self._report_detector()
         self._polled()
 
@@ -214,8 +211,7 @@ class Observer:
             self._read_alarm.set(self._loop.now() + _LINKS_INTERVAL)
             return
         self._link_attempts = 0
-        self._settle.clear()
-        began, revisions = self._loop.now(), dict(self._detector.revisions)
+        self._readings.begin(self._loop.now())
         self._is_unfinished = True
         try:
             snapshot = self._detector.read()
@@ -225,14 +221,7 @@ class Observer:
             return
         self._is_unfinished = False
         self._unreadable = self._unreadable_directory = ""
-        replaced = any(
-            revisions.get(directory, name) != name
-            for directory, name in self._detector.revisions.items()
-        )
-        self._observations.append(
-            snapshot._replace(changed_since=self._changed_since, replaced=replaced)
-        )
-        self._last_read, self._changed_since = began, None
+        self._observations.append(self._readings.complete(snapshot, self._detector.revisions))
 
     def recover(self) -> None:
         """Poll and read everything, after an unexpected error; polling continues in any case."""
@@ -265,12 +254,9 @@ class Observer:
             self._read_announcement()
         if not any(path in self._settings.directories for path in changed):
             return
-        if self._changed_since is None:
-            # It was there at the earliest after the last moment at which nothing had changed.
-            self._changed_since = max(self._last_poll, self._last_read, quiet_at)
         now = self._loop.now()
-        self._settle.touch(now)
-        due = self._settle.due_at()
+        self._readings.update(now, quiet_at=quiet_at)
+        due = self._readings.due_at()
         if due is None or due <= now:
             self.read()
         else:
