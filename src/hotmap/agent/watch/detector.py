@@ -23,7 +23,7 @@ from hotmap.core.errors import NotProjected, TooLarge, TornRead
 from hotmap.volume.data_link import DATA_LINK
 from hotmap.volume.watcher import VolumeWatcher, read_revision
 
-__all__ = ["Detector"]
+__all__ = ["Detector", "make_snapshot"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,26 +131,14 @@ class Detector:
                 when it changes, or after a while.
         """
         contents = {directory: self._read(directory) for directory in self.directories}
-        payloads: dict[str, str] = {}
         permissions: dict[str, dict[str, tuple[int, int]]] = {}
-        files: dict[str, str] = {}
-        directories: dict[str, str] = {}
-        for directory, found in contents.items():
-            digests = {path: digest_of(data, self._key) for path, data in found.items()}
-            directories[directory] = tree_digest(digests, self._key)
-            for path, data in found.items():
-                if is_service_account_token(data):
-                    digests[path] = _ANY_TOKEN
-            if self._permissions:
-                permissions[directory] = _read_permissions(directory, found)
-            files.update((f"{directory}/{path}", each) for path, each in digests.items())
-            if self._payloads:
-                # Few agents follow announcements; it loads binascii, and with that libz.
-                from hotmap.core.payload_digest import file_digest, payload_digest
-
-                payloads[directory] = payload_digest({p: file_digest(d) for p, d in found.items()})
-        digest = tree_digest(directories, self._key)
-        return Snapshot(contents, files, directories, digest, payloads, permissions)
+        if self._permissions:
+            permissions = {
+                directory: _read_permissions(directory, found)
+                for directory, found in contents.items()
+            }
+        snapshot = make_snapshot(contents, self._key, payloads=self._payloads)
+        return snapshot._replace(permissions=permissions)
 
     def _read(self, directory: str) -> dict[str, bytes]:
         try:
@@ -210,6 +198,27 @@ class Detector:
         if changed:
             self._again.add(directory)
         return changed
+
+
+def make_snapshot(contents: dict[str, dict[str, bytes]], key: bytes, *, payloads: bool) -> Snapshot:
+    """Digest the content of directories; `payloads`: also as anybody can, to compare it."""
+    files: dict[str, str] = {}
+    directories: dict[str, str] = {}
+    payload_digests: dict[str, str] = {}
+    for directory, found in contents.items():
+        digests = {path: digest_of(data, key) for path, data in found.items()}
+        directories[directory] = tree_digest(digests, key)
+        for path, data in found.items():
+            if is_service_account_token(data):
+                digests[path] = _ANY_TOKEN
+        files.update((f"{directory}/{path}", each) for path, each in digests.items())
+        if payloads:
+            # Few agents follow announcements; it loads binascii, and with that libz.
+            from hotmap.core.payload_digest import file_digest, payload_digest
+
+            digest = payload_digest({path: file_digest(data) for path, data in found.items()})
+            payload_digests[directory] = digest
+    return Snapshot(contents, files, directories, tree_digest(directories, key), payload_digests)
 
 
 def _read_permissions(directory: str, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
