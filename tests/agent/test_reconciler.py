@@ -81,6 +81,30 @@ def test_bytes_of_content_are_kept_only_until_the_check_is_over() -> None:
     assert [each.contents for each in kept] == [{}]
 
 
+def test_directory_is_not_loaded_while_other_content_is_tried() -> None:
+    """It was loaded before that, and the process may read either of them now."""
+    decided = reconciler("--exec", "true")
+    for digest in ("a", "b"):
+        decided.record(snapshot(digest), 1.0)
+        decided.decide(1.0)
+        decided.record(CheckFinished(snapshot(digest), PASSED), 1.0)
+        decided.decide(1.0)
+        if digest == "a":
+            decided.record(AttemptFinished("default", "", 0, 1.0), 1.0)
+    row = decided.directories.rows["/d"]
+    decided.record(snapshot("a"), 2.0)
+    decided.decide(2.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 2.0)
+    assert (row.projected, row.loaded) == ("a", "a")
+    assert not row.is_loaded
+    assert row.pending_since == 1.0
+    decided.record(AttemptFinished("default", "", 0, 2.0), 2.0)
+    assert not row.is_loaded
+    decided.decide(2.0)
+    decided.record(AttemptFinished("default", "", 0, 3.0), 3.0)
+    assert row.is_loaded
+
+
 def test_refused_content_is_not_attempted() -> None:
     """The rule keeps what it has, and the refusal is logged once."""
     decided = reconciler("--exec", "true")

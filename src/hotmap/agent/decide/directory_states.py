@@ -19,21 +19,29 @@ class DirectoryState:
 
     def __init__(self) -> None:
         #: What the last reading found; what passed its check last; what every rule about the
-        #: directory has loaded.
+        #: directory has loaded last.
         self.projected: str | None = None
         #: When that changed, seconds since boot; None: it has not since the agent started.
         self.changed_at: float | None = None
         self.passed: str | None = None
         self.loaded: str | None = None
+        #: Whether a rule about it has to load what passed, which may be what it had loaded before
+        #: it tried other content.
+        self.is_pending = False
         #: Since when it has held content that is not loaded.
         self.pending_since: float | None = None
         self.target = TargetState(NONE, "")
         #: Whether files that no rule is about are not as the first reading found them.
         self.changed_without_rule = False
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether every rule about it has loaded what it holds."""
+        return self.projected == self.loaded and not self.is_pending
+
     def update_pending_since(self, now: float) -> None:
         """Set or clear `pending_since` after a change."""
-        if self.projected == self.loaded:
+        if self.is_loaded:
             self.pending_since = None
         elif self.pending_since is None:
             self.pending_since = now
@@ -74,9 +82,10 @@ class DirectoryStates:
         """Record that what passed is loaded, except in directories with a pending rule."""
         waiting = set(pending)
         for directory, row in self.rows.items():
-            if directory not in waiting and row.passed is not None:
+            row.is_pending = directory in waiting
+            if not row.is_pending and row.passed is not None:
                 row.loaded = row.passed
-                row.update_pending_since(now)
+            row.update_pending_since(now)
 
     @property
     def all_loaded_once(self) -> bool:

@@ -91,7 +91,7 @@ def _directory_state(
     rules = [rule for rule in reconciler.rules if path in rule.directories]
     if any(rule.state == "failing" for rule in rules):
         return "failed"
-    if row.projected != row.loaded:
+    if not row.is_loaded:
         return "restarting" if any(_is_restarting(rule) for rule in rules) else "loading"
     if application.may_be_undone and any(rule.restarts for rule in rules):
         return "restarting"
