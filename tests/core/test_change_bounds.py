@@ -26,6 +26,11 @@ EVERY_KEY = """
     containers:
     - {name: web, envFrom: [{configMapRef: {name: app}}]}
 """
+MOUNTED = """
+    containers:
+    - {name: web, volumeMounts: [{name: v, mountPath: /v}]}
+    volumes: [{name: v, configMap: {name: app}}]
+"""
 OPTIONAL = EVERY_KEY.replace("{name: app}", "{name: app, optional: true}")
 
 
@@ -344,6 +349,18 @@ def test_same_data_after_an_interrupted_watch_leaves_a_window() -> None:
     known = seen(again, asked, sighting, listed=(asked.resource_version, 100.0), gap=GAP)
     assert known.window == Window(600.0, 660.0)
     assert bound(again, asked, known).changed_at == 100.0
+
+
+def test_files_may_be_other_ones_until_the_list_after_an_interrupted_watch() -> None:
+    """A kubelet may have written what was there in between into pods that run."""
+    data = {"a": "1", "b": "2"}
+    before = app(data, MOUNTED)
+    again = app(data, MOUNTED, written=650.0)._replace(resource_version="7")
+    asked = record(before, 100.0)
+    write = make_unobserved_write(source(data, written=650.0), since=600.0, now=660.0)
+    sighting = msgspec.structs.replace(write, resource_version="7")
+    known = seen(again, asked, sighting, listed=(asked.resource_version, 100.0), gap=GAP)
+    assert bound(again, asked, known).changed_at == 660.0
 
 
 @pytest.mark.parametrize(

@@ -257,6 +257,7 @@ def summarize_changes(
         window=Window(min(first), max(last)) if is_window else None,
         latest=latest,
         unobserved_by=unobserved_by,
+        interrupted_by=max((item.at for item in used if item.same), default=None),
         edited=edited,
     )
 
@@ -403,9 +404,10 @@ def bound_change(source: SourceSnapshot, recorded: SourceRecord | None) -> Sourc
     bound = None
     if same and recorded is not None and recorded.uses == source.digest:
         bound = recorded.changed_by
-        if source.live and changes.unobserved_by is not None:
+        unobserved = max(changes.unobserved_by or 0.0, changes.interrupted_by or 0.0)
+        if source.live and unobserved:
             # Kubelets may have written other files meanwhile into pods that were already running.
-            at = max(changes.unobserved_by, changes.latest or 0.0)
+            at = max(unobserved, changes.latest or 0.0)
             return source._replace(changed_at=at, changed_after=written)
     if bound is not None or changes.latest is not None:
         source = source._replace(modified=False)  # by other data keys, or `edited` has it

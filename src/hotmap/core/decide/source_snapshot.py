@@ -53,6 +53,8 @@ class ChangeSummary(NamedTuple):
     latest: float | None = None
     #: By when it had changed if that was not observed; None: that is unknown too.
     unobserved_by: float | None = None
+    #: The same of content that may have been there while a watch was interrupted, and is not now.
+    interrupted_by: float | None = None
     #: Whether its last observed change was not its creation.
     edited: bool = False
     #: Whether the record lacks it, and its last change was its creation, as this controller has
