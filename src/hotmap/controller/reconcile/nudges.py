@@ -19,6 +19,7 @@ from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.controller.watch.pods import list_pods
 from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.evidence import MARGIN, earliest_mount
 from hotmap.core.decide.nudge_sequence import NudgeNumbers
 from hotmap.core.decide.snapshot import SentNudge, Snapshot
 from hotmap.core.errors import (
@@ -314,7 +315,11 @@ class Nudges:
             listed = await list_pods(self._client, consumer)
         pods = [pod for pod in listed if can_be_nudged(pod)]
         some_start = any(map(is_starting, listed))
-        new = {pod.metadata.uid for pod in pods if _holds_other(pod, target, recorded)}
+        new = {
+            pod.metadata.uid
+            for pod in pods
+            if _holds_other(pod, target, recorded) or _may_lag(pod, snapshot.returned_at)
+        }
         recent: set[str] = set()
         if is_first:
             changed = latest_time(each.changed_at for each in snapshot.sources if each.live)
@@ -375,6 +380,18 @@ class Nudges:
 def _holds_other(pod: Pod, target: Target, recorded: Target | None) -> bool:
     told = read_target(pod) or recorded
     return told is None or not told.names_same_content(target)
+
+
+def _may_lag(pod: Pod, returned_at: float) -> bool:
+    """Return whether a kubelet may have other content in a pod that was there until a time.
+
+    It keeps that until it syncs the pod, whatever the pod was told before.
+    """
+    at = nudge_time(pod)
+    if at is not None:
+        return is_before(at, returned_at)
+    mounted = earliest_mount(pod)
+    return mounted is None or mounted < returned_at + MARGIN
 
 
 def _is_recent(pod: Pod, now: float) -> bool:

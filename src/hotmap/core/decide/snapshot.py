@@ -160,6 +160,19 @@ class Snapshot(NamedTuple):
         )
 
     @property
+    def returned_at(self) -> float:
+        """By when the files of these sources had the applied content again; -inf: there are none.
+
+        POSIX seconds. Kubelets may have written the other content into pods until then.
+        """
+        ends = (
+            source.changes.window.end
+            for source in self.sources
+            if source.live and source.changes.window and source.source in self.returned
+        )
+        return max(ends, default=-inf)
+
+    @property
     def has_windows(self) -> bool:
         """Whether an edit and its revert are known that were not examined yet (rule 3)."""
         recorded = self.record.windows if self.record else ()
