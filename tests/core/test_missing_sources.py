@@ -31,12 +31,13 @@ from tests.support.objects import (
 from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.evidence import PodStart, pod_starts
+from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.record import Outcome, next_record
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.decide.source_changes import SourceHistory, WatchGap, add_changes
 from hotmap.core.decide.source_snapshot import ChangeSummary, take_snapshots
 from hotmap.core.model.objects import ConfigMap
-from hotmap.core.model.state import PodCheck, Record
+from hotmap.core.model.state import PodCheck, Record, Window
 from hotmap.core.policy.policy import Policy
 from hotmap.core.status.desired import desired_content
 
@@ -200,6 +201,25 @@ def test_source_appears_before_the_start_of_a_container_is_reported(
     record = msgspec.structs.replace(record, pods_checked=PodCheck.LATENT)
     started = pod_starts(who, [pod("web-1", started=999.0)])
     assert decide(taken(record, 1060.0), started).assessment.verdict is verdict
+
+
+def test_recreated_source_leaves_what_was_read_at_start_as_old_as_it_is() -> None:
+    """Pods that ran all the time have it, though their files were away for a while."""
+    who, policy = deployment(ENV_AND_FILES), Policy(opted_in=True, rereads=True)
+    before = msgspec.structs.replace(applied_record(who, app()).sources[0], changed_by=100.0)
+    record = msgspec.structs.replace(applied_record(who, app()), sources=(before,))
+    again = app(uid="uid-2", version=7, changed_at=999)
+    taken = snapshot(who, again, record=record, policy=policy, now=1100.0)
+    gone = ChangeSummary(first=990.0, last=999.0, latest=999.0, window=Window(990.0, 999.0))
+    source = taken.sources[0]._replace(changes=gone, changed_at=999.0, edited=True)
+    starts = pod_starts(who, [pod("web-1", started=500.0)])
+    decision = decide(taken._replace(sources=(source,)), starts)
+    assert all(action.type is ActionType.NUDGE for action in decision.plan.actions)
+    following = next_record(decision, Outcome(1, "", 1100.0))
+    assert following is not None
+    later = snapshot(who, again, record=following, policy=policy, now=1101.0).sources[0]
+    bounded = add_changes(later, following.sources[0], SourceHistory(), is_known=True)
+    assert (bounded.changed_at, bounded.at_start.changed_at) == (999.0, 100.0)
 
 
 def test_source_appears_before_pods_start() -> None:

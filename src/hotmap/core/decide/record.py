@@ -32,6 +32,7 @@ from hotmap.core.model.state import (
     PodCheck,
     Record,
     SourceRecord,
+    StartRecord,
     Window,
     records_by_source,
 )
@@ -260,7 +261,7 @@ def _with_bounds(record: Record, decision: Decision) -> Record:
     """Keep the recorded time of a source's last change if a later edit was reverted unnoticed.
 
     That is, if no pod has read the edit. Files that a process re-reads have no such time: kubelets
-    write them without a start.
+    write them without a start. What is read at start beside them has one.
     """
     snapshot, known = decision.snapshot, records_by_source(decision.snapshot.record)
     if snapshot.record is None or decision.assessment.verdict is Verdict.FROZEN:
@@ -272,16 +273,26 @@ def _with_bounds(record: Record, decision: Decision) -> Record:
             before is None
             or before.changed_by is None
             or source.pinned
-            or (source.live and not snapshot.live_needs_rollout)
-            or (before.uses, before.frozen, before.live)
-            != (source.uses, source.frozen, source.live)
+            or (before.uses, before.frozen) != (source.uses, source.frozen)
         ):
+            return source
+        if source.live and not snapshot.live_needs_rollout:
+            return _with_start(source, before)
+        if before.live != source.live:
             return source
         return msgspec.structs.replace(
             source, changed_by=before.changed_by, estimated=before.estimated
         )
 
     return msgspec.structs.replace(record, sources=tuple(map(bounded, record.sources)))
+
+
+def _with_start(source: SourceRecord, before: SourceRecord) -> SourceRecord:
+    """Keep the time of the last change of what is read at start, if a source was recreated."""
+    if not source.frozen or source.uid == before.uid:
+        return source
+    start = before.start or StartRecord(before.changed_by, before.edited, before.estimated)
+    return msgspec.structs.replace(source, start=start)
 
 
 def _with_adopted(record: Record, decision: Decision) -> Record:
