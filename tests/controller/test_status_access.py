@@ -181,6 +181,7 @@ async def test_status_for_users_shows_their_namespaces(
         assert status == 200
         assert [workload["namespace"] for workload in everything["workloads"]] == ["shop"]
         assert sum(everything["counts"].values()) == 1
+        assert everything["sources"] == 1
         assert (await get("?namespace=shop"))[1]["workloads"] == everything["workloads"]
         assert (await get("?workload=shop/web"))[1]["workloads"][0]["name"] == "web"
         for query in ("?namespace=default", "?workload=Deployment/default/web"):

@@ -101,7 +101,8 @@ class StatusPage:
         parsed = parse_query(query)
         user = await self._access.authenticate(header)
         if leader is None:
-            return await self.answer(query, leader)  # names no workloads, and needs no policies
+            # It names no workloads, so no permission is reviewed.
+            return await self.answer(query, leader, readable=frozenset())
         named = parsed.namespace
         if parsed.workload:
             named = split_name(parsed.workload)[1]
@@ -136,7 +137,7 @@ class StatusPage:
             "time": round(self._client.server_time(), 3),
             "ready": leader is not None,
             "role": "standby" if leader is None else "leader",
-            "sources": sum(len(store) for store in self._index.sources.values()),
+            "sources": self._count_sources(readable),
         }
         if leader is None:
             return {**head, "counts": {}, "behind": 0, "workloads": []}
@@ -162,6 +163,11 @@ class StatusPage:
         if parsed.edit is not None:
             return {**head, **await self._previews(parsed, parsed.edit, leader, readable)}
         return {**head, **await self._overview(parsed, leader, readable, unconfirmed)}
+
+    def _count_sources(self, readable: frozenset[str] | None) -> int:
+        if readable is None:
+            return sum(len(store) for store in self._index.sources.values())
+        return sum(len(self._index.sources_in(namespace)) for namespace in readable)
 
     async def _read_consistently(
         self, query: StatusQuery, leader: LeaderView, readable: frozenset[str] | None
