@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.agent.agents import TIMEOUT, Volume, agent, eventually
 
+from hotmap.agent.act import probes
 from hotmap.agent.act.probes import NotConfirmed, Refused, confirm, read_before
 from hotmap.agent.settings.probes import parse_probe
 
@@ -242,6 +243,56 @@ def test_workers_probe_detects_new_workers(tmp_path: Path) -> None:
         shell.wait()
         shell.stdin.close()
         shell.stdout.close()
+
+
+@pytest.mark.parametrize(
+    ("replaced", "name", "expected"),
+    [(1, "worker", False), (2, "worker", True), (1, "haproxy", True)],
+)
+def test_workers_probe_waits_while_workers_are_replaced_one_by_one(
+    replaced: int, name: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As uvicorn does: the next one is told when the new one serves, and has old content till then.
+
+    haproxy starts one worker, beside all that have connections to finish.
+    """
+    monkeypatch.setattr(probes, "_HAND_OVER", 0.0)
+    program = tmp_path / name
+    program.write_text("#!/bin/sh\nread line\n")
+    program.chmod(0o755)
+    tracker = "sh -c 'read line' multiprocessing.resource_tracker"
+    master = f"mkfifo in; exec 3<>in; start() {{ {program} <&3 & echo $!; }}; {tracker} <&3 &"
+    master += " start; start; while read line; do start; done"
+    with subprocess.Popen(
+        ["sh", "-c", master],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as shell:
+        assert shell.stdin is not None
+        assert shell.stdout is not None
+        try:
+            old = [int(shell.stdout.readline()) for _ in range(2)]
+            (tmp_path / "pid").write_text(str(shell.pid))
+            probe = f"workers pidfile:{tmp_path}/pid"
+            before = eventually(lambda: all_started(read_before(parse_probe(probe), 0), old, name))
+            for _ in range(replaced):
+                shell.stdin.write("\n")
+                shell.stdin.flush()
+                new = int(shell.stdout.readline())
+            eventually(lambda: all_started(read_before(parse_probe(probe), 0), [new], name))
+            assert confirmed(probe, before) is expected
+        finally:
+            os.killpg(shell.pid, signal.SIGKILL)
+
+
+def all_started(children: str | None, numbers: list[int], name: str) -> str:
+    """Return the children if all of these have started their program; "" before that."""
+    lines = (children or "").splitlines()
+    found = [line for line in lines if int(line.partition(":")[0]) in numbers and name in line]
+    return children or "" if len(found) == len(numbers) else ""
 
 
 def test_workers_probe_needs_a_worker(tmp_path: Path) -> None:

@@ -47,6 +47,13 @@ _WORKERS_INTERVAL, _WATCH_INTERVAL = 0.03, 0.005
 #: Seconds that old workers have to hand over; some serve open connections for hours.
 _HAND_OVER = 2.0
 
+#: In the command line of haproxy's workers. Each reload starts one, however many serve open
+#: connections since earlier ones.
+_ONE_WORKER = "haproxy"
+
+#: In the command line of a child that starts with Python's first worker, stays, and is none.
+_TRACKER = "multiprocessing.resource_tracker"
+
 #: In the command line of nginx's workers, and of those that end.
 _TITLE, _SHUTTING = "nginx: worker process", " is shutting down"
 
@@ -178,10 +185,19 @@ def _lines(text: str) -> set[str]:
 
 
 def _confirm_workers(probe: Probe, old: set[str], new: set[str], hand_over: float) -> None:
+    """Confirm that a program has replaced its workers.
+
+    Old ones may stay beside as many new ones, since they have connections to finish. With fewer new
+    ones, the program replaces one after the other: an old one may not have been told yet, and serve
+    the old content.
+    """
+    old, new = ({line for line in lines if _TRACKER not in line} for lines in (old, new))
     numbers = {line.partition(" ")[0] for line in old}
-    if all(line.partition(" ")[0] in numbers for line in new):
+    started = [line for line in new if line.partition(" ")[0] not in numbers]
+    if not started:
         raise NotConfirmed(f"{probe.target} has not started a new worker")
-    if hand_over > 0 and old & new:
+    wanted = 1 if any(_ONE_WORKER in line for line in old) else len(old)
+    if old & new and (hand_over > 0 or len(started) < wanted):
         raise NotConfirmed(f"{probe.target} still has old workers")
 
 

@@ -13,6 +13,7 @@
     workers PROCESS       the process has a new child process, and its previous
                           children have exited, show in their command line that
                           they are shutting down, or had two seconds to do so
+                          and there are as many new ones (of haproxy, one)
 
 Without `=VALUE`, `field` and `metric` must differ from their value before the
 action; `output` always must. What differs by itself, such as an uptime or a
