@@ -15,7 +15,9 @@ from hotmap.kube.client import Client, Page
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig
 from hotmap.kube.decoding import MOST_TOKENS
 from hotmap.kube.paging import list_items
-from hotmap.kube.resources import PODS
+from hotmap.kube.resources import PODS, Selection
+
+SHOP = Selection(PODS, "shop")
 
 
 class Lists:
@@ -43,7 +45,7 @@ class Lists:
 
 
 async def listed(lists: Lists, *, cached: bool = True) -> list[int]:
-    items = list_items(lists, PODS, "shop", type=msgspec.Raw, cached=cached)  # type: ignore[arg-type]
+    items = list_items(lists, SHOP, type=msgspec.Raw, cached=cached)  # type: ignore[arg-type]
     return [int(bytes(item)) async for item in items]
 
 
@@ -97,7 +99,7 @@ async def test_response_beyond_the_bound_is_not_read(
     server.script("other", endless, empty)
     config = ClusterConfig(server.url, "the test", BearerToken(), TLS())
     async with Client(config) as client:
-        items = list_items(client, PODS, "shop", type=Pod, cached=True)
+        items = list_items(client, SHOP, type=Pod, cached=True)
         assert [item async for item in items] == []
     assert sent < 1 << 26
     versions = [request.params.get("resourceVersion") for request in server.requests]
@@ -119,5 +121,5 @@ async def test_page_is_read_although_an_object_nests_deeply(server: FaultServer)
     server.script("other", page)
     config = ClusterConfig(server.url, "the test", BearerToken(), TLS())
     async with Client(config) as client:
-        items = list_items(client, PODS, "shop", type=Pod)
+        items = list_items(client, SHOP, type=Pod)
         assert [item.metadata.name async for item in items] == ["a", "b", "c"]

@@ -15,7 +15,7 @@ import msgspec
 
 from hotmap.core.errors import Expired, ResponseTooLarge
 from hotmap.kube.client import Client, Page
-from hotmap.kube.resources import Resource, Selection
+from hotmap.kube.resources import Selection
 
 __all__ = ["LARGEST_PAGE", "PAGE", "ListPager", "list_items"]
 
@@ -91,14 +91,7 @@ class ListPager:
 
 
 async def list_items(
-    client: Client,
-    resource: Resource,
-    namespace: str | None,
-    *,
-    type: type[T],
-    label_selector: str = "",
-    field_selector: str = "",
-    cached: bool = False,
+    client: Client, selection: Selection, *, type: type[T], cached: bool = False
 ) -> AsyncIterator[T]:
     """Yield the selected objects; `cached` takes any state that the API server has in memory.
 
@@ -112,13 +105,13 @@ async def list_items(
     while True:
         try:
             page = await client.list_page(
-                resource,
-                namespace,
+                selection.resource,
+                selection.namespace,
                 type=type,
                 limit=limit,
                 continue_token=token,
-                label_selector=label_selector,
-                field_selector=field_selector,
+                label_selector=selection.label_selector,
+                field_selector=selection.field_selector,
                 resource_version="0" if cached and not token else None,
                 at_most=LARGEST_PAGE,
             )
@@ -134,8 +127,8 @@ async def list_items(
         most = min(_BEYOND + count * _USUAL, _LARGEST_LIST)
         if size > most:
             raise ResponseTooLarge(
-                f"the {resource.plural} of namespace {namespace} that match have more than"
-                f" {most >> 20} MiB"
+                f"the {selection.resource.plural} of namespace {selection.namespace} that match"
+                f" have more than {most >> 20} MiB"
             )
         for item in page.items:
             yield item

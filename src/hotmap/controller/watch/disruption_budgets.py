@@ -9,7 +9,7 @@ from hotmap.core.errors import Forbidden, NotFound
 from hotmap.core.model.objects import PodDisruptionBudget
 from hotmap.kube.client import Client
 from hotmap.kube.paging import list_items
-from hotmap.kube.resources import POD_DISRUPTION_BUDGETS
+from hotmap.kube.resources import POD_DISRUPTION_BUDGETS, Selection
 
 __all__ = ["DisruptionBudgets"]
 
@@ -32,9 +32,8 @@ class DisruptionBudgets:
             ResponseTooLarge: they have more bytes than a list may have.
             ApiError, Unreachable: as the client raises them, but for a missing permission.
         """
-        items = list_items(
-            self._client, POD_DISRUPTION_BUDGETS, namespace, type=PodDisruptionBudget
-        )
+        selection = Selection(POD_DISRUPTION_BUDGETS, namespace)
+        items = list_items(self._client, selection, type=PodDisruptionBudget)
         try:
             return [item async for item in items]
         except (Forbidden, NotFound) as error:

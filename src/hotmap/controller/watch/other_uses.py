@@ -14,7 +14,7 @@ from hotmap.core.model.template_uses import referenced_sources
 from hotmap.kube.client import Client
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.paging import list_items
-from hotmap.kube.resources import PODS
+from hotmap.kube.resources import PODS, Selection
 
 __all__ = ["OtherUses"]
 
@@ -83,7 +83,8 @@ class OtherUses:
         namespace, began = next(iter(sources)).namespace, self._clock()
         uses = dict[ObjectKey, OtherUse | None].fromkeys(sources)
         oldest: dict[ObjectKey, _Found] = {}
-        async for pod in list_items(self._client, PODS, namespace, type=Pod, cached=False):
+        selection = Selection(PODS, namespace)
+        async for pod in list_items(self._client, selection, type=Pod, cached=False):
             metadata = pod.metadata
             if pod.status.phase in FINISHED:
                 continue

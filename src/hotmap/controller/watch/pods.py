@@ -17,7 +17,7 @@ from hotmap.core.model.consumer_conversion import MAX_RUNS, is_finished
 from hotmap.core.model.objects import Job, ObjectMeta, Pod
 from hotmap.kube.client import Client
 from hotmap.kube.paging import list_items
-from hotmap.kube.resources import JOBS, PODS, REPLICASETS
+from hotmap.kube.resources import JOBS, PODS, REPLICASETS, Selection
 
 __all__ = ["list_pods", "with_all_runs"]
 
@@ -63,15 +63,9 @@ async def _list_pods(
     is_pod = consumer.key.kind == "Pod"
     if not selector and not is_pod:
         return [], []
-    items = list_items(
-        client,
-        PODS,
-        consumer.key.namespace,
-        type=Pod,
-        label_selector=selector,
-        field_selector=f"metadata.name={consumer.key.name}" if is_pod else "",
-        cached=cached,
-    )
+    name = f"metadata.name={consumer.key.name}" if is_pod else ""
+    selection = Selection(PODS, consumer.key.namespace, selector, name)
+    items = list_items(client, selection, type=Pod, cached=cached)
     pods: list[Pod] = []
     others: list[Pod] = []
     async for pod in items:
@@ -97,7 +91,8 @@ async def with_all_runs(client: Client, consumer: Consumer, *, cached: bool = Tr
         return consumer
     found = set(consumer.runs)
     with suppress(Forbidden):
-        jobs = list_items(client, JOBS, consumer.key.namespace, type=Job, cached=cached)
+        selection = Selection(JOBS, consumer.key.namespace)
+        jobs = list_items(client, selection, type=Job, cached=cached)
         async for job in jobs:
             owner = controller_of(job.metadata)
             if owner is not None and owner.uid == consumer.uid and not is_finished(job):
@@ -107,13 +102,8 @@ async def with_all_runs(client: Client, consumer: Consumer, *, cached: bool = Tr
 
 async def _list_adopted(client: Client, consumer: Consumer) -> set[str]:
     """List the uids of the ReplicaSets that a Deployment or a Rollout controls."""
-    items = list_items(
-        client,
-        REPLICASETS,
-        consumer.key.namespace,
-        type=_ReplicaSet,
-        label_selector=consumer.selector,
-    )
+    selection = Selection(REPLICASETS, consumer.key.namespace, consumer.selector)
+    items = list_items(client, selection, type=_ReplicaSet)
     uid = consumer.argo.uid if consumer.argo else consumer.uid
     found = set()
     async for item in items:
