@@ -146,9 +146,9 @@ def count_pod_lists(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Count the lists for nudges from now on, by consumer."""
     lists: Counter[str] = Counter()
 
-    async def count(client: Any, consumer: Any) -> Any:
+    async def count(client: Any, consumer: Any, **options: Any) -> Any:
         lists[consumer.key.name] += 1
-        return await list_pods(client, consumer)
+        return await list_pods(client, consumer, **options)
 
     monkeypatch.setattr(nudging, "list_pods", count)
     return lists
@@ -284,6 +284,48 @@ async def test_many_pods_are_nudged_concurrently(world: World) -> None:
         await world.edit(LEVEL="debug")
         targets = await asyncio.gather(*(nudged(world, name) for name in pods))
     assert len(set(targets)) == 1
+
+
+async def test_workloads_of_one_source_do_not_wait_for_each_other(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each list takes a round trip, and a source may have hundreds of workloads."""
+    names = [f"web-{number}" for number in range(8)]
+    await world.config_map(LEVEL="info")
+    for name in names:
+        await world.workload(name, spec=files(), annotations=REREADS)
+        await world.pod(f"{name}-pod", of=name)
+    listing, together = set[str](), asyncio.Event()
+
+    async def list_together(client: Any, consumer: Any, **options: Any) -> Any:
+        listing.add(consumer.key.name)
+        if len(listing) == len(names):
+            together.set()
+        await together.wait()
+        return await list_pods(client, consumer, **options)
+
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        monkeypatch.setattr(nudging, "list_pods", list_together)
+        await world.edit(LEVEL="debug")
+        await asyncio.gather(*(nudged(world, f"{name}-pod") for name in names))
+
+
+async def test_pods_that_are_too_large_for_a_short_list_are_nudged(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are few, and listed once more when it is the turn of a long list."""
+    monkeypatch.setattr(nudging, "SECOND_NUDGE", 60.0)
+    monkeypatch.setattr(nudging, "_SHORT_LIST", 100)
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS)
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        lists = count_pod_lists(monkeypatch)
+        await world.edit(LEVEL="debug")
+        await nudged(world, "web-1")
+    assert lists == {"web": 2}
 
 
 def a_pod_with_an_agent() -> Object:

@@ -91,11 +91,17 @@ class ListPager:
 
 
 async def list_items(
-    client: Client, selection: Selection, *, type: type[T], cached: bool = False
+    client: Client,
+    selection: Selection,
+    *,
+    type: type[T],
+    cached: bool = False,
+    at_most: int | None = None,
 ) -> AsyncIterator[T]:
     """Yield the selected objects; `cached` takes any state that the API server has in memory.
 
-    A page that is too large is asked for again with a quarter of the objects.
+    A page that is too large is asked for again with a quarter of the objects. With `at_most`, there
+    is one page that has at most so many bytes.
 
     Raises:
         ResponseTooLarge: all of them have more bytes than a list may have.
@@ -108,15 +114,15 @@ async def list_items(
                 selection.resource,
                 selection.namespace,
                 type=type,
-                limit=limit,
+                limit=0 if at_most else limit,
                 continue_token=token,
                 label_selector=selection.label_selector,
                 field_selector=selection.field_selector,
                 resource_version="0" if cached and not token else None,
-                at_most=LARGEST_PAGE,
+                at_most=at_most or LARGEST_PAGE,
             )
         except ResponseTooLarge:
-            if not cached and limit == 1:
+            if at_most or (not cached and limit == 1):
                 raise
             if not cached:
                 limit = max(1, limit // 4)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from math import inf
 from typing import NamedTuple, Protocol
 
@@ -27,6 +28,7 @@ from hotmap.core.errors import (
     Conflict,
     HotmapError,
     NotFound,
+    ResponseTooLarge,
     Throttled,
     Unauthorized,
     Unavailable,
@@ -69,9 +71,14 @@ _STALLED_INTERVAL = 10.0
 #: then reads the API server, so a burst is spread.
 _NUDGES_AT_ONCE = 32
 
-
 #: Lists of pods at once, over all consumers: each may take megabytes.
 _LISTS_AT_ONCE = 2
+
+#: The same of short lists, which most are, and their largest size in bytes: the consumers of one
+#: source must not wait for each other. A list counts as short by the number of pods, and a longer
+#: one is read again in its turn.
+_SHORT_LISTS_AT_ONCE = 16
+_SHORT_LIST, _FEW_PODS = 1 << 20, 20
 
 
 class _Nudge(NamedTuple):
@@ -210,6 +217,7 @@ class Nudges:
         # Namespaces take turns: 10,000 pods of one delay no other's.
         self._slots = FairSlots(_NUDGES_AT_ONCE)
         self._lists = FairSlots(_LISTS_AT_ONCE)
+        self._short_lists = FairSlots(_SHORT_LISTS_AT_ONCE)
         self._sent: dict[ObjectKey, _SentNudges] = {}
 
     def sent(self, key: ObjectKey) -> SentNudge | None:
@@ -311,8 +319,7 @@ class Nudges:
         others. `is_first`: in this term, so that other nudges are of a leader before.
         """
         consumer, recorded = snapshot.consumer, snapshot.recorded_target
-        async with self._lists.use(consumer.key.namespace):
-            listed = await list_pods(self._client, consumer)
+        listed = await self._list(consumer)
         pods = [pod for pod in listed if can_be_nudged(pod)]
         some_start = any(map(is_starting, listed))
         new = {
@@ -336,6 +343,16 @@ class Nudges:
         del listed, pods, needing  # they are large, and patching takes a while
         results = await self._send_all(consumer.key.namespace, nudges)
         return _Round(new, held, recent, results, some_start)
+
+    async def _list(self, consumer: Consumer) -> list[Pod]:
+        """List a consumer's pods; short lists do not wait for long ones."""
+        namespace = consumer.key.namespace
+        if consumer.pods <= _FEW_PODS:
+            with suppress(ResponseTooLarge):
+                async with self._short_lists.use(namespace):
+                    return await list_pods(self._client, consumer, at_most=_SHORT_LIST)
+        async with self._lists.use(namespace):
+            return await list_pods(self._client, consumer)
 
     async def _send_all(self, namespace: str, nudges: Sequence[_Nudge]) -> list[_Result]:
         """Send nudges by a few tasks, since there may be thousands of pods."""

@@ -26,7 +26,12 @@ _JOB_NAME = "batch.kubernetes.io/job-name"
 
 
 async def list_pods(
-    client: Client, consumer: Consumer, *, runs: bool = False, cached: bool = True
+    client: Client,
+    consumer: Consumer,
+    *,
+    runs: bool = False,
+    cached: bool = True,
+    at_most: int | None = None,
 ) -> list[Pod]:
     """List the pods that a consumer selects and owns, including terminating ones.
 
@@ -37,15 +42,15 @@ async def list_pods(
     is its own only pod. A CronJob has none, but with `runs` those of its runs in progress.
 
     Raises:
-        ResponseTooLarge: they have more bytes than a list may have.
+        ResponseTooLarge: they have more bytes than `at_most`, or than any list may have.
         ApiError, Unreachable: as the client raises them.
     """
     selector = consumer.selector
     if runs and consumer.runs:
         selector = f"{_JOB_NAME} in ({','.join(consumer.runs)})"
-    pods, others = await _list_pods(client, consumer, selector, cached=cached)
+    pods, others = await _list_pods(client, consumer, selector, cached=cached, at_most=at_most)
     if cached and _count_active(pods) < consumer.pods:
-        pods, others = await _list_pods(client, consumer, selector, cached=False)
+        pods, others = await _list_pods(client, consumer, selector, cached=False, at_most=at_most)
     if others and _count_active(pods) < consumer.pods:
         adopted = await _list_adopted(client, consumer)
         pods += [pod for pod in others if adopted_through(consumer, pod) in adopted]
@@ -57,7 +62,7 @@ def _count_active(pods: Sequence[Pod]) -> int:
 
 
 async def _list_pods(
-    client: Client, consumer: Consumer, selector: str, *, cached: bool
+    client: Client, consumer: Consumer, selector: str, *, cached: bool, at_most: int | None
 ) -> tuple[list[Pod], list[Pod]]:
     """List a consumer's pods, and those that may be its own through an adopted ReplicaSet."""
     is_pod = consumer.key.kind == "Pod"
@@ -65,7 +70,7 @@ async def _list_pods(
         return [], []
     name = f"metadata.name={consumer.key.name}" if is_pod else ""
     selection = Selection(PODS, consumer.key.namespace, selector, name)
-    items = list_items(client, selection, type=Pod, cached=cached)
+    items = list_items(client, selection, type=Pod, cached=cached, at_most=at_most)
     pods: list[Pod] = []
     others: list[Pod] = []
     async for pod in items:
