@@ -13,7 +13,9 @@ __all__ = [
     "consumer",
     "file_consumer",
     "pod",
+    "pod_elsewhere",
     "pod_with_agent",
+    "rereading_workload",
     "secret",
     "workload_with_agent",
 ]
@@ -24,6 +26,7 @@ Object = dict[str, Any]
 NAMESPACE = "default"
 
 _FOLLOW = {"hotmap.dev/follow": "auto"}
+_REREADS = {**_FOLLOW, "hotmap.dev/rereads": "true"}
 
 
 def config_map(name: str, **data: str) -> Object:
@@ -67,7 +70,7 @@ def file_consumer(name: str, source: str, *, image: str, follow: bool) -> Object
             }
         ],
     }
-    annotations = {**_FOLLOW, "hotmap.dev/rereads": "true"} if follow else {}
+    annotations = _REREADS if follow else {}
     body = _workload("Deployment", name, spec, annotations=annotations)
     body["spec"]["replicas"] = 1
     return body
@@ -78,30 +81,29 @@ def workload_with_agent(name: str, source: str, port: int) -> Object:
 
     No controller makes pods of it (`processes.local_plane`), so that a benchmark can.
     """
-    spec = {
-        "volumes": [{"name": "files", "configMap": {"name": source}}],
-        "containers": [
-            {
-                "name": "main",
-                "image": "host",
-                "volumeMounts": [{"name": "files", "mountPath": "/etc/files"}],
-            }
-        ],
-    }
-    body = _workload("DaemonSet", name, spec, annotations=_FOLLOW)
+    body = _mounting_workload(name, source, annotations=_FOLLOW)
     template = body["spec"]["template"]["metadata"]
     template["annotations"] = {"hotmap.dev/agent": f"port={port};restart=none"}
     return body
 
 
-def pod_with_agent(name: str, workload: str, port: int) -> Object:
-    """Make a pod of such a workload, on a node that is not there."""
+def rereading_workload(name: str, source: str) -> Object:
+    """Make a DaemonSet whose pods mount a ConfigMap and re-read its files by themselves."""
+    return _mounting_workload(name, source, annotations=_REREADS)
+
+
+def pod_elsewhere(name: str, workload: str) -> Object:
+    """Make a pod of a workload, on a node that is not there."""
     made = pod(name)
     made["spec"]["nodeName"] = "elsewhere"
-    made["metadata"] |= {
-        "labels": {"app": workload},
-        "annotations": {"hotmap.dev/agent": f"port={port};restart=none"},
-    }
+    made["metadata"]["labels"] = {"app": workload}
+    return made
+
+
+def pod_with_agent(name: str, workload: str, port: int) -> Object:
+    """Make a pod of a workload with an agent, on a node that is not there."""
+    made = pod_elsewhere(name, workload)
+    made["metadata"]["annotations"] = {"hotmap.dev/agent": f"port={port};restart=none"}
     return made
 
 
@@ -116,6 +118,20 @@ def pod(name: str) -> Object:
             "containers": [{"name": "main", "image": "host", "command": ["sleep", "3600"]}],
         },
     }
+
+
+def _mounting_workload(name: str, source: str, *, annotations: dict[str, str]) -> Object:
+    spec = {
+        "volumes": [{"name": "files", "configMap": {"name": source}}],
+        "containers": [
+            {
+                "name": "main",
+                "image": "host",
+                "volumeMounts": [{"name": "files", "mountPath": "/etc/files"}],
+            }
+        ],
+    }
+    return _workload("DaemonSet", name, spec, annotations=annotations)
 
 
 def _workload(kind: str, name: str, spec: Object, *, annotations: dict[str, str]) -> Object:
