@@ -286,7 +286,7 @@ async def test_lost_leadership_during_a_reconcile_is_no_error(
     """The next leader does the work, as after a process was suspended before its write."""
 
     async def refused() -> bool:
-        return "another replica is the leader" in caplog.text
+        return "the Lease is not held any more" in caplog.text
 
     await world.config_map(LEVEL="info")
     await world.workload()

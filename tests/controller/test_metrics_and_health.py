@@ -133,6 +133,28 @@ async def test_readiness_names_stores_that_are_not_complete(
         await controller.__aexit__()
 
 
+async def test_readiness_names_a_lease_that_cannot_be_read(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """Such a standby would never lead, as with expired credentials; nothing else shows it."""
+    refusal = world.plane.fail("*", "leases.coordination.k8s.io", code=401)
+    async with world.controller(identity="one") as controller:
+
+        async def problems() -> list[str]:
+            _, body = await get_json(http, controller, "/readyz")
+            return list(body["problems"])
+
+        (problem,) = await world.until(problems, "the Lease cannot be read")
+        assert problem.startswith("Lease hotmap/hotmap-controller: ")
+        assert "401 Unauthorized" in problem
+        world.plane.failures.remove(refusal)
+
+        async def leads() -> bool:
+            return not await problems()
+
+        await world.until(leads, "it is read again")
+
+
 async def test_forbidden_kind_is_reported(world: World, http: aiohttp.ClientSession) -> None:
     """Readiness names it, everything else is served, and what lies behind it is not acted on."""
     await world.config_map(LEVEL="info")

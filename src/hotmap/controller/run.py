@@ -391,7 +391,7 @@ class Controller:
             NotLeading: the Lease is lost.
         """
         if not self._may_write():
-            raise NotLeading("another replica is the leader")
+            raise NotLeading("the Lease is not held any more; the next leader does it")
 
     def _latest_reason(self, consumer: ObjectKey) -> str:
         latest = self.decision_log.latest(consumer)
@@ -451,13 +451,18 @@ class Controller:
         return check_health(self.reflector_statistics(), failing=self.supervisor.failing())
 
     def _readiness(self) -> tuple[bool, dict[str, Any]]:
-        problems = (self._startup_retry.problem, *self._watch_problems())
+        problems = (self._startup_retry.problem, self._lease_problem(), *self._watch_problems())
         return check_readiness(
             self.reflector_statistics(),
             is_leader=self._acting.is_set(),
             may_write=self._may_write(),
             problems=tuple(filter(None, problems)),
         )
+
+    def _lease_problem(self) -> str:
+        """Return why the Lease was not read or renewed the last time; "" if it was."""
+        error = self._elector.statistics().last_error if self._elector else ""
+        return error and f"Lease {self._settings.namespace}/{LEASE}: {error}"
 
     def _watch_problems(self) -> Sequence[str]:
         return self._reflectors.problems() if self._reflectors else ()
