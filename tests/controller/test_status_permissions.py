@@ -78,6 +78,39 @@ async def test_withdrawn_permission_is_not_called_current(
         await world.until(all_current, "both are current again")
 
 
+async def test_workloads_that_may_not_be_read_any_more_are_not_called_current(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """Their pod templates may be changed unseen, so the overview cannot say what pods run with."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1", of="web", started=time.time() + 5)
+
+    async def state() -> str:
+        _, body = await get_json(http, controller, "/v1/status")
+        return str(body["workloads"][0]["state"])
+
+    async with world.controller(pod_checks=SOON) as controller:
+
+        async def current() -> bool:
+            return await state() == "current"
+
+        await world.until(current, "its pod is checked")
+        world.registry.withheld.add("deployments")
+        await world.plane.stop()  # ends the watches, as their time-out does
+        await world.plane.start()
+
+        async def unknown() -> bool:
+            return await state() == "unknown"
+
+        await world.until(unknown, "Deployments may not be read")
+        samples = await get_metrics(http, controller)
+        assert samples["hotmap_workloads", "current"] == 0
+        assert samples["hotmap_workloads", "unknown"] == 1
+        world.registry.withheld.clear()
+        await world.until(current, "they may be read again")
+
+
 async def test_source_that_a_selector_hides_is_not_called_current(
     world: World, http: aiohttp.ClientSession
 ) -> None:

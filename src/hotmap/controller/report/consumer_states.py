@@ -89,9 +89,11 @@ class ConsumerStates:
         return status
 
     def _refusal(self, consumer: Consumer, refused: Iterable[Reflector[Any, Any]]) -> str:
-        """Return why a source of a consumer may change unseen; "" if none may."""
+        """Return why a consumer or a source of it may change unseen; "" if none may."""
         record, namespace = self._records.get(consumer.uid), consumer.key.namespace
-        kinds = {source.kind for source in record.sources} if record else ()
+        kinds = {consumer.key.kind}
+        if record is not None:
+            kinds.update(source.kind for source in record.sources)
         return next(
             (each.refusal for each in refused for kind in kinds if each.selects(kind, namespace)),
             "",
@@ -182,7 +184,7 @@ class ConsumerStates:
                 yield key, status
 
     def _unconfirmed(self) -> Iterator[tuple[ObjectKey, ConsumerStatus]]:
-        """Yield the statuses that consumers had before permission for a source was withdrawn.
+        """Yield the statuses that consumers had before a permission was withdrawn.
 
         Those for which there is no time are among them.
         """
