@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from tests.controller.argo_rollouts import ROLLOUTS
 from tests.controller.provider_classes import (
     AUTO,
     VARIABLE,
@@ -47,31 +48,6 @@ async def test_strategy_env_vars_marks_the_container_that_mounts_the_class(
         await driver.update("web-1", password="2")
         await world.until(variables, "the variable is written")
         assert await variables() == [{"name": VARIABLE, "value": digest("2")}]
-
-
-ROLLOUTS = {
-    "metadata": {"name": "rollouts.argoproj.io"},
-    "spec": {
-        "group": "argoproj.io",
-        "scope": "Namespaced",
-        "names": {"kind": "Rollout", "plural": "rollouts"},
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-                        },
-                    }
-                },
-            }
-        ],
-    },
-}
 
 
 async def test_argo_rollout_gets_the_variable(world: World, driver: Driver) -> None:

@@ -16,7 +16,9 @@ from typing import Any
 import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.controller.argo_rollouts import ROLLOUTS
 from tests.controller.world import World, env, files
+from tests.support.provider_classes import Driver
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import PodCheckSettings
@@ -116,6 +118,28 @@ async def test_workload_is_not_current_where_the_api_server_cannot_confirm_it(
         assert state == "unknown"
         assert reason.startswith("cannot be confirmed: ")
     await world.plane.start()
+
+
+async def test_kind_that_was_removed_leaves_other_workloads_current(
+    world: World, http: aiohttp.ClientSession, driver: Driver
+) -> None:
+    """Argo Rollouts were uninstalled: nothing more is asked of them."""
+    await world.registry.create("customresourcedefinitions", None, ROLLOUTS, manager="t")
+    await driver.until("rollouts.argoproj.io", served=True)
+    controller = world.controller(pod_checks=SOON)
+    await one_current_workload(world, controller)
+    assert controller._reflectors is not None
+    (rollouts,) = controller._reflectors._optional
+    assert rollouts.reflectors
+    await until_current(world, http, controller, "namespace=default&consistent=true")
+    await world.registry.delete("customresourcedefinitions", None, "rollouts.argoproj.io")
+    await driver.until("rollouts.argoproj.io", served=False)
+    while rollouts.reflectors:
+        await rollouts._check()  # as every 30 seconds
+    for query in ("namespace=default", ""):
+        found = await get_states(http, controller, f"{query}&consistent=true")
+        assert found["web"][0] == "current"
+    await controller.__aexit__()
 
 
 async def test_consistent_query_costs_one_small_list_for_each_object(

@@ -186,6 +186,9 @@ class Reflectors:
         ignored = self._settings.ignored_namespaces
         if watched is None or namespace in ignored or not self._store(kind).synced.is_set():
             return None
+        # A kind whose CustomResourceDefinition was removed has no objects to read.
+        if not any(reflector.selects(kind, namespace or "") for reflector in self._all()):
+            return None
         excluding = _excluding_selector(ignored) if namespace is None else ""
         return Selection(BY_KIND[kind], namespace, watched.label_selector, excluding)
 

@@ -1,0 +1,31 @@
+"""The CustomResourceDefinition of Argo Rollouts, as far as the tests need it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["ROLLOUTS"]
+
+ROLLOUTS: dict[str, Any] = {
+    "metadata": {"name": "rollouts.argoproj.io"},
+    "spec": {
+        "group": "argoproj.io",
+        "scope": "Namespaced",
+        "names": {"kind": "Rollout", "plural": "rollouts"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
