@@ -134,11 +134,12 @@ async def test_kind_that_was_removed_leaves_other_workloads_current(
     await until_current(world, http, controller, "namespace=default&consistent=true")
     await world.registry.delete("customresourcedefinitions", None, "rollouts.argoproj.io")
     await driver.until("rollouts.argoproj.io", served=False)
-    while rollouts.reflectors:
-        await rollouts._check()  # as every 30 seconds
-    for query in ("namespace=default", ""):
-        found = await get_states(http, controller, f"{query}&consistent=true")
-        assert found["web"][0] == "current"
+    for noticed in (False, True):
+        while noticed and rollouts.reflectors:
+            await rollouts._check()  # as every 30 seconds
+        for query in ("namespace=default", ""):
+            found = await get_states(http, controller, f"{query}&consistent=true")
+            assert found["web"][0] == "current"
     await controller.__aexit__()
 
 

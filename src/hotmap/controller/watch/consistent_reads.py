@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Iterable
 
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.reflectors import Reflectors
-from hotmap.core.errors import Unavailable
+from hotmap.core.errors import NotFound, Unavailable
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
 from hotmap.kube.metadata import ObjectVersion, list_versions
@@ -100,14 +100,20 @@ class ConsistentReader:
         fields = [selection.field_selector]
         if len(names) == 1:
             fields += (f"metadata.name={name}" for name in names)
-        async with self._slots:
-            versions = await list_versions(
-                self._client,
-                BY_KIND[kind],
-                namespace,
-                label_selector=selection.label_selector,
-                field_selector=",".join(filter(None, fields)),
-            )
+        try:
+            async with self._slots:
+                versions = await list_versions(
+                    self._client,
+                    BY_KIND[kind],
+                    namespace,
+                    label_selector=selection.label_selector,
+                    field_selector=",".join(filter(None, fields)),
+                )
+        except NotFound:
+            # The kind was uninstalled a moment ago; what has none of its objects is not concerned.
+            if self._known(kind, namespace):
+                raise
+            return
         there = {
             ObjectKey(kind, version.namespace, version.name): version
             for version in versions
