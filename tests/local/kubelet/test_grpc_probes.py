@@ -113,7 +113,9 @@ async def test_request_names_the_service(name: str) -> None:
 async def test_server_that_is_silent_or_absent_fails_the_probe() -> None:
     """Within the probe's time-out."""
     async with server([], bytearray()) as port:
-        assert await ask({"grpc": {"port": port}}, target(), timeout=0.1) == "timed out"
+        assert await ask({"grpc": {"port": port}}, target(), timeout=0.1) == (
+            "timeout: health rpc did not complete within 0.1s"
+        )
     text = await ask({"grpc": {"port": port}}, target(), timeout=5)
     assert text.endswith(f"dial tcp 127.0.0.1:{port}: connect: connection refused")
 

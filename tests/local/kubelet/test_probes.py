@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
 from tests.local.kubelet.conftest import LocalNode
 
 from hotmap.local.kubelet.probes import Target, ask
@@ -95,35 +94,6 @@ async def test_pre_stop_runs_before_term(node: LocalNode) -> None:
     assert b"".join([chunk async for chunk in log]) == b"stopping\nterm\n"
     await node.gone("web")
     await node.event("FailedPreStopHook", "PreStopHook failed")
-
-
-async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer one request with the status that its path names."""
-    path = (await reader.readline()).split()[1].decode()
-    writer.write(f"HTTP/1.1 {path.strip('/')} X\r\nContent-Length: 0\r\n\r\n".encode())
-    await writer.drain()
-    writer.close()
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("/200", ""),
-        ("/302", ""),
-        ("/404", "HTTP probe failed with statuscode: 404"),
-        ("/503", "HTTP probe failed with statuscode: 503"),
-        ("/none", "malformed HTTP response"),
-    ],
-)
-async def test_http_probe_accepts_2xx_and_3xx(path: str, expected: str) -> None:
-    """2xx and 3xx are good, everything else is not; the port may be named."""
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        container = {"name": "c", "ports": [{"name": "web", "containerPort": port}]}
-        target = Target(container, "127.0.0.1", no_command)
-        probe = {"httpGet": {"path": path, "port": "web"}}
-        assert await ask(probe, target, timeout=5) == expected
 
 
 async def test_tcp_probe_needs_an_open_port() -> None:

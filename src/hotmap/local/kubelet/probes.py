@@ -1,18 +1,17 @@
 """Probes and lifecycle hooks of containers.
 
-kubernetes: pkg/probe/{exec,http,tcp}, pkg/kubelet/prober/worker.go, pkg/kubelet/lifecycle. `sync`
+kubernetes: pkg/probe/{exec,tcp}, pkg/kubelet/prober/worker.go, pkg/kubelet/lifecycle. `sync`
 acts on the results.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
-import ssl
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from hotmap.core.errors import HotmapError
 from hotmap.core.expansion import expand
+from hotmap.local.kubelet import http_probe
 from hotmap.local.kubelet.grpc_health import check_health
 
 if TYPE_CHECKING:
@@ -88,9 +87,20 @@ async def ask(handler: Mapping[str, Any], target: Target, *, timeout: float | No
         async with asyncio.timeout(timeout):
             return await _ask(handler, target)
     except TimeoutError:
-        return f"command timed out after {timeout:g}s" if "exec" in handler else "timed out"
+        return _timed_out(handler, target, f"{timeout:g}s")
     except (HotmapError, OSError, ValueError) as error:
         return str(error)
+
+
+def _timed_out(handler: Mapping[str, Any], target: Target, timeout: str) -> str:
+    if "httpGet" in handler:
+        why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+        return f'Get "{_url(handler["httpGet"], target)}": {why}'
+    if "tcpSocket" in handler:
+        return f"dial tcp {_address(handler['tcpSocket'], target)}: i/o timeout"
+    if "grpc" in handler:
+        return f"timeout: health rpc did not complete within {timeout}"
+    return f"command timed out after {timeout}"
 
 
 async def _ask(handler: Mapping[str, Any], target: Target) -> str:
@@ -123,37 +133,22 @@ async def _ask_command(action: Mapping[str, Any], target: Target) -> str:
 
 
 async def _ask_http(action: Mapping[str, Any], target: Target) -> str:
-    host, port = action.get("host") or target.address, _port(action["port"], target.container)
-    context = None
-    if action.get("scheme") == "HTTPS":
-        # A probe checks for a response, not for an identity (kubernetes: pkg/probe/http).
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    headers = {
-        "Host": f"{host}:{port}",
-        "User-Agent": "kube-probe/1.36",
-        "Accept": "*/*",
-        "Connection": "close",
-        **{header["name"]: header["value"] for header in action.get("httpHeaders") or ()},
-    }
-    lines = [f"GET {action.get('path') or '/'} HTTP/1.1"]
-    lines += [f"{name}: {value}" for name, value in headers.items()]
-    reader, writer = await _connect(host, port, context)
-    try:
-        writer.write("\r\n".join([*lines, "", ""]).encode())
-        status = (await reader.readline()).split()
-    finally:
-        writer.close()
-    if len(status) < 2 or not status[1].isdigit():
-        return "malformed HTTP response"
-    code = int(status[1])
-    return "" if 200 <= code < 400 else f"HTTP probe failed with statuscode: {code}"
+    headers = [(each["name"], each["value"]) for each in action.get("httpHeaders") or ()]
+    return await http_probe.get(_url(action, target), headers)
+
+
+def _url(action: Mapping[str, Any], target: Target) -> str:
+    scheme = (action.get("scheme") or "HTTP").lower()
+    return f"{scheme}://{_address(action, target)}/{(action.get('path') or '').removeprefix('/')}"
+
+
+def _address(action: Mapping[str, Any], target: Target) -> str:
+    return f"{action.get('host') or target.address}:{_port(action['port'], target.container)}"
 
 
 async def _ask_tcp(action: Mapping[str, Any], target: Target) -> str:
     host = action.get("host") or target.address
-    _, writer = await _connect(host, _port(action["port"], target.container), None)
+    _, writer = await http_probe.connect(host, _port(action["port"], target.container))
     writer.close()
     return ""
 
@@ -161,7 +156,7 @@ async def _ask_tcp(action: Mapping[str, Any], target: Target) -> str:
 async def _ask_grpc(action: Mapping[str, Any], target: Target) -> str:
     authority = f"{target.address}:{action['port']}"
     try:
-        reader, writer = await _connect(target.address, action["port"], None)
+        reader, writer = await http_probe.connect(target.address, action["port"])
     except OSError as error:
         return f'error: failed to connect service at "{authority}": {error}'
     try:
@@ -170,16 +165,6 @@ async def _ask_grpc(action: Mapping[str, Any], target: Target) -> str:
     finally:
         writer.close()
     return ""
-
-
-async def _connect(
-    host: str, port: int, context: ssl.SSLContext | None
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    try:
-        return await asyncio.open_connection(host, port, ssl=context)
-    except OSError as error:
-        reason = os.strerror(error.errno).lower() if error.errno else str(error)
-        raise OSError(f"dial tcp {host}:{port}: connect: {reason}") from error
 
 
 def _port(wanted: int | str, container: Mapping[str, Any]) -> int:
