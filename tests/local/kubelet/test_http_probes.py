@@ -162,3 +162,14 @@ async def test_headers_replace_those_of_probes() -> None:
     assert not any(line.startswith(b"accept:") for line in lines)
     assert [line for line in lines if line.startswith(b"x-a")] == [b"x-a: 1", b"x-a: 2"]
     assert b"user-agent: kube-probe/1.36" in lines
+
+
+async def test_any_answer_is_good_for_a_hook() -> None:
+    seen: list[bytes] = []
+    target = Target({"name": "c"}, "127.0.0.1", no_command)
+    async with serving({"/": status("500 No")}, seen) as port:
+        hook = {"httpGet": {"path": "/", "port": port}}
+        assert await ask(hook, target, timeout=5, purpose="lifecycle") == ""
+    assert b"User-Agent: kube-lifecycle/1.36" in seen[0]
+    failure = await ask(hook, target, timeout=5, purpose="lifecycle")
+    assert failure.endswith("connect: connection refused")

@@ -238,7 +238,8 @@ class PodContainers:
     async def _probe(self, container: Mapping[str, Any], state: Container) -> None:
         """Run the hook after the start, then the startup probe, then the other two together."""
         hook = (container.get("lifecycle") or {}).get("postStart")
-        if hook and await ask(hook, self._target(container), timeout=None):
+        target = self._target(container)
+        if hook and await ask(hook, target, timeout=None, purpose="lifecycle"):
             # Its output stays in the container, as it may have Secrets.
             self._event(container, "Warning", "FailedPostStartHook", "PostStartHook failed")
             await self._restart(container, "FailedPostStartHook")
@@ -365,7 +366,8 @@ class PodContainers:
             container = named_container(self.pod["spec"], name)
             hook = (container.get("lifecycle") or {}).get("preStop")
             if hook and self.states[name].is_running:
-                hooks[name] = ask(hook, self._target(container), timeout=grace)
+                target = self._target(container)
+                hooks[name] = ask(hook, target, timeout=grace, purpose="lifecycle")
         failures = await asyncio.gather(*hooks.values())
         for name, failure in zip(hooks, failures, strict=True):
             if failure:

@@ -9,15 +9,17 @@ import asyncio
 import os
 import ssl
 from http import HTTPStatus
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 from urllib.parse import urljoin, urlsplit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["connect", "get"]
+__all__ = ["Purpose", "connect", "get"]
 
 Header = tuple[str, str]
+#: What a request is for.
+Purpose = Literal["probe", "lifecycle"]
 
 _REDIRECTS = (
     HTTPStatus.MOVED_PERMANENTLY,
@@ -27,7 +29,6 @@ _REDIRECTS = (
     HTTPStatus.PERMANENT_REDIRECT,
 )
 _MOST_REDIRECTS = 10
-_DEFAULTS = (("User-Agent", "kube-probe/1.36"), ("Accept", "*/*"))
 
 
 class _Response(NamedTuple):
@@ -37,34 +38,33 @@ class _Response(NamedTuple):
     location: str
 
 
-async def get(url: str, headers: Iterable[Header]) -> str:
-    """Return "" for a status below 400, else the failure; follow redirects to the same host.
+async def get(url: str, headers: Iterable[Header], *, purpose: Purpose) -> int:
+    """Return the status of an answer, after redirects to the same host.
 
-    A redirect to another host is a success of its own.
+    Raises:
+        OSError: there is none.
     """
-    sent, host = _with_defaults(headers), urlsplit(url).hostname
+    sent, host = _with_defaults(headers, purpose), urlsplit(url).hostname
     for _ in range(_MOST_REDIRECTS):
         try:
             response = await _request(url, sent)
         except (OSError, ValueError) as error:
-            return f'Get "{url}": {error}'
+            raise OSError(f'Get "{url}": {error}') from error
         if response.status not in _REDIRECTS or not response.location:
-            break
+            return response.status
         target = urljoin(url, response.location)
         if urlsplit(target).hostname != host:
-            break
+            return response.status
         url = target
-    else:
-        return f'Get "{url}": stopped after {_MOST_REDIRECTS} redirects'
-    is_good = HTTPStatus.OK <= response.status < HTTPStatus.BAD_REQUEST
-    return "" if is_good else f"HTTP probe failed with statuscode: {response.status}"
+    raise OSError(f'Get "{url}": stopped after {_MOST_REDIRECTS} redirects')
 
 
-def _with_defaults(headers: Iterable[Header]) -> list[Header]:
-    """Add the headers of probes; an empty Accept is left out, as there."""
+def _with_defaults(headers: Iterable[Header], purpose: Purpose) -> list[Header]:
+    """Add the headers of the kubelet; an empty Accept is left out, as there."""
     given = list(headers)
     names = {name.lower() for name, _ in given}
-    given += [header for header in _DEFAULTS if header[0].lower() not in names]
+    defaults = (("User-Agent", f"kube-{purpose}/1.36"), ("Accept", "*/*"))
+    given += [header for header in defaults if header[0].lower() not in names]
     return [header for header in given if header[0].lower() != "accept" or header[1]]
 
 

@@ -7,6 +7,7 @@ acts on the results.
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from hotmap.core.errors import HotmapError
@@ -16,6 +17,8 @@ from hotmap.local.kubelet.grpc_health import check_health
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
+
+    from hotmap.local.kubelet.http_probe import Purpose
 
 #: Bytes of a probe's output that are shown (kubernetes: pkg/probe, maxProbeMessageLength is 1024).
 MAX_MESSAGE = 1024
@@ -81,11 +84,17 @@ async def answers(probe: Mapping[str, Any], target: Target) -> AsyncIterator[Ans
         await asyncio.sleep(schedule.period)
 
 
-async def ask(handler: Mapping[str, Any], target: Target, *, timeout: float | None) -> str:
+async def ask(
+    handler: Mapping[str, Any],
+    target: Target,
+    *,
+    timeout: float | None,
+    purpose: Purpose = "probe",
+) -> str:
     """Carry out one probe or hook; return "" when it succeeds, else the failure."""
     try:
         async with asyncio.timeout(timeout):
-            return await _ask(handler, target)
+            return await _ask(handler, target, purpose)
     except TimeoutError:
         return _timed_out(handler, target, f"{timeout:g}s")
     except (HotmapError, OSError, ValueError) as error:
@@ -103,11 +112,11 @@ def _timed_out(handler: Mapping[str, Any], target: Target, timeout: str) -> str:
     return f"command timed out after {timeout}"
 
 
-async def _ask(handler: Mapping[str, Any], target: Target) -> str:
+async def _ask(handler: Mapping[str, Any], target: Target, purpose: Purpose) -> str:
     if "exec" in handler:
         return await _ask_command(handler["exec"], target)
     if "httpGet" in handler:
-        return await _ask_http(handler["httpGet"], target)
+        return await _ask_http(handler["httpGet"], target, purpose)
     if "tcpSocket" in handler:
         return await _ask_tcp(handler["tcpSocket"], target)
     if "sleep" in handler:
@@ -132,9 +141,13 @@ async def _ask_command(action: Mapping[str, Any], target: Target) -> str:
     return text or f"command exited with code {code}"
 
 
-async def _ask_http(action: Mapping[str, Any], target: Target) -> str:
+async def _ask_http(action: Mapping[str, Any], target: Target, purpose: Purpose) -> str:
     headers = [(each["name"], each["value"]) for each in action.get("httpHeaders") or ()]
-    return await http_probe.get(_url(action, target), headers)
+    status = await http_probe.get(_url(action, target), headers, purpose=purpose)
+    # Any answer is good for a hook (kubernetes: pkg/kubelet/lifecycle/handlers.go).
+    if purpose == "lifecycle" or HTTPStatus.OK <= status < HTTPStatus.BAD_REQUEST:
+        return ""
+    return f"HTTP probe failed with statuscode: {status}"
 
 
 def _url(action: Mapping[str, Any], target: Target) -> str:
