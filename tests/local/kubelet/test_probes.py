@@ -56,6 +56,17 @@ async def test_failed_liveness_probe_restarts_container(node: LocalNode) -> None
     await node.event("Unhealthy", "Liveness probe failed: I am ill\n")
 
 
+async def test_failed_liveness_probe_has_a_grace_period_of_its_own(node: LocalNode) -> None:
+    """The pod's would be over long after the test."""
+    probe = {"exec": {"command": ["false"]}, **FAST, "terminationGracePeriodSeconds": 1}
+    script = "trap '' TERM; while :; do sleep 0.01; done"
+    pod = {"terminationGracePeriodSeconds": 3600}
+    await node.run_pod("web", script, livenessProbe=probe, pod=pod)
+    await node.phase("web", "Running")
+    await node.until("web", lambda pod: pod["status"]["containerStatuses"][0]["restartCount"])
+    await node.registry.delete("pods", "default", "web", grace_period=0)
+
+
 async def test_failed_liveness_probe_ends_a_container_that_runs_once(node: LocalNode) -> None:
     """The Event promises no restart."""
     probe = {"exec": {"command": ["false"]}, **FAST}
@@ -107,6 +118,18 @@ async def test_tcp_probe_needs_an_open_port() -> None:
     assert closed == f"dial tcp 127.0.0.1:{port}: connect: connection refused"
     unknown = await ask({"tcpSocket": {"port": "http"}}, target, timeout=5)
     assert unknown == "couldn't find port http in container c"
+
+
+async def test_slow_command_is_named() -> None:
+    async def sleep(command: object) -> tuple[int, bytes]:
+        await asyncio.sleep(60)
+        return 0, b""
+
+    target = Target({"name": "c"}, "127.0.0.1", sleep)
+    probe = {"exec": {"command": ["sh", "-c", "sleep 60"]}}
+    assert await ask(probe, target, timeout=0.1) == (
+        'command timed out: "sh -c sleep 60" timed out after 0.1s'
+    )
 
 
 async def no_command(command: object) -> tuple[int, bytes]:

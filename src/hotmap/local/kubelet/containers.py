@@ -51,6 +51,7 @@ ERROR_PERIOD = 10.0
 FALLBACK_GRACE = 30.0
 #: Seconds that a container gets at least (kuberuntime: minimumGracePeriodInSeconds).
 MINIMUM_GRACE = 2.0
+_GRACE = "terminationGracePeriodSeconds"
 _LASTING_PROBES: tuple[ProbeKind, ...] = ("Readiness", "Liveness")
 
 
@@ -268,7 +269,8 @@ class PodContainers:
             elif not answer.good:
                 failed = f"Container {container['name']} failed {kind.lower()} probe"
                 again = policy_of(self.pod["spec"], container) != "Never"
-                await self._restart(container, f"{failed}, will be restarted" if again else failed)
+                why = f"{failed}, will be restarted" if again else failed
+                await self._restart(container, why, definition.get(_GRACE))
                 return
             elif kind == "Startup":
                 ready = "readinessProbe" not in container
@@ -280,9 +282,12 @@ class PodContainers:
             state.run = run
             self._changed()
 
-    async def _restart(self, container: Mapping[str, Any], why: str) -> None:
+    async def _restart(
+        self, container: Mapping[str, Any], why: str, grace: float | None = None
+    ) -> None:
+        """Kill a container, with the pod's grace period where `grace` is None."""
         self._event(container, "Normal", "Killing", why)
-        seconds = self.pod["spec"].get("terminationGracePeriodSeconds", FALLBACK_GRACE)
+        seconds = self.pod["spec"].get(_GRACE, FALLBACK_GRACE) if grace is None else grace
         # Not awaited: the kill ends the run, and the end of the run ends its probes.
         killing = self.kill([container["name"]], lambda: float(seconds))
         self._kills.add(task := asyncio.create_task(killing))

@@ -105,11 +105,14 @@ def _timed_out(handler: Mapping[str, Any], target: Target, timeout: str) -> str:
     if "httpGet" in handler:
         why = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
         return f'Get "{_url(handler["httpGet"], target)}": {why}'
+    if "sleep" in handler:
+        return f"the hook slept longer than {timeout}"
     if "tcpSocket" in handler:
         return f"dial tcp {_address(handler['tcpSocket'], target)}: i/o timeout"
     if "grpc" in handler:
         return f"timeout: health rpc did not complete within {timeout}"
-    return f"command timed out after {timeout}"
+    # cri-client: remote_runtime.go
+    return f'command timed out: "{" ".join(handler["exec"]["command"])}" timed out after {timeout}'
 
 
 async def _ask(handler: Mapping[str, Any], target: Target, purpose: Purpose) -> str:
