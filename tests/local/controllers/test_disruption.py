@@ -102,6 +102,18 @@ async def test_status_counts_healthy_pods(
     assert condition["status"] == ("True" if allowed else "False")
 
 
+async def test_condition_is_of_the_generation_that_was_seen(registry: Registry) -> None:
+    body = {"metadata": {"name": "web"}, "spec": {"selector": {}, "minAvailable": 1}}
+    await registry.create("poddisruptionbudgets", "default", body, manager="t")
+    (first,) = (await status_of(registry, {"observedGeneration": 1}))["conditions"]
+    assert first["observedGeneration"] == 1
+    change = {"spec": {"minAvailable": 2}}
+    resource = "poddisruptionbudgets"
+    await registry.patch(resource, "default", "web", change, kind="merge", manager="t")
+    (second,) = (await status_of(registry, {"observedGeneration": 2}))["conditions"]
+    assert second == {**first, "observedGeneration": 2}
+
+
 async def test_status_follows_pods(registry: Registry) -> None:
     """A pod that is not Ready any more, and one that is again."""
     await create_pods(registry, 2, ready=2)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 
 from hotmap.core.errors import Conflict, NotFound
-from hotmap.local.controllers.conditions import set_condition
+from hotmap.local.controllers.conditions import find_condition, without_condition
 from hotmap.local.controllers.controller import Controller, ControllerContext
 from hotmap.local.controllers.pods import is_ready
 from hotmap.local.controllers.rolling import spec_replicas
@@ -140,19 +140,26 @@ def _scaled(value: int | str, total: int) -> int:
 def _status(budget: Object, *, expected: int, required: int, healthy: int, now: str) -> Object:
     allowed = max(0, healthy - required) if expected > 0 else 0
     before = budget.get("status") or {}
+    generation = budget["metadata"].get("generation", 0)
     status = {
         **before,
         "currentHealthy": healthy,
         "desiredHealthy": required,
         "disruptionsAllowed": allowed,
         "expectedPods": expected,
-        "observedGeneration": budget["metadata"].get("generation", 0),
+        "observedGeneration": generation,
     }
     condition = {
         "type": "DisruptionAllowed",
+        "observedGeneration": generation,
         "status": "True" if allowed else "False",
         "reason": "SufficientPods" if allowed else "InsufficientPods",
         "message": "",
         "lastTransitionTime": now,
     }
-    return status | {"conditions": set_condition(before.get("conditions") or [], condition)}
+    conditions = before.get("conditions") or []
+    present = find_condition(conditions, condition["type"])
+    if present is not None and present["status"] == condition["status"]:
+        condition["lastTransitionTime"] = present["lastTransitionTime"]
+    # Not `set_condition`, which keeps an older generation (apimachinery: SetStatusCondition).
+    return status | {"conditions": [*without_condition(conditions, condition["type"]), condition]}
