@@ -137,6 +137,19 @@ async def test_compressed_body_is_not_inflated(api: Api) -> None:
         assert "invalid character '\\x1f'" in (await response.json())["message"]
 
 
+async def test_client_that_waits_to_send_its_body_is_asked_for_it(api: Api) -> None:
+    """Otherwise curl waits a second before it sends more than 1 MiB."""
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    body = json.dumps(configmap("a", k="v")).encode()
+    async with (
+        asyncio.timeout(60),
+        api.session.post(
+            f"{api.url}{CONFIGMAPS}", data=body, headers=headers, expect100=True
+        ) as response,
+    ):
+        assert (response.status, (await response.json())["data"]) == (201, {"k": "v"})
+
+
 async def test_unsupported_media_types_are_refused(api: Api) -> None:
     """Forms that the server cannot give or take."""
     assert (await api.request("GET", CONFIGMAPS, accept="text/html")).status == 406

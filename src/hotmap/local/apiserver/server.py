@@ -431,10 +431,20 @@ async def _body(request: web.BaseRequest) -> bytes:
     """
     try:
         async with asyncio.timeout(_BODY_TIMEOUT):
+            await _ask_for_body(request)
             return await _read_limited(request)
     except TimeoutError:
         text = "Timeout: request did not complete within the allotted timeout"
         raise api_error(504, text, reason="Timeout") from None
+
+
+async def _ask_for_body(request: web.BaseRequest) -> None:
+    """Tell a client that waits for it to send the body, such as curl with a large one."""
+    expected = request.headers.get("Expect", "").lower()
+    if expected == "100-continue" and request.version >= aiohttp.HttpVersion11:
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        # The answer has not begun.
+        request.writer.output_size = 0
 
 
 async def _read_limited(request: web.BaseRequest) -> bytes:
