@@ -262,6 +262,15 @@ async def test_tail_begins_at_a_line(log: ContainerLog, count: int) -> None:
     assert await read(log, tail_lines=count) == expected
 
 
+async def test_tail_has_no_more_lines_however_much_is_written_meanwhile(log: ContainerLog) -> None:
+    log.write("stdout", b"1\n2\n3\n")
+    seen = []
+    async for chunk in log.read(LogOptions(tail_lines=2)):
+        seen.append(chunk)
+        log.write("stdout", b"later\n")
+    assert seen == [b"2\n3\n"]
+
+
 async def test_output_that_cannot_be_written_is_lost(
     log: ContainerLog, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -160,10 +160,15 @@ class ContainerLog:
             if options.tail_lines is not None:
                 file.seek(_start_of_tail(file, options.tail_lines))
             remaining = options.limit_bytes
+            # A tail is so many lines, whatever is written meanwhile.
+            wanted = None if options.follow else options.tail_lines
             while True:
                 # What is written after this is for the next round.
                 complete, newest = self.closed, self._rotations
-                while records := file.readlines(_CHUNK):
+                while (records := file.readlines(_CHUNK)) and wanted != 0:
+                    if wanted is not None:
+                        records = records[:wanted]
+                        wanted -= len(records)
                     chunk = _select(records, options)
                     if remaining is not None:
                         chunk, remaining = chunk[:remaining], remaining - len(chunk)
