@@ -21,6 +21,7 @@ from hotmap.local.access import (
 )
 from hotmap.local.apiserver.authorization import check_allowed
 from hotmap.local.apiserver.encoding import decode
+from hotmap.local.apiserver.streaming.protocols import protocol_token
 from hotmap.local.service_tokens import ISSUER
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _EXTRA_HEADER = "impersonate-extra-"
 def bearer_token(headers: Mapping[str, str]) -> str:
     """Return the bearer token of a request, "" where it has none."""
     scheme, _, token = headers.get("Authorization", "").strip().partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
+    return token.strip() if scheme.lower() == "bearer" else protocol_token(headers)
 
 
 class Authenticator:

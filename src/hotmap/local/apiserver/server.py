@@ -36,7 +36,7 @@ from hotmap.local.apiserver.documents import Documents
 from hotmap.local.apiserver.handlers import Request, answer
 from hotmap.local.apiserver.health import HealthChecks
 from hotmap.local.apiserver.metrics import Requested, RequestMetrics
-from hotmap.local.apiserver.negotiation import JSON, negotiate_form
+from hotmap.local.apiserver.negotiation import negotiate_form
 from hotmap.local.apiserver.options import check_timeout, watch_options
 from hotmap.local.apiserver.proxy import BackendProxy
 from hotmap.local.apiserver.responses import (
@@ -59,6 +59,7 @@ from hotmap.local.apiserver.watch import (
     line,
     plain,
 )
+from hotmap.local.apiserver.watch_output import open_output
 from hotmap.local.http_library import aiohttp
 from hotmap.local.http_server import web
 
@@ -356,9 +357,9 @@ class APIServer:
                 self._registry.scheme.name(path.kind), path.namespace, **options._asdict()
             )
         except Expired as error:
-            response = await open_stream(request, JSON)
-            await response.write(line("ERROR", msgspec.json.encode(failure_status(error))))
-            return response
+            async with open_output(request, lambda: None) as output:
+                await output.write(line("ERROR", msgspec.json.encode(failure_status(error))))
+            return output.response
         render: Render = plain
         if form == "metadata":
             render = as_metadata(path.kind)
@@ -367,26 +368,26 @@ class APIServer:
             render = as_tables(path.kind, self._registry.now, include)
         self._watches.add(watch)
         try:
-            response = await open_stream(request, JSON)
-            if request.transport is not None:
-                # That of TLS is 512 KiB otherwise.
-                request.transport.set_write_buffer_limits(_HIGH_WATER)
-            with self._requests.watching(requested):
+            async with open_output(request, watch.close) as output:
+                if request.transport is not None:
+                    # That of TLS is 512 KiB otherwise.
+                    request.transport.set_write_buffer_limits(_HIGH_WATER)
                 stream = WatchStream(
                     watch,
-                    response.write,
+                    output.write,
                     has_room=lambda: _has_room(request),
                     render=render,
                     dispatcher=self._dispatcher,
                 )
-                await stream.run(
-                    timeout=options.timeout or random.uniform(WATCH_TIMEOUT, 2 * WATCH_TIMEOUT),
-                    bookmark_interval=self._bookmark_interval if options.bookmarks else None,
-                )
+                with self._requests.watching(requested):
+                    await stream.run(
+                        timeout=options.timeout or random.uniform(WATCH_TIMEOUT, 2 * WATCH_TIMEOUT),
+                        bookmark_interval=self._bookmark_interval if options.bookmarks else None,
+                    )
         finally:
             self._watches.discard(watch)
             watch.close()
-        return response
+        return output.response
 
     async def _proxied(
         self, request: web.BaseRequest, path: ResourcePath, user: UserInfo

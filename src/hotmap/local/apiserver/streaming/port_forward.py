@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hotmap.core.errors import ApiError, BadRequest
 from hotmap.local.apiserver.streaming import channels, spdy
+from hotmap.local.apiserver.streaming.protocols import wants_websocket
 from hotmap.local.apiserver.streaming.spdy_streams import SpdyConnection
 from hotmap.local.apiserver.streaming.upgrade import (
     WebSocketTunnel,
     open_spdy,
     open_websocket,
-    wants_websocket,
 )
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ async def serve(
     Raises:
         ApiError: the request cannot be upgraded, or its `ports` are none.
     """
-    if not wants_websocket(request):
+    if not wants_websocket(request.headers):
         _, connection = await open_spdy(request, (SPDY_PROTOCOL,))
         await _forward_streams(connection, target)
         return connection.response

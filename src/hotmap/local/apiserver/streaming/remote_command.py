@@ -16,8 +16,9 @@ import msgspec
 from hotmap.core.errors import ApiError
 from hotmap.local.apiserver.status import failure_status
 from hotmap.local.apiserver.streaming import channels
+from hotmap.local.apiserver.streaming.protocols import wants_websocket
 from hotmap.local.apiserver.streaming.spdy_streams import SpdyConnection
-from hotmap.local.apiserver.streaming.upgrade import open_spdy, open_websocket, wants_websocket
+from hotmap.local.apiserver.streaming.upgrade import open_spdy, open_websocket
 
 if TYPE_CHECKING:
     from hotmap.local.apiserver.streaming.channels import Channels
@@ -63,7 +64,7 @@ async def serve(
         ApiError: the request cannot be upgraded.
     """
     try:
-        if wants_websocket(request):
+        if wants_websocket(request.headers):
             return await _serve_websocket(request, options, session)
         protocol, connection = await open_spdy(request, SPDY_PROTOCOLS)
         version = int(protocol[1]) if protocol[:1] == "v" else 1

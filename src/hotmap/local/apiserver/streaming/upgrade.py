@@ -21,11 +21,6 @@ _PROTOCOL = "X-Stream-Protocol-Version"
 _MESSAGE_LIMIT = 32 << 20
 
 
-def wants_websocket(request: web.BaseRequest) -> bool:
-    """Return whether a request asks for a WebSocket, whatever the protocol on it."""
-    return request.headers.get("Upgrade", "").lower() == "websocket"
-
-
 async def open_websocket(
     request: web.BaseRequest, protocols: Sequence[str]
 ) -> web.WebSocketResponse:
