@@ -68,6 +68,17 @@ async def registry() -> Registry:
     return registry
 
 
+async def test_rules_of_the_administrator_are_those_of_all_bindings(registry: Registry) -> None:
+    """Of its own group, and of all users; `kubectl auth can-i --list` shows them."""
+    authorizer = RBACAuthorizer(registry.store, registry.scheme)
+    resources, paths = authorizer.rules_for(user_named("system:masters"), "default")
+    everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
+    assert everything in resources
+    assert any("selfsubjectreviews" in rule["resources"] for rule in resources)
+    assert {"verbs": ["*"], "nonResourceURLs": ["*"]} in paths
+    assert any("/livez" in rule["nonResourceURLs"] for rule in paths)
+
+
 async def bind(registry: Registry, role: str, user: str) -> None:
     binding = {
         "metadata": {"name": f"{role}-{user}"},

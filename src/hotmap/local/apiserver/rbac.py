@@ -81,9 +81,6 @@ class RBACAuthorizer:
     def rules_for(
         self, user: UserInfo, namespace: str
     ) -> tuple[list[JsonObject], list[JsonObject]]:
-        if ADMINISTRATORS in user.groups:
-            everything = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}
-            return [everything], [{"verbs": ["*"], "nonResourceURLs": ["*"]}]
         resources: list[JsonObject] = []
         paths: list[JsonObject] = []
         for _, _, rules in self._rules(user, namespace):
