@@ -129,11 +129,11 @@ class TokenSigner:
         except (ValueError, KeyError, TypeError, AttributeError, msgspec.DecodeError):
             return None
 
-    def configuration(self) -> JsonObject:
-        """Return the OpenID provider configuration."""
+    def configuration(self, server: str) -> JsonObject:
+        """Return the OpenID provider configuration of a server, which is HOST:PORT."""
         return {
             "issuer": ISSUER,
-            "jwks_uri": f"{ISSUER}/openid/v1/jwks",
+            "jwks_uri": f"https://{server}/openid/v1/jwks",
             "response_types_supported": ["id_token"],
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": ["ES256"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import msgspec
 import pytest
@@ -210,6 +211,16 @@ async def test_token_is_reviewed_until_account_is_gone(cluster: LocalCluster) ->
         "GET", _PODS, headers={"Authorization": f"Bearer {token}"}, check=False
     )
     assert listed["reason"] == "Unauthorized"
+
+
+async def test_keys_of_tokens_are_where_the_configuration_says(cluster: LocalCluster) -> None:
+    client = KubeconfigClient(cluster.kubeconfig)
+    configuration = await client.request("GET", "/.well-known/openid-configuration")
+    where = urlsplit(configuration["jwks_uri"])
+    keys = await KubeconfigClient(
+        cluster.kubeconfig, server=f"{where.scheme}://{where.netloc}"
+    ).request("GET", where.path)
+    assert [key["alg"] for key in keys["keys"]] == ["ES256"]
 
 
 async def test_token_dies_with_its_pod(cluster: LocalCluster) -> None:

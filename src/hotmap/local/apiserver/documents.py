@@ -85,9 +85,9 @@ class Documents:
     def _openid(self, request: web.BaseRequest) -> web.StreamResponse | None:
         if request.path not in _OPENID or request.method != "GET" or self._signer is None:
             return None
-        signer = self._signer
-        body = signer.key_set() if request.path == _OPENID[1] else signer.configuration()
-        return _typed(msgspec.json.encode(body), JSON)
+        if request.path == _OPENID[1]:
+            return _typed(msgspec.json.encode(self._signer.key_set()), "application/jwk-set+json")
+        return _typed(msgspec.json.encode(self._signer.configuration(request.host)), JSON)
 
     def _raw(self, request: web.BaseRequest) -> web.StreamResponse | None:
         """Answer with a value as etcd holds it; ours, for `hotmap local get-raw`."""
