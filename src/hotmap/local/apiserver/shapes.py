@@ -163,7 +163,7 @@ def _zero(wanted: str) -> Any:
 
 def _read_quantity(value: Any, place: _Place) -> str:
     try:
-        return canonical_quantity(str(value))
+        return canonical_quantity(str(value).strip())
     except ValueError:
         raise _unreadable(_QUANTITY_TEXT, place) from None
 
