@@ -95,33 +95,11 @@ def _record_settled(decision: Decision, outcome: Outcome) -> Record:
         record = _with_inherited_rollouts(record, snapshot)
     record = _with_adopted(_with_bounds(_with_proof(record, decision), decision), decision)
     record = msgspec.structs.replace(record, rollouts=release(record.rollouts, _request(snapshot)))
-    rollout = next((a for a in decision.plan.actions if a.type is ActionType.ROLLOUT), None)
-    if rollout is not None:
-        record = record_rollout(
-            record,
-            previous=decision.previous_revision,
-            revision=snapshot.revision,
-            distinct=rollout.distinct,
-            retired_at=snapshot.earliest_change or outcome.at,
-            now=outcome.at,
-        )
-        record = msgspec.structs.replace(record, revision=outcome.revision)
-        if snapshot.policy.writing is not Writing.REVISION:
-            record = record_reloader_write(record, now=outcome.at)
+    record = _with_written_revision(record, decision, outcome)
     if decision.starts_new_pods and snapshot.policy.is_paused:
         return record  # replaces no pods: that follows with the rollout that was counted
     if decision.starts_new_pods:
-        rollouts = add_rollout(
-            record.rollouts,
-            outcome.at,
-            content=name_content(snapshot.sources, live_needs_rollout=snapshot.live_needs_rollout),
-            previous=name_recorded_content(before, live_needs_rollout=snapshot.live_needs_rollout)
-            if before
-            else "",
-            since=snapshot.earliest_change,
-            limit=snapshot.flap_limit,
-        )
-        return msgspec.structs.replace(record, rollouts=rollouts)
+        return _with_counted_rollout(record, decision, outcome)
     if _leaves_older_pods(decision):
         return msgspec.structs.replace(record, pods_checked=PodCheck.LATENT)
     if decision.assessment.verdict is Verdict.LIVE:
@@ -129,6 +107,41 @@ def _record_settled(decision: Decision, outcome: Outcome) -> Record:
         # updates the files later.
         return msgspec.structs.replace(record, pods_checked=PodCheck.NOT_YET)
     return record
+
+
+def _with_written_revision(record: Record, decision: Decision, outcome: Outcome) -> Record:
+    """Record the revision that a rollout has written, if there was one."""
+    snapshot = decision.snapshot
+    rollout = next((a for a in decision.plan.actions if a.type is ActionType.ROLLOUT), None)
+    if rollout is None:
+        return record
+    record = record_rollout(
+        record,
+        previous=decision.previous_revision,
+        revision=snapshot.revision,
+        distinct=rollout.distinct,
+        retired_at=snapshot.earliest_change or outcome.at,
+        now=outcome.at,
+    )
+    record = msgspec.structs.replace(record, revision=outcome.revision)
+    if snapshot.policy.writing is not Writing.REVISION:
+        record = record_reloader_write(record, now=outcome.at)
+    return record
+
+
+def _with_counted_rollout(record: Record, decision: Decision, outcome: Outcome) -> Record:
+    """Count new pods for the flap breaker, with the content before and after."""
+    snapshot, before = decision.snapshot, decision.snapshot.record
+    live = snapshot.live_needs_rollout
+    rollouts = add_rollout(
+        record.rollouts,
+        outcome.at,
+        content=name_content(snapshot.sources, live_needs_rollout=live),
+        previous=name_recorded_content(before, live_needs_rollout=live) if before else "",
+        since=snapshot.earliest_change,
+        limit=snapshot.flap_limit,
+    )
+    return msgspec.structs.replace(record, rollouts=rollouts)
 
 
 def with_windows(record: Record, decision: Decision) -> Record:
