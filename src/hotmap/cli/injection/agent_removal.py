@@ -42,15 +42,23 @@ def find_records(template: dict[str, Any]) -> list[Record]:
             number = agent_number(container)
             if number is None or container["name"] != AgentNames(number).container:
                 continue
-            for variable in _items(container, "env"):
-                if isinstance(variable, dict) and variable.get("name") == VARIABLE:
-                    record = parse_record(str(variable.get("value")))
-                    if record is not None:
-                        found[number] = record
+            if (record := _record_in(container)) is not None:
+                found[number] = record
     records: list[Record] = []
     while len(records) + 1 in found:
         records.append(found[len(records) + 1])
     return records
+
+
+def _record_in(container: dict[str, Any]) -> Record | None:
+    """Read the record in an agent's environment; the last one of several, as the kubelet does."""
+    values = [
+        variable.get("value")
+        for variable in _items(container, "env")
+        if isinstance(variable, dict) and variable.get("name") == VARIABLE
+    ]
+    records = [parse_record(str(value)) for value in values]
+    return next((record for record in reversed(records) if record is not None), None)
 
 
 def _items(holder: Any, key: str) -> Any:
