@@ -161,28 +161,43 @@ class LeaderTerm:
                 self._record_shards.load, what="the records cannot be read"
             )
         self._restore_changes()
-        for sources in self._index.sources.values():
-            self._unsubscribe.append(sources.subscribe(self._store_changes))
-        immutable_uses = ImmutableUses(self._index, self._changes, self._records)
-        self._unsubscribe.extend(immutable_uses.subscribe())
+        self._subscribe_to_sources()
         await self._record_missing()
         if self._recreations is not None:
             await self._startup_retry.retry_until_available(
                 self._recreations.load, what="pending Jobs cannot be read"
             )
+        self._subscribe_to_consumers()
+        self._drop_records_of_deleted()
+        self._changes.set_queues(Queues(refresh=self._refreshes.add, reconcile=self._add_settled))
+        self._annotation_warnings.begin()
+        self._queue_consumers()
+        self._start_workers()
+        self._start_background_tasks()
+
+    def _subscribe_to_sources(self) -> None:
+        for sources in self._index.sources.values():
+            self._unsubscribe.append(sources.subscribe(self._store_changes))
+        immutable_uses = ImmutableUses(self._index, self._changes, self._records)
+        self._unsubscribe.extend(immutable_uses.subscribe())
+
+    def _subscribe_to_consumers(self) -> None:
         for store in self._index.consumers.values():
             self._unsubscribe.append(store.subscribe(self._forget_deleted))
             self._unsubscribe.append(store.subscribe(self.rollout_turns.consumer_changed))
             self._unsubscribe.append(store.subscribe(self.pod_checker.consumer_changed))
-        self._drop_records_of_deleted()
-        self._changes.set_queues(Queues(refresh=self._refreshes.add, reconcile=self._add_settled))
-        self._annotation_warnings.begin()
+
+    def _queue_consumers(self) -> None:
+        """Queue each consumer for its first reconcile."""
         consumers = list(self._index.all_consumers())
         self._first_decisions.wait_for(
             (consumer.key for consumer in consumers), watched_until=self._records.watched_until
         )
         for consumer in consumers:
             self._reconciles.add(consumer.key)
+        _log.info("watching %d workloads", len(consumers))
+
+    def _start_workers(self) -> None:
         for _ in range(self._settings.workers):
             for name, queue, work, worked in (
                 ("refresh", self._refreshes, self._reconciler.refresh, self._after_work),
@@ -191,6 +206,8 @@ class LeaderTerm:
                 self._workers.start(
                     name, partial(_work, queue, work, worked, self._share_loop), may_return=True
                 )
+
+    def _start_background_tasks(self) -> None:
         if self._record_shards is not None:
             self._background.start("write records", self._record_shards.run)
             self._background.start("check records", self._record_shards.check)
@@ -200,7 +217,6 @@ class LeaderTerm:
         self._background.start("check agents", self.pod_checker.run_agent_checks)
         if self._recreations is not None:
             self._background.start("recreate jobs", self._recreations.run)
-        _log.info("watching %d workloads", len(consumers))
 
     async def __aexit__(self, *exc_info: object) -> None:
         self.is_ending = True
