@@ -168,31 +168,36 @@ class Reconciler:
                 self._keep_windows(decision)
                 self._reporter.report_waiting(decision, waiting)
                 return _TURN_PAUSE
-            try:
-                if decision.plan.starts_run and snapshot.consumer.exclusive:
-                    decision = decision.beside_runs(await self._lookups.runs(snapshot.consumer))
-                with self._turns.writing(key):
-                    outcome = await self._executor.execute(decision)
-            except (ApiError, Unreachable) as error:
-                self._keep_windows(decision)
-                return await self._on_error(decision, error)
-            self._turns.written(key, outcome.generation)
-            self._conflicts.pop(key, None)
-            if waiting := self._executor.waiting_restarts(key):
-                # Not recorded, so that another leader goes on where this one ends.
-                self._reporter.report_waiting(decision, waiting)
-            else:
-                self._store_record(decision, next_record(decision, outcome))
-                self._reporter.report(decision)
-                if self._is_gone(decision):
-                    self.forget(key)
-                    return None
-            again = (
-                decision.plan.requeue_after,
-                decision.resume_in,
-                self._executor.second_nudge_in(snapshot),
-            )
-            return min(filter(None, again), default=None)
+            return await self._carry_out(decision)
+
+    async def _carry_out(self, decision: Decision) -> float | None:
+        """Act, record and report: steps 3 to 5 of `reconcile`; returns the same."""
+        snapshot, key = decision.snapshot, decision.snapshot.consumer.key
+        try:
+            if decision.plan.starts_run and snapshot.consumer.exclusive:
+                decision = decision.beside_runs(await self._lookups.runs(snapshot.consumer))
+            with self._turns.writing(key):
+                outcome = await self._executor.execute(decision)
+        except (ApiError, Unreachable) as error:
+            self._keep_windows(decision)
+            return await self._on_error(decision, error)
+        self._turns.written(key, outcome.generation)
+        self._conflicts.pop(key, None)
+        if waiting := self._executor.waiting_restarts(key):
+            # Not recorded, so that another leader goes on where this one ends.
+            self._reporter.report_waiting(decision, waiting)
+        else:
+            self._store_record(decision, next_record(decision, outcome))
+            self._reporter.report(decision)
+            if self._is_gone(decision):
+                self.forget(key)
+                return None
+        again = (
+            decision.plan.requeue_after,
+            decision.resume_in,
+            self._executor.second_nudge_in(snapshot),
+        )
+        return min(filter(None, again), default=None)
 
     def _retry_or_forget(self, key: ObjectKey) -> float | None:
         """Return seconds until there is a snapshot of a consumer; forget one that is gone."""
