@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import os
 import signal
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
@@ -18,6 +17,7 @@ from hotmap.core.errors import SettingsError
 from hotmap.core.status.status_document import StatusDocument
 from hotmap.dashboard.polls import Polls
 from hotmap.dashboard.server import DashboardServer, Scope
+from hotmap.kube.http.server import describe_listen_error
 
 __all__ = ["run_dashboard"]
 
@@ -52,12 +52,9 @@ async def _serve(
     try:
         port = await server.listen(options.address, options.port)
     except OSError as error:
-        # asyncio puts the address into the text of an errno; those of name resolution are negative.
-        known = error.errno is not None and error.errno > 0
-        reason = os.strerror(error.errno or 0) if known else error.strerror or str(error)
         raise SettingsError(
-            f"cannot listen on {options.address}:{options.port}: {reason.lower()}; choose another "
-            "address with --address and --port"
+            f"cannot listen on {options.address}:{options.port}: {describe_listen_error(error)}; "
+            "choose another address with --address and --port"
         ) from error
     host = f"[{options.address}]" if ":" in options.address else options.address
     print(f"http://{host}:{port}/{server.token}/", flush=True)

@@ -7,7 +7,6 @@ command line prints the status document too.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -18,7 +17,7 @@ from hotmap.controller.report.status_access import TOKEN_HEADER
 from hotmap.core.errors import BadRequest, Forbidden, HotmapError, SettingsError
 from hotmap.core.text import printable
 from hotmap.kube.http.server import Answer as HttpAnswer
-from hotmap.kube.http.server import Handler, HttpServer, Question
+from hotmap.kube.http.server import Handler, HttpServer, Question, describe_listen_error
 
 __all__ = ["Endpoints", "StatusServer"]
 
@@ -95,11 +94,9 @@ class StatusServer:
             return await server.listen(host, port)
         except OSError as error:
             await self.close()
-            # asyncio's message repeats the address.
-            reason = os.strerror(error.errno).lower() if error.errno else str(error)
             raise SettingsError(
-                f"cannot serve {_SERVED[flag]} on {host}:{port}: {reason}; choose "
-                f"another address with {flag}, or {flag} none"
+                f"cannot serve {_SERVED[flag]} on {host}:{port}: {describe_listen_error(error)}; "
+                f"choose another address with {flag}, or {flag} none"
             ) from error
 
     async def close(self) -> None:

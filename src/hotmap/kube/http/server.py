@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,7 +19,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import httptools
 
-__all__ = ["Answer", "Handler", "HttpServer", "Question"]
+__all__ = ["Answer", "Handler", "HttpServer", "Question", "describe_listen_error"]
 
 #: Bytes of one request; a token of a user is a few KB.
 MOST_BYTES: Final = 1 << 16
@@ -46,6 +47,16 @@ CLIENT_TIMEOUT: Final = 75.0
 GRACE: Final = 0.5
 
 _log = logging.getLogger(__name__)
+
+
+def describe_listen_error(error: OSError) -> str:
+    """Say why an address cannot be listened on, in lower case.
+
+    asyncio's text for a number of the operating system repeats the address, so that number is
+    described. Those of name resolution are negative, and have a text of their own.
+    """
+    number = error.errno or 0
+    return (os.strerror(number) if number > 0 else error.strerror or str(error)).lower()
 
 
 class Question(NamedTuple):
