@@ -8,7 +8,7 @@ escaped, and what was put in is not expanded again.
 
 from __future__ import annotations
 
-import os
+from hotmap.agent.act.replace_file import replace_file
 
 __all__ = ["ConfigOutput", "render"]
 
@@ -47,10 +47,7 @@ class ConfigOutput:
         """
         data, self.unknown = render(self._find(contents), self._environment)
         target = self._settings.target
-        draft = f"{target}.tmp"
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), "wb") as file:
-            file.write(data)
-        os.replace(draft, target)
+        replace_file(target, data, draft=f"{target}.tmp", mode=0o644)
 
     def _find(self, contents: Mapping[str, Mapping[str, bytes]]) -> bytes:
         source = self._settings.source

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 
+from hotmap.agent.act.replace_file import replace_file
 from hotmap.agent.decide.digest import KEY_LENGTH
 from hotmap.agent.runtime.clock import since_boot
 
@@ -129,9 +130,7 @@ class StateFile:
             return
         draft = f"{self._path}.{os.getpid()}"
         try:
-            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                file.write(text)
-            os.rename(draft, self._path)
+            replace_file(self._path, text, draft=draft, mode=0o600)
         except OSError as error:
             self.problem = f"cannot write {self._path}: {(error.strerror or '').lower()}"
             _remove(draft)
