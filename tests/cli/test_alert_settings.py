@@ -173,7 +173,7 @@ def test_missing_url_is_a_warning_with_compat() -> None:
         (
             ("--alert-webhook-url-file=/does/not/exist",),
             {},
-            "--alert-webhook-url-file: cannot read /does/not/exist: No such file or directory",
+            "--alert-webhook-url-file: cannot read /does/not/exist: no such file or directory",
         ),
         (
             ("--alert-webhook-url-file=/dev/null",),

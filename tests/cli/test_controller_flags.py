@@ -33,7 +33,7 @@ def _duration(flag: str, text: str) -> str:
 
 #: (arguments, the message without the program's name, or its beginning)
 INVALID = [
-    ("--kubeconfig=/nowhere/at/all", "kubeconfig /nowhere/at/all cannot be read: No such file"),
+    ("--kubeconfig=/nowhere/at/all", "kubeconfig /nowhere/at/all cannot be read: no such file"),
     ("--context=nix", "kubeconfig "),
     ("--namespace=Bad_Name", _namespace("--namespace", "Bad_Name")),
     ("--namespace=", _namespace("--namespace", "")),
@@ -54,7 +54,7 @@ INVALID = [
     ("--alert-webhook-url=ftp://x", "--alert-webhook-url: invalid URL (not shown): expected an "),
     (
         "--alert-webhook-url-file=/nowhere",
-        "--alert-webhook-url-file: cannot read /nowhere: No such file or directory",
+        "--alert-webhook-url-file: cannot read /nowhere: no such file or directory",
     ),
     (
         "--alert-webhook-url=http://127.0.0.1:1 --alert-sink=irc",

@@ -228,7 +228,7 @@ def test_missing_kubeconfig_is_an_error(tmp_path: Path) -> None:
     """The file is named, and why it cannot be read."""
     path = tmp_path / "kubeconfig"
     status, sentence = hotmap("controller", "--kubeconfig", str(path), home=tmp_path)
-    problem = "cannot be read: No such file or directory"
+    problem = "cannot be read: no such file or directory"
     assert (status, sentence) == (WRONG, f"hotmap: kubeconfig {path} {problem}")
 
 

@@ -201,12 +201,12 @@ def test_nothing_of_a_client_certificate_stays_on_the_disk(
         (
             kubeconfig(user={"tokenFile": "absent"}),
             "user 'u' in kubeconfig {path}: token file {folder}/absent cannot be used:"
-            " No such file or directory",
+            " no such file or directory",
         ),
         (
             kubeconfig(cluster={"certificate-authority": "absent"}),
             "cluster 'c' in kubeconfig {path}: certificate-authority {folder}/absent cannot be"
-            " read: No such file or directory",
+            " read: no such file or directory",
         ),
         (
             kubeconfig(cluster={"certificate-authority-data": "%%%"}),
@@ -349,10 +349,10 @@ def test_closed_home_is_named(tmp_path: Path) -> None:
     """Elsewhere, and for KUBECONFIG in a pod too."""
     closed = tmp_path / "closed"
     problem = load_with_closed_home(closed)
-    assert problem.endswith(f"kubeconfig {closed}/.kube/config cannot be read: Permission denied")
+    assert problem.endswith(f"kubeconfig {closed}/.kube/config cannot be read: permission denied")
     named = f"{closed}/k"
     problem = load_with_closed_home(closed, KUBERNETES_SERVICE_HOST="10.0.0.1", KUBECONFIG=named)
-    assert problem.endswith(f"kubeconfig {named} cannot be read: Permission denied")
+    assert problem.endswith(f"kubeconfig {named} cannot be read: permission denied")
 
 
 def in_pod(directory: Path, host: str = "10.0.0.1") -> ClusterConfig:
@@ -374,7 +374,7 @@ def test_pod_finds_its_service_account(tmp_path: Path, authority: Authority) -> 
 
 def test_missing_service_account_is_an_error(tmp_path: Path) -> None:
     """automountServiceAccountToken: false, for example."""
-    with pytest.raises(SettingsError, match=f"^token file {tmp_path}/token cannot be used: No"):
+    with pytest.raises(SettingsError, match=f"^token file {tmp_path}/token cannot be used: no"):
         in_pod(tmp_path)
     with pytest.raises(SettingsError, match=r"^not in a pod: KUBERNETES_SERVICE_HOST and"):
         in_cluster_config(directory=tmp_path, environ={})

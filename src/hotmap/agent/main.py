@@ -6,7 +6,7 @@ import os
 
 from hotmap.agent.runtime.standard_streams import print_message, print_text
 from hotmap.agent.settings.flags import Arguments, help_text, parse_arguments
-from hotmap.core.errors import SettingsError
+from hotmap.core.errors import SettingsError, os_reason
 
 __all__ = ["main"]
 
@@ -156,7 +156,7 @@ def _copy(words: Sequence[str]) -> int:
     try:
         build(words[0])
     except OSError as error:
-        _print_error(f"cannot write {words[0]}: {(error.strerror or str(error)).lower()}")
+        _print_error(f"cannot write {words[0]}: {os_reason(error)}")
         return 1
     return 0
 

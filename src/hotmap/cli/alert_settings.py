@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from hotmap.cli.alert_flags import AlertFlags
 from hotmap.cli.options import invalid_value
 from hotmap.controller.settings import AlertSettings, AlertSink
-from hotmap.core.errors import SettingsError
+from hotmap.core.errors import SettingsError, os_reason
 from hotmap.core.reloader.go_values import unquote
 from hotmap.core.text import quote_short
 
@@ -106,7 +106,7 @@ def _read_flagged_url(flags: AlertFlags) -> str:
             text = file.read(_LONGEST_URL)
     except OSError as error:
         raise SettingsError(
-            f"--alert-webhook-url-file: cannot read {path}: {error.strerror}"
+            f"--alert-webhook-url-file: cannot read {path}: {os_reason(error)}"
         ) from error
     except ValueError:
         text = ""  # not UTF-8, which is no URL either

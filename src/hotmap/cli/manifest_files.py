@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hotmap.core.errors import ManifestError, SettingsError
+from hotmap.core.errors import ManifestError, SettingsError, os_reason
 
 __all__ = [
     "describe_file",
@@ -82,7 +82,7 @@ def find_manifests(filename: str) -> Iterator[str]:
             return
         found = sorted(path for path in Path(filename).iterdir() if path.suffix in _SUFFIXES)
     except OSError as error:
-        raise ManifestError(f"cannot read {filename}: {_reason(error)}") from None
+        raise ManifestError(f"cannot read {filename}: {os_reason(error)}") from None
     if not found:
         raise ManifestError(f"{filename} contains no manifests: no {', '.join(_SUFFIXES)} file")
     yield from map(str, found)
@@ -100,7 +100,7 @@ def read_manifest(filename: str) -> str:
     except UnicodeDecodeError:
         raise ManifestError(f"cannot read {describe_file(filename)}: not valid UTF-8") from None
     except OSError as error:
-        raise ManifestError(f"cannot read {filename}: {_reason(error)}") from None
+        raise ManifestError(f"cannot read {filename}: {os_reason(error)}") from None
 
 
 def join_manifests(texts: Iterable[str]) -> str:
@@ -138,8 +138,4 @@ def write_manifest(filename: str, text: str) -> None:
         draft.rename(target)
     except OSError as error:
         draft.unlink(missing_ok=True)
-        raise ManifestError(f"cannot write {filename}: {_reason(error)}") from None
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
+        raise ManifestError(f"cannot write {filename}: {os_reason(error)}") from None

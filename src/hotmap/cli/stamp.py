@@ -22,7 +22,7 @@ from hotmap.cli.injection.manifest import FoundTemplate, Manifest, Planned
 from hotmap.cli.injection.pod_templates import Template
 from hotmap.cli.manifest_files import describe_file, read_manifests, write_manifests
 from hotmap.core.decide.source_snapshot import without_replaced
-from hotmap.core.errors import ManifestError, SettingsError
+from hotmap.core.errors import ManifestError, SettingsError, os_reason
 from hotmap.core.fingerprint import FingerprintKey, fingerprint_key
 from hotmap.core.model.annotations import AGENT, ANNOTATIONS, CONTENT, OURS, REREADS
 from hotmap.core.model.limits import LimitExceeded
@@ -233,7 +233,7 @@ def _read_key(filename: str) -> bytes:
     try:
         secret = Path(filename).read_bytes().strip()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise SettingsError(f"--key-file: cannot read {filename}: {reason}") from None
     if len(secret) < _SHORTEST_KEY:
         raise SettingsError(

@@ -54,6 +54,7 @@ __all__ = [
     "VolumeError",
     "api_error",
     "is_namespace_terminating",
+    "os_reason",
 ]
 
 TYPE_CHECKING = False
@@ -231,3 +232,8 @@ def is_namespace_terminating(error: ApiError) -> bool:
     """Return whether a create was refused because its namespace is terminating."""
     causes = error.details.get("causes") or []
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+
+
+def os_reason(error: OSError) -> str:
+    """Return why a call of the operating system failed, in lower case, such as "is a directory"."""
+    return (error.strerror or str(error)).lower()

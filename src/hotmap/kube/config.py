@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from hotmap.core.errors import SettingsError
+from hotmap.core.errors import SettingsError, os_reason
 
 __all__ = [
     "TLS",
@@ -284,7 +284,7 @@ def read_file(path: Path, title: str) -> bytes:
 def error_text(error: Exception) -> str:
     """Return why a file cannot be read or used, without its content."""
     if isinstance(error, OSError) and error.strerror:
-        return error.strerror
+        return error.strerror if isinstance(error, ssl.SSLError) else os_reason(error)
     if isinstance(error, UnicodeError):
         return "it is not text"
     return str(error)

@@ -24,7 +24,7 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from hotmap.core.errors import SettingsError
+from hotmap.core.errors import SettingsError, os_reason
 
 _DIRECTORIES = ("pods", "sandbox")
 _KEPT = ("pki", "volumes", "logs")
@@ -75,7 +75,7 @@ class StateDirectory:
                 self._remove_left_over()
         except OSError as error:
             raise SettingsError(
-                f"the state directory {self.path} cannot be used: {error.strerror}; "
+                f"the state directory {self.path} cannot be used: {os_reason(error)}; "
                 "choose a directory that can be written"
             ) from None
 
@@ -107,7 +107,9 @@ class StateDirectory:
             # Renamed, so that readers never see half of it.
             written.replace(self.kubeconfig)
         except OSError as error:
-            raise SettingsError(f"{self.kubeconfig} cannot be written: {error.strerror}") from None
+            raise SettingsError(
+                f"{self.kubeconfig} cannot be written: {os_reason(error)}"
+            ) from None
 
     def keep_token(self, token: str) -> str:
         """Return the kept token of the administrator, or keep `token`."""

@@ -24,6 +24,7 @@ from hotmap.agent.process.signals import open_pidfd, send_reload, send_signal
 from hotmap.agent.runtime.loop import READ
 from hotmap.agent.runtime.program_output import mark_output
 from hotmap.agent.settings.settings import ALL_CONTAINERS_STATUS, FROZEN
+from hotmap.core.errors import os_reason
 from hotmap.core.value import Value
 
 __all__ = ["ActionContext", "NotNeeded", "TimedOut", "perform"]
@@ -239,7 +240,7 @@ def _touch(action: Action) -> str:
         os.close(os.open(action.path, flags, 0o644))
         os.utime(action.path)
     except OSError as error:
-        return f"cannot touch {action.path}: {(error.strerror or '').lower()}"
+        return f"cannot touch {action.path}: {os_reason(error)}"
     return ""
 
 

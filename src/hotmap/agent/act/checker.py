@@ -12,6 +12,7 @@ from hotmap.agent.decide.content_checks import find_error
 from hotmap.agent.decide.facts import ERROR, PASSED, REFUSED
 from hotmap.agent.process.process_table import CHECK_MARK
 from hotmap.agent.runtime.program_output import mark_output
+from hotmap.core.errors import os_reason
 
 __all__ = ["Checker"]
 
@@ -77,7 +78,7 @@ class Checker:
             done(
                 ERROR,
                 f"cannot write a copy to check in {' or '.join(places)}: "
-                f"{(error.strerror or str(error)).lower()}; set --work-dir to a directory with "
+                f"{os_reason(error)}; set --work-dir to a directory with "
                 "enough space that the agent may write, such as an emptyDir",
                 None,
             )

@@ -32,7 +32,7 @@ from hotmap.agent.process.application import Application
 from hotmap.agent.process.child_processes import ChildProcesses
 from hotmap.agent.runtime.clock import wall
 from hotmap.agent.runtime.errors import describe_unexpected
-from hotmap.core.errors import HotmapError
+from hotmap.core.errors import HotmapError, os_reason
 
 __all__ = ["Executor"]
 
@@ -244,7 +244,7 @@ class Executor:
 
 def _describe_stage_error(error: OSError) -> str:
     """Describe why a stage cannot be written, and what it has to be."""
-    reason = (error.strerror or str(error)).lower()
+    reason = os_reason(error)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"{reason}; --stage takes the size of the content twice while it is published"
     return f"{reason}; --stage has to be a directory that the agent may write, such as an emptyDir"

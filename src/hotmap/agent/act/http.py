@@ -13,6 +13,7 @@ import socket
 import time
 
 from hotmap.agent.settings.values import InvalidValue, parse_url
+from hotmap.core.errors import os_reason
 from hotmap.core.text import parse_number
 from hotmap.core.value import Value
 
@@ -75,7 +76,7 @@ def send_request(call: Call, *, seconds: float, head_only: bool = False) -> Resp
     except TimeoutError:
         raise EndpointError(f"no response from {call.url} within {seconds:g}s") from None
     except socket.gaierror as error:
-        reason = (error.strerror or "").lower()
+        reason = os_reason(error)
         raise EndpointError(f"cannot resolve the host of {call.url}: {reason}") from None
     except UnicodeError:  # of getaddrinfo: a part of the name is empty or too long
         raise EndpointError(f"cannot resolve the host of {call.url}: invalid name") from None
@@ -198,7 +199,7 @@ def _secret(path: str) -> str:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.read().strip().replace("\r", "").replace("\n", "")
     except OSError as error:
-        raise EndpointError(f"cannot read {path}: {(error.strerror or '').lower()}") from None
+        raise EndpointError(f"cannot read {path}: {os_reason(error)}") from None
 
 
 def parse_response(

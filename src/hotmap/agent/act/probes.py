@@ -24,6 +24,7 @@ from hotmap.agent.process.process_table import (
 )
 from hotmap.agent.process.spawn import execute_program, exit_status
 from hotmap.agent.runtime.program_output import mark_output
+from hotmap.core.errors import os_reason
 
 __all__ = ["NotConfirmed", "Refused", "compares_with_before", "confirm", "read_before"]
 
@@ -373,7 +374,7 @@ def _read_from(path: str, size: int) -> bytes:
             file.seek(size if os.fstat(file.fileno()).st_size >= size else 0)
             return file.read()
     except OSError as error:
-        raise NotConfirmed(f"cannot read {path}: {(error.strerror or '').lower()}") from None
+        raise NotConfirmed(f"cannot read {path}: {os_reason(error)}") from None
 
 
 def _size(path: str) -> int:

@@ -15,6 +15,7 @@ import os
 from hotmap.agent.act.replace_file import replace_file
 from hotmap.agent.decide.digest import KEY_LENGTH
 from hotmap.agent.runtime.clock import since_boot
+from hotmap.core.errors import os_reason
 
 __all__ = ["StateFile"]
 
@@ -67,7 +68,7 @@ class StateFile:
             fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if lock < 0:
-                self.problem = f"cannot write {self._path}: {(error.strerror or '').lower()}"
+                self.problem = f"cannot write {self._path}: {os_reason(error)}"
             else:
                 os.close(lock)
                 self.problem = f"{self._path} is used by another agent; set --state to another file"
@@ -93,7 +94,7 @@ class StateFile:
         except FileNotFoundError:
             return
         except OSError as error:
-            self.problem = f"cannot read {self._path}: {(error.strerror or '').lower()}"
+            self.problem = f"cannot read {self._path}: {os_reason(error)}"
             return
         except RecursionError:
             self.problem = f"ignoring {self._path}, which is not a state file: nested too deeply"
@@ -132,7 +133,7 @@ class StateFile:
         try:
             replace_file(self._path, text, draft=draft, mode=0o600)
         except OSError as error:
-            self.problem = f"cannot write {self._path}: {(error.strerror or '').lower()}"
+            self.problem = f"cannot write {self._path}: {os_reason(error)}"
             _remove(draft)
             _remove(self._path)
             self._written = b""

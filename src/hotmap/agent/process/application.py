@@ -9,6 +9,7 @@ from hotmap.agent.process.environment import find_impossible_values, make_enviro
 from hotmap.agent.process.exec_limits import find_exec_error
 from hotmap.agent.process.spawn import take_orphans
 from hotmap.agent.process.supervisor import Command, Supervisor, SupervisorReports
+from hotmap.core.errors import os_reason
 from hotmap.core.expansion import expand
 from hotmap.core.value import Value
 
@@ -154,7 +155,7 @@ class Application:
         self._log.info("application", event, pid=self._supervisor.pid)
 
     def _on_start_error(self, error: OSError) -> None:
-        problem = f"cannot start the application: {(error.strerror or '').lower()}; retrying"
+        problem = f"cannot start the application: {os_reason(error)}; retrying"
         if problem != self.problem:
             self.problem = problem
             self._log.warning("application", problem)

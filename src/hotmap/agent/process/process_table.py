@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from hotmap.agent.runtime.clock import WallClock, since_boot
+from hotmap.core.errors import os_reason
 from hotmap.core.value import Value
 
 __all__ = [
@@ -235,9 +236,7 @@ def _from_file(path: str) -> Process:
     except FileNotFoundError:
         raise ProcessError(f"pid file {path} does not exist") from None
     except OSError as error:
-        raise ProcessError(
-            f"cannot read pid file {path}: {(error.strerror or '').lower()}"
-        ) from None
+        raise ProcessError(f"cannot read pid file {path}: {os_reason(error)}") from None
     if not text or not text[0].isdecimal() or int(text[0]) < 1:
         raise ProcessError(f"pid file {path} contains no process number")
     pid = int(text[0])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import ssl
 
+from hotmap.core.errors import os_reason
+
 __all__ = ["describe_certificate_error", "load_certificate"]
 
 TYPE_CHECKING = False
@@ -30,4 +32,4 @@ def describe_certificate_error(error: OSError) -> str:
     """Describe in some words why a certificate cannot be loaded."""
     if isinstance(error, ssl.SSLError):
         return error.reason.replace("_", " ").lower() if error.reason else "not in PEM form"
-    return (error.strerror or str(error)).lower()
+    return os_reason(error)

@@ -16,7 +16,7 @@ from hotmap.agent.settings.values import (
     parse_value,
     split_command,
 )
-from hotmap.core.errors import SettingsError
+from hotmap.core.errors import SettingsError, os_reason
 
 __all__ = [
     "add_document",
@@ -45,7 +45,7 @@ def load_rules(path: str) -> dict[str, Any]:
         with open(path, "rb") as file:
             return tomllib.load(file)
     except OSError as error:
-        reason = (error.strerror or "").lower()
+        reason = os_reason(error)
         raise SettingsError(f"--rules: cannot read {path}: {reason}") from None
     except (ValueError, RecursionError) as error:
         raise SettingsError(f"--rules: {path} is not valid TOML: {error}") from None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from hotmap.agent.settings.settings import WebSettings
-from hotmap.core.errors import SettingsError
+from hotmap.core.errors import SettingsError, os_reason
 
 __all__ = ["load_web_config", "parse_block_yaml"]
 
@@ -53,7 +53,7 @@ def load_web_config(path: str, where: str) -> WebSettings:
         with open(path, encoding="utf-8") as file:
             document = _parse(file.read())
     except OSError as error:
-        reason = (error.strerror or "").lower()
+        reason = os_reason(error)
         raise SettingsError(f"{where}: cannot read {path}: {reason}") from None
     except ValueError as error:
         raise SettingsError(f"{where}: {path}: {error}") from None

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import stat
 
+from hotmap.core.errors import os_reason
+
 __all__ = [
     "NotReadable",
     "describe_error",
@@ -147,4 +149,4 @@ def describe_error(error: OSError, place: str) -> str:
     if where and not where.startswith("/"):
         where = f"{place}/…/{where}"
     user = f" as user {os.geteuid()}" if isinstance(error, PermissionError) else ""
-    return f"cannot read {where or place}{user}: {(error.strerror or str(error)).lower()}"
+    return f"cannot read {where or place}{user}: {os_reason(error)}"

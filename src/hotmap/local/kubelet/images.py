@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import hotmap
-from hotmap.core.errors import HotmapError, SettingsError
+from hotmap.core.errors import HotmapError, SettingsError, os_reason
 from hotmap.core.text import quote_short
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def read_images(path: Path) -> list[str]:
     try:
         lines = path.read_text().splitlines()
     except OSError as error:
-        raise SettingsError(f"cannot read images file {path}: {error.strerror}") from None
+        raise SettingsError(f"cannot read images file {path}: {os_reason(error)}") from None
     except UnicodeDecodeError:
         raise SettingsError(f"cannot read images file {path}: not valid UTF-8") from None
     return [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
