@@ -199,7 +199,8 @@ def _confirm_workers(probe: Probe, old: set[str], new: set[str], hand_over: floa
         raise NotConfirmed(f"{probe.target} has not started a new worker")
     wanted = 1 if any(_ONE_WORKER in line for line in old) else len(old)
     if old & new and (hand_over > 0 or len(started) < wanted):
-        raise NotConfirmed(f"{probe.target} still has old workers")
+        replaced = "" if len(started) >= wanted else f": {len(started)} of {wanted} are replaced"
+        raise NotConfirmed(f"{probe.target} still has old workers{replaced}")
 
 
 def _watch_nginx(old: set[str], seen: list[bool]) -> None:
