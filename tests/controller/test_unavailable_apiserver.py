@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 import pytest
 from tests.controller.world import DEADLINE, World, env
@@ -126,3 +127,42 @@ async def test_apiserver_outage_is_survived(world: World) -> None:
         await world.rollout("web")
         await world.quiet(controller)
     assert await world.revision("api") == ""
+
+
+@pytest.mark.parametrize(
+    ("edited", "rolled"),
+    [
+        pytest.param("after the pod", True, id="the pod is older than the edit"),
+        pytest.param("before the pod", False, id="the pod has the edit"),
+    ],
+)
+async def test_workload_created_during_an_outage_gets_an_edit_after_its_pods(
+    world: World, edited: str, rolled: bool
+) -> None:
+    """It would have been adopted before the edit; both arrive when the API server is back."""
+    await world.config_map("old", LEVEL="info")
+    await world.workload("old", env("LEVEL", source="old"))
+    spec = env("LEVEL")
+    spec["containers"][0]["env"] += env("LEVEL", source="old")["containers"][0]["env"]
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.plane.stop()
+        await asyncio.sleep(5)
+        await world.config_map(LEVEL="info")
+        await world.workload(spec=spec)
+        if edited == "before the pod":
+            await world.edit(LEVEL="debug")
+            await asyncio.sleep(5)
+        await world.pod("web-1", started=time.time())
+        await asyncio.sleep(5)
+        if edited == "after the pod":
+            await world.edit(LEVEL="debug")
+        await asyncio.sleep(5)
+        await world.plane.start()
+
+        async def is_known() -> bool:
+            return len(controller.records) == 2
+
+        await world.until(is_known, "the new workload is recorded")
+        await world.quiet(controller)
+    assert bool(await world.revision()) is rolled

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.policies import NamespaceAnnotations, is_relevant
@@ -20,6 +20,7 @@ from hotmap.core.model.references import UseKind
 from hotmap.core.model.source import Source
 from hotmap.core.policy.policy import Policy, live_change_needs_rollout
 from hotmap.kube.loop_clock import loop_time
+from hotmap.kube.store import Store
 
 __all__ = ["ChangeListener", "Queues"]
 
@@ -74,7 +75,7 @@ class ChangeListener:
     def _source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         # Sources of the first list have not changed, but they are known now.
         first = not self._index.sources[key.kind].is_complete(key.namespace)
-        since, listed = self._missed(key)
+        since, listed = self._missed(key, self._index.sources[key.kind])
         noted = not first and self._index.history.record_change(
             key, old, new, since=since, listed=listed
         )
@@ -98,9 +99,9 @@ class ChangeListener:
             policy = self._index.policies.of(consumer)
             self._queues.reconcile(consumer.key, policy.settle, policy.settle_max)
 
-    def _missed(self, key: ObjectKey) -> tuple[float | None, bool]:
+    def _missed(self, key: ObjectKey, store: Store[Any]) -> tuple[float | None, bool]:
         """Return since when a change that arrives now may have happened, and if it was listed."""
-        missed = self._index.sources[key.kind].progress.missed(key.namespace)
+        missed = store.progress.missed(key.namespace)
         if missed is None:
             return None, False
         return self._clock() - (self._monotonic() - missed.since), missed.listed
@@ -110,7 +111,8 @@ class ChangeListener:
         if new is None:
             self._index.templates.forget(key)
         elif old is None or old.uid != new.uid:
-            self._index.templates.record_creation(new)
+            since, _ = self._missed(key, self._index.consumers[key.kind])
+            self._index.templates.record_creation(new, unwatched_since=since)
         else:
             self._index.templates.record_change(old, new)
         if key.kind == "Rollout":

@@ -119,7 +119,7 @@ class Observer:
         return snapshot._replace(
             sent=self._sent_nudge(key),
             waited=self._waited(key),
-            unwatched_since=self._first_decisions.unwatched_since(key) if record is None else None,
+            unwatched_since=self._unwatched_since(key) if record is None else None,
             template=self._index.templates.last_change(key),
             flap_limit=self._settings.flap_limit
             if policy.flap_limit is None
@@ -129,6 +129,11 @@ class Observer:
             predecessor=self._predecessor(key) if snapshot.record is None else None,
             unfollowed=(*unfollowed_sources(consumer, uses), *self._hidden_sources(snapshot)),
         )
+
+    def _unwatched_since(self, key: ObjectKey) -> float | None:
+        """Return since when nothing has been watched, of a consumer that may be new since then."""
+        since = self._first_decisions.unwatched_since(key)
+        return self._index.templates.unwatched_since(key) if since is None else since
 
     def followed_sources(self, consumer: Consumer) -> list[FollowedSource]:
         """List the sources of a consumer; a snapshot would cost many times as much.

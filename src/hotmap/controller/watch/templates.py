@@ -1,4 +1,7 @@
-"""When the pod template of each consumer was last observed to change, or to be created."""
+"""When the pod template of each consumer was last observed to change, or to be created.
+
+Of a consumer that was created while its watch was interrupted, only the interruption is known.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,25 @@ class TemplateChanges:
         self._last: dict[ObjectKey, TemplateChange] = {}
         #: The first increase of a generation that its own controller has not reported on.
         self._moved: dict[ObjectKey, TemplateChange] = {}
+        #: Since when consumers had not been watched that were found after that, POSIX seconds.
+        self._unwatched_since: dict[ObjectKey, float] = {}
 
     def last_change(self, key: ObjectKey) -> TemplateChange | None:
         """Return when a pod template was last observed to change; None: not since the start."""
         return self._last.get(key)
 
-    def record_creation(self, new: Consumer) -> None:
-        """Record that a consumer was created, if its own controller has made no pods of it yet."""
+    def unwatched_since(self, key: ObjectKey) -> float | None:
+        """Return after when a consumer was created, if that was not watched; None: it was."""
+        return self._unwatched_since.get(key)
+
+    def record_creation(self, new: Consumer, *, unwatched_since: float | None = None) -> None:
+        """Record that a consumer was created, if its own controller has made no pods of it yet.
+
+        `unwatched_since` is after when that was, if the watch was interrupted, POSIX seconds.
+        """
         self.forget(new.key)
+        if unwatched_since is not None:
+            self._unwatched_since[new.key] = unwatched_since
         # The version of a DaemonSet's template is there from the first on.
         is_first = new.key.kind == "DaemonSet" and new.generation == 1 and not new.wanted
         if new.rolling and (is_first or not new.template_version):
@@ -56,3 +70,4 @@ class TemplateChanges:
         """Drop the last change of a consumer that was deleted or replaced."""
         self._last.pop(key, None)
         self._moved.pop(key, None)
+        self._unwatched_since.pop(key, None)

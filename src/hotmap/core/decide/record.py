@@ -199,10 +199,11 @@ def first_record(decision: Decision) -> Record | None:
 
     A source that does not exist stays unknown until the settle time is over: objects of one
     manifest may be created in any order, and that is no change. None: there is nothing to record
-    yet, or other sources are not adopted by what a deleted workload of the same name had.
+    yet, or some source is not adopted by what is known without a record of the others.
     """
-    snapshot = decision.snapshot
-    if snapshot.predecessor is not None and decision.assessment.verdict is not Verdict.ADOPT:
+    snapshot, assessment = decision.snapshot, decision.assessment
+    is_successor = snapshot.predecessor is not None
+    if assessment.changed() or (is_successor and assessment.verdict is not Verdict.ADOPT):
         return None
     adopted = tuple(
         finding
