@@ -35,6 +35,10 @@ from hotmap.core.reloader.patch import FIELD_MANAGER as RELOADER
 __all__ = ["Cluster", "Event"]
 
 
+#: What owns a workload that has an owner.
+_OWNER = {"kind": "App", "name": "app", "uid": "uid-app", "controller": True}
+
+
 class Event(NamedTuple):
     """A change of an object, for watches."""
 
@@ -75,6 +79,8 @@ class Cluster:
         self.replicas = chance.randint(1, 3)
         self.paused = False
         self.is_followed = True
+        #: Whether another object owns the workload.
+        self.is_owned = False
         #: Annotations of the workload that users change.
         self.annotations: dict[str, str] = {}
         #: Of the workload; "" while it does not exist.
@@ -92,7 +98,7 @@ class Cluster:
         self._status: Object = {}
         for name in SOURCES:
             self.write(name, {"a": "0", "b": "0"}, immutable=chance.random() < 0.1)
-        self._publish_workload()
+        self.publish_workload()
         for _ in range(20):
             self.now += 1
             self.step()
@@ -233,13 +239,19 @@ class Cluster:
         """Annotate the workload not to be followed, or remove that."""
         if followed != self.is_followed:
             self.is_followed = followed
-            self._publish_workload()
+            self.publish_workload()
+
+    def own(self, *, owned: bool) -> None:
+        """Give the workload an owner, or none."""
+        if owned != self.is_owned:
+            self.is_owned = owned
+            self.publish_workload()
 
     def annotate(self, annotations: dict[str, str]) -> None:
         """Replace the annotations that users change."""
         if annotations != self.annotations:
             self.annotations = annotations
-            self._publish_workload()
+            self.publish_workload()
 
     def patch_template(self, version: str, patch: TemplatePatch) -> bool:
         """Write a rollout, unless the workload moved on."""
@@ -272,10 +284,10 @@ class Cluster:
         if not any(pod.ends is None for pod in self.pods):
             self.rolled, self.revisions = [self.template], 1
         self.generation, self.observed_generation, self._status = 1, 0, {}
-        self.paused, self.is_followed = False, True
+        self.paused, self.is_followed, self.is_owned = False, True, False
         self._writers = {"kubectl": (self.now, False)}
         self.controller = CONTROLLERS[self.kind](self)
-        self._publish_workload()
+        self.publish_workload()
 
     def end_neighbours(self) -> None:
         """End the pods of others."""
@@ -318,7 +330,7 @@ class Cluster:
         status = {"observedGeneration": self.observed_generation, **self.controller.status()}
         if status != self._status:
             self._status = status
-            self._publish_workload()
+            self.publish_workload()
 
     def list_pods(self, *, cached: bool) -> list[Pod]:
         """List the pods as the API server has them, or as its cache had them a moment ago."""
@@ -499,9 +511,10 @@ class Cluster:
 
     def _spec_changed(self) -> None:
         self.generation += 1
-        self._publish_workload()
+        self.publish_workload()
 
-    def _publish_workload(self) -> None:
+    def publish_workload(self) -> None:
+        """Let watches deliver the workload as it is now."""
         self._version += 1
         self._workload_version = self._version
         self.events.append(Event(self.now, self.kind, "web", self.workload()))
@@ -534,6 +547,7 @@ class Cluster:
                     **self.annotations,
                 },
                 "managedFields": managed,
+                "ownerReferences": [_OWNER] if self.is_owned else [],
             },
             "spec": {
                 **self.controller.spec(),

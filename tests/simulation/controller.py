@@ -242,6 +242,8 @@ class Controller:
             ready = [event for event in ready if not self._is_held(event)]
         elif now >= self._delayed.get("ConfigMap", 0.0):
             self._sources().progress.received(None, now)
+        if not self._is_outage and now >= self._delayed.get(self.cluster.kind, 0.0):
+            self._store(self.cluster.kind).progress.received(None, now)
         for event in ready:
             self._keep(event.kind, event.name, event.object)
         for work in ("refresh", "reconcile"):
@@ -278,6 +280,27 @@ class Controller:
             self.stop(crash=False)
             self.start()
 
+    def set_rereads(self, rereads: bool) -> None:
+        """Annotate the workload that its application re-reads files, or that it does not."""
+        self._annotations = {"hotmap.dev/rereads": "true"} if rereads else {}
+        if self.cluster.uid:
+            self.cluster.publish_workload()
+
+    def change_flags(self) -> None:
+        """Settle longer or shorter, and write rollouts in another way, from the next start on."""
+        settle = self._chance.choice((0.5, 0.0, 4.0))
+        self._dialect = DialectSettings(writing=self._chance.choice(tuple(Writing)))
+        self._defaults = self._defaults._replace(
+            settle=settle, settle_max=max(settle, 5.0), dialect=self._dialect
+        )
+
+    def delete_others(self) -> None:
+        """Let it see the deletion of a source that nothing uses."""
+        found = next(iter(self._sources().values()), None) if self.is_up else None
+        if found is not None:
+            other = ObjectKey("ConfigMap", NAMESPACE, "other")
+            self._index.history.record_change(other, found, None)
+
     def lose_response(self) -> None:
         """Lose the response to the next rollout, which the API server has carried out."""
         self._loses_response = True
@@ -299,25 +322,31 @@ class Controller:
         """Resume the watch of ConfigMaps where it was, or list them and watch from there."""
         if not (self.is_up and self.is_cut_off):
             return
+        was_outage, kind = self._is_outage, self.cluster.kind
         self.is_cut_off = self._is_outage = False
-        missed = [item for _, item in self._pending if item.kind == "ConfigMap"]  # in their order
-        self._pending = [(at, item) for at, item in self._pending if item.kind != "ConfigMap"]
+        kinds = ("ConfigMap", kind) if was_outage else ("ConfigMap",)
+        missed = [item for _, item in self._pending if item.kind in kinds]  # in their order
+        self._pending = [(at, item) for at, item in self._pending if item.kind not in kinds]
         while self._position < len(self.cluster.events):
             event = self.cluster.events[self._position]
             self._position += 1
-            if event.kind == "ConfigMap":
+            if event.kind in kinds:
                 missed.append(event)
             else:
                 self._pending.append((event.at, event))
-        self._sources().progress.interrupted(None, listed=listing)
+        for each in kinds:
+            self._store(each).progress.interrupted(None, listed=listing)
         if listing:
             for name in SOURCES:
                 there = self.cluster.data(name) is not None
                 self._keep("ConfigMap", name, self.cluster.config_map(name) if there else None)
+            if was_outage:
+                self._keep(kind, "web", self.cluster.workload() if self.cluster.uid else None)
         else:
             for event in missed:
                 self._keep(event.kind, event.name, event.object)
-        self._sources().progress.caught_up(None, self.cluster.now)
+        for each in kinds:
+            self._store(each).progress.caught_up(None, self.cluster.now)
 
     def _sources(self) -> Store[Source]:
         return self._index.sources["ConfigMap"]

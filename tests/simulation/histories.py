@@ -44,6 +44,12 @@ CIRCUMSTANCES = (
     "old_list",
     "replace_key",
     "old_state",
+    "hours",
+    "reread",
+    "flags",
+    "lagging_kind",
+    "toggle",
+    "owner",
 )
 
 #: How often that is what happens next.
@@ -185,6 +191,7 @@ class _History:
         if (
             not is_judged
             or not cluster.is_followed
+            or cluster.is_owned
             or not cluster.uid
             or any(cluster.is_ignored(name) for name in SOURCES)
         ):
@@ -267,6 +274,68 @@ class _History:
                 self._note_unwritten(_FOREVER)
         else:
             self._backup = self._controller.state
+
+    def _hours(self, chance: random.Random) -> None:
+        """Let hours pass after a deletion, in which other sources of the cluster are deleted."""
+        name = chance.choice(SOURCES)
+        if self._controller.is_watching and not self._cluster.is_kept(name):
+            self._cluster.write(name, None)
+            self._pass(3.0)
+        for _ in range(chance.choice((100, 200))):
+            self._cluster.now += 40.0
+            self._cluster.step()
+            for pod in self._cluster.pods:
+                self._cluster.refresh_files(pod)
+            self._note_unseen()
+            self._controller.step()
+        self._controller.delete_others()
+
+    def _reread(self, chance: random.Random) -> None:
+        """Say that the application re-reads its files, or that it does not."""
+        self._rereads = not self._rereads
+        self._controller.set_rereads(self._rereads)
+
+    def _flags(self, chance: random.Random) -> None:
+        """Start the controller with other flags."""
+        is_up = self._controller.is_up
+        self._controller.stop(crash=False)
+        self._controller.change_flags()
+        if is_up:
+            self._controller.start()
+
+    def _lagging_kind(self, chance: random.Random) -> None:
+        """Let the watch of one kind lag minutes behind the others."""
+        kind = chance.choice(("ConfigMap", self._cluster.kind))
+        self._controller.delay(kind, chance.choice((60.0, 110.0)))
+
+    def _toggle(self, chance: random.Random) -> None:
+        """Stop to follow for the time of an outage, in which something is edited."""
+        if self._controller.is_up and chance.random() < 0.5:
+            self._controller.stop(crash=chance.random() < 0.5)
+        else:
+            self._controller.cut_off(outage=chance.random() < 0.7)
+        name, gap = chance.choice(SOURCES), chance.choice((0.0, 1.0, 4.0))
+        is_ignored = chance.random() < 0.5
+        self._toggle_once(name, gap=gap, ignored=is_ignored)
+        if data := self._cluster.data(name):
+            self._cluster.write(name, {**data, chance.choice("abc"): chance.choice("012")})
+        self._pass(gap)
+        self._toggle_once(name, gap=gap, ignored=is_ignored)
+        if self._controller.is_cut_off:
+            self._controller.reconnect(listing=chance.random() < 0.5)
+        elif not self._controller.is_up:
+            self._controller.start()
+
+    def _toggle_once(self, name: str, *, gap: float, ignored: bool) -> None:
+        if ignored:
+            self._cluster.ignore(name, ignored=not self._cluster.is_ignored(name))
+        else:
+            self._cluster.follow(followed=not self._cluster.is_followed)
+        self._pass(gap)
+
+    def _owner(self, chance: random.Random) -> None:
+        """Let another object own the workload, or none."""
+        self._cluster.own(owned=not self._cluster.is_owned)
 
     def _replace_key(self, chance: random.Random) -> None:
         self._controller.replace_key()
@@ -401,6 +470,7 @@ class _History:
                     cluster.write(name, data)
             cluster.ignore(name, ignored=False)
         cluster.follow(followed=True)
+        cluster.own(owned=False)
         cluster.annotate({})
         cluster.pause(paused=False)
         for _ in range(60):
