@@ -19,7 +19,7 @@ from tests.support.shards import write_shard
 from hotmap.controller.reconcile.executor import rollout_patch
 from hotmap.controller.reconcile.immutable_uses import ImmutableUses
 from hotmap.controller.report.decision_log import DecisionLog
-from hotmap.controller.storage.records import Records
+from hotmap.controller.storage.records import Records, last_changed_at
 from hotmap.controller.watch.changes import ChangeListener, Queues
 from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index
@@ -43,6 +43,7 @@ from hotmap.core.decide.record import (
     with_windows,
 )
 from hotmap.core.decide.snapshot import SentNudge, Snapshot
+from hotmap.core.decide.source_changes import thin_changes
 from hotmap.core.fingerprint import fingerprint_key
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ConfigMap, ObjectKey, Pod, Workload
@@ -67,6 +68,9 @@ __all__ = ["Controller", "State"]
 
 #: Seconds between two pod checks of one consumer.
 CHECK_EVERY = 10.0
+
+#: Changes of a source that are stored; see `leadership`.
+_STORED_CHANGES = 8
 
 
 class Controller:
@@ -153,7 +157,8 @@ class Controller:
         """Begin with what an earlier process has written, and follow the stores from now on."""
         self._records.restore(read_shard(self.state).values(), ())
         saved = {key: seen.changes for key, seen in read_changes(self.state).items()}
-        self._seen = {key: SourceChanges(key, changes) for key, changes in saved.items()}
+        stored = (SourceChanges(key, changes) for key, changes in saved.items())
+        self._records.restore((), sorted(stored, key=last_changed_at))
         self._index.history.restore(saved, until=read_watched_until(self.state))
         for record in self._records.values():
             for source in record.sources:
@@ -178,7 +183,13 @@ class Controller:
 
     def _note_missing(self, key: ObjectKey) -> None:
         if self._index.history.record_missing(key):
-            self._seen[key] = SourceChanges(key, self._index.history.changes(key)[-8:])
+            self._put_changes(key)
+
+    def _put_changes(self, key: ObjectKey) -> None:
+        changes = thin_changes(self._index.history.changes(key), _STORED_CHANGES)
+        if changes:
+            self._records.put_changes(SourceChanges(key, changes))
+            self._flush_soon()
 
     def _record_changed(self, uid: str) -> None:
         self._changed.add(uid)
@@ -364,12 +375,10 @@ class Controller:
         return msgspec.structs.replace(consumer, annotations=annotations)
 
     def _store_changes(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
-        changes = self._index.history.changes(key)[-8:]
         users = self._index.users_of(key)
         is_recorded = any(self._records.get(consumer.uid) is not None for consumer in users)
-        if changes and (self._index.followers_of(key) or is_recorded):
-            self._seen[key] = SourceChanges(key, changes)
-            self._flush_soon()
+        if self._index.followers_of(key) or is_recorded:
+            self._put_changes(key)
 
     def _forget_deleted(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
@@ -568,7 +577,7 @@ class Controller:
             self._flush_at = self.cluster.now + 1
             return
         self.state = write_shard(
-            self._records.values(), self._seen.values(), watched_until=self._until
+            self._records.values(), self._records.changes(), watched_until=self._until
         )
 
     # -- what it says --------------------------------------------------------------------------
