@@ -448,6 +448,30 @@ async def test_deleted_source_is_reported_until_it_is_back(world: World) -> None
     assert await world.revision() == ""
 
 
+@pytest.mark.parametrize("before", [{"rereads": "1s"}, {"strategy": "nudge"}])
+async def test_pod_that_turns_out_not_to_reread_its_files_is_replaced(
+    world: World, before: dict[str, str]
+) -> None:
+    """It was only nudged for an edit, as an annotation said; without that it is not current."""
+    said = {f"hotmap.dev/{name}": value for name, value in before.items()}
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations={**FOLLOW, **said})
+    await world.pod("web-1", started=time.time() + 5)
+    async with world.controller(pod_checks=SOON) as controller:
+        await wait_for_state(world, controller, "current")
+        await asyncio.sleep(10)
+        await world.edit(LEVEL="debug")
+        await wait_for_state(world, controller, "current" if "rereads" in before else "delivered")
+        await asyncio.sleep(100)
+        assert not await world.revision()
+        annotations = dict.fromkeys(said)
+        await world.merge("Deployment", "web", {"metadata": {"annotations": annotations}})
+        await world.rolled_out()
+        await world.rollout()
+    (message,) = await world.messages("RolledOut")
+    assert message.startswith("web-1 may run with older content: rolling out")
+
+
 async def test_deleted_optional_source_is_not_missing(world: World) -> None:
     """Nothing that insists on it: the next pod starts without it."""
     await world.config_map(LEVEL="info")

@@ -19,13 +19,13 @@ from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.decide import Decision, decide
 from hotmap.core.decide.evidence import ContainerStart, PodStart, Span
 from hotmap.core.decide.plan import ActionType
-from hotmap.core.decide.record import Outcome, next_record, record_applied
+from hotmap.core.decide.record import Outcome, is_worth_writing, next_record, record_applied
 from hotmap.core.decide.snapshot import SentNudge, Snapshot, TemplateChange
 from hotmap.core.decide.source_rules import ROLLOUT_WAIT
 from hotmap.core.decide.source_snapshot import ChangeSummary
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.state import Record, Window
+from hotmap.core.model.state import PodCheck, Record, Window
 from hotmap.core.policy.policy import Agent, Policy
 from hotmap.core.target import Target
 
@@ -269,3 +269,31 @@ def test_immutable_source_that_has_its_content_again(started: float, verdict: Ve
     assert decide(taken).needs_pod_starts
     start = created(started)._replace(containers=(Span(started, started + 1),))
     assert decide(taken, [start]).assessment.verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "checked"),
+    [
+        pytest.param(True, False, False, id="it does not re-read its files after all"),
+        pytest.param(False, True, False, id="it re-reads them"),
+        pytest.param(True, True, True, id="as before"),
+        pytest.param(None, False, True, id="a record of an earlier version"),
+    ],
+)
+def test_pods_are_checked_again_when_files_are_read_in_another_way(
+    before: bool | None, after: bool, checked: bool
+) -> None:
+    """The same pods have the current content or not, by what their annotation says."""
+    who = deployment(FILES)
+    taken = snapshot(who, BEFORE, policy=SETTLING._replace(rereads=bool(before)))
+    record = next_record(decide(taken), Outcome(who.generation, "", 900.0))
+    assert record is not None
+    record = msgspec.structs.replace(record, pods_checked=PodCheck.CURRENT)
+    if before is None:
+        record = msgspec.structs.replace(record, files_at_start=None)
+    policy = SETTLING._replace(rereads=after)
+    decision = decide(snapshot(who, BEFORE, record=record, policy=policy))
+    following = next_record(decision, Outcome(who.generation, "", 1000.0))
+    assert following is not None
+    assert (following.pods_checked is PodCheck.CURRENT) is checked
+    assert is_worth_writing(decision, following) is not checked

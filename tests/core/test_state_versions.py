@@ -83,6 +83,7 @@ def current_records() -> list[Record]:
             healed="kH3x-new",
             former=(pinned,),
             immutable_uses=(ImmutableUse("ConfigMap", "extra", "9d3"),),
+            files_at_start=True,
         ),
         second,
     ]

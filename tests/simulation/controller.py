@@ -19,6 +19,7 @@ from tests.support.shards import write_shard
 from hotmap.controller.reconcile.executor import rollout_patch
 from hotmap.controller.reconcile.immutable_uses import ImmutableUses
 from hotmap.controller.report.decision_log import DecisionLog
+from hotmap.controller.report.pod_check_results import REACHED
 from hotmap.controller.storage.records import Records, last_changed_at
 from hotmap.controller.watch.changes import ChangeListener, Queues
 from hotmap.controller.watch.first_decisions import FirstDecisions
@@ -71,6 +72,14 @@ CHECK_EVERY = 10.0
 
 #: Changes of a source that are stored; see `leadership`.
 _STORED_CHANGES = 8
+
+
+#: Results of a check that are recorded.
+_CHECKED = {
+    State.CURRENT: PodCheck.CURRENT,
+    State.DELIVERED: PodCheck.DELIVERED,
+    State.LATENT: PodCheck.LATENT,
+}
 
 
 class Controller:
@@ -591,7 +600,7 @@ class Controller:
             return
         if self._is_outage:
             return
-        if record.pods_checked is PodCheck.CURRENT or self._due or not last.is_over:
+        if record.pods_checked in REACHED or self._due or not last.is_over:
             return
         if consumer.generation < record.generation or consumer.rolling:
             return
@@ -604,7 +613,7 @@ class Controller:
         if result is None:
             return
         self._pod_check = None if result.state is State.CURRENT else result
-        checked = {State.CURRENT: PodCheck.CURRENT, State.LATENT: PodCheck.LATENT}.get(result.state)
+        checked = _CHECKED.get(result.state)
         if checked is not None:
             self._records.put_in_memory(msgspec.structs.replace(record, pods_checked=checked))
         if checked is PodCheck.LATENT and record.pods_checked is not PodCheck.LATENT:

@@ -94,6 +94,7 @@ def _record_settled(decision: Decision, outcome: Outcome) -> Record:
     if before is None:
         record = _with_inherited_rollouts(record, snapshot)
     record = _with_adopted(_with_bounds(_with_proof(record, decision), decision), decision)
+    record = _with_reading(record, snapshot)
     record = msgspec.structs.replace(record, rollouts=release(record.rollouts, _request(snapshot)))
     record = _with_written_revision(record, decision, outcome)
     if decision.starts_new_pods and snapshot.policy.is_paused:
@@ -216,7 +217,8 @@ def first_record(decision: Decision) -> Record | None:
     generation = UNVOUCHED if consumer.rolling else consumer.generation
     record = record_applied(consumer, None, adopted, key_id=snapshot.key_id, generation=generation)
     record = msgspec.structs.replace(record, proven_since=_proven_since_creation(snapshot))
-    return _with_inherited_rollouts(_with_adopted(record, decision), snapshot)
+    record = _with_reading(_with_adopted(record, decision), snapshot)
+    return _with_inherited_rollouts(record, snapshot)
 
 
 def is_worth_writing(decision: Decision, record: Record) -> bool:
@@ -228,6 +230,7 @@ def is_worth_writing(decision: Decision, record: Record) -> bool:
         or decision.starts_new_pods
         or decision.reports_conflict
         or _leaves_older_pods(decision)
+        or before.files_at_start not in (None, record.files_at_start)
         or _content(before) != _content(record)
     )
 
@@ -269,6 +272,21 @@ def _with_proof(record: Record, decision: Decision) -> Record:
     if decision.assessment.heals:
         healed = snapshot.revision
     return msgspec.structs.replace(record, proven_since=since, healed=healed)
+
+
+def _with_reading(record: Record, snapshot: Snapshot) -> Record:
+    """Note whether files count as read at start, and have pods checked again if that has changed.
+
+    With an annotation that says that the application re-reads them, and without it, the same pods
+    may have the content or not.
+    """
+    if not any(source.live for source in record.sources):
+        return record
+    before, now = snapshot.record, snapshot.live_needs_rollout
+    record = msgspec.structs.replace(record, files_at_start=now)
+    if before is None or before.files_at_start in (None, now):
+        return record
+    return msgspec.structs.replace(record, pods_checked=PodCheck.NOT_YET)
 
 
 def _with_bounds(record: Record, decision: Decision) -> Record:

@@ -255,6 +255,9 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     former: tuple[SourceRecord, ...] = ()
     #: Immutable sources that came into use and were not applied yet: kubelets may serve them.
     immutable_uses: tuple[ImmutableUse, ...] = ()
+    #: Whether files counted as read at start, since nothing re-reads them; None: there are none, or
+    #: it is not known.
+    files_at_start: bool | None = None
 
 
 def records_by_source(record: Record | None) -> dict[tuple[str, str], SourceRecord]:
