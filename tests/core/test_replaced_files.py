@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import pytest
 from tests.core.freshness import assess_change, record_after
-from tests.support.objects import KEY, config_map, deployment, pod, sources
+from tests.support.objects import (
+    KEY,
+    config_map,
+    deployment,
+    pod,
+    snapshot,
+    sources,
+    with_changes,
+)
 
 from hotmap.core.decide.assessment import Assessment, Facts, Verdict
+from hotmap.core.decide.decide import decide
 from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.snapshot import take_snapshot
+from hotmap.core.decide.source_snapshot import ChangeSummary
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ConfigMap
 from hotmap.core.model.state import Record
@@ -106,3 +116,26 @@ def test_sub_path_counts_whatever_replaces_it() -> None:
     who = volume(WHOLE, LATER, sub_path="a")
     found = assess_change(who, [base(), over()], [base(BASE | {"a": "2"}, 2), over()])
     assert found.verdict is Verdict.FROZEN
+
+
+@pytest.mark.parametrize(
+    ("created", "verdict"),
+    [
+        pytest.param(950.0, Verdict.FROZEN, id="a pod started in between"),
+        pytest.param(990.0, Verdict.UP_TO_DATE, id="a pod started after it"),
+    ],
+)
+def test_file_that_was_not_replaced_for_a_while_is_a_window(
+    created: float, verdict: Verdict
+) -> None:
+    """The later source lost its data key, which has come back there, and is gone in both now."""
+    who = volume(WHOLE, LATER)
+    before, both = base(), over({"a": "9", "b": "9"})
+    policy = Policy(opted_in=True)
+    first = decide(snapshot(who, before, both, policy=policy))
+    record = record_after(who, None, first.assessment)
+    now = base({"a": "1"}, 2), over({"a": "9", "b": "9"}, 3)
+    taken = snapshot(who, *now, record=record, policy=policy)
+    seen = ChangeSummary(first=980.0, last=980.0), ChangeSummary(first=940.0, last=985.0)
+    starts = pod_starts(who, [pod("web-1", created=created - 1, started=created)])
+    assert decide(with_changes(taken, *seen), starts).assessment.verdict is verdict

@@ -333,12 +333,26 @@ def _windows(snapshot: Snapshot, facts: Facts) -> tuple[Window, ...]:
     """
     consumer = snapshot.consumer
     return tuple(
-        source.changes.window
+        window
         for source, recorded in snapshot.recorded_sources()
-        if source.changes.window is not None
+        if (window := source.changes.window or _find_replaced_window(snapshot, source, recorded))
         and not (recorded.immutable and _is_other_object(source, recorded))
         and not (recorded.frozen != source.frozen and is_already_applied(consumer, source, facts))
     )
+
+
+def _find_replaced_window(
+    snapshot: Snapshot, source: SourceSnapshot, recorded: SourceRecord
+) -> Window | None:
+    """Find when a data key was in use that another source replaced before, and that is gone now.
+
+    Its only change has led back to the applied content; it was in use since the other one changed.
+    """
+    first, last = snapshot.earliest_change, source.changes.last
+    if first is None or last is None or first >= last or source.mounts is not None:
+        return None
+    applied = recorded.uses, recorded.frozen, recorded.live
+    return Window(first, last) if applied == (source.digest, source.frozen, source.live) else None
 
 
 def _is_other_object(source: SourceSnapshot, recorded: SourceRecord) -> bool:
