@@ -37,6 +37,10 @@ __all__ = ["FollowedSource", "Observer", "ObserverSettings"]
 #: Deleted consumers that are remembered; most are recreated within a minute.
 _REPLACED = 1024
 
+#: Sources in the record of a deleted workload that is kept: a tenant may create and delete many
+#: workloads of a thousand sources each.
+_MOST_SOURCES = 32
+
 #: Seconds between two turns of matching the patterns of one consumer.
 _MATCHING_PAUSE = 0.05
 
@@ -225,8 +229,9 @@ class Observer:
 
     def keep_record(self, key: ObjectKey, record: Record) -> None:
         """Keep the record of a deleted consumer for a workload that is created under its name."""
-        if key.kind in ROLLABLE:
-            self._predecessors.pop(key, None)
+        self._predecessors.pop(key, None)
+        kept = len(record.sources) + len(record.former) + len(record.immutable_uses)
+        if key.kind in ROLLABLE and kept <= _MOST_SOURCES:
             self._predecessors[key] = record
             if len(self._predecessors) > _REPLACED:
                 del self._predecessors[next(iter(self._predecessors))]
