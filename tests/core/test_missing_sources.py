@@ -203,12 +203,13 @@ def test_source_appears_before_the_start_of_a_container_is_reported(
     assert decide(taken(record, 1060.0), started).assessment.verdict is verdict
 
 
-def test_recreated_source_leaves_what_was_read_at_start_as_old_as_it_is() -> None:
-    """Pods that ran all the time have it, though their files were away for a while."""
+@pytest.mark.parametrize("uid", ["uid-1", "uid-2"], ids=["reverted", "recreated"])
+def test_source_that_came_back_leaves_what_was_read_at_start_as_old_as_it_is(uid: str) -> None:
+    """Pods that ran all the time have it, though their files were other ones for a while."""
     who, policy = deployment(ENV_AND_FILES), Policy(opted_in=True, rereads=True)
     before = msgspec.structs.replace(applied_record(who, app()).sources[0], changed_by=100.0)
     record = msgspec.structs.replace(applied_record(who, app()), sources=(before,))
-    again = app(uid="uid-2", version=7, changed_at=999)
+    again = app(uid=uid, version=7, changed_at=999)
     taken = snapshot(who, again, record=record, policy=policy, now=1100.0)
     gone = ChangeSummary(first=990.0, last=999.0, latest=999.0, window=Window(990.0, 999.0))
     source = taken.sources[0]._replace(changes=gone, changed_at=999.0, edited=True)

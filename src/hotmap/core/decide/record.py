@@ -320,8 +320,8 @@ def _with_bounds(record: Record, decision: Decision) -> Record:
 
 
 def _with_start(source: SourceRecord, before: SourceRecord) -> SourceRecord:
-    """Keep the time of the last change of what is read at start, if a source was recreated."""
-    if not source.frozen or source.uid == before.uid:
+    """Keep the time of the last change of what is read at start."""
+    if not source.frozen:
         return source
     start = before.start or StartRecord(before.changed_by, before.edited, before.estimated)
     return msgspec.structs.replace(source, start=start)
