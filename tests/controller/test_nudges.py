@@ -383,6 +383,25 @@ async def test_agent_gets_payload_digests(world: World, monkeypatch: pytest.Monk
     assert reads == {"metadata.name=app": 1, "metadata.name=more": 1}
 
 
+async def test_each_nudge_of_an_agent_names_what_its_pod_started_with(world: World) -> None:
+    """The first one that an agent reads may be a later one: it was away, or they came together."""
+    await world.config_map(LEVEL="info")
+    agent = {"hotmap.dev/agent": "port=9533;restart=none"}
+    await world.workload(spec=files(), template_annotations=agent)
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        first = await nudged(world, "web-1")
+        await world.quiet(controller)
+        before = await world.target("web-1")
+        await world.edit(LEVEL="warn")
+        later = await nudged(world, "web-1", after=before)
+        await world.quiet(controller)
+    assert first.split("/")[1] != later.split("/")[1]
+    assert first.split("/")[4:] == later.split("/")[4:] != []
+
+
 async def test_pod_without_agent_gets_no_digests(world: World) -> None:
     """No process would read them."""
     await world.config_map(LEVEL="info")

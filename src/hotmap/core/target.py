@@ -24,8 +24,8 @@ class Target(Value):
     live, frozen: fingerprints, opaque
     payloads: digests of `core.payload_digest`, one for each of the pod's volumes that consists of
         ConfigMaps only
-    live_before, frozen_before: of the content that the pod started with, in its first nudge; else
-        ""
+    live_before, frozen_before: of the content that the pod started with, by its first nudge; "" if
+        that is not known
     """
 
     sequence: int

@@ -426,10 +426,13 @@ def _nudge(pod: Pod, numbers: NudgeNumbers, target: Target, before: Target | Non
 
 
 def _with_content_before(target: Target, told: Target | None, before: Target | None) -> Target:
-    """Add to the first nudge of a pod, and to its repetitions, what the pod started with."""
+    """Add to the first nudge of a pod, and to all after it, what the pod started with.
+
+    Its agent may be away during the first, or its kubelet may show it only a later one.
+    """
     if told is None and before is not None:
         return target._replace(live_before=before.live, frozen_before=before.frozen)
-    if told is not None and told.names_same_content(target):
+    if told is not None:
         return target._replace(live_before=told.live_before, frozen_before=told.frozen_before)
     return target
 

@@ -3,8 +3,7 @@
 The sequence in it increases with every nudge (`decide.nudge_sequence`), since an equal value would
 cause no sync. Whether a pod needs one depends on its last nudge, so a reverted edit is nudged
 again. Payload digests (`config_volumes`) are for an agent in the pod; they are not used here. The
-fingerprints before are for it too, in the first nudge of a pod: they name the content that the pod
-started with.
+fingerprints before are for it too: they name the content that the pod started with.
 """
 
 from __future__ import annotations
