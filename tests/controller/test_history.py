@@ -299,3 +299,14 @@ def test_removal_that_arrives_with_a_late_edit_was_late_too(arrives: float, bega
     history.record_change(first.key, without, back)
     _, removal, revert = history.changes(first.key)
     assert (removal.began, revert.at) == (began, arrives)
+
+
+def test_recreation_found_in_a_list_hides_no_content_in_between() -> None:
+    """Whether its uses require it or not: it may have been edited since it was recreated."""
+    history = History(Clock())
+    before = source("app", LEVEL="info")
+    again = msgspec.structs.replace(before, uid="uid-2", resource_version="9")
+    assert history.record_change(before.key, before, again, since=900.0, listed=True)
+    written, deleted, created = history.changes(before.key)
+    assert (written.same, written.since) == (True, 900.0)
+    assert (deleted.resource_version, created.resource_version) == ("", "9")

@@ -91,6 +91,10 @@ class History:
         says that states in between may be missing.
         """
         if listed and old is not None and new is not None and old.uid != new.uid:
+            if since is not None:
+                # It may have been recreated with any content, and edited since.
+                write = make_unobserved_write(new, since=since, now=self._clock())
+                self._append_change(key, write)
             self.record_change(key, old, None, since=since)
             return self.record_change(key, None, new, since=since)
         keys = changed_keys(old, new)
