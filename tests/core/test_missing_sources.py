@@ -223,6 +223,26 @@ def test_source_that_came_back_leaves_what_was_read_at_start_as_old_as_it_is(uid
     assert (bounded.changed_at, bounded.at_start.changed_at) == (999.0, 100.0)
 
 
+@pytest.mark.parametrize(
+    ("window", "verdict"),
+    [
+        pytest.param(None, Verdict.UP_TO_DATE, id="it was away for a moment"),
+        pytest.param(Window(990.0, 999.0), Verdict.LIVE, id="it had other content in between"),
+    ],
+)
+def test_files_of_a_recreated_source_are_refreshed_after_other_content(
+    window: Window | None, verdict: Verdict
+) -> None:
+    """Kubelets may have written that; the files of a required source stay while it is away."""
+    who, policy = deployment(FILES), Policy(opted_in=True, rereads=True)
+    again = app(uid="uid-2", version=7, changed_at=999)
+    taken = snapshot(who, again, record=applied_record(who, app()), policy=policy, now=1100.0)
+    changes = ChangeSummary(first=990.0, last=999.0, latest=999.0, window=window)
+    source = taken.sources[0]._replace(changes=changes)
+    decision = decide(taken._replace(sources=(source,)), pod_starts(who, [pod(started=500.0)]))
+    assert decision.assessment.verdict is verdict
+
+
 def test_source_appears_before_pods_start() -> None:
     """Pods that certainly started after its creation have it, though it is optional."""
     now = [app(changed_at=500)]

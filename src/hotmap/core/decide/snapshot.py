@@ -149,14 +149,20 @@ class Snapshot(NamedTuple):
     def returned(self) -> frozenset[ObjectKey]:
         """The sources that had other content since they were applied, or may have had.
 
-        Pods are not told at once of a deleted source, since it may be recreated a moment later.
+        Pods are not told at once of a deleted source, since it may be recreated a moment later. The
+        files of a required source are not emptied meanwhile, so it had other content before that.
         """
         corrects = self.sent is not None and self.sent.target != self.target
         return frozenset(
             source.source
             for source, recorded in self.recorded_sources()
             if source.changes.window is not None
-            and (recorded.uid == source.uid or source.changes.unobserved_by is not None or corrects)
+            and (
+                recorded.uid == source.uid
+                or source.required
+                or source.changes.unobserved_by is not None
+                or corrects
+            )
         )
 
     @property
