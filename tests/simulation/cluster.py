@@ -52,7 +52,10 @@ class Event(NamedTuple):
 class Cluster:
     """The state of everything, and the steps by which it moves on."""
 
-    def __init__(self, chance: random.Random, kind: str = "Deployment") -> None:
+    def __init__(
+        self, chance: random.Random, kind: str = "Deployment", template: int | None = None
+    ) -> None:
+        """Make one whose workload has a template of `pods`, by default any without an agent."""
         self.chance = chance
         self.kind = kind
         self._node_ahead = chance.choice((0.0, 0.0, 0.0, -45.0, 45.0, 600.0))
@@ -72,7 +75,8 @@ class Cluster:
         #: What each source held, and since when; None: it did not exist.
         self._past: dict[str, list[tuple[float, Content | None]]] = {name: [] for name in SOURCES}
         self.events: list[Event] = []
-        self.template = SimulatedTemplate(chance.randrange(len(TEMPLATES)), 1)
+        number = chance.randrange(len(TEMPLATES)) if template is None else template
+        self.template = SimulatedTemplate(number, 1)
         #: Templates that were rolled out, the latest last (ReplicaSets, ControllerRevisions).
         self.rolled = [self.template]
         self.revisions = 1
@@ -97,11 +101,15 @@ class Cluster:
         self.controller = CONTROLLERS[kind](self)
         self._status: Object = {}
         for name in SOURCES:
-            self.write(name, {"a": "0", "b": "0"}, immutable=chance.random() < 0.1)
+            self.write(name, self.first_data(name), immutable=chance.random() < 0.1)
         self.publish_workload()
         for _ in range(20):
             self.now += 1
             self.step()
+
+    def first_data(self, name: str) -> Content:
+        """Return what a source holds at first."""
+        return {"a": "0", "b": "0"}
 
     # -- people --------------------------------------------------------------------------------
 
@@ -571,7 +579,7 @@ class Cluster:
         for pod in self.pods:
             if pod.started is None or pod.ends is not None:
                 continue
-            for use in pod.template.uses():
+            for use in pod.template.application_uses():
                 if (self.data(use.source.name) is None) is not gone:
                     continue
                 is_live = use.kind is UseKind.LIVE and rereads

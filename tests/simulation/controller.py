@@ -151,7 +151,7 @@ class Controller:
             settings=ObserverSettings(self.keys),
             clock=clock,
             monotonic=clock,
-            sent_nudge=lambda key: self._sent,
+            sent_nudge=self._sent_nudge,
             first_decisions=self._first,
         )
         for consumer in self._index.all_consumers():
@@ -161,6 +161,9 @@ class Controller:
             Queues(refresh=self._refresh_soon, reconcile=self._reconcile_after)
         )
         self._due["reconcile"] = self.cluster.now
+
+    def _sent_nudge(self, key: ObjectKey) -> SentNudge | None:
+        return self._sent
 
     def _read_state(self) -> None:
         """Begin with what an earlier process has written, and follow the stores from now on."""
@@ -502,14 +505,18 @@ class Controller:
             )
             self.stop(crash=True)
             return
+        self._conclude(decision, outcome)
+        if decision.plan.requeue_after is not None:
+            self._due.setdefault("reconcile", self.cluster.now + decision.plan.requeue_after)
+
+    def _conclude(self, decision: Decision, outcome: Outcome) -> None:
+        """Record and report what was done."""
         self._record(decision, next_record(decision, outcome))
         self._decided()
         self.said.append(
             f"{self.cluster.now:.1f} {decision.plan.verdict.value}: {decision.plan.reason}"
         )
         self._log.add(decision)
-        if decision.plan.requeue_after is not None:
-            self._due.setdefault("reconcile", self.cluster.now + decision.plan.requeue_after)
 
     def _keep_immutable_uses(self, snapshot: Snapshot) -> Snapshot:
         if snapshot.record is None or not snapshot.policy.opted_in:

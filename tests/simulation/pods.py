@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import yaml
 
+from hotmap.core.model.annotations import AGENT
 from hotmap.core.model.consumer import REVISION
 from hotmap.core.model.objects import Pod, PodTemplate
 from hotmap.core.model.references import Use
@@ -19,7 +20,9 @@ from hotmap.core.model.template_uses import find_uses
 from hotmap.core.reloader.annotations import LAST_RELOADED_FROM
 
 __all__ = [
+    "AGENT_TEMPLATES",
     "NAMESPACE",
+    "RESTARTED_IN_PLACE",
     "SOURCES",
     "TEMPLATES",
     "Content",
@@ -115,6 +118,130 @@ TEMPLATES = [
     )
 ]
 
+#: How the names of the containers of agents begin.
+AGENT_CONTAINER = "hotmap-agent"
+
+_AGENT = """
+        - name: hotmap-agent%s
+          restartPolicy: Always
+          args: [agent, %s, --target-file, /hotmap/pod/annotations, --settle, 100ms, %s]
+          volumeMounts: [%s]
+"""
+_SIGNAL = "--signal, HUP, --process, 'name:%s'"
+_PROBED = f"{_SIGNAL}, --verify, 'metric http://127.0.0.1:1/ loads'"
+_CALL = "--url, 'http://127.0.0.1:1/'"
+_TERM = "--restart, term, --process, 'name:web'"
+_RESTART = ", --restart-on, frozen, --restart, term"
+
+
+def _agent(action: str, *volumes: str, number: str = "") -> str:
+    """Return the container of an agent that watches volumes."""
+    watched = ", ".join(f"--dir, /{name}" for name in volumes)
+    mounts = ", ".join(f"{{name: {name}, mountPath: /{name}}}" for name in volumes)
+    return _AGENT % (number, watched, action, mounts)
+
+
+#: Pod specs with agents, by their number as a template; they follow TEMPLATES.
+_WITH_AGENTS = {
+    # a signal that nothing confirms
+    100: f"""
+        initContainers: {_agent(_SIGNAL % "web", "v")}
+        containers:
+        - {{name: web, volumeMounts: [{{name: v, mountPath: /v}}]}}
+        volumes:
+        - {{name: v, configMap: {{name: one, optional: true}}}}
+        """,
+    # a signal that a probe confirms, and a variable beside it
+    101: f"""
+        initContainers: {_agent(_PROBED % "web", "v")}
+        containers:
+        - name: web
+          env: [{{name: A, valueFrom: {{configMapKeyRef: {{name: two, key: a, optional: true}}}}}}]
+          volumeMounts: [{{name: v, mountPath: /v}}]
+        volumes:
+        - {{name: v, configMap: {{name: one}}}}
+        """,
+    # two directories
+    102: f"""
+        initContainers: {_agent(_PROBED % "web", "v", "w")}
+        containers:
+        - name: web
+          volumeMounts: [{{name: v, mountPath: /v}}, {{name: w, mountPath: /w}}]
+        volumes:
+        - {{name: v, configMap: {{name: one, optional: true}}}}
+        - {{name: w, configMap: {{name: two}}}}
+        """,
+    # two sources in one directory, and a subPath mount beside it
+    103: f"""
+        initContainers: {_agent(_CALL, "v")}
+        containers:
+        - name: web
+          volumeMounts: [{{name: v, mountPath: /v}}, {{name: w, mountPath: /w, subPath: a}}]
+        volumes:
+        - name: v
+          projected:
+            sources:
+            - {{configMap: {{name: one, items: [{{key: b, path: b}}], optional: true}}}}
+            - {{configMap: {{name: two, items: [{{key: c, path: c}}], optional: true}}}}
+        - {{name: w, configMap: {{name: two, items: [{{key: a, path: a}}], optional: true}}}}
+        """,
+    # an agent for each of two containers
+    104: f"""
+        initContainers: {_agent(_PROBED % "web", "v")} {_agent(_CALL, "w", number="-2")}
+        containers:
+        - {{name: web, volumeMounts: [{{name: v, mountPath: /v}}]}}
+        - {{name: side, volumeMounts: [{{name: w, mountPath: /w}}]}}
+        volumes:
+        - {{name: v, configMap: {{name: one, optional: true}}}}
+        - {{name: w, configMap: {{name: two, optional: true}}}}
+        """,
+    # a container that no agent reloads
+    105: f"""
+        initContainers: {_agent(_CALL, "v")}
+        containers:
+        - {{name: web, volumeMounts: [{{name: v, mountPath: /v}}]}}
+        - {{name: side, volumeMounts: [{{name: v, mountPath: /v}}]}}
+        volumes:
+        - {{name: v, configMap: {{name: one}}}}
+        """,
+    # a signal for files, and a restart in place for what is read at start
+    106: f"""
+        initContainers: {_agent(_PROBED % "web" + _RESTART, "v")}
+        containers:
+        - name: web
+          env: [{{name: A, valueFrom: {{configMapKeyRef: {{name: two, key: a, optional: true}}}}}}]
+          volumeMounts: [{{name: v, mountPath: /v}}]
+        volumes:
+        - {{name: v, configMap: {{name: one, optional: true}}}}
+        """,
+    # a restart in place for files
+    107: f"""
+        initContainers: {_agent(_TERM, "v", "w")}
+        containers:
+        - name: web
+          volumeMounts: [{{name: v, mountPath: /v}}, {{name: w, mountPath: /w}}]
+        volumes:
+        - {{name: v, configMap: {{name: one}}}}
+        - {{name: w, configMap: {{name: two, optional: true}}}}
+        """,
+}
+
+#: The annotation of these templates that announces the agents.
+_AGENT_ANNOTATIONS = dict.fromkeys(_WITH_AGENTS, "port=9533;container=web;restart=none") | {
+    104: "port=9533;container=web;restart=none, port=9534;container=side;restart=none",
+    106: "port=9533;container=web;restart=term",
+    107: "port=9533;container=web;restart=none;files=restart",
+}
+
+#: The numbers of all of them, and of the one whose agent restarts its container in place.
+AGENT_TEMPLATES = tuple(_WITH_AGENTS)
+RESTARTED_IN_PLACE = 106
+
+_SPECS: dict[int, Object] = {
+    **dict(enumerate(TEMPLATES)),
+    **{number: yaml.safe_load(text) for number, text in _WITH_AGENTS.items()},
+}
+
 #: What a use selects of a source; a source that is absent brings nothing.
 Content = dict[str, str]
 
@@ -136,20 +263,28 @@ class SimulatedTemplate(NamedTuple):
     def uses(self) -> tuple[Use, ...]:
         return uses_of(self.spec)
 
+    def application_uses(self) -> tuple[Use, ...]:
+        """Return the uses of all containers but those of agents."""
+        return tuple(use for use in self.uses() if not use.container.startswith(AGENT_CONTAINER))
+
     def containers(self) -> list[str]:
-        return [container["name"] for container in TEMPLATES[self.spec]["containers"]]
+        return [container["name"] for container in _SPECS[self.spec]["containers"]]
 
     @property
     def marks(self) -> tuple[object, ...]:
         return self.variables, self.reloaded
 
     def annotations(self) -> dict[str, str]:
-        values = {REVISION: self.revision, LAST_RELOADED_FROM: self.reloaded}
+        values = {
+            REVISION: self.revision,
+            LAST_RELOADED_FROM: self.reloaded,
+            AGENT: _AGENT_ANNOTATIONS.get(self.spec, ""),
+        }
         return {name: value for name, value in values.items() if value}
 
     def pod_spec(self) -> Object:
         """Return the pod spec with the variables that rollouts have added."""
-        spec: Object = copy.deepcopy(TEMPLATES[self.spec])
+        spec: Object = copy.deepcopy(_SPECS[self.spec])
         for container in spec["containers"]:
             for name, variable, value in self.variables:
                 if name == container["name"]:
@@ -181,7 +316,7 @@ class SimulatedTemplate(NamedTuple):
 
 @cache
 def uses_of(spec: int) -> tuple[Use, ...]:
-    return find_uses(msgspec.convert({"spec": TEMPLATES[spec]}, PodTemplate), NAMESPACE)
+    return find_uses(msgspec.convert({"spec": _SPECS[spec]}, PodTemplate), NAMESPACE)
 
 
 def is_complete(use: Use, held: Content | None) -> bool:

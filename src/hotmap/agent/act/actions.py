@@ -27,7 +27,7 @@ from hotmap.agent.settings.settings import ALL_CONTAINERS_STATUS, FROZEN
 from hotmap.core.errors import os_reason
 from hotmap.core.value import Value
 
-__all__ = ["ActionContext", "NotNeeded", "TimedOut", "perform"]
+__all__ = ["KUBELET_LAG", "ActionContext", "NotNeeded", "TimedOut", "perform"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 #: Seconds by which a container has to be younger than an announcement to have the new content: its
 #: kubelet learns of changes by its own watch.
-_KUBELET_LAG = 2.0
+KUBELET_LAG = 2.0
 
 #: Bytes of the list of changed files for a command. A variable can have 128 KiB (linux:
 #: MAX_ARG_STRLEN), and the other ones need room as well.
@@ -277,7 +277,7 @@ def _terminate(
     except ProcessError as error:
         done(str(error))
         return
-    lag = _KUBELET_LAG if attempt.rule.name == FROZEN else 0.0
+    lag = KUBELET_LAG if attempt.rule.name == FROZEN else 0.0
     if started_at(process) > attempt.desired_since + lag:
         os.close(descriptor)
         done("")
