@@ -303,7 +303,7 @@ def test_removal_that_arrives_with_a_late_edit_was_late_too(arrives: float, bega
 
 def test_recreation_found_in_a_list_hides_no_content_in_between() -> None:
     """Whether its uses require it or not: it may have been edited since it was recreated."""
-    history = History(Clock())
+    history = make_history(Clock())
     before = source("app", LEVEL="info")
     again = msgspec.structs.replace(before, uid="uid-2", resource_version="9")
     assert history.record_change(before.key, before, again, since=900.0, listed=True)
