@@ -619,7 +619,7 @@ class Controller:
             result = self._check(snapshot).status
         if result is None:
             return
-        self._pod_check = None if result.state is State.CURRENT else result
+        self._pod_check = None if result.is_reached else result
         checked = _CHECKED.get(result.state)
         if checked is not None:
             self._records.put_in_memory(msgspec.structs.replace(record, pods_checked=checked))
