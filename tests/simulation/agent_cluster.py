@@ -317,10 +317,11 @@ class AgentCluster(Cluster):
                     found.append(f"{pod.name}: {name} told {agent.told} times; {reasons}")
         return found
 
-    def old_content(self, *, files: bool = False) -> list[str]:
+    def old_content(self, *, files: bool = False, all_processes: bool = False) -> list[str]:
         """Say which processes do not hold the present content; `files`: which files do not.
 
-        Containers without an agent are not known to load files, so these count by themselves.
+        Containers without an agent are not known to load files, so these count by themselves, but
+        for `all_processes`.
         """
         return [
             f"{pod.name} holds {held} of {use.path}, which is {present}"
@@ -328,8 +329,8 @@ class AgentCluster(Cluster):
             if pod.started is not None and pod.ends is None
             for use in pod.template.application_uses()
             if use.container not in pod.restarts and self._is_judged(use)
-            for held, present in [(self._held_of(pod, use, files), self._content(use, self.now))]
-            if held != present
+            if (held := self._held_of(pod, use, files=files, all_processes=all_processes))
+            != (present := self._content(use, self.now))
         ]
 
     def _is_judged(self, use: Use) -> bool:
@@ -340,7 +341,8 @@ class AgentCluster(Cluster):
         is_emptied = use.kind is UseKind.LIVE and use.optional
         return self.data(use.source.name) is not None or is_emptied
 
-    def _held_of(self, pod: AgentPod, use: Use, files: bool) -> Content:
+    def _held_of(self, pod: AgentPod, use: Use, *, files: bool, all_processes: bool) -> Content:
         served = {agent.served_by for agent in pod.agents.values()}
-        shows_files = use.kind is UseKind.LIVE and (files or use.container not in served)
+        is_served = all_processes or use.container in served
+        shows_files = use.kind is UseKind.LIVE and (files or not is_served)
         return pod.files[use] if shows_files else pod.read[use]

@@ -156,12 +156,13 @@ class _AgentHistory:
             return f"at {cluster.now:.2f} {'; '.join(needless)}"
         if not (controller.is_up and controller.is_idle and not controller.is_cut_off):
             return ""
-        if not cluster.old_content():
+        if not cluster.old_content(all_processes=True):
             return ""
         status = controller.get_status()
         if status is None or not status.is_reached:
             return ""
-        if old := cluster.old_content(files=status.state is State.DELIVERED):
+        only_files = status.state is State.DELIVERED
+        if old := cluster.old_content(files=only_files, all_processes=not only_files):
             said = f"called {status.state.value} ({status.reason})"
             return f"at {cluster.now:.2f} {said}, but {'; '.join(old)}"
         return ""

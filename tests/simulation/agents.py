@@ -153,8 +153,9 @@ class SimulatedAgent:
             return []  # it compares directories at intervals
         answer = read_answer(self.answer(now), self._pod.uid).answer
         assert answer is not None
-        states = zip(self.volumes, answer.of_present_files.directories, strict=True)
-        return [volume for volume, each in states if each.state is AgentState.LOADED]
+        # As the controller reads it: all directories are as far as the worst.
+        is_loaded = answer.of_present_files.worst is AgentState.LOADED
+        return list(self.volumes) if is_loaded else []
 
     def restart(self, at: float) -> None:
         """End now, whatever it does, and start again."""
