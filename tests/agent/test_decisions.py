@@ -127,6 +127,18 @@ def test_newer_content_during_an_attempt_is_loaded_next() -> None:
     assert progress.begin() == 0
 
 
+def test_content_that_failed_to_load_is_not_still_loaded() -> None:
+    """Other content was visible while it was tried, and that does not make it loaded before."""
+    progress = loaded("a")
+    progress.set_desired("b", 1.0)
+    progress.begin()
+    progress.expose(2.0)
+    progress.restore(3.0, 3.0)
+    progress.failed("no", position=0, now=4.0, delay=delay)
+    assert progress.due(5.0)
+    assert progress.doubted_since is None
+
+
 def test_refusal_holds_until_content_changes() -> None:
     """A verdict holds for the content it was given on."""
     gate = Gate()

@@ -187,6 +187,7 @@ class Progress:
         self.running = False
         self.ended_at = now
         self.error = error
+        self.doubted_since = None  # no process has it that could still have it
         if self.tried != self.desired:
             self.failures, self.position, self.retry_at = 0, 0, now
             return
