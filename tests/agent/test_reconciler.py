@@ -18,9 +18,13 @@ from hotmap.agent.decide.facts import (
 )
 from hotmap.agent.decide.reconciler import Reconciler
 from hotmap.agent.decide.snapshot import Snapshot
+from hotmap.agent.process.application import ApplicationStatus
+from hotmap.agent.report.pod_document import make_pod_document
 from hotmap.agent.settings.flags import parse_arguments
 from hotmap.agent.settings.loader import load_settings
+from hotmap.agent.watch.observer import ObserverStatus
 from hotmap.core.target import Target
+from hotmap.volume.watcher import WatcherStatistics
 
 KEY = b"0123456789abcdef"
 
@@ -428,6 +432,23 @@ def test_only_an_attempt_that_acted_made_a_process_read(acted: bool, doubted_sin
     (attempt,) = decided.decide(5.0)
     assert isinstance(attempt, StartAttempt)
     assert attempt.doubted_since == doubted_since
+
+
+def test_content_that_came_back_is_not_loaded_while_other_content_is_checked() -> None:
+    """A process may have read that, and is told when the check is over."""
+    decided = reconciler("--signal", "HUP", "--process", "name:app")
+    for now, digest in ((1.0, "a"), (3.0, "b")):
+        decided.record(snapshot(digest), now)
+        decided.decide(now)
+        if digest == "a":
+            decided.record(CheckFinished(snapshot(digest), PASSED), now)
+            decided.decide(now)
+            decided.record(AttemptFinished("default", "", 0, 1234.0), 2.0)
+    decided.record(snapshot("a"), 4.0)
+    statistics = WatcherStatistics("inotify", "", 1, 1, 0, 0, 0, 0)
+    observer = ObserverStatus({}, statistics, False, "", "", 0.0)
+    document = make_pod_document(4.0, "uid", observer, decided, ApplicationStatus(0, 0))
+    assert b'"state":"loading"' in document
 
 
 def test_process_that_started_with_replaced_content_is_not_taken_for_current() -> None:

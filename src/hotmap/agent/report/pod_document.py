@@ -91,7 +91,9 @@ def _directory_state(
     rules = [rule for rule in reconciler.rules if path in rule.directories]
     if any(rule.state == "failing" for rule in rules):
         return "failed"
-    if not row.is_loaded:
+    # A process may have read other content, which is to be loaded over once all of it has passed.
+    exposed = any(rule.progress.exposed_since is not None for rule in rules)
+    if exposed or not row.is_loaded:
         return "restarting" if any(_is_restarting(rule) for rule in rules) else "loading"
     if application.may_be_undone and any(rule.restarts for rule in rules):
         return "restarting"
