@@ -77,12 +77,12 @@ def broken_promise(result: AgentHistoryResult) -> str:
     status = result.status
     if status is None:
         return ""
-    if result.stale and not result.blocked:
+    # Where other content comes and goes while an agent is away, it restarts nothing.
+    is_named = result.in_place and status.state is State.LATENT
+    if result.stale and not (result.blocked or is_named):
         return f"left behind as {status.state.value} ({status.reason}): {'; '.join(result.stale)}"
     # What a controller knows of the time of a change, and has not written, is lost in a crash.
-    excused = any(reason in line for line in result.log for reason in _EXCUSES)
-    # Where other content comes back before an agent has read of it, nothing restarts.
-    excused = excused or (result.in_place and status.state is State.LATENT)
+    excused = is_named or any(reason in line for line in result.log for reason in _EXCUSES)
     if not (result.blocked or excused or status.is_reached):
         return f"everything is loaded, and it is {status.state.value} ({status.reason})"
     return ""
