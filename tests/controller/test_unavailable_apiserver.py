@@ -12,6 +12,7 @@ from tests.controller.world import DEADLINE, World, env
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
 from hotmap.core.errors import SettingsError, Unauthorized, Unreachable
+from hotmap.kube import reflector
 from hotmap.kube.client import Client, Limits
 from hotmap.kube.config import BearerToken
 
@@ -137,9 +138,11 @@ async def test_apiserver_outage_is_survived(world: World) -> None:
     ],
 )
 async def test_workload_created_during_an_outage_gets_an_edit_after_its_pods(
-    world: World, edited: str, rolled: bool
+    world: World, monkeypatch: pytest.MonkeyPatch, edited: str, rolled: bool
 ) -> None:
     """It would have been adopted before the edit; both arrive when the API server is back."""
+    # Time passes quickly here, so that a moment until an event arrives would look like a pause.
+    monkeypatch.setattr(reflector, "CAUGHT_UP_AFTER", DEADLINE)
     await world.config_map("old", LEVEL="info")
     await world.workload("old", env("LEVEL", source="old"))
     spec = env("LEVEL")
@@ -164,5 +167,7 @@ async def test_workload_created_during_an_outage_gets_an_edit_after_its_pods(
             return len(controller.records) == 2
 
         await world.until(is_known, "the new workload is recorded")
+        if rolled:  # the edit may arrive after the record
+            await world.rollout("web")
         await world.quiet(controller)
     assert bool(await world.revision()) is rolled
