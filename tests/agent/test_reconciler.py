@@ -393,12 +393,11 @@ def read_again(decided: Reconciler, digest: str, *, changed_since: float, now: f
     [
         (("--signal", "HUP", "--process", "name:app"), 3.5),
         (("--signal", "HUP", "--process", "name:app", "--stage", "/s"), None),
-        (("--url", "http://127.0.0.1:1/"), 3.5),
-        (("--exec", "reload"), None),
+        (("--url", "http://127.0.0.1:1/"), None),
         (("--restart", "term", "--process", "name:app"), 3.5),
         (("--restart", "all-containers"), None),
     ],
-    ids=["signal", "staged", "endpoint", "command", "restart", "unknown processes"],
+    ids=["signal", "staged", "endpoint", "restart", "unknown processes"],
 )
 def test_content_replaced_before_it_was_read_is_loaded_again(
     flags: tuple[str, ...], doubted_since: float | None

@@ -397,17 +397,15 @@ class Reconciler:
     def _expose_unread(self, since: float, *, replaced: bool) -> None:
         """Record that other content was visible and is not any more, before it could be read.
 
-        Of a command it is not known which process it is about, so only what it did meanwhile
-        counts; an endpoint may be called once more. `replaced`: it is certain that the content was
-        another one. A program may write the same again each time that its reader starts, which must
-        not be restarted then.
+        Of an endpoint or a command it is not known which process they are about, so only what they
+        did meanwhile counts. `replaced`: it is certain that the content was another one. A program
+        may write the same again each time that its reader starts, which must not be restarted then.
         """
         for state in self.rules:
             if state.is_frozen or state.progress.tried is None:
                 continue
             acted = replaced and state.progress.acted_since(since)
-            is_repeated = replaced and (state.restarts_process or state.calls_only)
-            if acted or state.signals_only or is_repeated:
+            if acted or state.signals_only or (replaced and state.restarts_process):
                 state.progress.expose(0.0 if acted else since)
 
     def _expose(self, now: float) -> None:

@@ -93,11 +93,6 @@ class RuleState:
         return kinds == {"signal"} and len(targets) == 1
 
     @property
-    def calls_only(self) -> bool:
-        """Whether all that the rule does is to call endpoints."""
-        return {action.kind for action in self.rule.actions} - {"none"} == {"http"}
-
-    @property
     def restarts_process(self) -> bool:
         """Whether all that the rule does is to restart one process that it knows."""
         actions = [action for action in self.rule.actions if action.kind != "none"]
