@@ -136,14 +136,15 @@ async def test_resumed_watch_delivers_late_changes_as_such(
 async def test_recreation_before_a_list_is_a_deletion_and_a_creation(
     truth: Truth, server: FaultServer
 ) -> None:
-    """Another uid with the same data: the object was absent for a while."""
+    """Another uid with the same data: it was absent for a while, and may have had other content."""
     async with watching(server) as watched:
         watched.interrupt(expired_event)
         truth.delete("a")
         truth.put("a", "1")
         truth.objects["default", "a"]["metadata"]["uid"] = "another"
         await watched.version(truth.revision)
-        deleted, created = watched.changes()
+        written, deleted, created = watched.changes()
+        assert written.same
         assert deleted.resource_version == ""
         assert deleted.since is not None
         assert created.keys == {"value"}

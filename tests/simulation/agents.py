@@ -127,6 +127,12 @@ class SimulatedAgent:
         self._directories = self._settings.watch.directories
         #: The names of the volumes that it watches, in the order of its answer.
         self.volumes = tuple(directory.strip("/") for directory in self._directories)
+        #: Whether it only calls an endpoint; which process answers there is not known to it.
+        self.calls_only = all(
+            action.kind in ("http", "none")
+            for rule in self._settings.rules
+            for action in rule.actions
+        )
         self._served = _Served(pod, self.served_by)
         # Without it, an agent takes what is announced at its start for what processes have read.
         restarts = any(rule.name == FROZEN for rule in self._settings.rules)
