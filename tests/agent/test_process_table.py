@@ -3,16 +3,41 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import threading
+from pathlib import Path
 
-from hotmap.agent.process.process_table import children_of
+import pytest
+
+from hotmap.agent.process import process_table
+from hotmap.agent.process.process_table import CHECK_MARK, ProcessError, children_of, find
 
 
 def test_process_without_children_has_none() -> None:
     with subprocess.Popen(["sleep", "60"]) as sleep:
         assert children_of(sleep.pid) == []
         sleep.kill()
+
+
+def test_checker_that_ends_during_the_lookup_is_not_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has started after the content was there, so it would count as an application with it."""
+    program = tmp_path / "a-checker"
+    shutil.copy("/bin/sleep", program)
+    with subprocess.Popen([program, "60"], env={CHECK_MARK: "1"}) as checker:
+        has_mark = process_table.has_mark
+
+        def end_before(pid: int, name: str) -> bool:
+            if pid == checker.pid:
+                checker.kill()
+                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            return has_mark(pid, name)
+
+        monkeypatch.setattr(process_table, "has_mark", end_before)
+        with pytest.raises(ProcessError, match="no process with name a-checker found"):
+            find("name:a-checker")
 
 
 def test_children_of_all_threads_are_found() -> None:

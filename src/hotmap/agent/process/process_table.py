@@ -295,6 +295,7 @@ def _matching(kind: str, value: str) -> Iterator[Process]:
             (_has_name(pid, value) if kind == "name" else _has_text(pid, value))
             and (started := start_ticks(pid)) is not None
             and not has_mark(pid, CHECK_MARK)  # it is the same program, often
+            and command_of(pid)  # one that is ending shows neither its mark nor this
         ):
             yield Process(pid, started)
 
