@@ -408,7 +408,7 @@ class LeaderTerm:
         if old is not None and (new is None or new.uid != old.uid):
             if new is not None or not self._index.is_unreadable(key):
                 if (record := self._records.get(old.uid)) is not None:
-                    self._reconciler.keep_record(key, record)
+                    self._observer.keep_record(key, record)
                 self._records.forget(old.uid)
             self._reconciler.forget(key)
             self.leader_view.consumer_states.update(key)

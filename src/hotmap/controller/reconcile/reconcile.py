@@ -308,10 +308,6 @@ class Reconciler:
             await self._reread(key)
         return min(_STALE_PAUSE * 2.0 ** min(count - 1, 30), _CONFLICT_PAUSE)
 
-    def keep_record(self, key: ObjectKey, record: Record) -> None:
-        """Keep the record of a deleted consumer for one that is created under its name."""
-        self._observer.keep_record(key, record)
-
     def forget(self, key: ObjectKey) -> None:
         """Drop the state of a deleted consumer."""
         self._conflicts.pop(key, None)
