@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from benchmarks.bench_fan_out import WRITERS
-from benchmarks.clusters import TIMEOUT, Person, person
+from benchmarks.clusters import TIMEOUT, Person, in_background, person
 from benchmarks.figures import Figure, Table, at_most, quantile
 from benchmarks.generate import config_map, pod_elsewhere, rereading_workload
 from benchmarks.machine import cpu_seconds
@@ -121,9 +121,5 @@ async def _watch_nudges(user: Person) -> AsyncIterator[_NudgeWatch]:
         async for at, pod in user.watch_pods():
             watch.take(at, pod.metadata.name, (pod.metadata.annotations or {}).get(TARGET, ""))
 
-    following = asyncio.create_task(follow())
-    try:
+    async with in_background(follow()):
         yield watch
-    finally:
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +37,7 @@ __all__ = [
     "Revision",
     "TemplateWatch",
     "bare_controller",
+    "in_background",
     "person",
     "watch_templates",
 ]
@@ -258,6 +259,17 @@ class TemplateWatch:
 
 
 @asynccontextmanager
+async def in_background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run something, such as a watch, for the length of a block."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
 async def watch_templates(cluster: Cluster) -> AsyncIterator[TemplateWatch]:
     """Watch the DaemonSets with a client and a connection of its own."""
     watch = TemplateWatch()
@@ -271,12 +283,8 @@ async def watch_templates(cluster: Cluster) -> AsyncIterator[TemplateWatch]:
             async for at, item in _watch(client, DAEMONSETS, Workload, page.resource_version):
                 watch.take(at, item)
 
-        following = asyncio.create_task(follow())
-        try:
+        async with in_background(follow()):
             yield watch
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -299,12 +307,8 @@ async def bare_controller(cluster: Cluster, name: str) -> AsyncIterator[None]:
                         since = item.metadata.resource_version
                 await asyncio.sleep(0.1)
 
-        following = asyncio.create_task(follow())
-        try:
+        async with in_background(follow()):
             yield
-        finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
 
 
 async def _watch(
