@@ -63,22 +63,27 @@ def judge(
     follow: str = "auto",
     report: AgentRestart | None = None,
     told: str = "",
+    nudged_at: float | None = None,
+    observed: bool = True,
     now: float = NOW,
 ) -> Judged:
-    """Judge a pod after observed edits of its sources at these times; `pod_spec` is its own.
+    """Judge a pod after edits of its sources at these times; `pod_spec` is its own.
 
-    `report` is what its agent says of the restart for what it was nudged with: that, or `told`.
+    `report` is what its agent says of the restart for what it was nudged with: that, or `told`. It
+    was nudged at the last edit, unless `nudged_at` says when.
     """
     who = deployment(spec, annotations={"hotmap.dev/follow": follow, "hotmap.dev/agent": agent})
     policy = read_policy(who)
     found = sources(*(config_map(name, {"a": "1"}, changed_at=at) for name, at in changed.items()))
     uses = followed_uses(who, policy, found)
     taken = take_snapshot(who, policy, None, uses=uses, sources=found, keys=[KEY], now=NOW)
-    edited = tuple(source._replace(edited=True) for source in taken.sources)
+    edited = tuple(source._replace(edited=True, estimated=not observed) for source in taken.sources)
     wish = desired_content(taken._replace(sources=edited))
-    (observed,) = observe_pods(who, [_restarted(pod_spec or spec)], followed=uses)
+    (seen,) = observe_pods(who, [_restarted(pod_spec or spec)], followed=uses)
     target = wish.target._replace(frozen=told or wish.target.frozen)
-    nudged = observed._replace(nudged=target, nudged_at=max(changed.values()))
+    nudged = seen._replace(
+        nudged=target, nudged_at=max(changed.values()) if nudged_at is None else nudged_at
+    )
     agents = None
     if report is not None:
         fingerprint = wish.target.frozen if report.state is AgentState.LOADED else ""
@@ -172,6 +177,26 @@ def test_restart_in_the_second_of_a_change_counts_for_what_the_agent_restarts(
     """Where times are too close, its agent says that it was restarted for this content."""
     loaded = AgentRestart(AgentState.LOADED)
     found = judge(spec, changed, agent=agent, report=loaded)
+    assert status_from_pods(found.who, [found.proof], found.wish).state is state
+
+
+@pytest.mark.parametrize(
+    ("nudged_at", "observed", "state"),
+    [
+        pytest.param(1000, True, State.CURRENT, id="announced after the change"),
+        pytest.param(998, True, State.LATENT, id="announced before it"),
+        pytest.param(1000, False, State.LATENT, id="nobody observed what was there before"),
+    ],
+)
+def test_restart_counts_only_if_the_last_change_was_announced(
+    nudged_at: float, observed: bool, state: State
+) -> None:
+    """Content that has come back was announced before: a restart meanwhile read other content."""
+    report = AgentRestart(AgentState.LOADED)
+    changed, now = {"app": 1000.0}, 1103.0
+    found = judge(
+        READ_BY_WEB, changed, report=report, nudged_at=nudged_at, observed=observed, now=now
+    )
     assert status_from_pods(found.who, [found.proof], found.wish).state is state
 
 

@@ -55,6 +55,8 @@ class StartChange(NamedTuple):
     pinned_at: float | None = -inf
     #: Whether agents restart each container that has read any of it.
     in_place: bool = False
+    #: Whether it was not observed, so that there may have been other content just before it.
+    estimated: bool = False
 
     def without_times(self) -> StartChange:
         """Leave open when it was, so that no time is evidence."""
@@ -134,6 +136,7 @@ class DesiredContent(NamedTuple):
                 max(each.edited_since for each in part),
                 latest_time(each.pinned_at for each in part),
                 part[0].in_place,
+                any(each.estimated for each in part),
             )
             for part in parts
             if part
@@ -258,6 +261,7 @@ def _start_change(source: SourceSnapshot, snapshot: Snapshot) -> StartChange:
         _edited_since(source),
         source.changed_at if _is_pinned(source) else -inf,
         in_place,
+        source.estimated,
     )
 
 

@@ -377,7 +377,7 @@ class _PodAssessment:
         """Fall back on the pod's template, then on its agent, where times prove nothing."""
         is_older = container.span.latest < change.edited_since
         stage = self._or_by_template(by_time, is_older=is_older)
-        return self._or_by_agent(stage, container, at) if change.in_place else stage
+        return self._or_by_agent(stage, container, change, at) if change.in_place else stage
 
     def _or_by_template(self, by_time: Stage, *, is_older: bool) -> Stage:
         """Fall back on the pod's template where times prove nothing.
@@ -401,17 +401,22 @@ class _PodAssessment:
             return Stage(Confidence.INFERRED, why)
         return by_time
 
-    def _or_by_agent(self, stage: Stage, container: ContainerStart, changed: float | None) -> Stage:
+    def _or_by_agent(
+        self, stage: Stage, container: ContainerStart, change: StartChange, changed: float | None
+    ) -> Stage:
         """Fall back on the agent that restarts containers, where their starts prove nothing.
 
         Times are whole seconds. A restart because of an announcement came after the change that
-        was announced, though it shows as of the same second.
+        was announced, though it shows as of the same second. The last change may be another: a
+        return to the announced content, which is announced no more and restarts nothing.
         """
         if stage.reached or self._agent is None:
             return stage
         if (reported := restart_stage(self._agent, self._announcement)) is not None:
             return reported
         if changed is None or self._replaced is not None or self._is_undated:
+            return stage
+        if change.estimated or is_before(self._pod.nudged_at, changed):
             return stage
         if (
             container.restarted
