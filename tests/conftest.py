@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.support.stuck_tests import ended_if_stuck
 
 # Property tests check results, not the speed of a machine that other work shares.
 settings.register_profile(
@@ -39,6 +40,9 @@ WAITING = (
     *("tests/agent/", "tests/conformance/"),
 )
 
+#: Seconds that a test may go on after its time-out, with what it does to clean up.
+GRACE = 120
+
 ROOT = Path(__file__).parents[1]
 
 
@@ -53,6 +57,15 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Go on with the next test if one hangs so that no time-out ends it."""
+    marker = item.get_closest_marker("timeout")
+    timeout = marker.args[0] if marker else float(item.config.getini("timeout"))
+    with ended_if_stuck(item.nodeid, timeout + GRACE):
+        return (yield)
 
 
 @pytest.fixture(autouse=True)

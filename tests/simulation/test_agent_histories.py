@@ -19,6 +19,9 @@ _QUICK = 10
 
 _COUNT = int(os.environ.get("HOTMAP_HISTORIES", "300"))
 
+#: Seconds for all of them, on a busy machine.
+_TIMEOUT = max(900, 3 * _COUNT)
+
 
 @pytest.mark.parametrize("seed", range(_QUICK))
 def test_agents_load_the_present_content(seed: int) -> None:
@@ -28,7 +31,7 @@ def test_agents_load_the_present_content(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(4 * 3600)
+@pytest.mark.timeout(_TIMEOUT)
 def test_agents_of_random_histories_load_the_present_content() -> None:
     """Many of them, each from its own seed."""
     for seed in range(_QUICK, _QUICK + _COUNT):

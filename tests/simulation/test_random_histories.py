@@ -23,6 +23,9 @@ _QUICK_IN_EACH = 3
 
 _COUNT = int(os.environ.get("HOTMAP_HISTORIES", "300"))
 
+#: Seconds for all of them, on a busy machine.
+_TIMEOUT = max(900, 3 * _COUNT)
+
 
 @pytest.mark.parametrize("seed", range(_QUICK))
 def test_history_ends_with_the_present_content(seed: int) -> None:
@@ -40,7 +43,7 @@ def test_history_in_a_circumstance_ends_with_the_present_content(circumstance: s
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(4 * 3600)
+@pytest.mark.timeout(_TIMEOUT)
 def test_random_histories_end_with_the_present_content(
     record_property: Callable[[str, object], None],
 ) -> None:
@@ -54,7 +57,7 @@ def test_random_histories_end_with_the_present_content(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(4 * 3600)
+@pytest.mark.timeout(_TIMEOUT)
 @pytest.mark.parametrize("circumstance", CIRCUMSTANCES)
 def test_random_histories_in_a_circumstance_end_with_the_present_content(
     circumstance: str,
