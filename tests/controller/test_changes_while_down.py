@@ -100,6 +100,37 @@ async def test_workload_of_the_downtime_is_rolled_after_its_first_decision_had_t
             await world.rollout(name)
 
 
+@pytest.mark.parametrize(
+    ("edited", "rolled"),
+    [
+        pytest.param("after the pod", True, id="after its pod had started"),
+        pytest.param("with the pod", True, id="in the second in which its pod started"),
+        pytest.param("before the pod", False, id="before its pod started"),
+        pytest.param("", False, id="never"),
+    ],
+)
+async def test_source_that_was_waited_for_is_rolled_for_an_edit_in_the_downtime(
+    world: World, edited: str, rolled: bool
+) -> None:
+    """Pods that require it start once it is there, which says nothing about an edit after that."""
+    await world.workload()
+    await world.run_once()
+    await asyncio.sleep(5)
+    await world.config_map(LEVEL="info")
+    if edited == "before the pod":
+        await asyncio.sleep(5)
+        await world.edit(LEVEL="debug")
+    await asyncio.sleep(5)
+    await world.pod("web-1", started=time.time())
+    if edited == "after the pod":
+        await asyncio.sleep(5)
+    if edited in ("after the pod", "with the pod"):
+        await world.edit(LEVEL="debug")
+    await asyncio.sleep(60)
+    await world.run_once()
+    assert bool(await world.revision()) is rolled
+
+
 async def _find_rolled(world: World, names: Sequence[str]) -> str:
     rolled = [name for name in names if await world.revision(name)]
     return rolled[0] if rolled else ""
