@@ -97,7 +97,7 @@ async def test_absent_controller_is_reported_on_the_page(stage: Stage) -> None:
         body = await answer(url, "", lambda body: bool(body["problem"]))
         assert body["problem"].startswith("no controller answers at http://127.0.0.1:1")
         assert (body["map"], body["scope"]) == (None, "all namespaces")
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGHUP)
         assert process.wait(timeout=30) == 0
         assert process.stderr is not None
         assert "warning: other machines can connect" in process.stderr.read()

@@ -411,8 +411,13 @@ def until_leading(process: subprocess.Popen[str]) -> None:
 )
 @pytest.mark.parametrize(
     "signals",
-    [(signal.SIGINT,), (signal.SIGINT, signal.SIGINT), (signal.SIGTERM, signal.SIGINT)],
-    ids=["once", "twice", "in two ways"],
+    [
+        (signal.SIGINT,),
+        (signal.SIGHUP,),
+        (signal.SIGINT, signal.SIGINT),
+        (signal.SIGTERM, signal.SIGINT),
+    ],
+    ids=["once", "by a closed terminal", "twice", "in two ways"],
 )
 def test_repeated_signals_end_with_status_0(
     signals: tuple[signal.Signals, ...], home: str, plane: Plane, tmp_path: Path

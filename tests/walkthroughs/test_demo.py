@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,3 +72,21 @@ def test_demo_prints_json(person: Person) -> None:
     facts = [line for line in document["lines"] if "after" in line]
     assert all(line["passed"] for line in facts)
     assert {line["label"] for line in facts} >= {"ready", "running", "decided", "loaded"}
+
+
+@pytest.mark.parametrize("person", ["root"], indirect=True)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_nothing_is_left_of_a_demo_that_is_ended_early(
+    person: Person, number: signal.Signals
+) -> None:
+    """As where its terminal is closed."""
+    with adopting() as orphans:
+        with person.start("demo") as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            process.send_signal(number)
+            _, problem = process.communicate(timeout=90)
+        assert (process.returncode, problem) == (128 + number, "")
+        assert orphans() == []
+    assert person.files() == []
+    assert mounts_below(person.directory) == []

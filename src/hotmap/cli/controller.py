@@ -6,7 +6,6 @@ import asyncio
 import gc
 import logging
 import os
-import signal
 import socket
 import uuid
 from contextlib import suppress
@@ -22,6 +21,7 @@ from hotmap.cli.reloader_flags import ReloaderFlags
 from hotmap.cli.reloader_meta_info import read_meta_info
 from hotmap.cli.reloader_settings import ReloaderSettings, namespace_name, read_reloader_flags
 from hotmap.cli.shared_options import ClusterOptions
+from hotmap.cli.stop_signals import on_stop_signal
 from hotmap.controller.addresses import DEFAULT_NAMESPACE
 from hotmap.controller.memory import set_up_memory
 from hotmap.controller.run import Controller
@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 def run_controller(
     cluster: ClusterOptions, flags: ControllerFlags, alerts: AlertFlags, reloader: ReloaderFlags
 ) -> int:
-    """Run the controller until SIGINT or SIGTERM; returns the exit status.
+    """Run the controller until SIGINT, SIGTERM or SIGHUP; returns the exit status.
 
     Raises:
         SettingsError: a flag or the kubeconfig cannot be used.
@@ -120,9 +120,7 @@ def _watched_namespaces(flags: ControllerFlags, compat: ReloaderSettings) -> tup
 async def _run(cluster: ClusterOptions, settings: Settings) -> None:
     async with Client(cluster.load(), user_agent="hotmap-controller") as client:
         serving = asyncio.create_task(_serve(client, settings))
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, serving.cancel)
+        on_stop_signal(lambda _: serving.cancel())
         with suppress(asyncio.CancelledError):
             await serving
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import signal
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 
@@ -13,6 +12,7 @@ from hotmap.cli.command_options import DashboardOptions
 from hotmap.cli.shared_options import ClusterOptions, ControllerAddress
 from hotmap.cli.status_client import ControllerAway, StatusClient, connect, default_namespace
 from hotmap.cli.status_output import read_document
+from hotmap.cli.stop_signals import on_stop_signal
 from hotmap.core.errors import SettingsError
 from hotmap.core.status.status_document import StatusDocument
 from hotmap.dashboard.polls import Polls
@@ -25,7 +25,7 @@ __all__ = ["run_dashboard"]
 def run_dashboard(
     options: DashboardOptions, cluster: ClusterOptions, address: ControllerAddress
 ) -> int:
-    """Serve the dashboard until SIGINT or SIGTERM; returns the exit status.
+    """Serve the dashboard until SIGINT, SIGTERM or SIGHUP; returns the exit status.
 
     A controller that does not answer is waited for, and the page says so.
 
@@ -42,9 +42,7 @@ async def _serve(
     options: DashboardOptions, cluster: ClusterOptions, address: ControllerAddress
 ) -> None:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+    on_stop_signal(lambda _: stop.set())
     namespace = "" if options.all_namespaces else options.namespace or default_namespace(cluster)
     connection = _Connection(cluster, address)
     scope = Scope(namespace, _cluster_flags(cluster, address))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
-import signal
 import stat
 import sys
 from collections.abc import Iterable
@@ -16,6 +15,7 @@ import click
 import hotmap
 from hotmap.cli.command_options import LocalOptions
 from hotmap.cli.logs import set_up_logging
+from hotmap.cli.stop_signals import on_stop_signal
 from hotmap.core.duration import parse_duration
 from hotmap.core.errors import SettingsError
 from hotmap.core.text import quote_short
@@ -58,11 +58,7 @@ def run_local(options: LocalOptions, *, log_format: str) -> int:
 
 async def _run(cluster: LocalCluster) -> None:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # A closed terminal ends it as Ctrl-C does, except where nohup has excluded that.
-        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
-            loop.add_signal_handler(number, stop.set)
+    on_stop_signal(lambda _: stop.set())
     async with cluster:
         click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
         click.echo(

@@ -218,7 +218,7 @@ hotmap controller --shadow --auto-reload-all=true          # beside Reloader
 def controller(
     cluster: ClusterOptions, flags: ControllerFlags, alerts: AlertFlags, reloader: ReloaderFlags
 ) -> int:
-    """Run the controller until SIGINT or SIGTERM."""
+    """Run the controller until SIGINT, SIGTERM or SIGHUP."""
     from hotmap.cli.controller import run_controller
 
     return run_controller(cluster, flags, alerts, reloader)
@@ -290,8 +290,8 @@ def dashboard(
 ) -> int:
     """Show sources, workloads and pods as a map in a browser.
 
-    Prints the URL of a page on this machine, which follows the status until SIGINT or SIGTERM. Who
-    has the URL sees what the caller may see.
+    Prints the URL of a page on this machine, which follows the status until SIGINT, SIGTERM or
+    SIGHUP. Who has the URL sees what the caller may see.
     """
     from hotmap.cli.dashboard import run_dashboard
 

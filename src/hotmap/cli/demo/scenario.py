@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 import time
 
@@ -12,6 +13,7 @@ from rich.console import Console
 from hotmap.cli.demo.cluster import DemoCluster, PodSnapshot
 from hotmap.cli.demo.manifests import WORKLOADS, make_manifests
 from hotmap.cli.demo.timeline import Timeline
+from hotmap.cli.stop_signals import on_stop_signal
 
 __all__ = ["run_demo"]
 
@@ -27,14 +29,28 @@ _AGE = 3.0
 
 
 async def run_demo(console: Console | None) -> int:
-    """Run the demo; returns 0 only if every check passed.
+    """Run the demo; returns 0 only if every check passed, as an exit status.
 
     Prints lines on the console as they happen, or a JSON document at the end if there is none.
+    SIGINT, SIGTERM and SIGHUP end it early, and nothing is left of it.
 
     Raises:
         SettingsError: this machine does not allow what the local plane needs.
         HotmapError: the control plane or the controller did not start.
     """
+    running = asyncio.create_task(_run(console))
+    received: list[signal.Signals] = []
+
+    def stop(number: signal.Signals) -> None:
+        received.append(number)
+        running.cancel()
+
+    on_stop_signal(stop)
+    await asyncio.wait((running,))
+    return 128 + received[0] if received else running.result()
+
+
+async def _run(console: Console | None) -> int:
     timeline = Timeline(console)
     async with DemoCluster() as cluster:
         scenario = _Scenario(cluster, timeline)
