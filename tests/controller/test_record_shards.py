@@ -143,10 +143,9 @@ def _fail_after(monkeypatch: pytest.MonkeyPatch, world: World, writes: int) -> N
         monkeypatch.setattr(world.registry, name, write)
 
 
-def seen(number: int, at: float) -> SourceChanges:
-    return SourceChanges(
-        ObjectKey("ConfigMap", "shop", f"app-{number}"), (ObservedChange(at, "7", frozenset("a")),)
-    )
+def seen(number: int, at: float, namespace: str = "shop") -> SourceChanges:
+    source = ObjectKey("ConfigMap", namespace, f"app-{number}")
+    return SourceChanges(source, (ObservedChange(at, "7", frozenset("a")),))
 
 
 async def test_source_changes_move_with_records(world: World) -> None:
@@ -181,6 +180,20 @@ async def test_old_source_changes_are_dropped_and_count_is_bounded(world: World)
     kept = [change.source.name for change in found.records.changes()]
     assert len(kept) == 4096
     assert kept[-1] == "app-4999"
+
+
+async def test_thousands_of_changed_sources_push_out_none_of_another_namespace(
+    world: World,
+) -> None:
+    """Whoever edits that many loses what is known of those."""
+    shards = await loaded(world)
+    shards.records.put_changes(seen(0, 10.0, namespace="quiet"))
+    for number in range(5000):
+        shards.records.put_changes(seen(number, 20.0))
+    await shards.flush()
+    kept = [change.source for change in (await loaded(world)).records.changes()]
+    assert len(kept) == 4096
+    assert [source.name for source in kept if source.namespace == "quiet"] == ["app-0"]
 
 
 async def test_records_of_an_old_layout_do_not_return(world: World) -> None:

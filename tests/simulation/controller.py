@@ -20,7 +20,8 @@ from hotmap.controller.reconcile.executor import rollout_patch
 from hotmap.controller.reconcile.immutable_uses import ImmutableUses
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.pod_check_results import REACHED
-from hotmap.controller.storage.records import Records, last_changed_at
+from hotmap.controller.storage.recent_changes import last_changed_at
+from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.changes import ChangeListener, Queues
 from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index

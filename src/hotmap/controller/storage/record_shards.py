@@ -24,7 +24,8 @@ from heapq import heapify, heapreplace
 from typing import NamedTuple, NoReturn, TypeAlias
 
 from hotmap.controller.storage.owned_secret import OwnedSecret
-from hotmap.controller.storage.records import Records, last_changed_at
+from hotmap.controller.storage.recent_changes import last_changed_at
+from hotmap.controller.storage.records import Records
 from hotmap.core.errors import ApiError, HotmapError, Unreachable
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import (

@@ -10,17 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
 
+from hotmap.controller.storage.recent_changes import RecentChanges
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import SHARDS, Record, SourceChanges, shard_of
 
-__all__ = ["Records", "immutable_objects", "last_changed_at"]
-
-#: Seconds for which changes of sources are kept; at a later revert the consumers were already
-#: rolled out or reported.
-_KEPT_FOR = 3600.0
-
-#: Sources whose changes are kept at most, a few hundred bytes each.
-_MAX_SOURCES = 4096
+__all__ = ["Records", "immutable_objects"]
 
 #: Data keys that are named in the changes of one source; with more, the keys count as unknown.
 _MAX_KEYS = 256
@@ -35,8 +29,7 @@ class Records:
         #: By source, the uids of the immutable objects that kubelets may serve for it, according to
         #: the records; "" of one whose uid is not known.
         self._immutable: dict[ObjectKey, Counter[str]] = {}
-        #: Those that changed last are last.
-        self._changes: dict[ObjectKey, SourceChanges] = {}
+        self._changes = RecentChanges()
         #: Records that were changed in memory and are not to be written yet.
         self._unwritten: set[str] = set()
         #: By when every change of a source had been observed, POSIX seconds of the API server; the
@@ -146,14 +139,7 @@ class Records:
             changes = SourceChanges(changes.source, unnamed)
         if not changes.changes or self._changes.get(changes.source) == changes:
             return
-        self._changes.pop(changes.source, None)
-        self._changes[changes.source] = changes
-        oldest = changes.changes[-1].at - _KEPT_FOR
-        # A dropped entry is removed from its shard at the next write.
-        first = self._oldest_changes()
-        while len(self._changes) > _MAX_SOURCES or last_changed_at(first) < oldest:
-            del self._changes[first.source]
-            first = self._oldest_changes()
+        self._changes.put(changes)  # what it drops is removed from its shard at the next write
         self._on_change(str(changes.source))
 
     def clear(self) -> None:
@@ -169,7 +155,7 @@ class Records:
         """Add records and changes that were read from the Secrets."""
         for record in records:
             self._replace(record.uid, record)
-        self._changes.update((source.source, source) for source in changes)
+        self._changes.restore(changes)
 
     def _replace(self, uid: str, record: Record | None) -> Record | None:
         """Set the record of a consumer, or drop it; returns the one before."""
@@ -191,9 +177,6 @@ class Records:
             self._immutable.setdefault(source, Counter())[immutable] += 1
         return before
 
-    def _oldest_changes(self) -> SourceChanges:
-        return next(iter(self._changes.values()))
-
 
 def immutable_objects(record: Record) -> Iterator[tuple[ObjectKey, str]]:
     """List the sources that kubelets may serve an immutable object for, with its uid."""
@@ -204,11 +187,6 @@ def immutable_objects(record: Record) -> Iterator[tuple[ObjectKey, str]]:
             yield ObjectKey(source.kind, record.namespace, source.name), source.uid
     for use in record.immutable_uses:
         yield ObjectKey(use.kind, record.namespace, use.name), use.uid
-
-
-def last_changed_at(changes: SourceChanges) -> float:
-    """Return when a source was last observed to change, POSIX seconds."""
-    return changes.changes[-1].at
 
 
 def _ignore(name: str) -> None:
