@@ -26,7 +26,7 @@ from hotmap.core.model.consumer import REVISION
 from hotmap.core.policy.policy import Defaults
 from hotmap.kube.client import Client
 
-__all__ = ["Process", "play_fleet_history"]
+__all__ = ["LONGEST_HISTORY", "Process", "play_fleet_history"]
 
 LIMIT = "hotmap.dev/max-concurrent-rollouts"
 
@@ -41,6 +41,9 @@ _LAG = 3.0
 #: Seconds within which every workload has the last content, once it is quiet; and a new leader
 #: takes a Lease that was not released.
 _CONVERGED = 240.0
+
+#: Seconds after which a history has hung: the traceback shows where. None takes a quarter of that.
+LONGEST_HISTORY = 7200.0
 
 #: Events of a history, and how often each happens beside the others.
 _EVENTS = {
@@ -386,7 +389,8 @@ def play_fleet_history(seed: int) -> tuple[str, list[str]]:
     async def play() -> tuple[str, list[str]]:
         async with control_plane() as plane, Client(plane.config()) as client:
             history = _FleetHistory(World(plane, client), random.Random(seed))
-            return await history.run(), history.log
+            async with asyncio.timeout(LONGEST_HISTORY):
+                return await history.run(), history.log
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(play())

@@ -14,7 +14,7 @@ from functools import partial
 
 from tests.controller.stored_jobs import jobs
 from tests.controller.world import FOLLOW, NAMESPACE, Object, World
-from tests.simulation.fleet_histories import Process
+from tests.simulation.fleet_histories import LONGEST_HISTORY, Process
 from tests.support.control_plane import control_plane
 from tests.support.virtual_time import VirtualTimeLoop
 
@@ -212,7 +212,8 @@ def play_job_history(seed: int) -> tuple[str, list[str]]:
     async def play() -> tuple[str, list[str]]:
         async with control_plane() as plane, Client(plane.config()) as client:
             history = _JobHistory(World(plane, client), random.Random(seed))
-            return await history.run(), history.log
+            async with asyncio.timeout(LONGEST_HISTORY):
+                return await history.run(), history.log
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(play())
