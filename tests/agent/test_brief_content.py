@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from tests.agent.agents import Volume, agent, eventually, reader, tick, webhook
 
 
@@ -201,6 +202,36 @@ def test_endpoint_that_may_have_read_brief_content_is_called_again(tmp_path: Pat
         endpoint.hang.set()
         eventually(lambda: len(endpoint.calls) == 2)
         running.reaches("loaded")
+
+
+@pytest.mark.parametrize("action", ["endpoint", "command"])
+def test_content_that_was_replaced_while_no_agent_ran_is_loaded_again(
+    tmp_path: Path, action: str
+) -> None:
+    """A process that started meanwhile has read the other one, and may be the one that loads."""
+    volume, calls = Volume(tmp_path / "volume", text="one"), tmp_path / "calls"
+    with webhook() as endpoint:
+        flags = ["--dir", volume, "--state", tmp_path / "state"]
+        flags += ["--url", endpoint.url] if action == "endpoint" else []
+        flags += ["--exec", f"sh -c 'echo >> {calls}'"] if action == "command" else []
+        state = "loaded" if action == "endpoint" else "told"
+
+        def count() -> int:
+            return len(endpoint.calls) or calls.read_bytes().count(b"\n")
+
+        with agent(tmp_path, *flags) as running:
+            running.reaches(state)
+        with agent(tmp_path, *flags) as running:
+            running.reaches(state)
+            assert count() == 1, "nothing was replaced"
+        volume.write(text="two")
+        volume.write(text="one")
+        with agent(tmp_path, *flags) as running:
+            running.reaches(state)
+            assert count() == 2
+        with agent(tmp_path, *flags) as running:
+            running.reaches(state)
+            assert count() == 2, "nothing was replaced since"
 
 
 def test_nothing_is_told_to_read_refused_content(tmp_path: Path) -> None:

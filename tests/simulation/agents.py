@@ -92,6 +92,7 @@ class _StateFile(NamedTuple):
     key: bytes
     attempts: dict[str, tuple[str, bool]]
     saved_at: float = 0.0
+    revisions: dict[str, tuple[str, str]] = {}  # noqa: RUF012 - never changed
 
 
 class _Served:
@@ -211,7 +212,7 @@ class SimulatedAgent:
         self._reconciler = Reconciler(
             self._settings, state.key, state.attempts, self._chance.random
         )
-        self._reconciler.doubt_processes_since(state.saved_at)
+        self._reconciler.doubt_processes_since(state.saved_at, state.revisions)
         self._readings = Readings(self._settings.watch.settle, self._settings.watch.settle_max, now)
         self._turned_at = now
         self._polls_at = now + self._poll_interval
@@ -225,9 +226,10 @@ class SimulatedAgent:
         self._finished: list[Fact] = []
 
     def _save(self, now: float) -> None:
-        attempts = self._reconciler.attempts()
-        if attempts != self._file.attempts or not self._file.saved_at:
-            self._file = _StateFile(self._file.key, attempts, now)
+        attempts, revisions = self._reconciler.attempts(), self._reconciler.revisions
+        is_same = attempts == self._file.attempts and revisions == self._file.revisions
+        if not is_same or not self._file.saved_at:
+            self._file = _StateFile(self._file.key, attempts, now, revisions)
 
     # -- what it observes ----------------------------------------------------------------------
 

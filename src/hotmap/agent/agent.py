@@ -62,7 +62,7 @@ class Agent:
             loop, self._log, settings.watch, state.key, polled=self._executor.check_stage
         )
         self._reconciler = Reconciler(settings, state.key, state.attempts, _random)
-        self._reconciler.doubt_processes_since(state.saved_at)
+        self._reconciler.doubt_processes_since(state.saved_at, state.revisions)
         self.reporter = Reporter(
             loop, self._log, settings.reports,
             observer=self._observer, reconciler=self._reconciler, executor=self._executor,
@@ -103,7 +103,7 @@ class Agent:
                 self._record(fact, now)
             # 2. Decide; kept before it is done, so that a kill at any moment repeats an attempt.
             commands = [] if self._stopping else self._reconciler.decide(now)
-            self._executor.save(self._reconciler.attempts())
+            self._executor.save(self._reconciler.attempts(), self._reconciler.revisions)
             # 3. Report
             self.reporter.log(self._reconciler.take_transitions())
             # 4. Act

@@ -133,10 +133,12 @@ class Executor:
             self._results.append(StageAltered(self._stage_intact_at))
         self._stage_intact_at = self._loop.now()
 
-    def save(self, attempts: dict[str, tuple[str, bool]]) -> None:
-        """Keep for the next start what was tried and loaded."""
+    def save(
+        self, attempts: dict[str, tuple[str, bool]], revisions: dict[str, tuple[str, str]]
+    ) -> None:
+        """Keep for the next start what was tried and loaded, and what was read last."""
         problem = self._state_file.problem
-        self._state_file.save(attempts)
+        self._state_file.save(attempts, revisions)
         if self._state_file.problem and self._state_file.problem != problem:
             self._log.warning("state", self._state_file.problem)
 

@@ -38,6 +38,8 @@ class StateFile:
         self.key = os.urandom(KEY_LENGTH)
         #: By rule: the digest that was tried last, and whether it was loaded.
         self.attempts: dict[str, tuple[str, bool]] = {}
+        #: By directory that a kubelet writes: the name of what was read last, and its digest.
+        self.revisions: dict[str, tuple[str, str]] = {}
         #: Seconds since boot at which it was written last; 0 where that is unknown.
         self.saved_at = 0.0
         self._written = b""
@@ -89,6 +91,10 @@ class StateFile:
                 str(name): (str(each["tried"]), each["done"] is True)
                 for name, each in found["rules"]
             }
+            revisions = {
+                str(directory): (str(name), str(digest))
+                for directory, name, digest in found.get("directories", [])
+            }
             if len(key) != KEY_LENGTH:
                 raise ValueError("the key has another length")
         except FileNotFoundError:
@@ -102,15 +108,21 @@ class StateFile:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             self.problem = f"ignoring {self._path}, which is not a state file: {error}"
             return
-        self.key, self.attempts = key, attempts
+        self.key, self.attempts, self.revisions = key, attempts, revisions
         if found.get("boot") == _boot() != "" and isinstance(found.get("at"), float):
             self.saved_at = found["at"]
 
-    def save(self, attempts: dict[str, tuple[str, bool]]) -> None:
-        """Write the file atomically, if `attempts` differ; a failure is kept in `problem`."""
-        if attempts == self.attempts and self._written and not self.problem:
+    def save(
+        self,
+        attempts: dict[str, tuple[str, bool]],
+        revisions: dict[str, tuple[str, str]] | None = None,
+    ) -> None:
+        """Write the file atomically, if anything differs; a failure is kept in `problem`."""
+        revisions = revisions or {}
+        is_same = attempts == self.attempts and revisions == self.revisions
+        if is_same and self._written and not self.problem:
             return
-        self.attempts = attempts
+        self.attempts, self.revisions = attempts, revisions
         if not self._path or not self._acquire():
             return
         import json
@@ -125,6 +137,7 @@ class StateFile:
                     [name, {"tried": tried, "done": done}]
                     for name, (tried, done) in attempts.items()
                 ],
+                "directories": [[directory, *found] for directory, found in revisions.items()],
             }
         ).encode()
         if text == self._written:

@@ -56,7 +56,9 @@ class Readings:
         replaced = any(
             self._revisions.get(directory, name) != name for directory, name in revisions.items()
         )
-        complete = snapshot._replace(changed_since=self._changed_since, replaced=replaced)
-        self._read_at, self._changed_since = self._began, None
         self._revisions = dict(revisions)
+        complete = snapshot._replace(
+            changed_since=self._changed_since, replaced=replaced, revisions=self._revisions
+        )
+        self._read_at, self._changed_since = self._began, None
         return complete

@@ -83,26 +83,32 @@ class Reconciler:
         self._first_without_rule: dict[str, str] | None = None
         #: Whether an agent has run before in this pod, beside the same containers.
         self._ran_before = False
+        #: By directory that a kubelet writes: the name of what was read last, and its digest.
+        self.revisions: dict[str, tuple[str, str]] = {}
         #: Content was to be checked and not in memory, so it is read again.
         self._rereading = False
         #: Commands that a fact leads to by itself.
         self._commands: list[Command] = []
         self._transitions: list[Transition] = []
 
-    def doubt_processes_since(self, when: float) -> None:
+    def doubt_processes_since(
+        self, when: float, revisions: Mapping[str, tuple[str, str]] | None = None
+    ) -> None:
         """Record that a process that started after `when` may have read other content.
 
         No agent ran then that could have seen it. Of an endpoint or a command it is not known
-        which process they are about.
+        which process they are about, so what the agent before has read last, `revisions`, has to
+        show that there was other content. After a boot of the node, all processes are new.
         """
         if self._settings.application.command:
             return  # the application ends with its agent
         self._ran_before = when > 0
+        if revisions and self._ran_before:
+            self.revisions = dict(revisions)
         if self._settings.checks.stage:
             return
         for state in self.rules:
-            is_known = state.signals_only or (state.restarts_process and not state.is_frozen)
-            if is_known and state.progress.done:
+            if state.knows_process and state.progress.done:
                 state.progress.expose(when)
 
     @property
@@ -215,6 +221,12 @@ class Reconciler:
         elif self._rereading:
             self.gate.postpone(now)
         self._rereading = False
+        if self.gate.seen is None:
+            self._doubt_calls(snapshot)
+        self.revisions = {
+            directory: (name, snapshot.directories[directory])
+            for directory, name in snapshot.revisions.items()
+        }
         since = snapshot.changed_since
         is_reverted = since is not None and snapshot.digest == self.gate.seen
         self.gate.see(snapshot.digest, now, replaced=is_reverted)
@@ -407,6 +419,27 @@ class Reconciler:
             acted = replaced and state.progress.acted_since(since)
             if acted or state.signals_only or (replaced and state.restarts_process):
                 state.progress.expose(0.0 if acted else since)
+
+    def _doubt_calls(self, snapshot: Snapshot) -> None:
+        """Record that other content was visible while no agent ran, and is not any more.
+
+        A kubelet never writes the same content twice in a row. A process that has started meanwhile
+        has read the other one, and which process a call or a command is about is not known.
+        """
+        if self._settings.checks.stage:
+            return
+        before = self.revisions
+        returned = {
+            directory
+            for directory, name in snapshot.revisions.items()
+            if directory in before
+            and before[directory][0] != name
+            and before[directory][1] == snapshot.directories[directory]
+        }
+        for state in self.rules:
+            is_called = not state.restarts and not state.knows_process
+            if is_called and state.progress.done and returned.intersection(state.directories):
+                state.progress.expose(0.0)
 
     def _expose(self, now: float) -> None:
         """Record that processes may read content before it passed, or although it never does.

@@ -100,6 +100,11 @@ class RuleState:
         return self.restarts and known and len(actions) == 1
 
     @property
+    def knows_process(self) -> bool:
+        """Whether all that the rule does is about one process that it can look up."""
+        return self.signals_only or (self.restarts_process and not self.is_frozen)
+
+    @property
     def restarts(self) -> bool:
         """Whether the rule restarts its process."""
         return any(action.kind == "restart" for action in self.rule.actions)

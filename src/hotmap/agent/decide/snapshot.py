@@ -22,6 +22,7 @@ class Snapshot(Value):
         was seen since the reading before
     replaced: a kubelet has written another revision since the reading before; it never writes the
         same content twice in a row, so there was other content if it is the same
+    revisions: names of what a kubelet has written, by directory
     """
 
     contents: dict[str, dict[str, bytes]]
@@ -32,3 +33,4 @@ class Snapshot(Value):
     permissions: dict[str, dict[str, tuple[int, int]]] = {}  # noqa: RUF012 - never changed
     changed_since: float | None = None
     replaced: bool = False
+    revisions: dict[str, str] = {}  # noqa: RUF012 - never changed
