@@ -12,6 +12,7 @@ import yaml
 from tests.support.warm_process import run_warm
 
 from hotmap.cli.inject import Injection, inject
+from hotmap.cli.manifest_files import write_manifest
 from hotmap.core.errors import ManifestError
 
 WEB = """\
@@ -43,6 +44,27 @@ PLAIN = "kind: Pod\nmetadata: {name: plain}\nspec: {containers: [{name: a, image
 def hotmap(*arguments: str | Path, stdin: bytes = b"") -> tuple[int, bytes, str]:
     status, out, problems = run_warm("inject", *map(str, arguments), env=os.environ, stdin=stdin)
     return status, out, problems.decode()
+
+
+def test_output_to_a_pipe_without_a_name_is_written(tmp_path: Path) -> None:
+    """As /dev/stdout in a pipeline, and `>(...)` of a shell: its link points to no path."""
+    reader, writer = os.pipe()
+    try:
+        write_manifest(f"/dev/fd/{writer}", WEB)
+        assert os.read(reader, 1 << 16) == WEB.encode()
+    finally:
+        os.close(reader)
+        os.close(writer)
+
+
+def test_output_to_links_in_a_circle_is_refused(tmp_path: Path) -> None:
+    """They are not replaced, and nothing is left beside them."""
+    for name, target in (("a", "b"), ("b", "a")):
+        (tmp_path / name).symlink_to(target)
+    with pytest.raises(ManifestError, match="too many levels of symbolic links"):
+        write_manifest(str(tmp_path / "a"), WEB)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_symlink()) == ["a", "b"]
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_output_to_a_pipe_does_not_replace_it(tmp_path: Path) -> None:
@@ -204,6 +226,8 @@ ALIASES = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
         ("-f - -i", b"", "--in-place excludes --output and standard input (-f -)"),
         ("-f - -o /nowhere/x", WEB.encode(), "cannot write /nowhere/x: no such file or "
          "directory"),
+        ("-f - -o /dev/null/x", WEB.encode(), "cannot write /dev/null/x: not a directory"),
+        (f"-f - -o /{'x' * 300}", WEB.encode(), f"cannot write /{'x' * 300}: file name too long"),
         ("-f - --remove --stage", WEB.encode(), "--remove takes no flags of an injection; omit "
          "them"),
         ("-f - --mode beside", b"", "Invalid value for '--mode': 'beside' is not one of "

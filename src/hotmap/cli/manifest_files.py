@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -123,12 +124,16 @@ def write_manifest(filename: str, text: str) -> None:
     Raises:
         ManifestError: it cannot be written.
     """
-    target = Path(filename).resolve()
+    place = Path(filename)
+    target = Path(os.path.realpath(place))  # the links of a file stay what they are
     draft = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        if target.exists() and not target.is_file():
-            target.write_bytes(text.encode())
+        # Of the name as it is given: what /dev/fd links to has no path where it is a pipe.
+        if place.exists() and not place.is_file():
+            place.write_bytes(text.encode())
             return
+        if target.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         draft.write_bytes(text.encode())
         if target.exists():
             status = target.stat()
@@ -137,5 +142,6 @@ def write_manifest(filename: str, text: str) -> None:
             draft.chmod(status.st_mode & 0o7777)
         draft.rename(target)
     except OSError as error:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):  # where no file can be written, none can be removed either
+            draft.unlink()
         raise ManifestError(f"cannot write {filename}: {os_reason(error)}") from None
