@@ -291,6 +291,8 @@ class AgentCluster(Cluster):
         application = pod.applications.get(agent.served_by)
         if application is None:
             return []  # it reads the files when it starts
+        if agent.calls_only and agent.missed_content and not application.told:
+            return []  # it may have started during that content
         wrong = [volume for volume in agent.volumes if not application.has_loaded(volume)]
         called = agent.loaded_volumes(self.now) if wrong else ()
         return [

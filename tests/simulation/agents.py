@@ -134,6 +134,8 @@ class SimulatedAgent:
             for rule in self._settings.rules
             for action in rule.actions
         )
+        #: Whether content was replaced and reverted, while it ran, before it has read it.
+        self.missed_content = False
         self._served = _Served(pod, self.served_by)
         # Without it, an agent takes what is announced at its start for what processes have read.
         restarts = any(rule.name == FROZEN for rule in self._settings.rules)
@@ -267,7 +269,10 @@ class SimulatedAgent:
             for path in self._directories
         }
         snapshot = make_snapshot(contents, self._file.key, payloads=True)
-        return self._readings.complete(snapshot, self._revisions())
+        complete = self._readings.complete(snapshot, self._revisions())
+        is_same = snapshot.digest == self._reconciler.gate.seen
+        self.missed_content |= is_same and complete.replaced
+        return complete
 
     # -- what it does --------------------------------------------------------------------------
 
