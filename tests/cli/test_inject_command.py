@@ -222,6 +222,10 @@ ALIASES = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
         (f"-f /{'x' * 300}", b"", f"cannot read /{'x' * 300}: file name too long"),
         ("-f -", b"{{- if .Values.x }}", "standard input: invalid YAML at line 1: expected the "
          "node content, but found '-'; of a Helm chart, read the output of 'helm template'"),
+        ("-f -", b"kind: Pod\nmetadata: {name: {{ .Values.x }}}\n", "standard input: invalid YAML "
+         "at line 2: a key is not a text; of a Helm chart, read the output of 'helm template'"),
+        ("-f -", b"kind: Pod\n[a]: b\n", "standard input: invalid YAML at line 2: a key is not a "
+         "text"),
         ("-f - -f -", b"", "standard input can be read only once; use one -f -"),
         ("-f - -i", b"", "--in-place excludes --output and standard input (-f -)"),
         ("-f - -o /nowhere/x", WEB.encode(), "cannot write /nowhere/x: no such file or "

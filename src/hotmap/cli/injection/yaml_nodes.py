@@ -79,7 +79,7 @@ class Node:
                         merged.update(source.data)
         for entry in self.entries:
             if entry.key.scalar != "<<":
-                merged[entry.key.data if entry.key.kind == "scalar" else None] = entry.value.data
+                merged[entry.key.data] = entry.value.data
         return merged
 
     def entry(self, key: str) -> Entry | None:
@@ -275,6 +275,11 @@ class _Composer:
                 node.end = self._end(inner) if node.flow else entries[-1].value.end
                 return node
             key = self._node(inner)
+            if key.kind != "scalar":
+                # As a placeholder of a template is read: `{{ x }}`. No object has such a key.
+                raise yaml.composer.ComposerError(
+                    None, None, "a key is not a text", inner.start_mark
+                )
             if key.scalar == "<<":
                 node.merges = True
             entries.append(Entry(key, self._node(next(self._events))))
