@@ -239,6 +239,16 @@ def test_kinds_without_rollouts_are_unchanged(kind: str) -> None:
             SECRET.replace("stringData: {PASSWORD: hunter2}", "data: {PASSWORD: é}"),
             "not valid b",
         ),
+        (
+            (),
+            SECRET.replace("stringData: {PASSWORD: hunter2}", "data: {PASSWORD: pa-ss}"),
+            "Secret/login: a value is not valid base64",
+        ),
+        (
+            (),
+            APP.replace("\ndata:", "\nbinaryData: {ICON: '%%'}\ndata:"),
+            "ConfigMap/app: a value is not valid base64",
+        ),
         ((), APP.replace("info\n", "info\n  : [\n"), "standard input: invalid YAML at line"),
         (("--annotation", "hash"), APP, '--annotation: invalid name "hash": expected DOMAIN/NAME'),
         (("--annotation", "hotmap.dev/revision"), APP, "has another meaning"),

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import Any
 
 from hotmap.core.errors import ManifestError
 from hotmap.core.text import quote_short
 
-__all__ = ["check_values"]
+__all__ = ["check_values", "decode_value"]
 
 #: The fields of ConfigMaps and Secrets with values by data key.
 _FIELDS = ("data", "binaryData", "stringData")
@@ -42,6 +43,15 @@ def check_values(data: dict[str, Any], place: str) -> None:
             raise ManifestError(
                 f"{place}: {field} {quote_short(str(name))} is {kind}, not a text{hint}"
             )
+
+
+def decode_value(text: str) -> bytes:
+    """Decode base64 as Kubernetes does, which allows line breaks.
+
+    Raises:
+        ValueError: it is not valid base64.
+    """
+    return b64decode(text.replace("\r", "").replace("\n", ""), validate=True)
 
 
 def _kind(value: Any) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import zip_longest
@@ -18,7 +17,7 @@ import msgspec
 
 from hotmap.agent.runtime.standard_streams import print_message
 from hotmap.cli.command_options import PreviewOptions
-from hotmap.cli.data_values import check_values
+from hotmap.cli.data_values import check_values, decode_value
 from hotmap.cli.injection.manifest import Manifest
 from hotmap.cli.manifest_files import describe_file, is_manifest, read_manifests
 from hotmap.cli.printers import print_preview
@@ -298,7 +297,8 @@ class _SourceManifest(msgspec.Struct, rename="camel"):
             plain = {**(self.data or {})}
         is_binary = self.kind == "ConfigMap"
         content = {
-            name: _Value(_decode(text or ""), is_binary=is_binary) for name, text in encoded.items()
+            name: _Value(decode_value(text or ""), is_binary=is_binary)
+            for name, text in encoded.items()
         }
         return content | {name: _Value((text or "").encode()) for name, text in plain.items()}
 
@@ -319,11 +319,6 @@ class _Applied(msgspec.Struct, rename="camel"):
 
     data: dict[str, Any] | None = None
     binary_data: dict[str, Any] | None = None
-
-
-def _decode(text: str) -> bytes:
-    """Decode base64 as Kubernetes does, which allows line breaks."""
-    return b64decode(text.replace("\r", "").replace("\n", ""), validate=True)
 
 
 async def _compare_manifests(

@@ -17,7 +17,7 @@ import msgspec
 
 from hotmap.agent.runtime.standard_streams import print_message
 from hotmap.cli.command_options import StampOptions
-from hotmap.cli.data_values import check_values
+from hotmap.cli.data_values import check_values, decode_value
 from hotmap.cli.injection.manifest import FoundTemplate, Manifest, Planned
 from hotmap.cli.injection.pod_templates import Template
 from hotmap.cli.manifest_files import describe_file, read_manifests, write_manifests
@@ -144,6 +144,8 @@ def _read_source(data: dict[str, Any], place: str, key: FingerprintKey) -> tuple
     check_values(data, f"{place}: {kind}/{name}")
     try:
         fields = {field: _read_texts(data.get(field)) for field in ("data", "binaryData")}
+        for text in fields["data" if kind == "Secret" else "binaryData"].values():
+            decode_value(text)
         if kind == "Secret":
             texts = _read_texts(data.get("stringData"))
             given = {field: b64encode(text.encode()).decode() for field, text in texts.items()}
