@@ -47,6 +47,29 @@ async def test_file_edit_nudges_pods(world: World) -> None:
     ]
 
 
+async def test_nudges_for_returned_content_are_not_taken_for_those_of_another_hotmap(
+    world: World,
+) -> None:
+    """The pods have just been told of the same content, by this one."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS)
+    await world.pod("web-1")
+    sent = count_nudges(world)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await nudged(world, "web-1")
+        world.plane.fail("patch", "pods", code=503, times=4)
+        await asyncio.sleep(2.2)  # the second nudge has failed
+        await world.edit(LEVEL="trace")
+        await world.edit(LEVEL="debug")
+        await world.quiet(controller)
+        await asyncio.sleep(10)
+        await world.quiet(controller)
+    assert sent["web-1"] >= 3, "the second one, and one since their files may be others"
+    assert await world.events("OtherController") == []
+
+
 @hurried
 async def test_two_hotmaps_do_not_nudge_without_end(world: World) -> None:
     """Each has a fingerprint key of its own, and takes the other's nudge for one of old content."""

@@ -43,7 +43,7 @@ from hotmap.core.patch.nudge import (
     read_target,
 )
 from hotmap.core.status.desired import latest_time
-from hotmap.core.target import TARGET, Target
+from hotmap.core.target import TARGET, Target, parse_target
 from hotmap.kube.client import Client
 from hotmap.kube.fair_slots import FairSlots
 from hotmap.kube.loop_clock import loop_time
@@ -155,13 +155,20 @@ class _SentNudges:
     def overwritten(self, done: _Round) -> list[_Nudge]:
         """Return the nudges of pods whose first one another client has overwritten.
 
-        A cache that lags behind may show what was there before; anything else is overwritten.
+        A cache that lags behind may show what was there before; anything else is overwritten,
+        unless it names the same content: pods are also told again where that has come back.
         """
         return [
             nudge
             for uid, nudge in sorted(done.told.items())
-            if uid in self.first and nudge.replaces != self.first[uid].replaces
+            if uid in self.first
+            and nudge.replaces != self.first[uid].replaces
+            and not self._is_named(nudge.replaces)
         ]
+
+    def _is_named(self, value: str) -> bool:
+        found = parse_target(value)
+        return found is not None and found.names_same_content(self.target)
 
     def after(self, done: _Round, due: Collection[str], held_until: float) -> _SentNudges:
         """Return the nudges after one more round, which repeated those in `due`."""
