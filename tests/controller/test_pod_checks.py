@@ -431,8 +431,8 @@ async def test_deleted_source_is_reported_until_it_is_back(world: World) -> None
     async with world.controller(pod_checks=SOON) as controller:
         await wait_for_state(world, controller, "current")
         await world.delete("ConfigMap", "app")
-        document = await wait_for_state(world, controller, "waiting")
         message = await world.event("SourceMissing")
+        document = await wait_for_state(world, controller, "waiting")
         await world.config_map(LEVEL="info")
         await wait_for_state(world, controller, "current")
         await world.quiet(controller)

@@ -94,6 +94,19 @@ async def test_edit_that_no_watch_has_delivered_is_seen_by_a_consistent_query(
     assert await get_states(http, settling, query) == found
 
 
+@pytest.mark.parametrize("query", ["workload=default/web", "namespace=default"])
+async def test_source_that_is_gone_leaves_no_workload_current(
+    world: World, http: aiohttp.ClientSession, settling: Controller, query: str
+) -> None:
+    """Before it is decided on too: its pods have content that the cluster does not have."""
+    await until_current(world, http, settling, query)
+    await world.delete("ConfigMap", "app")
+    found = await get_states(http, settling, f"{query}&consistent=true")
+    assert found["web"] == ("waiting", "sources changed; reconcile pending")
+    counts = await count_states(http, settling)
+    assert (counts["current"], counts["waiting"]) == (0, 1)
+
+
 async def test_workload_that_no_watch_has_delivered_is_seen_by_a_consistent_query(
     world: World, http: aiohttp.ClientSession, settling: Controller
 ) -> None:

@@ -192,7 +192,9 @@ class AgentController(Controller):
             index=self._index,
             decision_log=self._log,
             records=self._records,
-            is_behind=lambda key: is_behind(self._observer.snapshot(key)),
+            is_behind=lambda key, gone_count: is_behind(
+                self._observer.snapshot(key), gone_count=gone_count
+            ),
         )
         results = PodCheckResults(
             observer=self._observer,

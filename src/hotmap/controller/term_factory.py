@@ -108,7 +108,9 @@ class TermFactory:
             index=shared.watch_index,
             decision_log=shared.decision_log,
             records=shared.records,
-            is_behind=lambda key: is_behind(observer.snapshot(key)),
+            is_behind=lambda key, gone_count: is_behind(
+                observer.snapshot(key), gone_count=gone_count
+            ),
             refused=shared.reflectors.refused,
         )
         pod_checker = self._make_pod_checker(observer, consumer_states, nudges)

@@ -49,11 +49,12 @@ class ConsumerStates:
         index: Index,
         decision_log: DecisionLog,
         records: Records,
-        is_behind: Callable[[ObjectKey], bool] = lambda _: False,
+        is_behind: Callable[[ObjectKey, bool], bool] = lambda *_: False,
         refused: Callable[[], Sequence[Reflector[Any, Any]]] = lambda: (),
     ) -> None:
         """`is_behind` tells whether the sources of a consumer differ from its record.
 
+        Its second argument says whether required ones that are gone count as well.
         `refused` returns the reflectors whose objects may change unseen.
         """
         self._refused = refused
@@ -137,7 +138,8 @@ class ConsumerStates:
         changed = self._pending.get(key)
         if changed is None or not (status.is_reached or (changed and status.action_required)):
             return False
-        return self._is_behind(key)
+        # A decision on sources that are gone leaves no status that is reached.
+        return self._is_behind(key, status.is_reached)
 
     def update(self, key: ObjectKey) -> None:
         """Derive a consumer's status anew; one without a decision is not counted."""

@@ -363,17 +363,17 @@ class StatusPage:
         }
 
 
-def is_behind(snapshot: Snapshot | None) -> bool:
+def is_behind(snapshot: Snapshot | None, *, gone_count: bool) -> bool:
     """Return whether sources differ from what was last applied, or have differed since.
 
-    Those that are gone do not count.
+    `gone_count`: also if required ones are gone. Once that was decided on, nothing follows from it.
 
     None stands for a consumer whose name patterns are not matched yet.
     """
     if snapshot is None:
         return True
     differs = snapshot.recorded_target != snapshot.target or bool(snapshot.returned)
-    return differs and not missing_sources(snapshot)
+    return differs and (gone_count or not missing_sources(snapshot))
 
 
 def _confirmed(status: ConsumerStatus, unconfirmed: str) -> ConsumerStatus:
