@@ -44,6 +44,24 @@ async def test_nudged_pod_whose_node_is_lost_is_not_current(world: World) -> Non
         assert await check_count(controller) <= checks + 1
 
 
+async def test_workload_is_current_once_its_application_has_reread_its_files(
+    world: World,
+) -> None:
+    """The next check comes when that time is over, not at the next pause."""
+    await world.config_map(MODE="a")
+    await world.workload(spec=files(), annotations={**REREADS, "hotmap.dev/rereads": "45s"})
+    await world.pod("web-1", spec=files())
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await asyncio.sleep(30)
+        await world.edit(MODE="b")
+        await world.until(lambda: world.target("web-1"), "the pod is nudged")
+        await asyncio.sleep(30)
+        assert (await status(controller))["workloads"][0]["state"] == "waiting"
+        await asyncio.sleep(25)
+        assert (await status(controller))["workloads"][0]["state"] == "current"
+
+
 @pytest.mark.parametrize("kind", ["Deployment", "StatefulSet"])
 async def test_workload_that_loses_a_pod_later_is_not_current(world: World, kind: str) -> None:
     """Its own controller counts fewer available pods; which one it is, a list shows."""

@@ -26,6 +26,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from typing import NamedTuple, NoReturn
 
 from hotmap.controller.report.consumer_states import ConsumerStates
@@ -202,11 +203,17 @@ class PodChecker:
         self._schedule.add(key, consumer.behind, self._settings.stalled_after)
 
     def _schedule_again(
-        self, key: ObjectKey, consumer: Consumer, *, files_pending: bool = False
+        self,
+        key: ObjectKey,
+        consumer: Consumer,
+        *,
+        files_pending: bool = False,
+        reached_in: float = inf,
     ) -> None:
         """Schedule the next check after a pause that is twice the last one.
 
         `files_pending` says that a kubelet has to update files: soon, if its pod is nudged now.
+        `reached_in` is when pods have the content that lack nothing but time, in seconds.
         """
         scheduled, settings = self._schedule.get(key), self._settings
         if scheduled is None:
@@ -216,7 +223,7 @@ class PodChecker:
             longest = min(longest, settings.max_pause_agents)
         first = settings.nudged_delay if files_pending else settings.pause
         scheduled.pause = min(longest, max(first, scheduled.pause * 2))
-        self._schedule.add(key, consumer.behind, scheduled.pause)
+        self._schedule.add(key, consumer.behind, min(scheduled.pause, reached_in))
 
     def _drop(self, key: ObjectKey) -> None:
         """Stop checking a consumer, and forget the result of its last check."""
@@ -464,8 +471,12 @@ class PodChecker:
         self._results.apply(consumer, record, status, result)
         if not status.is_reached:
             pods = result.pods if result is not None else ()
-            files_pending = any(proof.files_pending for proof in pods)
-            self._schedule_again(consumer.key, consumer, files_pending=files_pending)
+            self._schedule_again(
+                consumer.key,
+                consumer,
+                files_pending=any(proof.files_pending for proof in pods),
+                reached_in=result.reached_in if result is not None else inf,
+            )
         elif result is not None and result.confirmed_in:
             self._schedule.add(consumer.key, consumer.behind, result.confirmed_in)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
 from hotmap.core.decide.snapshot import Snapshot
@@ -29,6 +30,8 @@ class PodCheckResult(NamedTuple):
     status: ConsumerStatus
     #: Seconds after which pods that were nudged show whether their kubelets were there; 0: they do.
     confirmed_in: float = 0.0
+    #: Seconds after which the pods have it that lack nothing but time; inf: there are none.
+    reached_in: float = inf
 
 
 def conclude_from_pods(
@@ -58,7 +61,12 @@ def conclude_from_pods(
     )
     status = status_from_pods(snapshot.consumer, proofs, desired, stalled=stalled, retried=retried)
     confirmed_in = 0.0 if agents is not None else _confirmed_in(proofs, now)
-    return PodCheckResult(desired, proofs, status, confirmed_in)
+    return PodCheckResult(desired, proofs, status, confirmed_in, _reached_in(proofs, now))
+
+
+def _reached_in(proofs: Sequence[PodProof], now: float) -> float:
+    waiting = [proof.loaded.reached_at for proof in proofs if proof.loaded.reached_at != inf]
+    return max(0.0, max(waiting) - now) if waiting else inf
 
 
 def _confirmed_in(proofs: Sequence[PodProof], now: float) -> float:

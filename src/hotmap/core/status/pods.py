@@ -315,7 +315,8 @@ class _PodAssessment:
         within = format_age(seconds)
         if self._now < delivered + seconds:
             why = f"its files are updated; the application re-reads them within {within}"
-            return Stage(Confidence.UNKNOWN, why, PodState.LOADING)
+            due = delivered + seconds
+            return Stage(Confidence.UNKNOWN, why, PodState.LOADING, reached_at=due)
         updated = format_age(self._now - delivered)
         why = f"its files were updated {updated} ago; the application re-reads them within {within}"
         return Stage(Confidence.INFERRED, why)

@@ -58,6 +58,8 @@ class Stage(NamedTuple):
     state: PodState | None = None
     #: Whether retrying cannot help, since the cause is in the pod.
     permanent: bool = False
+    #: When it is reached by the passing of time alone, POSIX seconds; inf: it is not.
+    reached_at: float = inf
 
     @property
     def reached(self) -> bool:
