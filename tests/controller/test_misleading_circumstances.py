@@ -48,7 +48,10 @@ async def test_pods_of_another_workload_with_the_same_labels_are_not_nudged(worl
 async def test_deletion_that_is_undone_within_the_settle_time_empties_no_files(
     world: World,
 ) -> None:
-    """`kubectl replace --force` deletes and creates: pods are not told of the moment between."""
+    """`kubectl replace --force` deletes and creates: pods are not told of the moment between.
+
+    They are nudged once it is over, as a kubelet may have synced one in that moment.
+    """
     await world.config_map(LEVEL="info")
     await world.workload(spec=files(optional=True), annotations=REREADS)
     await world.pod("web-1")
@@ -58,8 +61,8 @@ async def test_deletion_that_is_undone_within_the_settle_time_empties_no_files(
         await asyncio.sleep(0.5)  # the controller has seen that it is gone
         await world.config_map(LEVEL="info")
         await world.quiet(controller)
-    assert await world.target("web-1") == ""
-    assert await world.messages("Refreshed") == []
+    (message,) = await world.messages("Refreshed")
+    assert "refreshing mounted files" in message
 
 
 @pytest.mark.parametrize("denied", [False, True])

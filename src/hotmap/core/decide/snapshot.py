@@ -149,20 +149,13 @@ class Snapshot(NamedTuple):
     def returned(self) -> frozenset[ObjectKey]:
         """The sources that had other content since they were applied, or may have had.
 
-        Pods are not told at once of a deleted source, since it may be recreated a moment later. The
-        files of a required source are not emptied meanwhile, so it had other content before that.
+        One that was deleted and is back counts, too: a kubelet that has synced a pod in between has
+        emptied the files of an optional source, or still has what was there before the deletion.
         """
-        corrects = self.sent is not None and self.sent.target != self.target
         return frozenset(
             source.source
-            for source, recorded in self.recorded_sources()
+            for source, _ in self.recorded_sources()
             if source.changes.window is not None
-            and (
-                recorded.uid == source.uid
-                or source.required
-                or source.changes.unobserved_by is not None
-                or corrects
-            )
         )
 
     @property
