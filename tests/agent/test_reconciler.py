@@ -248,6 +248,34 @@ def test_announced_restart_with_a_stage_does_not_wait() -> None:
     assert attempt.rule.name == "frozen"
 
 
+@pytest.mark.parametrize("result", [REFUSED, ERROR])
+@pytest.mark.parametrize(
+    "flags", [("--signal", "HUP", "--process", "name:app"), ("--url", "http://127.0.0.1:1/")]
+)
+def test_content_that_returns_during_a_check_of_other_content_is_loaded_again(
+    flags: tuple[str, ...], result: str
+) -> None:
+    """A process that started meanwhile has read what is not accepted then."""
+    decided = reconciler(*flags)
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 2.0)
+    decided.decide(2.0)
+    decided.record(AttemptFinished("default", "", 0, 1234.0), 3.0)
+    decided.record(snapshot("b"), 4.0)
+    assert decided.decide(4.0) == [StartCheck(snapshot("b"))]
+    decided.record(snapshot("a"), 5.0)
+    assert decided.decide(5.0) == []
+    decided.record(CheckFinished(snapshot("b"), result, "not accepted"), 6.0)
+    (attempt,) = decided.decide(6.0)
+    assert isinstance(attempt, StartAttempt)
+    assert (attempt.desired_since, attempt.doubted_since) == (6.0, 4.0)
+    decided.record(AttemptFinished("default", "", 0, 1234.0), 7.0)
+    assert decided.directories.rows["/d"].loaded == "a"
+    assert (decided.gate.state, decided.gate.error) == (PASSED, "")
+    assert decided.next_time() is None
+
+
 def revert_refused(decided: Reconciler) -> None:
     """Load content a, refuse b, and take b back to a."""
     decided.record(snapshot("a"), 1.0)

@@ -270,6 +270,7 @@ class Reconciler:
 
     def _record_check(self, check: CheckFinished, now: float) -> None:
         self.checks[check.result] += 1
+        latest = self._snapshot
         if check.result == ERROR:
             if not self.gate.failures or check.error != self.gate.error:
                 self._warn("check", check.error)
@@ -282,6 +283,12 @@ class Reconciler:
                 self._commands.append(Exit(1))
         else:
             self._record_passed(check.snapshot, now)
+            return
+        if latest is not None and latest.digest == self.gate.seen == self.gate.passed:
+            # It came back during the check. A process that started meanwhile has the other one.
+            self._snapshot = None
+            self.gate.error = ""
+            self._set_desired(latest, now)
 
     def _record_passed(self, snapshot: Snapshot, now: float) -> None:
         self.gate.accept()
