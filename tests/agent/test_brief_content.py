@@ -58,6 +58,8 @@ def test_process_that_was_not_signalled_is_after_refused_content(tmp_path: Path)
         *("--signal", "HUP", "--process", f"pidfile:{tmp_path}/loaded.pid"),
     )
     with reader(volume.path / "text", tmp_path) as process, agent(tmp_path, *flags) as running:
+        # It writes the file whenever it loads.
+        eventually(lambda: process.loads == ["good one", "good one"], "the agent's first reading")
         running.reaches("told")
         process.pidfile.rename(away)
         volume.write(text="good two")
