@@ -206,7 +206,7 @@ def test_terminating_pods_do_not_count(member: Pod) -> None:
 def test_pod_tells_the_revision_of_its_template() -> None:
     """The revision that a pod was made with is kept beside its start."""
     (start,) = pod_starts(deployment(ENV), [pod(started=7, revision="k.abc")])
-    assert start[:4] == PodStart("web-1", 7.0, "k.abc", (Span(7.0, 8.0),))[:4]
+    assert (start.name, start.at, start.revision) == ("web-1", 7.0, "k.abc")
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,13 @@ def test_node_clock_offset_cancels_out(skew: int, waited: int, span: Span) -> No
         reported=1000 + waited,
     )
     (start,) = pod_starts(deployment(ENV), [member])
-    assert start[:4] == PodStart("web-1", span.earliest, "", (span,))[:4]
+    assert start.at == span.earliest
+    assert bounds(start) == [span]
+
+
+def bounds(start: PodStart) -> list[Span]:
+    """Return the bounds of a pod's starts, without what its node's clock says."""
+    return [Span(*span[:2]) for span in start.containers]
 
 
 @pytest.mark.parametrize("skew", [-600, 600])
@@ -311,7 +317,34 @@ def test_pod_waiting_for_node_widens_bounds(skew: int, member: dict[str, Any], s
     """What its node did between creation and scheduling is unknown: both bounds stay."""
     member |= {"started": member["started"] + skew}
     (start,) = pod_starts(deployment(ENV), [pod(created=1000, **member)])
-    assert start.containers == (span,)
+    assert bounds(start) == [span]
+
+
+@pytest.mark.parametrize(
+    ("window", "suspected"),
+    [
+        pytest.param(Window(1085, 1095), True, id="it started in it"),
+        pytest.param(Window(1050, 1058), True, id="or in it, if the clock is ahead"),
+        pytest.param(Window(1095, 1099), False, id="after both"),
+        pytest.param(Window(1020, 1040), False, id="before both"),
+    ],
+)
+def test_kubelet_that_saw_its_pod_late_hides_no_start_in_a_window(
+    window: Window, suspected: bool
+) -> None:
+    """Its `startTime` is 30 s after the pod was scheduled: its clock is ahead, or it was away.
+
+    So the container started at 1060 or at 1090.
+    """
+    member = pod(created=1000, scheduled=1000, started=1030, containers={"web": 1090})
+    starts = pod_starts(deployment(ENV), [member])
+    assert find_pods_started_within(starts, [window]) == (("web-1",) if suspected else ())
+
+
+def test_node_clock_that_is_ahead_raises_no_suspicion_after_the_last_report() -> None:
+    member = pod(created=1000, started=1600, containers={"web": 1660}, reported=1070)
+    starts = pod_starts(deployment(ENV), [member])
+    assert find_pods_started_within(starts, [Window(1600, 1700)]) == ()
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ node's, which may be wrong by minutes. So a start is converted to bounds on the 
   same counted from when the pod was scheduled (plus one)
 * `startedAt` before `startTime`, or later than the status was last reported: the clock was set in
   between. Then the start lies between the creation and that report
+* where the node's clock says that it is later than these bounds, its kubelet may have seen the pod
+  late; it may have started in a window until then
 * what an init container reads is read from the creation on
 
 The earliest start proves that a pod is younger than a change, the latest one that it started after
@@ -70,6 +72,9 @@ class Span(NamedTuple):
 
     earliest: float
     latest: float
+    #: What the node's clock says, which is later where its kubelet saw the pod long after it was
+    #: scheduled. That clock may be wrong, so this raises a suspicion and proves nothing.
+    by_node: float = -inf
 
 
 class ContainerStart(NamedTuple):
@@ -307,7 +312,8 @@ def _span(pod: Pod, at: float) -> Span:
     if running_for < 0 or created + running_for - 1 > reported:
         return Span(created, max(created, reported))
     latest = max(created, _scheduled_at(pod)) + running_for + 1
-    return Span(created + max(0.0, running_for - 1), min(latest, max(created, reported)))
+    limit = max(created, reported)
+    return Span(created + max(0.0, running_for - 1), min(latest, limit), min(at + 1, limit))
 
 
 def _reported_at(pod: Pod) -> float:
@@ -374,7 +380,7 @@ def find_pods_started_within(
         start.name
         for start in starts
         if any(
-            span.earliest <= high and low <= span.latest
+            span.earliest <= high and low <= max(span.latest, span.by_node)
             for span in start.containers
             for low, high in wide
         )
