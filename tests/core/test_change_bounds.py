@@ -100,6 +100,25 @@ def test_witnessed_write_keeps_the_time_of_the_api_server() -> None:
     assert bounded.changed_at == 500
 
 
+@pytest.mark.parametrize(
+    ("changed_at", "observed", "until"),
+    [
+        pytest.param(500.0, 500.2, 500.2, id="when it was observed, in the same second"),
+        pytest.param(500.0, None, 501.0, id="the end of its second, if nobody observed it"),
+        pytest.param(500.0, 300.5, 501.0, id="or another change was observed"),
+        pytest.param(500.7, 500.7, 500.7, id="then, if it has no other time"),
+        pytest.param(None, 500.2, None, id="unknown"),
+    ],
+)
+def test_change_of_a_whole_second_had_happened_once_it_was_observed(
+    changed_at: float | None, observed: float | None, until: float | None
+) -> None:
+    """Times in managedFields are cut, so it may have come after what is in the same second."""
+    changes = ChangeSummary(latest_by=observed)
+    changed = BEFORE._replace(changed_at=changed_at, changes=changes)
+    assert changed.changed_until == until
+
+
 def test_witnessed_removal_right_after_an_edit_is_no_older_than_it_was_seen() -> None:
     """The edit's time is that of the object, and says nothing of the removal 1.4 s later."""
     removed = app({"a": "2"}, written=500.0)

@@ -373,6 +373,9 @@ def test_template_proves_nothing_of_pods_from_before_the_last_edit(
     [
         pytest.param({"rolled_at": CHANGED + 0.5}, "r.a", Confidence.INFERRED, id="of it"),
         pytest.param({"rolled_at": CHANGED - 1}, "r.a", Confidence.UNKNOWN, id="rolled out before"),
+        pytest.param(
+            {"rolled_at": CHANGED + 0.2}, "r.a", Confidence.UNKNOWN, id="before, in the same second"
+        ),
         pytest.param({"rolled_at": CHANGED + 0.5}, "r.b", Confidence.UNKNOWN, id="of another one"),
         pytest.param({}, "r.a", Confidence.UNKNOWN, id="no rollout is known"),
         pytest.param(
@@ -389,7 +392,7 @@ def test_files_of_a_pod_that_a_rollout_has_made(
     """Its kubelet has written them after the change, and its process started with them."""
     wish = FILES_WISH._replace(
         rolled_revision="r.a", edited=True, files_read_at_start=False, rereads=True, **facts
-    )
+    )._replace(files_changed_until=CHANGED + 0.4)
     pod_seen = seen(CHANGED + 0.9, revision=revision)
     pod_seen = pod_seen._replace(start=pod_seen.start._replace(created=CHANGED))
     projected, loaded = only(wish, pod_seen, now=CHANGED + 2, agents=agents)

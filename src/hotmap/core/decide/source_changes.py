@@ -217,11 +217,11 @@ def summarize_changes(
     """
     listed = history.listed or (source.resource_version, source.changed_at)
     last_saved = history.saved[-1].resource_version if history.saved else ""
-    latest = _latest(source, history.own)
+    latest, latest_by = _latest(source, history.own)
     if not source.exists and not history.own:
-        latest = _bound_unobserved_deletion(history, recorded)
+        latest = latest_by = _bound_unobserved_deletion(history, recorded)
     elif latest is None and _number(listed[0]) <= _number(last_saved):
-        latest = _latest(source, history.saved)
+        latest, latest_by = _latest(source, history.saved)
     kept = [*history.saved, *history.own]
     affected = [item for item in kept if _concerns(item, source)]
     # A container may have started without an optional source before it was created.
@@ -234,6 +234,7 @@ def summarize_changes(
         return ChangeSummary(
             last=affected[-1].at if affected else None,
             latest=latest,
+            latest_by=latest_by,
             unobserved_by=_bound_unobserved(source, listed[1], gap.until) if gap else None,
             edited=edited,
             created=_was_created_last(source, history.own),
@@ -256,6 +257,7 @@ def summarize_changes(
         last=max(last, default=None),
         window=Window(min(first), max(last)) if is_window else None,
         latest=latest,
+        latest_by=latest_by,
         unobserved_by=unobserved_by,
         interrupted_by=max((item.at for item in used if item.same), default=None),
         edited=edited,
@@ -308,12 +310,14 @@ def _unobserved_windows(
     return [] if since is None or until < since else [Window(since, until)]
 
 
-def _latest(source: SourceSnapshot, changes: Sequence[ObservedChange]) -> float | None:
-    """Return when a used data key was last observed to change; None: never."""
+def _latest(
+    source: SourceSnapshot, changes: Sequence[ObservedChange]
+) -> tuple[float | None, float | None]:
+    """Return when a used data key was last observed to change, and by when; None: never."""
     for change in reversed(changes):
         if _concerns(change, source) and not change.same:
-            return change.at if change.written is None else change.written
-    return None
+            return change.at if change.written is None else change.written, change.at
+    return None, None
 
 
 def _since(kept: Sequence[ObservedChange], recorded: SourceRecord) -> Sequence[ObservedChange]:

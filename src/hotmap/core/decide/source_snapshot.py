@@ -49,8 +49,10 @@ class ChangeSummary(NamedTuple):
     last: float | None = None
     #: The time in which the source had content other than the recorded and the current one, if any.
     window: Window | None = None
-    #: When a data key that the consumer uses was last observed to change, regardless of the record.
+    #: When a data key that the consumer uses was last observed to change, regardless of the record;
+    #: and by when that is known to have happened, as times in managedFields are whole seconds.
     latest: float | None = None
+    latest_by: float | None = None
     #: By when it had changed if that was not observed; None: that is unknown too.
     unobserved_by: float | None = None
     #: The same of content that may have been there while a watch was interrupted, and is not now.
@@ -153,6 +155,15 @@ class SourceSnapshot(NamedTuple):
     def changed_since(self) -> float | None:
         """After when its last change certainly happened; None: unknown."""
         return self.changed_at if self.changed_after is None else self.changed_after
+
+    @property
+    def changed_until(self) -> float | None:
+        """By when its last change certainly had happened; None: unknown."""
+        at, observed = self.changed_at, self.changes.latest_by
+        if at is None or at % 1:
+            return at
+        is_same = observed is not None and at <= observed < at + 1
+        return observed if is_same else at + 1
 
 
 def take_snapshots(

@@ -84,6 +84,8 @@ class DesiredContent(NamedTuple):
     #: Last change of each source that is read at container start, and of what is mounted as files.
     start_changes: tuple[tuple[ObjectKey, StartChange], ...]
     files_changed: float | None
+    #: By when the last change of these files had happened.
+    files_changed_until: float | None
     #: Whether files are mounted at all, also files whose source does not exist.
     has_files: bool
     #: Whether nothing in the pods re-reads files, so that they too are read at start.
@@ -168,6 +170,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
             (source.source, _start_change(source, snapshot)) for source in read if source.frozen
         ),
         files_changed=_last_change([source for source in known if source.live]),
+        files_changed_until=latest_time(each.changed_until for each in known if each.live),
         has_files=any(source.live for source in sources),
         files_read_at_start=snapshot.live_needs_rollout,
         estimated=any(source.estimated for source in (*known, *read)),
@@ -333,6 +336,7 @@ def without_times(desired: DesiredContent) -> DesiredContent:
             (source, change.without_times()) for source, change in desired.start_changes
         ),
         files_changed=_unless_unused(desired.files_changed),
+        files_changed_until=_unless_unused(desired.files_changed_until),
         order_changed=_unless_unused(desired.order_changed),
         live_changes=tuple((source, None) for source, _ in desired.live_changes),
     )

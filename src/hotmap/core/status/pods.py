@@ -437,13 +437,16 @@ class _PodAssessment:
 
         Its kubelet has written them then, and its process started with them.
         """
-        desired, changed = self._desired, self._desired.files_changed
-        if changed is None or desired.pinned is not None:
+        desired = self._desired
+        if desired.files_changed is None or desired.pinned is not None:
             return None
         if self._is_proven():
             return _MADE_AFTER
         is_ours = was_rolled_out_after(
-            self._pod.start, changed, desired.rolled_revision, rolled_at=desired.rolled_at
+            self._pod.start,
+            desired.files_changed_until,
+            desired.rolled_revision,
+            rolled_at=desired.rolled_at,
         )
         return _ROLLED_OUT if is_ours else None
 
