@@ -111,6 +111,7 @@ async def test_edits_after_kill_are_rolled(shop: Scenario) -> None:
     async with shop.controller() as controller:
         await controller.ready()
         await shop.wait_until_handled()
+        await shop.until(shop.state_secrets, "records are written")
         await shop.edit("calm", LEVEL="debug")
         await shop.wait_for_rollouts("calm")
         await controller.kill()  # within the second that records may be late
