@@ -189,6 +189,19 @@ def test_settle_time_restarts_after_delivery(queue: WorkQueue[str], clock: Clock
     assert due(queue) == ["a"]
 
 
+def test_settle_time_that_is_left(queue: WorkQueue[str], clock: Clock) -> None:
+    """None where a key waits for something else, or is due."""
+    queue.add_after("later", 5)
+    queue.add_settled("a", settle=2, settle_max=3)
+    clock.now += 1.5
+    queue.add_settled("a", settle=2, settle_max=3)
+    assert queue.settles_in("a") == 1.5
+    assert queue.settles_in("later") is None
+    assert queue.settles_in("unknown") is None
+    queue.add("a")
+    assert queue.settles_in("a") is None
+
+
 def test_add_ends_the_settle_time(queue: WorkQueue[str]) -> None:
     """Who asks for a key by name does not wait."""
     queue.add_settled("a", settle=2, settle_max=10)

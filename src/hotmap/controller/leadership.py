@@ -285,6 +285,10 @@ class LeaderTerm:
         """Return whether a consumer's reconcile is due, settling or under way."""
         return self._refreshes.is_pending(key) or self._reconciles.is_pending(key)
 
+    def settles_in(self, key: ObjectKey) -> float | None:
+        """Return the seconds until a consumer's changes have settled; None: they have."""
+        return self._reconciles.settles_in(key)
+
     def _after_work(self, key: ObjectKey) -> None:
         """Update the pod checks and the status after a decision."""
         self.pod_checker.schedule_check(key)

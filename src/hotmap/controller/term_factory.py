@@ -112,6 +112,7 @@ class TermFactory:
                 observer.snapshot(key), gone_count=gone_count
             ),
             refused=shared.reflectors.refused,
+            settled_at=self._settled_at,
         )
         pod_checker = self._make_pod_checker(observer, consumer_states, nudges)
         turns = RolloutTurns(
@@ -248,7 +249,7 @@ class TermFactory:
             gate=PodCheckGate(is_busy=self._has_due_reconciles, is_pending=self._is_pending),
         )
 
-    # -- what pod checks ask of the term, which is made after them -------------------------------
+    # -- what pod checks and statuses ask of the term, which is made after them ------------------
 
     def _has_due_reconciles(self) -> bool:
         term = self._shared.current_term()
@@ -257,6 +258,11 @@ class TermFactory:
     def _is_pending(self, consumer: ObjectKey) -> bool:
         term = self._shared.current_term()
         return term is None or term.is_pending(consumer)
+
+    def _settled_at(self, consumer: ObjectKey) -> float | None:
+        term = self._shared.current_term()
+        left = term.settles_in(consumer) if term is not None else None
+        return None if left is None else self._shared.client.server_time() + left
 
     def _reconcile(self, consumer: ObjectKey) -> None:
         if (term := self._shared.current_term()) is not None:

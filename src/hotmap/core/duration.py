@@ -11,7 +11,13 @@ from __future__ import annotations
 
 from hotmap.core.text import quote_short
 
-__all__ = ["InvalidDuration", "format_age", "parse_duration", "parse_signed_duration"]
+__all__ = [
+    "InvalidDuration",
+    "format_age",
+    "format_time_of_day",
+    "parse_duration",
+    "parse_signed_duration",
+]
 
 _SECONDS = {
     "ns": 1e-9,
@@ -101,3 +107,9 @@ def _split_unit(text: str) -> tuple[str, str]:
         if character in _NUMBER:
             return text[:position], text[position:]
     return text, ""
+
+
+def format_time_of_day(at: float) -> str:
+    """Format POSIX seconds as a time of day in UTC, such as 14:02:11."""
+    minutes, second = divmod(int(at) % 86400, 60)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"

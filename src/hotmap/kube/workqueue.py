@@ -223,6 +223,14 @@ class WorkQueue(Generic[K]):
             entry is not None and (entry.settling_since is not None or entry.due <= self._clock())
         )
 
+    def settles_in(self, key: K) -> float | None:
+        """Return the seconds until a key's quiet time ends; None: it has none, or it has ended."""
+        entry = self._entries.get(key)
+        if entry is None or entry.settling_since is None:
+            return None
+        left = entry.due - self._clock()
+        return left if left > 0 else None
+
     def has_ready(self) -> bool:
         """Return whether a key is due and waits for a worker.
 

@@ -18,7 +18,13 @@ from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.status.consumer import PENDING, UP_TO_DATE, ConsumerStatus, State, derive_status
+from hotmap.core.status.consumer import (
+    UP_TO_DATE,
+    ConsumerStatus,
+    State,
+    derive_status,
+    pending_status,
+)
 from hotmap.core.status.stage import PodState
 from hotmap.core.text import printable
 from hotmap.kube.reflector import Reflector
@@ -51,13 +57,17 @@ class ConsumerStates:
         records: Records,
         is_behind: Callable[[ObjectKey, bool], bool] = lambda *_: False,
         refused: Callable[[], Sequence[Reflector[Any, Any]]] = lambda: (),
+        settled_at: Callable[[ObjectKey], float | None] = lambda _: None,
     ) -> None:
         """`is_behind` tells whether the sources of a consumer differ from its record.
 
         Its second argument says whether required ones that are gone count as well.
         `refused` returns the reflectors whose objects may change unseen.
+        `settled_at` returns when the settle time of a consumer's changes ends, in POSIX seconds;
+        None: it has ended.
         """
         self._refused = refused
+        self._settled_at = settled_at
         self._index = index
         self._decision_log = decision_log
         self._records = records
@@ -84,7 +94,7 @@ class ConsumerStates:
             return self._derive(consumer)
         status = self._not_current.get(key, UP_TO_DATE)
         if self._is_outdated(key, status):
-            return PENDING
+            return pending_status(self._settled_at(key))
         if status.is_reached and (why := self._refusal(consumer, self._refused())):
             return ConsumerStatus(State.UNKNOWN, f"cannot be confirmed: {printable(why)}")
         return status
@@ -209,7 +219,7 @@ class ConsumerStates:
         outdated = dict(self._outdated())
         for status in outdated.values():
             counts[status.state] -= 1
-            counts[PENDING.state] += 1
+            counts[State.WAITING] += 1
             behind -= status.behind
         for key, status in self._unconfirmed():
             if key not in outdated:

@@ -30,7 +30,6 @@ from hotmap.core.decide.conflicts import (
 from hotmap.core.decide.evidence import MARGIN, PodStart
 from hotmap.core.decide.flap_breaker import (
     count_recent_rollouts,
-    format_time_of_day,
     limit_flapping,
     release,
     remaining_spacing,
@@ -49,7 +48,7 @@ from hotmap.core.decide.revisions import name_content
 from hotmap.core.decide.snapshot import Snapshot, changed_before
 from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.decide.suspension import suspend
-from hotmap.core.duration import format_age
+from hotmap.core.duration import format_age, format_time_of_day
 from hotmap.core.model.annotations import RELEASE
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey

@@ -27,7 +27,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hotmap.core.decide.plan import NEW_PODS, Plan
-from hotmap.core.duration import format_age
+from hotmap.core.duration import format_age, format_time_of_day
 from hotmap.core.fingerprint import digest
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import RolloutTimes
@@ -221,9 +221,3 @@ def _past_times(times: Sequence[float], now: float) -> tuple[float, ...]:
 
 def _rate(count: int, seconds: float) -> str:
     return f"{count} {'rollout' if count == 1 else 'rollouts'} in {format_age(seconds)}"
-
-
-def format_time_of_day(at: float) -> str:
-    """Format POSIX seconds as a time of day in UTC, such as 14:02:11."""
-    minutes, second = divmod(int(at) % 86400, 60)
-    return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"

@@ -28,6 +28,7 @@ import enum
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from hotmap.core.duration import format_time_of_day
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck
@@ -38,13 +39,13 @@ from hotmap.core.text import join_names
 
 __all__ = [
     "NO_PODS",
-    "PENDING",
     "UP_TO_DATE",
     "ConsumerStatus",
     "LastDecision",
     "State",
     "derive_status",
     "describe_agents",
+    "pending_status",
     "rollout_status",
     "status_before_replacement",
     "status_from_pods",
@@ -115,7 +116,6 @@ class LastDecision(NamedTuple):
 _NOT_RECONCILED = ConsumerStatus(State.UNVERIFIED, "not reconciled yet")
 _NOT_VERIFIED = ConsumerStatus(State.UNVERIFIED, "not verified yet")
 _LATENT = ConsumerStatus(State.LATENT, "some pods may run with older content")
-PENDING = ConsumerStatus(State.WAITING, "sources changed; reconcile pending")
 UP_TO_DATE = ConsumerStatus(State.CURRENT, "content is up to date")
 NO_PODS = ConsumerStatus(State.CURRENT, "no pods; new pods start with the current content")
 
@@ -129,6 +129,17 @@ _DESCRIBED = 3
 
 #: Results of a check after which nothing more happens.
 _REACHED = {PodCheck.CURRENT: UP_TO_DATE, PodCheck.DELIVERED: _DELIVERED}
+
+
+def pending_status(settled_at: float | None) -> ConsumerStatus:
+    """Return the status of a consumer whose sources changed and that is not decided on yet.
+
+    Its changes settle until `settled_at`, in POSIX seconds; None: they have settled.
+    """
+    when = "reconcile pending"
+    if settled_at is not None:
+        when = f"to be reconciled at {format_time_of_day(settled_at)} UTC, after the settle time"
+    return ConsumerStatus(State.WAITING, f"sources changed; {when}")
 
 
 def derive_status(
