@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import aiohttp
 import pytest
+from tests.controller.pages import get_json
 from tests.controller.sent_nudges import hurried, nudged
 from tests.controller.world import REREADS, World, files
 
 from hotmap.controller.reconcile import nudges as nudging
+from hotmap.controller.settings import PodCheckSettings
 from hotmap.core.errors import api_error
 
 
@@ -62,6 +65,30 @@ async def test_second_nudge_that_a_leader_before_did_not_send_is_sent(world: Wor
     async with world.controller() as controller:
         second = await nudged(world, "web-1", after=first)
         await world.quiet(controller)
+    assert (first[:2], second[:2]) == ("1/", "2/")
+    assert await world.target("web-1") == second
+
+
+async def test_second_nudge_of_a_recorded_change_is_sent_by_the_next_leader(
+    world: World, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has nothing to decide; that pods may have old files shows when it checks them."""
+    monkeypatch.setattr(nudging, "SECOND_NUDGE", 60.0)
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=files(), annotations=REREADS)
+    await world.pod("web-1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        first = await nudged(world, "web-1")
+        await world.event("Refreshed")
+    checks = PodCheckSettings(rate=100.0, initial_delay=3.0)
+    async with world.controller(pod_checks=checks) as controller:
+        second = await nudged(world, "web-1", after=first)
+        status, body = await get_json(http, controller, "/v1/status?workload=default/web")
+        await world.quiet(controller)
+    assert status == 200
+    assert body["workloads"][0]["state"] in ("unverified", "waiting")
     assert (first[:2], second[:2]) == ("1/", "2/")
     assert await world.target("web-1") == second
 

@@ -54,7 +54,7 @@ def seen(
     ready: bool = True,
     revision: str = "",
     told: Target | None = None,
-    told_at: float | None = CHANGED + 1,
+    told_at: float | None = CHANGED + 2,
     trouble: str = "",
 ) -> ObservedPod:
     """A pod whose containers started then, and whose volumes were mounted at the same time."""

@@ -349,7 +349,7 @@ def test_source_that_was_created_with_the_pod_is_not_waited_for() -> None:
     )
     watched = (WatchedVolume("a", frozenset([first])), WatchedVolume("b", frozenset([second])))
     coverage = AgentCoverage(watched, uncovered=(), directories=2)
-    found = pod(told=wish.target, told_at=CHANGED)._replace(coverage=coverage)
+    found = pod(told=wish.target, told_at=CHANGED + 2)._replace(coverage=coverage)
     report = answer(directory("loaded", "order", age=2.0), directory("loaded", "order", age=None))
 
     def state(wish: DesiredContent) -> PodState:

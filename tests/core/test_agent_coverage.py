@@ -79,7 +79,7 @@ def pod(manifest: str, annotation: str, *, nudged: Target | None = None) -> Pod:
     metadata = {
         "name": "web-1", "namespace": "shop", "uid": UID, "annotations": annotations,
         "creationTimestamp": timestamp(CREATED),
-        "managedFields": [{"manager": "hotmap", "time": timestamp(CHANGED + 1)}],
+        "managedFields": [{"manager": "hotmap", "time": timestamp(CHANGED + 2)}],
     }  # fmt: skip
     status = {
         "phase": "Running", "startTime": timestamp(CREATED),

@@ -247,8 +247,11 @@ def test_files_are_projected_by_nudge_or_sync_period(
 @pytest.mark.parametrize(
     ("told_at", "now", "known"),
     [
-        pytest.param(1001, 1003, Confidence.UNKNOWN, id="a moment ago"),
-        pytest.param(1001, 1004, Confidence.INFERRED, id="long enough ago"),
+        pytest.param(1002, 1004, Confidence.UNKNOWN, id="a moment ago"),
+        pytest.param(1002, 1005, Confidence.INFERRED, id="long enough ago"),
+        # The kubelet had perhaps not seen the change, and the second nudge is missing.
+        pytest.param(1001, 1010, Confidence.UNKNOWN, id="at once after the change"),
+        pytest.param(1001, 1092, Confidence.INFERRED, id="at once, and the period is over"),
         pytest.param(1088, 1089, Confidence.UNKNOWN, id="late, and a moment ago"),
         pytest.param(1090, 1092, Confidence.INFERRED, id="late, and the kubelet's period is over"),
         # It names content that has come back since.
@@ -276,10 +279,10 @@ def test_nudged_pod_has_its_files_some_seconds_later(
             {"rereads": False}, NOW, PodState.DELIVERED, "nothing is known to re-read", id="never"
         ),
         pytest.param(
-            {"rereads_within": 10.0}, 1013, PodState.LOADING, "re-reads them within 10s", id="soon"
+            {"rereads_within": 10.0}, 1014, PodState.LOADING, "re-reads them within 10s", id="soon"
         ),
         pytest.param(
-            {"rereads_within": 10.0}, 1014, PodState.CURRENT, "10s ago", id="within its time"
+            {"rereads_within": 10.0}, 1015, PodState.CURRENT, "10s ago", id="within its time"
         ),
     ],
 )

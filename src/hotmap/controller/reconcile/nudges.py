@@ -36,6 +36,7 @@ from hotmap.core.errors import (
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.patch.nudge import (
+    SECOND_NUDGE,
     can_be_nudged,
     is_before,
     is_starting,
@@ -51,9 +52,6 @@ from hotmap.kube.resources import PODS
 from hotmap.kube.written import Written
 
 __all__ = ["SECOND_NUDGE", "NudgeReporter", "Nudges"]
-
-#: Seconds after which pods are nudged a second time.
-SECOND_NUDGE = 2.0
 
 #: Seconds for which the second nudge of a leader before may be missing.
 _RECENT = 10.0
@@ -136,6 +134,8 @@ class _SentNudges:
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        #: Whether pods were nudged in this term; second nudges are requested before that.
+        self.is_begun = False
         #: When the last pod was nudged, on the event loop's clock; None: not all could be.
         self.completed_at: float | None = None
         #: When pods are to be nudged a second time.
@@ -174,6 +174,7 @@ class _SentNudges:
         """Return the nudges after one more round, which repeated those in `due`."""
         now, told, failed, refused = loop_time(), done.told, set(done.failures), set(done.refusals)
         result = _SentNudges(self.target)
+        result.is_begun = True
         if not (failed or refused or done.held or done.some_start):
             result.completed_at = now
         result.second = {
@@ -260,10 +261,11 @@ class Nudges:
     def request(self, key: ObjectKey, target: Target, uids: Iterable[str]) -> bool:
         """Have pods nudged with the content of the last nudge; return whether any is due now.
 
-        They were created after it, so close to the change that they may have the files before.
+        They were created after it, so close to the change that they may have the files before; or
+        a leader before has nudged them only once.
         """
-        sent = self._sent.get(key)
-        if sent is None or not sent.target.names_same_content(target):
+        sent = self._sent.setdefault(key, _SentNudges(target))
+        if not sent.target.names_same_content(target):
             return False
         sent.refused &= set(uids)
         known = sent.second.keys() | sent.refused
@@ -302,7 +304,8 @@ class Nudges:
             return 0
         digests = await self._payloads.digests(consumer)
         annotated = target._replace(payloads=tuple(each.digest for each in digests))
-        done = await self._nudge_pods(snapshot, annotated, again=due, is_first=sent is None)
+        is_first = sent is None or not sent.is_begun
+        done = await self._nudge_pods(snapshot, annotated, again=due, is_first=is_first)
         self._waves.record_requests(key, target, sorted(done.told))
         wait = _STALLED_INTERVAL if self._waves.is_stalled(key) else _WAVE_INTERVAL
         self._sent[key] = earlier.after(done, due, held_until=now + wait)
@@ -339,7 +342,8 @@ class Nudges:
             changed = latest_time(each.changed_at for each in snapshot.sources if each.live)
             others = [pod for pod in pods if pod.metadata.uid not in new]
             new |= {pod.metadata.uid for pod in others if is_before(nudge_time(pod), changed)}
-            recent = {pod.metadata.uid for pod in others if _is_recent(pod, snapshot.now)} - new
+            recent = {pod.metadata.uid for pod in others if _is_recent(pod, snapshot.now)}
+            recent -= new | set(again)
         held = await self._waves.held_back(snapshot, target, pods, new)
         new -= held
         chosen = new | (set(again) - held)

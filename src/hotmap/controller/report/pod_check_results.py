@@ -24,6 +24,7 @@ from hotmap.core.errors import HotmapError
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck, Record
+from hotmap.core.patch.nudge import needs_repetition
 from hotmap.core.status.consumer import (
     ConsumerStatus,
     State,
@@ -68,7 +69,8 @@ class FollowUps(NamedTuple):
     reconcile: Callable[[ObjectKey], None]
     #: Gets the pods whose agents have proven the content that they were nudged with, by uid.
     confirm_nudges: Callable[[ObjectKey, Target, Sequence[str]], None] = lambda *_: None
-    #: The same for pods without that content that may have files from before, and no nudge.
+    #: The same for pods that may have files from before, and were not nudged with that content, or
+    #: only in the second of the change.
     request_nudges: Callable[[ObjectKey, Target, Sequence[str]], None] = lambda *_: None
 
 
@@ -201,14 +203,22 @@ class PodCheckResults:
 
 
 def _without_nudge(result: PodCheckResult) -> list[str]:
-    """List the pods whose files a kubelet would update only at its next sync."""
-    target = result.desired.target
-    return [
-        proof.pod.uid
-        for proof in result.pods
-        if proof.files_pending
-        and (proof.pod.nudged is None or proof.pod.nudged.live != target.live)
-    ]
+    """List the pods whose files a kubelet may update only at its next sync.
+
+    The second nudge of a pod may be missing if another leader has sent the first one.
+    """
+    target, changed = result.desired.target, result.desired.files_changed
+    missing = []
+    for proof in result.pods:
+        nudged = proof.pod.nudged
+        if nudged is None or nudged.live != target.live:
+            is_missing = proof.files_pending
+        else:
+            is_waiting = proof.files_pending or proof.state is PodState.WAITING
+            is_missing = is_waiting and needs_repetition(proof.pod.nudged_at, changed)
+        if is_missing:
+            missing.append(proof.pod.uid)
+    return missing
 
 
 def _confirmed(result: PodCheckResult) -> list[str]:

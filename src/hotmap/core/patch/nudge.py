@@ -8,12 +8,26 @@ fingerprints before are for it too: they name the content that the pod started w
 
 from __future__ import annotations
 
+from math import floor, inf
+
 from hotmap.core.model.consumer import FIELD_MANAGER
 from hotmap.core.model.objects import Pod
 from hotmap.core.model.source import parse_time
 from hotmap.core.target import TARGET, Target, parse_target
 
-__all__ = ["can_be_nudged", "is_before", "is_starting", "nudge_time", "read_target"]
+__all__ = [
+    "SECOND_NUDGE",
+    "can_be_nudged",
+    "is_before",
+    "is_starting",
+    "needs_repetition",
+    "nudge_time",
+    "read_target",
+]
+
+#: Seconds after which a pod is nudged again, since its kubelet may not have seen the change at the
+#: first nudge.
+SECOND_NUDGE = 2.0
 
 #: Times of managedFields are cut to whole seconds.
 _SECOND = 1.0
@@ -43,6 +57,16 @@ def is_before(nudged: float | None, changed: float | None) -> bool:
     It may name the desired content all the same, where that has come back since.
     """
     return nudged is not None and changed is not None and nudged + _SECOND < changed
+
+
+def needs_repetition(nudged: float | None, changed: float | None) -> bool:
+    """Return whether a nudge came so soon after a change that a kubelet may not have seen that.
+
+    POSIX seconds, cut to whole ones as in managedFields. None: unknown; -inf: nothing changed.
+    """
+    if nudged is None or changed is None or changed == -inf:
+        return False
+    return nudged < floor(changed) + SECOND_NUDGE
 
 
 #: The phases of pods that run or have run.

@@ -7,7 +7,7 @@ from math import inf
 from typing import NamedTuple
 
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.patch.nudge import is_before
+from hotmap.core.patch.nudge import needs_repetition
 from hotmap.core.status.desired import DesiredContent, latest_time
 from hotmap.core.status.observed_pods import ObservedPod
 from hotmap.core.status.stage import stage_by_time
@@ -15,8 +15,7 @@ from hotmap.core.target import Target
 
 __all__ = ["AgentAnnouncement", "agent_announcement", "delivered_by_nudge"]
 
-#: Seconds after a nudge in which a kubelet has updated the files: times are whole seconds, and its
-#: own watch may lag, for which the nudge is sent twice.
+#: Seconds after a nudge in which a kubelet has updated the files; times are whole seconds.
 _NUDGE_SYNC = 3.0
 
 
@@ -65,7 +64,8 @@ def delivered_by_nudge(desired: DesiredContent, pod: ObservedPod) -> float:
     """Return by when a nudge with the desired content has updated the files, POSIX seconds."""
     if pod.nudged is None or pod.nudged.live != desired.target.live or pod.nudged_at is None:
         return inf
-    return inf if is_before(pod.nudged_at, desired.files_changed) else pod.nudged_at + _NUDGE_SYNC
+    is_early = needs_repetition(pod.nudged_at, desired.files_changed)
+    return inf if is_early else pod.nudged_at + _NUDGE_SYNC
 
 
 def _changed_since_mounted(
