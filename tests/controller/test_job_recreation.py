@@ -14,6 +14,7 @@ from tests.controller.stored_jobs import RECREATE, find_going, is_true, jobs, ui
 from tests.controller.world import NAMESPACE, World, env
 
 from hotmap.core.errors import api_error
+from hotmap.core.model.objects import ObjectKey
 from hotmap.core.policy.policy import Defaults, OnChange
 
 
@@ -43,6 +44,26 @@ async def test_job_is_created_again(world: World) -> None:
     (event,) = await world.events()
     assert event["involvedObject"]["uid"] == new["metadata"]["uid"]
     assert message.endswith(": recreating the Job")
+
+
+async def test_why_a_job_was_recreated_is_kept_until_it_is_deleted(world: World) -> None:
+    """The new Job has another uid, and users ask for it by name."""
+    await world.config_map(LEVEL="info")
+    await world.job(annotations=RECREATE)
+    job = ObjectKey("Job", NAMESPACE, "load")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.until(lambda: find_going(world, "load"), "the Job is being deleted")
+        await world.end_deletion("jobs", "load")
+        await world.event("JobRecreated")
+        await world.quiet(controller)
+        recreated, adopted = controller.decision_log.decisions_on(job)
+        await world.registry.delete("jobs", NAMESPACE, "load", propagation="Background")
+        log = controller.decision_log
+        await world.until(lambda: is_true(not log.decisions_on(job)), "nothing is kept")
+    assert recreated.reason.endswith(": recreating the Job")
+    assert adopted.reason.endswith(": now tracking")
 
 
 async def test_job_survives_crash_during_recreation(world: World) -> None:

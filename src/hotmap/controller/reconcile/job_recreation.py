@@ -211,7 +211,7 @@ class JobRecreations:
         except (AlreadyExists, Forbidden, Invalid) as error:
             # After a refusal the Job may exist, too, created by another client.
             return await self._is_settled(pending, error)
-        _log.info("%s", pending.reason, extra={"workload": str(pending.key)})
+        _log.info("recreated", extra={"workload": str(pending.key)})
         self._recorder.event(
             pending.key,
             api_version=JOBS.api_version,

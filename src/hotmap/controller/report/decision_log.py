@@ -231,11 +231,17 @@ class DecisionLog:
         return {key: tuple(kept) for key, kept in sorted(self._entries.items())}
 
     def forget(self, key: ObjectKey) -> None:
-        """Drop a deleted consumer."""
-        self._entries.pop(key, None)
+        """Drop a deleted consumer; a Job that is being recreated keeps why."""
+        kept = self._entries.pop(key, [])
+        if kept and _recreates(kept[-1]):
+            self._entries[key] = list(filter(_recreates, kept))
         self._decided.pop(key, None)
         self._missing_sources.pop(key, None)
         self._settling.pop(key, None)
+
+
+def _recreates(entry: DecisionEntry) -> bool:
+    return ActionType.RECREATE.value in entry.actions and not entry.failed
 
 
 def _make_entry(decision: Decision, outcome: str, *, continues: bool, at: float) -> DecisionEntry:
