@@ -394,7 +394,12 @@ def _read_sources(
                     f"{_describe_object(data, place)}: a value is not valid base64"
                 ) from None
             named = manifest.metadata
-            source = SourceName(manifest.kind, named.namespace or namespace, named.name or "")
+            if not named.name:
+                raise ManifestError(
+                    f"{place}: {data['kind']}: metadata.name is missing; an object with "
+                    "generateName is a new one at each creation, and no workload uses it yet"
+                )
+            source = SourceName(manifest.kind, named.namespace or namespace, named.name)
             if problem := _invalid_name(source) or _invalid_key(content):
                 raise ManifestError(f"{place}: {data['kind']}: {problem}")
             yield source, content
