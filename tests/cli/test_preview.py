@@ -193,7 +193,7 @@ def test_value_that_moves_to_binary_data_is_held(stage: Stage, tmp_path: Path) -
             "ConfigMap/app: data is a list, not a mapping",
         ),
         ("kind: ConfigMap\nmetadata: {name: a/b}", 'ConfigMap: invalid name "a/b"'),
-        ("kind: ConfigMap\nmetadata: {generateName: a-}", 'ConfigMap: metadata.name is missing'),
+        ("kind: ConfigMap\nmetadata: {generateName: a-}", "ConfigMap: metadata.name is missing"),
         ("kind: ConfigMap\nmetadata: {name: a, namespace: ..}", 'invalid namespace ".."'),
     ],
 )

@@ -11,6 +11,7 @@ from tests.controller.world import World
 
 from hotmap.controller.run import Controller
 from hotmap.controller.storage import keyring
+from hotmap.controller.watch.reflectors import Reflectors
 from hotmap.core.errors import SettingsError
 from hotmap.core.model.state import read_shard
 
@@ -95,6 +96,35 @@ async def test_standby_takes_over_with_a_key_that_was_replaced(
     assert await _record_key(world) != before
 
 
+async def test_key_that_is_replaced_while_a_new_leader_lists_is_used(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has listed has no fingerprints under that key, so it lists once more."""
+    monkeypatch.setattr(keyring, "_CHECK_EVERY", 0.05)
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    renew, lists = Reflectors.renew, 0
+
+    async def renew_while_the_key_is_replaced(self: Reflectors) -> None:
+        nonlocal lists
+        lists += 1
+        await renew(self)
+        if lists == 1:
+            await _add_key(world)
+            await world.until(_has_keys(second, 2), "the new leader knows both keys")
+
+    monkeypatch.setattr(Reflectors, "renew", renew_while_the_key_is_replaced)
+    first = await world.controller(identity="first").__aenter__()
+    async with world.controller(identity="second") as second:
+        await world.quiet(first)
+        await first.__aexit__(None, None, None)
+        await world.until(lambda: _sources_have_keys(second, 2), "both keys are used")
+        await world.quiet(second)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+    assert lists == 2
+
+
 async def test_deleted_fingerprint_keys_are_written_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,6 +185,15 @@ def _logs(caplog: pytest.LogCaptureFixture, text: str) -> Callable[[], Awaitable
         return any(text in message for message in caplog.messages)
 
     return is_logged
+
+
+def _has_keys(controller: Controller, count: int) -> Callable[[], Awaitable[bool]]:
+    """Return what waits until a controller knows so many keys."""
+
+    async def has() -> bool:
+        return len(controller._keys) == count
+
+    return has
 
 
 async def _sources_have_keys(controller: Controller, count: int) -> bool:

@@ -274,10 +274,12 @@ class Controller:
         await (watching.renew() if was_warm else watching.complete())
         factory = self._make_term_factory(watching)
         while True:
+            while watching.keys_in_stores != self._keys:  # perhaps replaced during the lists
+                await watching.renew()
+            self._keys_changed.clear()
             self.decision_log.begin_term()
             term = factory.make(self._keys)
             self._webhooks.begin_term()
-            self._keys_changed.clear()
             try:
                 async with term:
                     self._term = term
@@ -287,7 +289,6 @@ class Controller:
             finally:
                 self._acting.clear()
                 self._term = None
-            await watching.renew()
 
     def _start_meta_info(self) -> None:
         """Write Reloader's ConfigMap about itself, in the background."""

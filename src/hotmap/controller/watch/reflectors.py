@@ -86,6 +86,8 @@ class Reflectors:
         self._index = index
         self._settings = settings
         self._keys = keys
+        #: The fingerprint keys of what the stores hold.
+        self.keys_in_stores = keys
         #: Set once reflectors were started.
         self.started = asyncio.Event()
         self._namespaces = MissingNamespaces(
@@ -104,6 +106,7 @@ class Reflectors:
 
     def start(self) -> None:
         """Start to fill the stores."""
+        self.keys_in_stores = self._keys
         self._fixed = self._make_reflectors()
         self._index.provider_classes.use_keys(self._keys)
         self._optional = [*self._watch_rollouts(), *self._watch_provider_classes()]
