@@ -196,10 +196,11 @@ class Webhook:
         tls: ssl.SSLContext | None = None,
         called: Callable[[], None] = lambda: None,
         host: str = "127.0.0.1",
+        status: int = 200,
     ) -> None:
         """`called` is called before each answer."""
         self.calls: list[tuple[str, str, dict[str, str], bytes]] = []
-        self.status = 200
+        self.status = status
         self.hang = threading.Event()
         self.hang.set()
         endpoint = self
@@ -256,9 +257,10 @@ def webhook(
     tls: ssl.SSLContext | None = None,
     called: Callable[[], None] = lambda: None,
     host: str = "127.0.0.1",
+    status: int = 200,
 ) -> Iterator[Webhook]:
     """Run an endpoint for the length of a block."""
-    endpoint = Webhook(port, tls, called, host)
+    endpoint = Webhook(port, tls, called, host, status)
     try:
         yield endpoint
     finally:

@@ -507,8 +507,7 @@ def test_calls_are_counted_under_configmap_reload_names(tmp_path: Path) -> None:
         assert (
             f'configmap_reload_request_errors_total{{{label},reason="client_request_do"}}' in page
         )
-        with webhook(port) as endpoint:
-            endpoint.status = 503
+        with webhook(port, status=503) as endpoint:
             eventually(
                 lambda: (
                     f'configmap_reload_requests_total{{{label},status_code="503"}}'

@@ -104,9 +104,9 @@ async def test_overview_names_sources_if_asked(world: World, http: aiohttp.Clien
     async with world.controller() as controller:
         await world.quiet(controller)
         _, plain = await get_json(http, controller, "/v1/status")
-        before = world.answers()
+        before = world.answers()["GET"]
         _, body = await get_json(http, controller, "/v1/status?sources=true")
-        assert world.answers() == before
+        assert world.answers()["GET"] == before
         _, named = await get_json(http, controller, "/v1/status?workload=default/cron")
         status, refusal = await get_json(http, controller, "/v1/status?sources=yes")
     assert not any("sources" in each for each in plain["workloads"])
