@@ -10,10 +10,10 @@ import msgspec
 from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.api_types import METADATA, Field
 from hotmap.local.apiserver.columns import NAME, field_cell
+from hotmap.local.apiserver.custom.definition_spec import DefinitionSpec
 from hotmap.local.apiserver.custom.jsonpath import is_valid_path
 from hotmap.local.apiserver.custom.rule_validation import compile_errors, cost_errors, rule_errors
 from hotmap.local.apiserver.custom.structure import extension_errors, root_errors
-from hotmap.local.apiserver.custom.types import DefinitionSpec
 from hotmap.local.apiserver.custom.validation import is_valid_pattern, pattern_error, schema_errors
 from hotmap.local.apiserver.schema_structure import SchemaField
 from hotmap.local.field_errors import (
