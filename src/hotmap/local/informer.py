@@ -11,19 +11,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from hotmap.core.errors import Expired
 from hotmap.local.client import Client
+from hotmap.local.meta import Object, ObjectName, name_of
 from hotmap.local.scheme import Kind
 
 _log = logging.getLogger(__name__)
 
 __all__ = ["Index", "Informer", "InformerStatistics", "Informers", "by_namespace"]
 
-_Object = dict[str, Any]
-_Name = tuple[str, str]
-Listener = Callable[[_Object | None, _Object | None], None]
+Listener = Callable[[Object | None, Object | None], None]
 
 # Seconds before a watch that ended at once is opened again, so that a store that is shutting down
 # is not called in a tight loop. A watch that served anything is resumed without a pause.
@@ -42,12 +41,12 @@ class InformerStatistics(NamedTuple):
 class Index:
     """The objects of an informer by a value that a function reads from each of them."""
 
-    def __init__(self, values_of: Callable[[_Object], Iterable[Hashable]]) -> None:
+    def __init__(self, values_of: Callable[[Object], Iterable[Hashable]]) -> None:
         self._values_of = values_of
         #: No empty members: a value that no object has is absent.
-        self._members: dict[Hashable, dict[_Name, _Object]] = {}
+        self._members: dict[Hashable, dict[ObjectName, Object]] = {}
 
-    def get(self, value: Hashable) -> list[_Object]:
+    def get(self, value: Hashable) -> list[Object]:
         """Return the objects with a value, in the order in which they got it."""
         return list(self._members.get(value, {}).values())
 
@@ -55,7 +54,7 @@ class Index:
         """Return how many objects have a value."""
         return len(self._members.get(value, ()))
 
-    def replace(self, name: _Name, old: _Object | None, new: _Object | None) -> None:
+    def replace(self, name: ObjectName, old: Object | None, new: Object | None) -> None:
         """Apply a change; only the informer calls this."""
         before = set(self._read_values(name, old))
         after = self._read_values(name, new)
@@ -68,8 +67,8 @@ class Index:
             assert new is not None
             self._members.setdefault(value, {})[name] = new
 
-    def _read_values(self, name: _Name, obj: _Object | None) -> list[Hashable]:
-        """Read the values of an object; none if it trips the function, which is ours to mend."""
+    def _read_values(self, name: ObjectName, obj: Object | None) -> list[Hashable]:
+        """Read the values of an object; none if the function fails on it, a defect of ours."""
         if obj is None:
             return []
         try:
@@ -97,7 +96,7 @@ class Informer:
         field_selector: str = "",
     ) -> None:
         #: (namespace, name) → object; the namespace is "" for cluster-scoped kinds.
-        self.objects: dict[_Name, _Object] = {}
+        self.objects: dict[ObjectName, Object] = {}
         #: Everything up to this revision is in the cache.
         self.resource_version = 0
         self._client = client
@@ -113,7 +112,7 @@ class Informer:
         """Call *listener* with (old, new) after each change from now on."""
         self._listeners.append(listener)
 
-    def index(self, values_of: Callable[[_Object], Iterable[Hashable]]) -> Index:
+    def index(self, values_of: Callable[[Object], Iterable[Hashable]]) -> Index:
         """Index the objects by what a function reads from them, also those already there."""
         index = Index(values_of)
         for name, obj in self.objects.items():
@@ -161,7 +160,7 @@ class Informer:
             self._resource, self._namespace, field_selector=self._field_selector
         )
         self._lists += 1
-        present = {_name_of(obj): obj for obj in found.items}
+        present = {name_of(obj): obj for obj in found.items}
         for name in self.objects.keys() - present.keys():
             self._apply(name, None)
         for name, obj in present.items():
@@ -178,12 +177,12 @@ class Informer:
         ) as watch:
             async for change, obj in watch:
                 if change == "DELETED":
-                    self._apply(_name_of(obj), None)
+                    self._apply(name_of(obj), None)
                 elif change != "BOOKMARK":
-                    self._update_cache(_name_of(obj), obj)
+                    self._update_cache(name_of(obj), obj)
                 self._advance(int(obj["metadata"]["resourceVersion"]))
 
-    def _update_cache(self, name: _Name, obj: _Object) -> None:
+    def _update_cache(self, name: ObjectName, obj: Object) -> None:
         old = self.objects.get(name)
         if old is not None and old["metadata"]["uid"] != obj["metadata"]["uid"]:
             self._apply(name, None)
@@ -191,7 +190,7 @@ class Informer:
             return
         self._apply(name, obj)
 
-    def _apply(self, name: _Name, new: _Object | None) -> None:
+    def _apply(self, name: ObjectName, new: Object | None) -> None:
         old = self.objects.pop(name, None)
         if new is not None:
             self.objects[name] = new
@@ -286,11 +285,6 @@ class Informers:
                 task.cancel()
 
 
-def by_namespace(obj: _Object) -> list[Hashable]:
+def by_namespace(obj: Object) -> list[Hashable]:
     """Index by namespace."""
     return [obj["metadata"]["namespace"]]
-
-
-def _name_of(obj: _Object) -> _Name:
-    metadata = obj["metadata"]
-    return metadata.get("namespace", ""), metadata["name"]

@@ -17,7 +17,7 @@ from hotmap.local.informer import Informer
 from hotmap.local.meta import MANAGER, Object, is_deleted, name_of, uid_of
 from hotmap.local.recorder import Recorder
 
-__all__ = ["PodControl", "pod_from_template"]
+__all__ = ["PodControl", "is_staying", "pod_from_template"]
 
 
 class PodControl:
@@ -74,7 +74,7 @@ class PodControl:
                 break
             deleted.append(pod)
             await asyncio.sleep(0)
-        await self._pods.until(lambda: not any(map(self._is_staying, deleted)))
+        await self._pods.until(lambda: not any(is_staying(self._pods, pod) for pod in deleted))
         if failure is not None:
             raise failure
 
@@ -91,9 +91,11 @@ class PodControl:
             text = f"Deleted pod: {pod['metadata']['name']}"
             self._recorder.event(owner, "Normal", "SuccessfulDelete", text)
 
-    def _is_staying(self, pod: Object) -> bool:
-        present = self._pods.objects.get(name_of(pod))
-        return present is not None and uid_of(present) == uid_of(pod) and not is_deleted(present)
+
+def is_staying(pods: Informer, pod: Object) -> bool:
+    """Return whether the cache still has a pod, and its deletion has not begun."""
+    present = pods.objects.get(name_of(pod))
+    return present is not None and uid_of(present) == uid_of(pod) and not is_deleted(present)
 
 
 def pod_from_template(owner: Object, template: Object, reference: Object) -> Object:

@@ -7,13 +7,10 @@ input stays open when a client goes, unless `stdinOnce` is set (core/v1 Containe
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
-import struct
-import termios
 from typing import TYPE_CHECKING, Any
 
-from hotmap.local.kubelet.session_streams import InputPipe, OutputQueue
+from hotmap.local.kubelet.session_streams import InputPipe, OutputQueue, set_terminal_size
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -117,8 +114,7 @@ class ContainerStreams:
     def resize(self, width: int, height: int) -> None:
         """Set for the container the size of its terminal, if it has one."""
         if self._terminal is not None:
-            size = struct.pack("HHHH", height, width, 0, 0)
-            fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
+            set_terminal_size(self._terminal, width, height)
 
 
 class AttachSession:

@@ -7,14 +7,11 @@ terminal, and all output is "stdout".
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import signal
-import struct
-import termios
 from typing import TYPE_CHECKING
 
-from hotmap.local.kubelet.session_streams import InputPipe, OutputQueue
+from hotmap.local.kubelet.session_streams import InputPipe, OutputQueue, set_terminal_size
 
 if TYPE_CHECKING:
     from hotmap.core.errors import ApiError
@@ -76,8 +73,7 @@ class Command:
     async def resize(self, width: int, height: int) -> None:
         """Set for the command the size of its terminal, if it has one."""
         if self._terminal is not None:
-            size = struct.pack("HHHH", height, width, 0, 0)
-            fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, size)
+            set_terminal_size(self._terminal, width, height)
 
     async def wait(self) -> int:
         """Wait for the end; return the exit code, 128 + N after signal N."""

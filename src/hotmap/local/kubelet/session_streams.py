@@ -7,7 +7,10 @@ whose input is not read gets no more accepted.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
+import struct
+import termios
 from typing import TYPE_CHECKING, Literal, cast
 
 if TYPE_CHECKING:
@@ -100,3 +103,8 @@ class InputPipe(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
         self._writable.set()
+
+
+def set_terminal_size(terminal: int, width: int, height: int) -> None:
+    """Set the size of a pseudo terminal, in characters; its programs get SIGWINCH."""
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))

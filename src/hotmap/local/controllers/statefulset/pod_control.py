@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from hotmap.core.errors import AlreadyExists, ApiError, NotFound, is_namespace_terminating
 from hotmap.local.client import Client
+from hotmap.local.controllers.pod_control import is_staying
 from hotmap.local.controllers.statefulset.claims import (
     Claims,
     claim_owners,
@@ -101,7 +102,7 @@ class StatefulPodControl:
         except ApiError as error:
             self._record(owner, pod, "Delete", error)
             raise
-        await self._pods.until(lambda: not self._is_staying(pod))
+        await self._pods.until(lambda: not is_staying(self._pods, pod))
         self._record(owner, pod, "Delete")
 
     # -- claims --------------------------------------------------------------------------------
@@ -165,7 +166,3 @@ class StatefulPodControl:
         else:
             why = f"{text} failed error: {error}"
             self._recorder.event(owner, "Warning", f"Failed{verb}", why)
-
-    def _is_staying(self, pod: Object) -> bool:
-        present = self._pods.objects.get(name_of(pod))
-        return present is not None and uid_of(present) == uid_of(pod) and not is_deleted(present)
