@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 from tests.agent.agents import eventually
@@ -14,6 +11,7 @@ from tests.agent.real_node import Pods, agent_status_command, own_namespace
 from tests.cluster import images
 from tests.cluster.cluster import Cluster
 from tests.cluster.errors import TestBedError
+from tests.support.injected import injected
 
 from hotmap import __version__
 
@@ -76,23 +74,10 @@ def pods(real_cluster: Cluster) -> Iterator[Pods]:
         yield Pods(real_cluster, namespace)
 
 
-def inject(manifest: dict[str, Any], *flags: str) -> str:
-    """Run the command as a user does, without an image."""
-    done = subprocess.run(
-        [sys.executable, "-m", "hotmap", "inject", "--filename=-", "--", *flags],
-        input=json.dumps(manifest),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_published_image_reloads_an_application(pods: Pods) -> None:
     """The edit reaches the process without a restart; the agent's container may write nothing."""
     pods.settings("web", text="one")
-    pods.apply(inject(POD, "--url", "http://127.0.0.1:8080/-/reload"))
+    pods.apply(injected(json.dumps(POD), "--", "--url", "http://127.0.0.1:8080/-/reload"))
     pods.ready("web")
     status = json.loads(pods("get", "pod", "web", "--output=json"))["status"]
     containers = {

@@ -8,8 +8,6 @@ stands in docs/agent.md.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +18,7 @@ from tests.agent.real_node import SECONDS, Pods, agent_status_command, own_names
 from tests.cluster import images
 from tests.cluster.cluster import Cluster
 from tests.cluster.errors import TestBedError
+from tests.support.injected import injected
 
 from hotmap.cli.inject import default_image
 
@@ -156,19 +155,6 @@ def node(real_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield Node(real_cluster, namespace, diaries)
 
 
-def injected(manifest: dict[str, Any], *flags: str) -> str:
-    """Add the agent to a Pod as `hotmap inject` does, with its default image."""
-    done = subprocess.run(
-        [sys.executable, "-m", "hotmap", "inject", "--filename=-", "--", *flags],
-        input=json.dumps(manifest),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def in_order(node: Node, name: str) -> list[str]:
     return [event.what for event in node.diary(name)]
 
@@ -221,7 +207,7 @@ def test_restart_in_place_keeps_the_pod(node: Node, record_property: Note, way: 
     target = ("--process", "command:/diary/") if way == "term" else ()
     node.set_version(way, "one")
     flags = ("--restart-on", "frozen", "--restart", way, *target, DRAIN)
-    node.apply(injected(node.frozen(way), *flags))
+    node.apply(injected(json.dumps(node.frozen(way)), "--", *flags))
     node.wrote(way, "started one one")
     life = node.life(way)
     node.announce(way, "1/-/one")

@@ -27,3 +27,9 @@ async def get_metrics(
         for family in text_string_to_metric_families(text)
         for sample in family.samples
     }
+
+
+async def count_workloads(http: aiohttp.ClientSession, controller: Controller) -> dict[str, float]:
+    """Fetch the metric with the number of workloads in each state."""
+    samples = await get_metrics(http, controller)
+    return {state: value for (name, state), value in samples.items() if name == "hotmap_workloads"}

@@ -15,8 +15,8 @@ from typing import Any
 
 import aiohttp
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 from tests.controller.argo_rollouts import ROLLOUTS
+from tests.controller.pages import count_workloads
 from tests.controller.world import World, env, files
 from tests.support.provider_classes import Driver
 
@@ -38,17 +38,6 @@ async def get_states(
     return {
         workload["name"]: (workload["state"], workload["reason"])
         for workload in document["workloads"]
-    }
-
-
-async def count_states(http: aiohttp.ClientSession, controller: Controller) -> dict[str, float]:
-    async with http.get(f"http://127.0.0.1:{controller.port}/metrics") as response:
-        text = await response.text()
-    return {
-        sample.labels["state"]: sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if sample.name == "hotmap_workloads"
     }
 
 
@@ -111,7 +100,7 @@ async def test_source_that_is_gone_leaves_no_workload_current(
     await world.delete("ConfigMap", "app")
     found = await get_states(http, settling, f"{query}&consistent=true")
     assert_settling(found["web"])
-    counts = await count_states(http, settling)
+    counts = await count_workloads(http, settling)
     assert (counts["current"], counts["waiting"]) == (0, 1)
 
 
@@ -233,7 +222,7 @@ async def test_overview_of_a_settling_change_is_not_current(
         return (await get_states(http, settling))["web"][0] == "waiting"
 
     await world.until(is_seen, "the change is seen")
-    counts = await count_states(http, settling)
+    counts = await count_workloads(http, settling)
     assert (counts["current"], counts["waiting"]) == (0, 1)
     named = await get_states(http, settling, "workload=default/web")
     assert named == await get_states(http, settling)
@@ -264,7 +253,7 @@ async def test_edit_of_a_workload_that_needs_a_user_is_waited_for(
         await world.edit(LEVEL="debug")
         found = await get_states(http, controller, "consistent=true")
         assert_settling(found["web"])
-        counts = await count_states(http, controller)
+        counts = await count_workloads(http, controller)
         assert (counts[final], counts["waiting"]) == (0, 1)
 
 
@@ -347,7 +336,7 @@ async def test_change_of_an_unused_data_key_leaves_it_current(
     await world.edit(OTHER="1")
     found = await get_states(http, settling, "consistent=true")
     assert found["web"][0] == "current"
-    assert (await count_states(http, settling))["current"] == 1
+    assert (await count_workloads(http, settling))["current"] == 1
 
 
 async def test_next_term_knows_nothing_before_its_first_decision(
@@ -368,7 +357,7 @@ async def test_next_term_knows_nothing_before_its_first_decision(
         for consumer in controller.index.all_consumers():
             consumer_states.update(consumer.key)
         assert (await get_states(http, controller))["web"][0] == "unverified"
-        assert (await count_states(http, controller))["current"] == 0
+        assert (await count_workloads(http, controller))["current"] == 0
         term.reconcile(next(iter(controller.index.all_consumers())).key)
         await until_current(world, http, controller)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
+from tests.controller.pages import count_workloads
 from tests.controller.world import REREADS, World, env, files
 
 from hotmap.controller.run import Controller
@@ -98,17 +98,6 @@ async def get(http: aiohttp.ClientSession, controller: Controller, query: str) -
     return document
 
 
-async def get_counts(http: aiohttp.ClientSession, controller: Controller) -> dict[str, float]:
-    async with http.get(f"http://127.0.0.1:{controller.port}/metrics") as response:
-        text = await response.text()
-    return {
-        sample.labels["state"]: sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-        if sample.name == "hotmap_workloads"
-    }
-
-
 @pytest.mark.parametrize("seed", range(6))
 async def test_every_view_has_the_same_state(
     world: World, http: aiohttp.ClientSession, seed: int
@@ -126,7 +115,7 @@ async def test_every_view_has_the_same_state(
                 await world.quiet(controller)
             named = await get(http, controller, "workload=default/web&consistent=true")
             overview = await get(http, controller, "namespace=default")
-            counts = await get_counts(http, controller)
+            counts = await count_workloads(http, controller)
             (entry,), (other,) = named["workloads"], overview["workloads"]
             states = {entry["state"], other["state"], *(k for k, v in counts.items() if v)}
             assert len(states) == 1, (history.described, entry["reason"], other["reason"], counts)

@@ -141,11 +141,6 @@ def _nothing(number: int, version: int, state: State) -> bytes:
     raise IndexError("there is none")
 
 
-def number_of(name: str) -> int:
-    """Return the number of the workload of a name."""
-    return int(name.rpartition("-")[2])
-
-
 # -- sources -----------------------------------------------------------------------------------
 
 #: By the last part of the name: the data keys, first the one that edits change.

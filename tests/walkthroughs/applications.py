@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import subprocess
-import sys
 import time
 import urllib.request
 from typing import Any, NamedTuple
 
 import yaml
+from tests.support.injected import injected
 from tests.walkthroughs.backend import Backend, until
 from tests.walkthroughs.steps import running_pod
 
@@ -121,7 +120,7 @@ class Application:
         """Create both, injected with the arguments that `inject` has, and wait until they serve."""
         deployment = yaml.safe_dump(_deployment(container, annotations or {}, volumes, self._port))
         if inject:
-            deployment = _injected(deployment, inject)
+            deployment = injected(deployment, *inject)
         source = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -232,18 +231,6 @@ def _deployment(
             },
         },
     }
-
-
-def _injected(manifest: str, arguments: tuple[str, ...]) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "hotmap", "inject", "--filename=-", *arguments],
-        input=manifest,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def _get(url: str) -> str:

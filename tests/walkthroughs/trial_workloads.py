@@ -6,13 +6,12 @@ data key has its source's name before it, as `s3a` of `s3`.
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import yaml
 from tests.agent.agents import free_port
+from tests.support.injected import injected
 from tests.walkthroughs.backend import JsonObject
 
 __all__ = ["KEYS", "SHAPES", "Shape", "TrialWorkload"]
@@ -180,7 +179,7 @@ class TrialWorkload:
         if not self.shape.has_agent:
             found: JsonObject = yaml.safe_load(text)
             return found
-        found = yaml.safe_load(_inject(text, self._injection()))
+        found = yaml.safe_load(injected(text, *self._injection()))
         spec = found["spec"] if self.shape.kind == "Pod" else found["spec"]["template"]["spec"]
         for container in (*spec.get("initContainers", ()), *spec["containers"]):
             if container["name"].startswith("hotmap-agent"):
@@ -319,15 +318,3 @@ def _volume_source(name: str, kind: str) -> JsonObject:
 
 def _projection(name: str, kind: str) -> Mapping[str, JsonObject]:
     return {"configMap" if kind == "ConfigMap" else "secret": {"name": name}}
-
-
-def _inject(manifest: str, arguments: list[str]) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "hotmap", "inject", "--filename=-", *arguments],
-        input=manifest,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
