@@ -61,7 +61,7 @@ def test_name_of_a_source_is_no_name_of_a_workload(text: str) -> None:
 
 
 def test_name_is_formatted_for_the_status_query() -> None:
-    """`?consumer=[KIND/]NAMESPACE/NAME`."""
+    """`?workload=[KIND/]NAMESPACE/NAME`."""
     assert str(parse_workload_name("web", "shop")) == "shop/web"
     assert str(parse_workload_name("sts/db", "shop")) == "StatefulSet/shop/db"
 

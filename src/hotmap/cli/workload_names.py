@@ -60,7 +60,7 @@ class WorkloadName(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """Write it as the parameter `consumer` of the status document."""
+        """Write it as the parameter `workload` of /v1/status."""
         return "/".join(part for part in self if part)
 
 
@@ -72,7 +72,7 @@ class SourceName(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """Write it as the parameter `source` of the status document."""
+        """Write it as the parameter `source` of /v1/status."""
         return "/".join(self)
 
 

@@ -120,7 +120,8 @@ class Settings(NamedTuple):
     #: Number of consumers that are processed in parallel. A rollout is one PATCH of 2–4 ms; 32 keep
     #: a fan-out of 1,000 under 3 s without overloading an API server.
     workers: int = 32
-    #: Rollouts of one consumer in ten minutes before further ones are suppressed; 0 disables this.
+    #: Rollouts of one consumer in a minute, or in ten minutes between the same contents, before
+    #: further ones are suppressed; 0 disables this.
     flap_limit: int = LIMIT
     #: Workloads that are rolled out at a time for one source without a limit of its own; 0: any
     #: number.

@@ -5,8 +5,8 @@ Reloader acts at once and hotmap after the settle time, so they are compared COM
 later. Equal counts are agreement; any difference is one log line.
 
 Reloader's own write must not change what hotmap decides, or there would be nothing to compare:
-hotmap reads a marked template and a new generation as a rollout by someone else. So consumers are
-viewed `without_reloader_writes` Reloader had not written.
+hotmap reads a marked template and a new generation as a rollout by someone else. So it decides
+on consumers as they would be if Reloader had not written them (`without_reloader_writes`).
 """
 
 from __future__ import annotations
