@@ -443,7 +443,7 @@ def test_two_releases_do_not_share_cluster_wide_names() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ("ignoreSecrets=true,ignoreConfigMaps=true", "exclude each other"),
+        ("ignoreSecrets=true,ignoreConfigMaps=true", "cannot both be true"),
         ("namespaces={a}", "watchGlobally is true"),
         ("watchGlobaly=false", "watchGlobaly"),
         ("reloadStrategy=restart", "reloadStrategy"),

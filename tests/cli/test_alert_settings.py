@@ -168,7 +168,7 @@ def test_missing_url_is_a_warning_with_compat() -> None:
         (
             (f"--alert-webhook-url={URL}", "--alert-webhook-url-file=/x"),
             {},
-            "--alert-webhook-url and --alert-webhook-url-file exclude each other",
+            "--alert-webhook-url and --alert-webhook-url-file cannot be used together",
         ),
         (
             ("--alert-webhook-url-file=/does/not/exist",),

@@ -108,7 +108,10 @@ INVALID = [
     ),
     ("--namespaces=shop,Bad", _namespace("--namespaces", "Bad")),
     ('--namespaces="shop', '--namespaces: invalid list "\\"shop": expected items'),
-    ("--namespaces=a --watch-namespace=b", "--watch-namespace and --namespaces exclude each other"),
+    (
+        "--namespaces=a --watch-namespace=b",
+        "--watch-namespace and --namespaces cannot be used together",
+    ),
     ("--namespaces-to-ignore=Bad", _namespace("--namespaces-to-ignore", "Bad")),
     (
         "--namespace-selector=a!",

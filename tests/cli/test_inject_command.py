@@ -227,13 +227,13 @@ ALIASES = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
         ("-f -", b"kind: Pod\n[a]: b\n", "standard input: invalid YAML at line 2: a key is not a "
          "text"),
         ("-f - -f -", b"", "standard input can be read only once; use one -f -"),
-        ("-f - -i", b"", "--in-place excludes --output and standard input (-f -)"),
+        ("-f - -i", b"", "--in-place cannot be used with --output or standard input (-f -)"),
         ("-f - -o /nowhere/x", WEB.encode(), "cannot write /nowhere/x: no such file or "
          "directory"),
         ("-f - -o /dev/null/x", WEB.encode(), "cannot write /dev/null/x: not a directory"),
         (f"-f - -o /{'x' * 300}", WEB.encode(), f"cannot write /{'x' * 300}: file name too long"),
-        ("-f - --remove --stage", WEB.encode(), "--remove takes no flags of an injection; omit "
-         "them"),
+        ("-f - --remove --stage", WEB.encode(), "--remove cannot be used with options that add "
+         "the agent; omit them"),
         ("-f - --mode beside", b"", "Invalid value for '--mode': 'beside' is not one of "
          "'native-sidecar', 'sidecar', 'init', 'supervisor'; see 'hotmap inject --help'"),
         ("-f - --url http://127.0.0.1/", b"", "No such option '--url'; flags of the agent follow "

@@ -316,7 +316,7 @@ def test_removal_among_thousands_of_data_keys_is_held(stage: Stage, tmp_path: Pa
     ("arguments", "words"),
     [
         ([], "name a source, such as configmap/app, or manifests with --filename"),
-        (["cm/app", "-f", "app.yaml"], '"cm/app" and --filename exclude each other: use one'),
+        (["cm/app", "-f", "app.yaml"], '"cm/app" and --filename cannot be used together'),
         (["app.yaml"], "expected configmap/NAME or secret/NAME, or a manifest with --filename"),
         (
             ["-f", "app.yaml", "--key", "LEVEL"],

@@ -254,7 +254,7 @@ def test_kinds_without_rollouts_are_unchanged(kind: str) -> None:
         (("--annotation", "hotmap.dev/revision"), APP, "has another meaning"),
         (("--key-file", "/dev/null"), APP, "--key-file: /dev/null has 0 bytes; 16 or more"),
         (("--key-file", "/nowhere"), APP, "--key-file: cannot read /nowhere: no such file"),
-        (("--in-place",), APP, "--in-place excludes --output and standard input"),
+        (("--in-place",), APP, "--in-place cannot be used with --output or standard input"),
     ],
 )
 def test_invalid_input_is_one_sentence(arguments: tuple[str, ...], text: str, message: str) -> None:

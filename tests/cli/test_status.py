@@ -210,7 +210,7 @@ def test_status_without_controller_is_an_error(stage: Stage) -> None:
             'unknown kind "gizmo" in "gizmo/shop/web": expected one of deployment, ',
         ),
         (["status", "--wait=soon", "web"], "--wait: "),
-        (["status", "--all-namespaces", "web"], "--all-namespaces and NAME exclude each other"),
+        (["status", "--all-namespaces", "web"], "--all-namespaces cannot be used with NAME"),
         (["why"], "Missing argument"),
         (["why", "web/"], 'invalid workload name "web/": expected [KIND/]NAME'),
     ],

@@ -101,10 +101,10 @@ def test_output_that_is_piped_is_not_wrapped(stage: Stage, command: tuple[str, .
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("web", "-l", "a=b"), "--selector and NAME exclude each other"),
-        (("web", "-A"), "--all-namespaces and NAME exclude each other"),
-        (("-w", "--wait=1s"), "--watch and --wait exclude each other"),
-        (("-w", "-q"), "--watch and --quiet exclude each other"),
+        (("web", "-l", "a=b"), "--selector cannot be used with NAME"),
+        (("web", "-A"), "--all-namespaces cannot be used with NAME"),
+        (("-w", "--wait=1s"), "--watch cannot be used with --wait"),
+        (("-w", "-q"), "--watch cannot be used with --quiet"),
         (("-o", "xml"), "Invalid value for '--output'"),
     ],
 )

@@ -130,10 +130,10 @@ async def test_page_of_previews_finds_the_uses_of_those_on_it(
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("changed=LEVEL", "changed and removed need source"),
-        ("source=configmap/default/app&moved=LEVEL", "moved needs changed"),
-        ("changed=LEVEL&workload=default/web", "changed and removed exclude workload"),
-        ("source=secretproviderclass/default/app&changed=x", "changed and removed need source"),
+        ("changed=LEVEL", "changed and removed require source"),
+        ("source=configmap/default/app&moved=LEVEL", "moved requires changed"),
+        ("changed=LEVEL&workload=default/web", "changed and removed cannot be used with workload"),
+        ("source=secretproviderclass/default/app&changed=x", "changed and removed require source"),
         ("source=configmap/default/app&changed=a%20b", "invalid data keys"),
         ("source=configmap/default/app&removed=*", "invalid data keys"),
         ("source=configmap/default/app&changed=a,,b", "invalid data keys"),

@@ -203,7 +203,7 @@ pauseTime: pause-deployment-time-annotation
 {{- $settings := fromJson (include "hotmap.settings" .) -}}
 {{- $arguments := list "controller" "--leader-elect" "--listen=:9533" -}}
 {{- if and $settings.ignoreSecrets $settings.ignoreConfigMaps -}}
-{{- fail "ignoreSecrets and ignoreConfigMaps exclude each other: nothing would be followed" -}}
+{{- fail "ignoreSecrets and ignoreConfigMaps cannot both be true: nothing would be followed" -}}
 {{- end -}}
 {{- if $settings.watchGlobally -}}
 {{- if $settings.status.enabled -}}{{- $arguments = append $arguments "--status-listen=:9534" -}}{{- end -}}

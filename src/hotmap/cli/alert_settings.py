@@ -99,7 +99,9 @@ def _read_flagged_url(flags: AlertFlags) -> str:
     if flags.alert_webhook_url_file is None:
         return read_url("--alert-webhook-url", flags.alert_webhook_url)
     if flags.alert_webhook_url is not None:
-        raise SettingsError("--alert-webhook-url and --alert-webhook-url-file exclude each other")
+        raise SettingsError(
+            "--alert-webhook-url and --alert-webhook-url-file cannot be used together"
+        )
     path = Path(unquote(flags.alert_webhook_url_file))
     try:
         with path.open(encoding="utf-8") as file:

@@ -113,7 +113,7 @@ def _watched_namespaces(flags: ControllerFlags, compat: ReloaderSettings) -> tup
     if flags.watch_namespace is None:
         return compat.watch_namespaces
     if compat.watch_namespaces:
-        raise SettingsError("--watch-namespace and --namespaces exclude each other; use one")
+        raise SettingsError("--watch-namespace and --namespaces cannot be used together")
     return (namespace_name("--watch-namespace", flags.watch_namespace),)
 
 

@@ -43,7 +43,7 @@ def run_inject(options: InjectOptions, flags: Sequence[str]) -> int:
     written unless all manifests are valid.
 
     Raises:
-        SettingsError: the options exclude each other.
+        SettingsError: options cannot be used together.
         ManifestError: a manifest cannot be read, edited or written.
     """
     if flags and not flags[0].startswith("-"):
@@ -72,7 +72,9 @@ def _injection(options: InjectOptions, flags: Sequence[str]) -> Injection | None
         kept = ("filename", "output", "in_place", "remove", "mode")
         given = [getattr(options, field) for field in InjectOptions._fields if field not in kept]
         if words or any(value is not None and value is not False for value in given):
-            raise SettingsError("--remove takes no flags of an injection; omit them")
+            raise SettingsError(
+                "--remove cannot be used with options that add the agent; omit them"
+            )
         return None
     image = default_image() if options.image is None else options.image
     if not image or image.split() != [image]:

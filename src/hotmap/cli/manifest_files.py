@@ -40,11 +40,11 @@ def read_manifests(given: Sequence[str], output: str | None, *, in_place: bool) 
     """Read the files, and the manifests of the directories, that `--filename` names.
 
     Raises:
-        SettingsError: the options exclude each other.
+        SettingsError: options cannot be used together.
         ManifestError: one cannot be read.
     """
     if in_place and (output or "-" in given):
-        raise SettingsError("--in-place excludes --output and standard input (-f -)")
+        raise SettingsError("--in-place cannot be used with --output or standard input (-f -)")
     filenames = [name for each in given for name in find_manifests(each)]
     if filenames.count("-") > 1:
         raise SettingsError("standard input can be read only once; use one -f -")

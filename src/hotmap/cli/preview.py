@@ -94,7 +94,7 @@ def run_preview(
     """
     if bool(text) == bool(options.filename):
         raise SettingsError(
-            f"{quote_short(text)} and --filename exclude each other: use one"
+            f"{quote_short(text)} and --filename cannot be used together"
             if text
             else "name a source, such as configmap/app, or manifests with --filename"
         )

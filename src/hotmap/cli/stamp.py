@@ -58,7 +58,7 @@ def run_stamp(options: StampOptions) -> int:
     Nothing is written unless all manifests are valid.
 
     Raises:
-        SettingsError: the options exclude each other, or the key cannot be read.
+        SettingsError: options cannot be used together, or the key cannot be read.
         ManifestError: a manifest cannot be read, edited or written.
     """
     _check_annotation(options.annotation)

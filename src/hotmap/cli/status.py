@@ -103,10 +103,10 @@ def _reject_conflicts(names: Sequence[str], options: StatusOptions) -> None:
         (options.selector, "--selector"),
     ):
         if names and given:
-            raise SettingsError(f"{name} and NAME exclude each other")
+            raise SettingsError(f"{name} cannot be used with NAME")
     for given, name in ((options.wait, "--wait"), (options.quiet, "--quiet")):
         if options.watch and given:
-            raise SettingsError(f"--watch and {name} exclude each other")
+            raise SettingsError(f"--watch cannot be used with {name}")
 
 
 def _exit_status(document: dict[str, Any], awaited: str) -> int:

@@ -72,7 +72,7 @@ def load_settings(arguments: Arguments) -> Settings:
     """Compute the settings of one start.
 
     Raises:
-        SettingsError: a value is invalid, two flags exclude each other, or nothing is to be
+        SettingsError: a value is invalid, two flags cannot be used together, or nothing is to be
             watched; one sentence.
     """
     rules_file = arguments.values.get("rules", [""])[0]

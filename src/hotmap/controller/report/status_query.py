@@ -125,13 +125,13 @@ def _parse_source(text: str) -> ObjectKey | None:
 def _parse_edit(query: Mapping[str, str], source: ObjectKey | None) -> Edit | None:
     changed, removed, moved = (query.get(name, "") for name in ("changed", "removed", "moved"))
     if moved and not changed:
-        raise BadRequest("moved needs changed: expected data keys that are in changed too")
+        raise BadRequest("moved requires changed: expected data keys that are in changed too")
     if not changed and not removed:
         return None
     if query.get("workload"):
-        raise BadRequest("changed and removed exclude workload: expected source alone")
+        raise BadRequest("changed and removed cannot be used with workload: name a source alone")
     if source is None or source.kind == PROVIDER_CLASS:
-        raise BadRequest("changed and removed need source: expected a ConfigMap or Secret")
+        raise BadRequest("changed and removed require source: expected a ConfigMap or Secret")
     keys = None if changed == "*" else _split_keys(changed)
     return Edit(source, keys, _split_keys(removed), _split_keys(moved))
 
