@@ -73,7 +73,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         ("--nope", "No such option '--nope'; see 'hotmap --help'"),
         (
             "-n shop status",
-            "No such option '-n'; '-n' follows the command; see 'hotmap --help'",
+            "No such option '-n'; put '-n' after the command; see 'hotmap --help'",
         ),
         (
             "status --namespce=x",
@@ -140,7 +140,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
         ),
         (
             "inject -f app.yaml web",
-            'unexpected argument "web": flags of the agent follow --',
+            'unexpected argument "web": put flags of the agent after --',
         ),
         (
             "inject -f app.yaml --image=",

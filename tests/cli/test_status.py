@@ -131,7 +131,7 @@ async def test_mistyped_workload_is_suggested(stage: Stage) -> None:
     done = stage.hotmap("why", "shop", "--namespace", "prod")
     assert "did you mean 'pod/" not in done.err
     done = stage.hotmap("status", "deploy", "storefront")
-    assert "; a kind is followed by a slash, as in 'deploy/NAME'; see " in done.err
+    assert "; write the name after the kind, as in 'deploy/NAME'; see " in done.err
     done = stage.hotmap("status", "caf\udcff")
     assert done.err == (
         'hotmap: invalid workload name "caf\\udcff": expected [KIND/]NAME or '

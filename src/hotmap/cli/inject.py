@@ -48,7 +48,7 @@ def run_inject(options: InjectOptions, flags: Sequence[str]) -> int:
     """
     if flags and not flags[0].startswith("-"):
         word = printable(flags[0], 80)
-        hint = f"write '-f {word}'" if is_manifest(word) else "flags of the agent follow --"
+        hint = f"write '-f {word}'" if is_manifest(word) else "put flags of the agent after --"
         raise SettingsError(f'unexpected argument "{word}": {hint}')
     gc.disable()  # a manifest's nodes live until the end: looking for garbage takes a third of it
     injection = _injection(options, flags)

@@ -130,12 +130,12 @@ def _hint_at_order(error: click.UsageError) -> str:
             each for inner in command.commands.values() for param in inner.params
             for each in param.opts
         }  # fmt: skip
-        return f"'{name}' follows the command" if name in options else ""
+        return f"put '{name}' after the command" if name in options else ""
     if command.name == "inject":
         from hotmap.agent.settings.flags import FLAGS
 
         if name.removeprefix("--") in FLAGS:
-            return f"flags of the agent follow --, as in '-- {name}'"
+            return f"put flags of the agent after --, as in '-- {name}'"
     return ""
 
 
