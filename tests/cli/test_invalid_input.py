@@ -239,7 +239,7 @@ def test_missing_cluster_error_names_the_options(tmp_path: Path) -> None:
     assert status == WRONG
     assert sentence.startswith("hotmap: no cluster is configured: ")
     assert looked in sentence
-    assert sentence.endswith("`hotmap local up` starts a cluster and prints its kubeconfig")
+    assert sentence.endswith("'hotmap local up' starts a cluster and prints its kubeconfig")
 
 
 def test_unknown_context_is_an_error(tmp_path: Path) -> None:

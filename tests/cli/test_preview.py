@@ -266,7 +266,7 @@ def test_source_that_may_not_be_read_is_named_after_the_others(
     assert title in result.out
     assert re.fullmatch(
         r"hotmap: cannot read secret/default/new: .*forbidden.*; "
-        r'"hotmap preview secret/default/new" shows what an edit of it would do\n',
+        r"'hotmap preview secret/default/new' shows what an edit of it would do\n",
         result.err,
     )
     assert stage.hotmap("preview", "secret/default/new").status == 0

@@ -164,7 +164,7 @@ def test_why_of_a_source_says_that_a_workload_is_expected(stage: Stage) -> None:
     done = stage.hotmap("why", "cm/app")
     assert (done.status, done.out) == (CANNOT_TELL, "")
     assert done.err == (
-        'hotmap: "cm/app" is a ConfigMap: expected a workload; "hotmap status cm/app" shows the '
+        "hotmap: \"cm/app\" is a ConfigMap: expected a workload; 'hotmap status cm/app' shows the "
         "workloads that use it\n"
     )
 

@@ -311,7 +311,7 @@ def test_missing_kubeconfig_error_names_the_options(empty_home: Path) -> None:
     assert str(caught.value) == (
         "no cluster is configured: --kubeconfig and KUBECONFIG are not set,"
         f" {empty_home}/.kube/config does not exist, and this is not a pod;"
-        " `hotmap local up` starts a cluster and prints its kubeconfig"
+        " 'hotmap local up' starts a cluster and prints its kubeconfig"
     )
 
 

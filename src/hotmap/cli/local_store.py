@@ -35,7 +35,7 @@ def print_stored_value(directory: str | None, key: str) -> int:
 async def _fetch(kubeconfig: Path, key: str) -> bytes:
     if not kubeconfig.exists():
         raise SettingsError(
-            f"no local control plane runs in {kubeconfig.parent}; start one with `hotmap local up`"
+            f"no local control plane runs in {kubeconfig.parent}; start one with 'hotmap local up'"
         )
     config = load_kubeconfig(str(kubeconfig))
     transport = Transport(config, user_agent="hotmap", connect_timeout=_TIMEOUT)

@@ -342,7 +342,7 @@ async def _compare_manifests(
             except Forbidden as error:
                 name = f"{source.kind.lower()}/{source.namespace}/{source.name}"
                 unread.append(
-                    f'cannot read {name}: {error}; "hotmap preview {name}" shows what an edit of '
+                    f"cannot read {name}: {error}; 'hotmap preview {name}' shows what an edit of "
                     "it would do"
                 )
             except (ApiError, Unreachable) as error:

@@ -116,7 +116,7 @@ def parse_workload_name(text: str, namespace: str) -> WorkloadName:
     """
     if source := parse_source_name(text, namespace):
         raise SettingsError(
-            f'"{text}" is a {source.kind}: expected a workload; "hotmap status {text}" shows the '
+            f"\"{text}\" is a {source.kind}: expected a workload; 'hotmap status {text}' shows the "
             "workloads that use it"
         )
     parts = text.split("/")

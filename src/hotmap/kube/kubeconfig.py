@@ -164,7 +164,7 @@ def load_config(kubeconfig: str | None = None, context: str | None = None) -> Cl
         return in_cluster_config()
     raise SettingsError(
         f"no cluster is configured: --kubeconfig and KUBECONFIG are not set, {_default_path()} does"
-        " not exist, and this is not a pod; `hotmap local up` starts a cluster and prints its"
+        " not exist, and this is not a pod; 'hotmap local up' starts a cluster and prints its"
         " kubeconfig"
     )
 

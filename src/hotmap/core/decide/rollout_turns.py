@@ -59,5 +59,5 @@ def describe_wait(limits: Mapping[ObjectKey, int]) -> str:
     command = f"hotmap status {source.kind.lower()}/{source.name} -n {source.namespace}"
     return (
         f"waits for its turn: {source} allows {limit} {'workload' if limit == 1 else 'workloads'} "
-        f"at a time (see `{command}`)"
+        f"at a time (see '{command}')"
     )
