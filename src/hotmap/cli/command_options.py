@@ -35,8 +35,8 @@ class StatusOptions(NamedTuple):
     awaited: Annotated[
         str,
         Flag(
-            "State that is sufficient for exit status 0: current, or delivered, if nothing shows "
-            "when applications re-read their files.",
+            "State that all workloads must reach for exit status 0: current; or delivered, where "
+            "files are updated and nothing shows whether applications use them.",
             "current|delivered",
             name="--for",
             type=QuotedChoice(["current", "delivered"]),

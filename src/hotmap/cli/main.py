@@ -1,8 +1,8 @@
 """The `hotmap` command: subcommands and exit statuses.
 
-Exit status 0: success. 1: the operation failed, or what was checked is not so. 2: the command line,
-or something that it names, cannot be used (a flag, a kubeconfig, a port); one sentence on standard
-error says what to do.
+Exit status 0: success. 1: the operation failed, or a check did not succeed. 2: the command line is
+invalid, or what it names cannot be used (a kubeconfig, a port); one sentence on standard error says
+what to do.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ def hotmap() -> None:
     """Deliver ConfigMap and Secret edits to every process that uses them.
 
     Exit status 0: success. 1: the operation failed, or a check did not succeed. 2: the command
-    line, or something that it names, cannot be used.
+    line is invalid, or what it names cannot be used, such as a file or a port.
     """
 
 
@@ -291,7 +291,7 @@ def dashboard(
     """Show sources, workloads and pods as a map in a browser.
 
     Prints the URL of a page on this machine, which follows the status until SIGINT, SIGTERM or
-    SIGHUP. Who has the URL sees what the caller may see.
+    SIGHUP. Anyone with the URL sees what the caller may see.
     """
     from hotmap.cli.dashboard import run_dashboard
 

@@ -89,8 +89,8 @@ class ControllerAddress(NamedTuple):
     controller_namespace: Annotated[
         str,
         Flag(
-            "Namespace of the controller's pods. If several have such pods, hotmap or the current "
-            "one is used.",
+            "Namespace of the controller's pods. If several namespaces have such pods, hotmap or "
+            "the current one is used.",
             "NAME",
             default="all namespaces, or hotmap if pods may not be listed in all",
         ),

@@ -22,21 +22,27 @@ if TYPE_CHECKING:
 #: The flags of that program: default, and what they do here.
 FLAGS = {
     "config-file": ("", "File to watch and to render."),
-    "config-envsubst-file": ("", "Output: decompressed, with $(NAME) replaced by variables."),
+    "config-envsubst-file": ("", "Output: --config-file, decompressed, with $(NAME) replaced."),
     "watched-dir": ("", "Directory to watch. Repeatable."),
     "watch-interval": ("3m", "Maximum time between two polls; 0 renders once and exits."),
     "delay-interval": ("1s", "Time without changes before a reload."),
     "retry-interval": ("5s", "Time between two attempts."),
     "reload-timeout": ("30s", "Time limit of a reload."),
-    "reload-method": ("http", "http or signal."),
+    "reload-method": ("http", "How to reload: http or signal."),
     "reload-url": ("http://127.0.0.1:9090/-/reload", "URL to call for a reload."),
-    "runtimeinfo-url": ("http://127.0.0.1:9090/api/v1/status/runtimeinfo", "URL that confirms it."),
+    "runtimeinfo-url": (
+        "http://127.0.0.1:9090/api/v1/status/runtimeinfo",
+        "URL that shows whether a reload succeeded.",
+    ),
     "process-executable-name": ("prometheus", "Name of the process that gets SIGHUP."),
-    "statefulset-ordinal-from-envvar": ("POD_NAME", "Sets STATEFULSET_ORDINAL_NUMBER from it."),
+    "statefulset-ordinal-from-envvar": (
+        "POD_NAME",
+        "Variable with the pod's name, which gives STATEFULSET_ORDINAL_NUMBER.",
+    ),
     "listen-address": ("", "Address of metrics, health and status; none by default."),
-    "web-config-file": ("", "TLS and headers of that address."),
-    "log-format": ("logfmt", "logfmt or json."),
-    "log-level": ("info", "all, debug, info, warn, error or none."),
+    "web-config-file": ("", "TLS, users and headers of --listen-address."),
+    "log-format": ("logfmt", "Log format: logfmt or json."),
+    "log-level": ("info", "Log level: all, debug, info, warn, error or none."),
     "auto-gomemlimit-ratio": ("0.0", "No effect."),
 }
 

@@ -62,7 +62,7 @@ _SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
             Flag(
                 "check",
                 "COMMAND",
-                "Must succeed on the files, copied to {dir}; none: no check.",
+                "Must succeed on a copy of the files in {dir}; none: no check.",
                 True,
             ),
             Flag(
