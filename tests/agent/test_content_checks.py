@@ -258,7 +258,7 @@ def test_altered_stage_is_published_once_content_passes(tmp_path: Path) -> None:
         volume.write(text="bad")
         running.reaches("refused")
         (stage / "text").unlink()
-        eventually(lambda: "they stay so until content passes" in running.log)
+        eventually(lambda: "they stay changed until content passes its check" in running.log)
         assert running.status()["state"] == "refused"
         volume.write(text="good")
         running.reaches("told")

@@ -155,7 +155,7 @@ def test_change_of_a_file_that_no_rule_is_about_is_not_loaded(tmp_path: Path) ->
             volume.write(users__acl="two", tls__crt="two")
             reaches(running, AgentState.TOLD)
             status = running.status()
-            assert (status["state"], "that no rule is about" in status["message"]) == ("told", True)
+            assert (status["state"], "no rule covers them" in status["message"]) == ("told", True)
             assert running.rule("users")["state"] == "loaded"
             volume.write(users__acl="two", tls__crt="one")
             reaches(running, AgentState.LOADED)

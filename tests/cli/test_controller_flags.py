@@ -23,7 +23,7 @@ _NAMES = (
 
 
 def _namespace(flag: str, text: str) -> str:
-    expected = "at most 63 lower-case letters, digits and hyphens"
+    expected = "at most 63 lowercase letters, digits and hyphens"
     return f'{flag}: invalid namespace name "{text}": expected {expected}'
 
 

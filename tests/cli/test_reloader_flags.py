@@ -372,7 +372,7 @@ def test_log_format_is_parsed(text: str, log_format: str) -> None:
         (
             ("--namespaces-to-ignore=kube-*",),
             '--namespaces-to-ignore: invalid namespace name "kube-*": expected at most 63 '
-            "lower-case letters, digits and hyphens; ignoring it",
+            "lowercase letters, digits and hyphens; ignoring it",
         ),
     ],
 )
@@ -497,7 +497,7 @@ def test_every_flag_of_reloader_is_in_the_table() -> None:
         (
             ("--namespaces=A",),
             {},
-            '--namespaces: invalid namespace name "A": expected at most 63 lower-case letters, '
+            '--namespaces: invalid namespace name "A": expected at most 63 lowercase letters, '
             "digits and hyphens",
         ),
         (

@@ -167,7 +167,9 @@ async def test_fingerprint_keys_that_cannot_be_read_are_kept(
         old = (await world.get("Secret", "hotmap-key", "hotmap"))["data"]["keys"]
         patch = {"data": {"keys": b64encode(b"no key").decode()}}
         await world.merge("Secret", "hotmap-key", patch, namespace="hotmap")
-        await world.until(_logs(caplog, "keeping the fingerprint keys"), "the refusal is logged")
+        await world.until(
+            _logs(caplog, "cannot check the fingerprint keys"), "the refusal is logged"
+        )
         assert await _sources_have_keys(controller, 1)
         assert not controller.supervisor.failing()
         both = b64encode(b"n" * 32) + b"\n" + b64decode(old)

@@ -31,13 +31,13 @@ OF_CONSUMERS = [
         "hotmap.dev/follow",
         "Deployment",
         "configmap/",
-        ': invalid item "configmap/": expected a name of lower-case letters',
+        ': invalid item "configmap/": expected a name of lowercase letters',
     ),
     (
         "hotmap.dev/follow",
         "Deployment",
         "secret/db-[ab",
-        ': invalid item "secret/db-[ab": expected a name of lower-case letters',
+        ': invalid item "secret/db-[ab": expected a name of lowercase letters',
     ),
     (
         "hotmap.dev/follow",

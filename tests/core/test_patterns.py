@@ -50,7 +50,7 @@ def test_globs_match_as_fnmatch_does(glob: str, name: str) -> None:
 
 @pytest.mark.parametrize("glob", ["[", "app-[ab", "a!b", "]", "*]", "[]"])
 def test_globs_that_can_match_no_name_are_refused(glob: str) -> None:
-    with pytest.raises(ValueError, match="expected a name of lower-case letters"):
+    with pytest.raises(ValueError, match="expected a name of lowercase letters"):
         glob_patterns(f"cm/{glob}")
 
 

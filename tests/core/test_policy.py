@@ -223,7 +223,7 @@ AGENT_ITEMS = (
             "configmap/App!",
             "opted_in",
             False,
-            'invalid item "configmap/App!": expected a name of lower-case letters, '
+            'invalid item "configmap/App!": expected a name of lowercase letters, '
             'digits, "-" and ".", or a glob with *, ? or [...]; treating as off',
         ),
         (

@@ -255,7 +255,7 @@ def namespace_name(name: str, text: str) -> str:
             name,
             "namespace name",
             namespace,
-            f"at most {_LONGEST_NAMESPACE} lower-case letters, digits and hyphens",
+            f"at most {_LONGEST_NAMESPACE} lowercase letters, digits and hyphens",
         )
     return namespace
 

@@ -249,7 +249,9 @@ def _confirm_nginx(probe: Probe, old: set[str], new: set[str], seen: list[bool])
     if not now - before:
         raise NotConfirmed(f"{probe.target} has not started a new worker")
     if not seen and (len(before) < _SEVERAL_WORKERS or not _started_together(now)):
-        raise _NothingToCompare(f"{probe.target} has new workers, and had none beside the old ones")
+        raise _NothingToCompare(
+            f"{probe.target} has new workers, which may have replaced crashed ones"
+        )
 
 
 def _started_together(workers: set[str]) -> bool:

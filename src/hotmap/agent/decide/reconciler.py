@@ -356,7 +356,11 @@ class Reconciler:
         A program may alter its files each time that it starts, so none is restarted for that.
         """
         is_mounted = self.gate.seen == self.gate.passed
-        when = "they are published again" if is_mounted else "they stay so until content passes"
+        when = (
+            "they are published again"
+            if is_mounted
+            else "they stay changed until content passes its check"
+        )
         self._warn("stage", f"another program has changed published files: {when}")
         self.gate.revoke()
         self._expose_unread(fact.since, replaced=False)

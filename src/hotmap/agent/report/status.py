@@ -78,7 +78,7 @@ def _overall_state(observer: ObserverStatus, reconciler: Reconciler) -> tuple[st
         return "told", ""
     for directory, row in reconciler.directories.rows.items():
         if row.changed_without_rule:
-            return "told", f"files of {directory} have changed that no rule is about"
+            return "told", f"files in {directory} have changed, and no rule covers them"
     return "loaded", ""
 
 

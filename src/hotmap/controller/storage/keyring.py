@@ -85,7 +85,7 @@ class KeyringFollower:
             try:
                 await self._check(self._keys_in_use())
             except HotmapError as error:
-                _log.warning("keeping the fingerprint keys in use: %s", error)
+                _log.warning("cannot check the fingerprint keys, keeping those in use: %s", error)
 
     async def _check(self, keys: tuple[FingerprintKey, ...]) -> None:
         secret = _secret(self._client, self._namespace)

@@ -457,7 +457,9 @@ class RecordShards:
         ordered = [*(lines[uid] for uid in sorted(lines)), *(seen[key] for key in sorted(seen))]
         content = join_lines(ordered, watched_until=until)
         if len(content) > _SHARD_AT_MOST + _EXTRA:
-            raise _ShardTooLarge("it would exceed 768 KiB while others cannot be written")
+            raise _ShardTooLarge(
+                "it would exceed 768 KiB until other Secrets of records can be written"
+            )
         return content
 
     def _in(self, shards: Collection[int]) -> tuple[list[Record], list[SourceChanges]]:

@@ -157,7 +157,7 @@ def glob_patterns(text: str) -> SourcePatterns:
             expressions.setdefault(kind, []).append(expression)
         else:
             raise ValueError(
-                f'invalid item "{shown}": expected a name of lower-case letters, digits, "-" and '
+                f'invalid item "{shown}": expected a name of lowercase letters, digits, "-" and '
                 '".", or a glob with *, ? or [...]'
             )
     checked = [check_expression(entry) for texts in expressions.values() for entry in texts]

@@ -265,7 +265,9 @@ _BY_POD_STATE = {
 
 
 #: What to do about a pod that is never Ready, and need not be.
-_NEVER_READY = 'if it never is by design, annotate the workload hotmap.dev/require-ready: "false"'
+_NEVER_READY = (
+    'if its pods are never ready by design, annotate it with hotmap.dev/require-ready: "false"'
+)
 
 
 def _status_of_agents(found: Sequence[PodProof], total: int) -> ConsumerStatus:
