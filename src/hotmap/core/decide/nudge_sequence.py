@@ -32,9 +32,9 @@ class NudgeNumbers:
         ]
         #: Whether pods with the applied content may show other content before the desired one.
         self._shows_others = any(changes.window or changes.unobserved_by for changes, _ in changed)
-        #: Whether pods may have files from before the applied version of a source, which come late
-        #: and beside new ones of another source; or at all, where they were not nudged with it.
+        #: Whether pods may still have files from before the applied version of a source.
         self._may_lack_applied = any(_follows_another(*each) for each in changed)
+        #: Whether such files may be shown beside new files of another source.
         self._is_mixed = len(changed) > 1 and self._may_lack_applied
 
     def after(self, told: Target | None) -> int:

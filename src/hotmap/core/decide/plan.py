@@ -186,7 +186,7 @@ def _choose(
     assessment: Assessment,
     changed: Mapping[ObjectKey, frozenset[str]],
 ) -> tuple[tuple[Action, ...], str]:
-    """Choose actions and describe their effect, most binding condition first."""
+    """Choose actions and describe their effect; the first condition that holds decides."""
     frozen = assessment.verdict is Verdict.FROZEN
     if policy.strategy is Strategy.NOTIFY:
         why = policy.muted or "the strategy is notify"

@@ -154,7 +154,7 @@ def with_windows(record: Record, decision: Decision) -> Record:
 
 
 def merge_windows(windows: Iterable[Window]) -> tuple[Window, ...]:
-    """Unite windows that overlap, and the first ones of too many."""
+    """Unite windows that overlap; if too many are left, unite the earliest ones."""
     merged: list[Window] = []
     for window in sorted(windows, key=lambda w: (w.start, w.end)):
         if merged and window.start <= merged[-1].end:
@@ -178,8 +178,8 @@ def _with_release(decision: Decision) -> Record | None:
 def _with_resumed_generation(decision: Decision, outcome: Outcome) -> Record | None:
     """Vouch for the generation after a Deployment was resumed, which changes no template.
 
-    With a change that is not written yet its pods decide: those that the end of the pause starts
-    have read it.
+    Not if a change is waiting to be written: the pods that start when the pause ends have read it,
+    so their starts decide.
     """
     snapshot = decision.snapshot
     record, consumer = snapshot.record, snapshot.consumer
@@ -257,7 +257,7 @@ def _proven_since_creation(snapshot: Snapshot) -> float:
 
 
 def _with_proof(record: Record, decision: Decision) -> Record:
-    """Keep the evidence of pods' content other than their starts, for the same content.
+    """Keep what proves the content of pods apart from their starts, while the content is the same.
 
     A reverted edit of files ends it: kubelets may have written the other content meanwhile.
     """
@@ -277,8 +277,8 @@ def _with_proof(record: Record, decision: Decision) -> Record:
 def _with_reading(record: Record, snapshot: Snapshot) -> Record:
     """Note whether files count as read at start, and have pods checked again if that has changed.
 
-    With an annotation that says that the application re-reads them, and without it, the same pods
-    may have the content or not.
+    It changes with the annotation that says that the application re-reads files: the same pods may
+    have the content with it and not have it without it.
     """
     if not any(source.live for source in record.sources):
         return record
@@ -292,8 +292,8 @@ def _with_reading(record: Record, snapshot: Snapshot) -> Record:
 def _with_bounds(record: Record, decision: Decision) -> Record:
     """Keep the recorded time of a source's last change if a later edit was reverted unnoticed.
 
-    That is, if no pod has read the edit. Files that a process re-reads have no such time: kubelets
-    write them without a start. What is read at start beside them has one.
+    This applies if no pod has read the edit. It does not apply to files that a process re-reads,
+    since kubelets write them while the pod runs; what is read at start beside them keeps its time.
     """
     snapshot, known = decision.snapshot, records_by_source(decision.snapshot.record)
     if snapshot.record is None or decision.assessment.verdict is Verdict.FROZEN:
@@ -330,7 +330,8 @@ def _with_start(source: SourceRecord, before: SourceRecord) -> SourceRecord:
 def _with_adopted(record: Record, decision: Decision) -> Record:
     """Note which sources were adopted as they were, and not changed since (rules 1 and 10).
 
-    While a workload is being created an edit may arrive before it does, which is no adoption.
+    None counts as adopted within MARGIN of the workload's creation: an edit may have been delivered
+    before the workload was.
     """
     snapshot, known = decision.snapshot, records_by_source(decision.snapshot.record)
     verdicts = {f.current.source.kind_and_name: f.verdict for f in decision.assessment.findings}

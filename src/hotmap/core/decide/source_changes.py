@@ -135,16 +135,17 @@ def append_change(
 
 
 def thin_changes(changes: Sequence[ObservedChange], most: int) -> tuple[ObservedChange, ...]:
-    """Reduce the changes of a source, oldest first, to so many, without a gap in time.
+    """Merge the changes of a source, oldest first, until there are at most `most` (3 or more).
 
-    Two changes of the same data keys become one that lasts from the first to the second: those that
-    are closest together compared with their age, so a burst keeps its begin, and the time of a data
-    key does not move with the edits of another. The newest stays as it is. Where no two have the
-    same data keys, two neighbours become one of the data keys of both. None is dropped, since it
-    may be the only one that concerns a consumer: a merged change begins early and ends late, so
-    pods are examined that need not be, and none is taken for younger than it is.
+    Two changes of the same data keys become one that lasts from the first to the second. The two
+    that are closest together, compared with their age, are merged first, so a burst keeps its
+    begin, and the time of a data key does not move with the edits of another. If no two changes
+    have the same data keys, two neighbours become one change of the data keys of both. The newest
+    change stays as it is.
 
-    `most` is at least 3.
+    No change is dropped, since it may be the only one that concerns a consumer. A merged change
+    begins early and ends late: some pods are examined that need not be, and no pod counts as
+    younger than a change that came after its start.
     """
     kept = list(changes)
     while len(kept) > most:
@@ -189,9 +190,9 @@ def _find_closest(changes: Sequence[ObservedChange]) -> tuple[int, int] | None:
 
 
 def _find_closest_neighbours(changes: Sequence[ObservedChange]) -> tuple[int, int]:
-    """Find the two successive changes that lose the least by becoming one, but for the newest.
+    """Find the two neighbours that lose the least by becoming one change.
 
-    A creation stays by itself, since no pod has other content than that.
+    The newest change is never one of them, nor is a creation: no pod has content from before it.
     """
     newest = changes[-1].at
     pairs = range(1 if changes[0].created else 0, len(changes) - 2)

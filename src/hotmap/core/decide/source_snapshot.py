@@ -53,9 +53,10 @@ class ChangeSummary(NamedTuple):
     #: and by when that is known to have happened, as times in managedFields are whole seconds.
     latest: float | None = None
     latest_by: float | None = None
-    #: By when it had changed if that was not observed; None: that is unknown too.
+    #: By when it had changed, if the change was not observed; None: unknown.
     unobserved_by: float | None = None
-    #: The same of content that may have been there while a watch was interrupted, and is not now.
+    #: By when other content was gone that it may have had while a watch was interrupted; None:
+    #: there was none.
     interrupted_by: float | None = None
     #: Whether its last observed change was not its creation.
     edited: bool = False
@@ -106,7 +107,7 @@ class SourceSnapshot(NamedTuple):
     estimated: bool = False
     #: Whether it exists and could not be decoded; then it is not visible either.
     unreadable: bool = False
-    #: After when its last change happened, where that is less than `changed_at`; None: that.
+    #: The lower bound of the time of its last change; None: `changed_at` is the lower bound too.
     changed_after: float | None = None
     #: Whether its last change replaced content that pods may hold, as far as is known.
     edited: bool = False
@@ -114,8 +115,9 @@ class SourceSnapshot(NamedTuple):
     mounts: ClassMounts | None = None
     #: Whether an immutable source of this name was deleted since the pod template last changed.
     replaces_immutable: bool = False
-    #: Other pods that were created before that (POSIX seconds) make kubelets serve an immutable
-    #: source that it replaces, to new pods too; inf: any pod does. None: as far as is known, none.
+    #: If it replaces an immutable source: other pods that were created before this time (POSIX
+    #: seconds) make kubelets serve the replaced source, to new pods too. inf: any pod does. None:
+    #: no pod does, as far as is known.
     pinned_before: float | None = None
     #: Whether other sources of the same environment replace some of its data keys now.
     overridden: bool = False
@@ -153,12 +155,12 @@ class SourceSnapshot(NamedTuple):
 
     @property
     def changed_since(self) -> float | None:
-        """After when its last change certainly happened; None: unknown."""
+        """The lower bound of the time of its last change; None: unknown."""
         return self.changed_at if self.changed_after is None else self.changed_after
 
     @property
     def changed_until(self) -> float | None:
-        """By when its last change certainly had happened; None: unknown."""
+        """The upper bound of the time of its last change; None: unknown."""
         at, observed = self.changed_at, self.changes.latest_by
         if at is None or at % 1:
             return at

@@ -178,7 +178,7 @@ def _find_followed(reader: _Reader, dialect: Dialect, defaults: Defaults) -> _Fo
     sources, origin = _read_follow(reader, dialect, defaults)
     if consumer.key.kind in defaults.dialect.ignored_workloads:
         sources, origin = NOTHING, f"flags ignore every {consumer.key.kind}"
-    # Only of who is followed: it needs the uses to be found.
+    # Only of a workload that is followed: its uses have to be found for that.
     over_budget = consumer.over_budget if sources != NOTHING else ""
     if over_budget:
         origin = too_large_message(over_budget)

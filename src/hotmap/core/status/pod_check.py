@@ -28,9 +28,10 @@ class PodCheckResult(NamedTuple):
     desired: DesiredContent
     pods: tuple[PodProof, ...]
     status: ConsumerStatus
-    #: Seconds after which pods that were nudged show whether their kubelets were there; 0: they do.
+    #: Seconds until it shows whether the kubelets of nudged pods were running; 0: it shows already.
     confirmed_in: float = 0.0
-    #: Seconds after which the pods have it that lack nothing but time; inf: there are none.
+    #: Seconds until the content has reached the pods that only have to wait for it; inf: there are
+    #: none.
     reached_in: float = inf
 
 
