@@ -59,10 +59,10 @@ _RECENT = 10.0
 #: Seconds until the next decision on a consumer whose pods have become due meanwhile.
 _AT_ONCE = 0.001
 
-#: Seconds until a consumer is decided on again some of whose pods wait to restart.
+#: Seconds until the next decision on a consumer while some of its pods wait to restart.
 _WAVE_INTERVAL = 1.0
 
-#: The same where none of them restarts before something else changes.
+#: The same if none of them can restart before something else changes.
 _STALLED_INTERVAL = 10.0
 
 #: Nudges in flight at once, over all consumers: files are refreshed by kubelets, each of which

@@ -68,8 +68,8 @@ class RolloutTurns:
     def take(self, decision: Decision) -> str:
         """Take a turn of each source that a decision rolls out; returns why it waits, or "".
 
-        One that has a turn keeps it, also where more have one than the limit, which was lowered:
-        they would wait for each other.
+        A consumer keeps its turn even if more consumers have one than a limit that was lowered:
+        otherwise they would wait for each other.
         """
         key = decision.snapshot.consumer.key
         limits = {source: self.limit_of(source) for source in sources_of_rollout(decision)}
@@ -90,9 +90,9 @@ class RolloutTurns:
     def writing(self, key: ObjectKey) -> Iterator[None]:
         """Give the turns of a consumer back if the rollout cannot be written.
 
-        It keeps them for an earlier rollout that is not complete, as where its own controller has
-        reported on that meanwhile (a conflict). It also keeps them where there was no response,
-        since the API server may have written the rollout; so a conflict after that may be with it.
+        The consumer keeps them in two cases. An earlier rollout of it is not complete: then its own
+        controller may have changed its status, which is a conflict. Or there was no response: the
+        API server may have written the rollout, so that a later conflict is with this write.
         """
         try:
             yield

@@ -31,7 +31,7 @@ from hotmap.kube.reflector import Reflector
 
 __all__ = ["ConsumerStateStatistics", "ConsumerStates"]
 
-#: Seconds of a count that may go to snapshots of consumers whose sources have changed.
+#: Seconds that one count may spend on snapshots of consumers whose sources have changed.
 _LONGEST_COUNT = 0.01
 #: The same for consumers whose sources may change unseen, of which there may be many for days.
 _LONGEST_UNSEEN_COUNT = 0.1

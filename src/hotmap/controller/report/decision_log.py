@@ -55,12 +55,12 @@ class DecisionEntry(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether it is final."""
+        """Whether nothing more follows from it."""
         return not (self.failed or self.held or self.waits)
 
     @property
     def text(self) -> str:
-        """The reason, and the outcome where that is not that all is done."""
+        """The reason, and the outcome unless that is "done"."""
         return self.reason if self.outcome == "done" else f"{self.reason}; {self.outcome}"
 
     def repeats(self, other: DecisionEntry) -> bool:

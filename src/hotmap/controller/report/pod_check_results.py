@@ -69,8 +69,8 @@ class FollowUps(NamedTuple):
     reconcile: Callable[[ObjectKey], None]
     #: Gets the pods whose agents have proven the content that they were nudged with, by uid.
     confirm_nudges: Callable[[ObjectKey, Target, Sequence[str]], None] = lambda *_: None
-    #: The same for pods that may have files from before, and were not nudged with that content, or
-    #: only in the second of the change.
+    #: Gets the pods that may have older files and were not nudged with the desired content, or only
+    #: in the second of the change, by uid.
     request_nudges: Callable[[ObjectKey, Target, Sequence[str]], None] = lambda *_: None
 
 

@@ -59,7 +59,7 @@ class _Change(NamedTuple):
     many: bool = False
     #: Found by comparison with the record; it was not watched.
     missed: bool = False
-    #: Since when the receiver refuses it for good, on the loop's clock; None: it does not.
+    #: Since when the receiver has refused it for good, on the loop's clock; None: it has not.
     refused_since: float | None = None
 
 

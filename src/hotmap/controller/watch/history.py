@@ -87,8 +87,8 @@ class History:
     ) -> bool:
         """Record a change; False when no data key changed (labels, annotations, the same data).
 
-        `since` is after when it happened, POSIX seconds, where the watch was interrupted; `listed`
-        says that states in between may be missing.
+        If the watch was interrupted, `since` is when, in POSIX seconds: the change happened after
+        that. `listed` says that states in between may be missing.
         """
         if listed and old is not None and new is not None and old.uid != new.uid:
             if since is not None:
@@ -189,8 +189,8 @@ class History:
     def record_missing(self, key: ObjectKey) -> bool:
         """Record that a source does not exist which an earlier controller has applied.
 
-        Returns whether its deletion was not known. Pods that start before it comes back read
-        nothing of it.
+        Returns whether its deletion is news. The deletion is kept, since pods that start before the
+        source is created again have nothing of it.
         """
         known = self.changes(key)
         if self._listed_at is None or (known and not known[-1].resource_version):

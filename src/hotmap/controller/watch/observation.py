@@ -157,8 +157,8 @@ class Observer:
     def unrecorded_deletions(self, consumer: Consumer) -> list[ObjectKey]:
         """List the optional sources that a consumer follows now and did not, and that do not exist.
 
-        Its record has each source that was followed, also one that did not exist, so these were
-        annotated to be ignored, for example, and were deleted since.
+        The record has every source that was followed, even if it did not exist. So these sources
+        were not followed, such as those annotated to be ignored, and were deleted since.
         """
         record = self._records.get(consumer.uid)
         if record is None or record.generation != consumer.generation:
@@ -298,8 +298,9 @@ class Observer:
     ) -> float | None:
         """Return which pods make kubelets serve an immutable source that this one replaces.
 
-        Those of consumers with a record have it there, and those of a deleted workload, which may
-        have taken it over from earlier ones. Others, if they are older than the deletion.
+        Any pod does if a record has the replaced source: the record of a consumer, or of a deleted
+        workload of the same name, whose pods may still run. Otherwise those from before its
+        deletion do. The result is as in `SourceSnapshot.pinned_before`.
         """
         if source.exists and self._records.may_serve_another(source.source, source.uid):
             return inf

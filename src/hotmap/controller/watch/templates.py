@@ -30,13 +30,14 @@ class TemplateChanges:
         return self._last.get(key)
 
     def unwatched_since(self, key: ObjectKey) -> float | None:
-        """Return after when a consumer was created, if that was not watched; None: it was."""
+        """Return a time before a consumer was created, if no watch saw that; None: one did."""
         return self._unwatched_since.get(key)
 
     def record_creation(self, new: Consumer, *, unwatched_since: float | None = None) -> None:
         """Record that a consumer was created, if its own controller has made no pods of it yet.
 
-        `unwatched_since` is after when that was, if the watch was interrupted, POSIX seconds.
+        `unwatched_since` is when the watch was interrupted before that, POSIX seconds; None: it was
+        not.
         """
         self.forget(new.key)
         if unwatched_since is not None:
@@ -50,9 +51,9 @@ class TemplateChanges:
     def record_change(self, old: Consumer, new: Consumer) -> None:
         """Record when a pod template was edited, once its own controller reports it.
 
-        That report is late, maybe after a change of a source that the new pods did not read. So the
-        edit is dated by the first increase of the generation since the previous report. Increases
-        that were reported without a new template, such as for an annotation, are none of it.
+        The report may come after a change of a source that the new pods did not read. So the edit
+        gets the time of the first increase of the generation since the previous report. Increases
+        that were reported without a new template, such as by an annotation, do not count.
         """
         if old.template_version == new.template_version:
             if not new.rolling:
