@@ -23,7 +23,7 @@ help: ## List the targets
 demo: $(VENV)/.runtime ## See an edit reach processes, without any cluster
 	@$(BIN)/hotmap demo
 
-test: $(VENV)/.development ## Run the tests: minutes; neither root nor a cluster
+test: $(VENV)/.development ## Run the tests: minutes, without root or a cluster
 	@$(BIN)/python -m pytest -q -m "not cluster and not slow" \
 	  --numprocesses $(TEST_WORKERS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
@@ -36,7 +36,7 @@ coverage: $(VENV)/.development ## Print how much the quick tests reach
 test-slow: $(VENV)/.development ## Run the tests that take longer
 	@$(BIN)/python -m pytest -q -m "slow and not cluster" --numprocesses $(TEST_WORKERS) $(PYTEST_ARGS)
 
-check: $(VENV)/.development ## Run the gates: ruff, mypy, import-linter
+check: $(VENV)/.development ## Run the checks: ruff, mypy, import-linter
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
@@ -63,7 +63,7 @@ release: $(VENV)/.development ## Write all files of VERSION=… to dist/
 image: $(VENV)/.development ## Write both images to build/images (Debian)
 	@$(BIN)/python -m tools.image
 
-image-pins: $(VENV)/.development ## Pin the present Debian packages and wheels of the images
+image-pins: $(VENV)/.development ## Pin the current Debian packages and wheels of the images
 	@$(BIN)/python -m tools.image.refresh
 
 cluster-up: $(VENV)/.development ## Build and start a real Kubernetes (root, Go)
