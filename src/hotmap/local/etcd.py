@@ -65,7 +65,7 @@ class _Write(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    """What one message of the watch tells: writes in order, and the revision that it reaches."""
+    """One message of the watch: writes in order, and the revision that it reaches."""
 
     writes: list[_Write]
     revision: int
@@ -288,7 +288,7 @@ class EtcdStore:
                 yield Entry(key, value, created, modified)
 
     def _follow(self) -> None:
-        """Queue what etcd's watch tells; the thread's body."""
+        """Queue what etcd's watch delivers; the thread's body."""
         revision = self._copy.revision
         while not self._closed.is_set():
             try:
@@ -321,7 +321,7 @@ class EtcdStore:
         reached = 0
         for event in message.get("events", ()):
             item = event["kv"]
-            # Not the revision of the message, which may be ahead of what was told.
+            # Not the revision of the message, which may be ahead of its events.
             reached = max(reached, int(item["mod_revision"]))
             key = base64.b64decode(item["key"]).decode(errors="replace")
             if not key.startswith(PREFIX):

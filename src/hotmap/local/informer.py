@@ -200,8 +200,8 @@ class Informer:
             try:
                 listener(old, new)
             except Exception:
-                # One object that trips a listener must not stop all controllers (upstream recovers
-                # from panics likewise, apimachinery: util/runtime, HandleCrash).
+                # One object on which a listener fails must not stop all controllers (upstream
+                # recovers from panics likewise, apimachinery: util/runtime, HandleCrash).
                 _log.exception("%s %s: internal error", self._resource, "/".join(name))
 
     def _advance(self, resource_version: int) -> None:

@@ -21,5 +21,5 @@ def raise_open_files_limit() -> None:
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     except (OSError, ValueError) as error:
-        # macOS has a lower limit of the kernel than the one it tells.
+        # The kernel of macOS has a lower limit than the one it reports.
         logger.debug("cannot raise the limit of open files above %d: %s", soft, error)

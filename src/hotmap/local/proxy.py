@@ -197,7 +197,7 @@ def _creation(service: Object) -> str:
 
 
 def _limited_accept_errors() -> Callable[[logging.LogRecord], bool]:
-    """Make a filter of asyncio's log: each listener tells each second that files are exhausted."""
+    """Make a filter of asyncio's log: each listener logs each second that files are exhausted."""
     last = -_LOG_INTERVAL
 
     def is_shown(record: logging.LogRecord) -> bool:

@@ -25,7 +25,7 @@ def class_of(obj: Object) -> str:
 
 
 def names_class(claim: Object) -> bool:
-    """Return whether a claim says anything about its class, be it that it wants none."""
+    """Return whether a claim says anything about its class, even that it wants none."""
     return "storageClassName" in claim["spec"] or _CLASS in _annotations(claim)
 
 

@@ -137,7 +137,7 @@ class Authenticator:
 
 
 def _has_token(secret: dict[str, Any], token: str) -> bool:
-    """Return whether a Secret still has a token, which does not tell its uid (legacy.go)."""
+    """Return whether a Secret still has a token, which does not contain its uid (legacy.go)."""
     data = secret.get("data") or {}
     return hmac.compare_digest(base64.b64decode(data.get("token", "")), token.encode())
 

@@ -69,11 +69,11 @@ class CustomResources:
         except ApiError as error:
             logger.warning("CustomResourceDefinition %s: %s", name, error)
         except Exception:
-            # A definition that trips this must not stop the server.
+            # A definition on which this fails must not stop the server.
             logger.exception("CustomResourceDefinition %s: internal error", name)
 
     def _register(self, definition: JsonObject) -> tuple[bool, str]:
-        """Register the kind of a definition; tell whether its names are free, and if not, why."""
+        """Register the kind of a definition; return whether its names are free, and if not, why."""
         scheme, name, spec = (
             self._registry.scheme,
             definition["metadata"]["name"],

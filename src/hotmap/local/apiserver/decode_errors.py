@@ -159,7 +159,7 @@ def _scan(body: bytes) -> int:
 
 
 def _after_value(body: bytes, at: int, closing: list[bytes]) -> tuple[int, bool]:
-    """Go on behind a value; tell whether another one begins."""
+    """Continue after a value; return whether another one begins."""
     while closing:
         at = _skip(body, at)
         char = body[at : at + 1]

@@ -60,7 +60,7 @@ _HOP_BY_HOP = frozenset(
         "upgrade",
     )
 )
-# What tells the API server who sends a request; nothing behind it may learn that secret.
+# Headers by which a client authenticates to the API server; no backend may get them.
 _CREDENTIALS = (
     "authorization",
     "impersonate-user",

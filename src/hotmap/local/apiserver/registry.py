@@ -126,7 +126,7 @@ class Registry:
             await webhooks.validate(operation._replace(obj=changed))
             if old is not None and self._version(path) != old["metadata"]["resourceVersion"]:
                 continue
-            # A generated name was told to the webhooks, so it is the one that counts.
+            # The webhooks have seen the generated name, so that name is used.
             if changed == planned and (old is not None or path.name):
                 return await write(options)
             assert changed is not None

@@ -72,7 +72,7 @@ class KeyedLoop(Generic[K]):
         except HotmapError as error:
             self._retry(key, error)
         except Exception:
-            # Ours, because one object that trips a sync must not stop the others; upstream
+            # Ours, because one object whose sync fails must not stop the others; upstream
             # recovers from panics likewise (apimachinery: util/runtime, HandleCrash).
             _log.exception("%s %s: internal error; retrying", self._name, "/".join(key))
             self._queue.retry(key)

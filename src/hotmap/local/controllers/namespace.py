@@ -21,7 +21,7 @@ from hotmap.local.scheme import Kind
 __all__ = ["NamespaceController", "deletion_conditions"]
 
 _FINALIZER = "kubernetes"
-# Type, reason and message of each condition while there is nothing to tell.
+# Type, reason and message of each condition while there is nothing to report.
 _SUCCESSES = (
     (
         "NamespaceDeletionDiscoveryFailure",

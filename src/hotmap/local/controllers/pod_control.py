@@ -82,7 +82,7 @@ class PodControl:
         try:
             await self._client.delete("pods", *name_of(pod), uid=uid_of(pod))
         except (NotFound, Conflict):
-            pass  # gone already, or another pod of that name: the cache is about to learn it
+            pass  # gone already, or another pod of that name: the cache will have that soon
         except ApiError as error:
             text = f"Error deleting: {error}"
             self._recorder.event(owner, "Warning", "FailedDelete", text)

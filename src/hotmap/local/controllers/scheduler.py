@@ -311,7 +311,7 @@ def _summary(reasons: Iterable[str]) -> str:
 
 
 def _claim_summary(problem: str, nodes: int) -> str:
-    """Summarize what no node can mend; the last two words are upstream's."""
+    """Summarize a problem with a claim, which no node can solve; the end is upstream's."""
     if nodes == 0:
         return "no nodes available to schedule pods"
     return f"0/{nodes} nodes are available: {problem}. not found"

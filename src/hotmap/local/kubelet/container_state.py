@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Container", "earlier_states", "removed_state"]
 
-#: What is told of a container that was removed so that all start anew (kubelet_pods.go).
+#: What the status says of a container that was removed so that all start again (kubelet_pods.go).
 _RESTARTING_ALL = "RestartingAllContainers"
 _REMOVED = "The container is removed because RestartAllContainers in place"
 

@@ -298,7 +298,7 @@ def _make_mount_point(path: str, is_directory: bool) -> None:
 
 
 def _open_parent(path: str) -> bool:
-    """Rebuild the nearest existing parent of `path` if it is the host's; tell whether it was."""
+    """Rebuild the nearest existing parent of `path` if it is the host's; return whether it was."""
     parent = os.path.dirname(os.path.normpath(path))
     while not os.path.isdir(parent):
         parent = os.path.dirname(parent)

@@ -88,7 +88,7 @@ def make_status(pod: Mapping[str, Any], facts: PodFacts, *, now: float) -> dict[
         "podIPs": [{"ip": facts.address}],
         "startTime": old.get("startTime") or rfc3339(facts.started_at),
         "qosClass": old.get("qosClass") or "BestEffort",
-        # Init containers are told in their own order (kubetypes.SortedContainerStatuses).
+        # Init containers are listed in their own order (kubetypes.SortedContainerStatuses).
         "containerStatuses": [
             _container_status(container, facts, idle=idle)
             for container in sorted(spec["containers"], key=itemgetter("name"))
@@ -296,7 +296,7 @@ def _waiting(waiting: Waiting) -> dict[str, str]:
 
 def _terminated(run: Run) -> dict[str, Any]:
     assert run.finished_at is not None
-    # Of a run that was removed nothing is told but that it was.
+    # Of a run that was removed, the status says only that.
     is_known = bool(run.id)
     return {
         **({"containerID": f"hotmap://{run.id}"} if is_known else {}),

@@ -228,7 +228,7 @@ class Zygote:
             self._send(id=child.id, op="started")
 
     def _reap(self) -> None:
-        """Collect the dead: our children, and orphans that process 1 inherits."""
+        """Reap processes that have exited: our children, and orphans that process 1 inherits."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)

@@ -111,7 +111,7 @@ def _errors(
 
 
 def _counterpart(item: Any, old: Any, schema: JsonObject) -> Any:
-    """Find what an item of a list was before; only lists with keys tell."""
+    """Find what an item of a list was before; _MISSING if it was not there, or no keys show it."""
     keys = schema.get("x-kubernetes-list-map-keys")
     if not keys or not isinstance(old, list) or not isinstance(item, dict):
         return _MISSING
@@ -187,7 +187,7 @@ def _cel() -> Any:
 
 @lru_cache(maxsize=4096)
 def syntax_error(text: str) -> str:
-    """Say why an expression cannot be compiled; "" if it can, or nothing here could tell."""
+    """Say why an expression cannot be compiled; "" if it can, or without a CEL library."""
     if _cel() is None:
         return ""
     try:

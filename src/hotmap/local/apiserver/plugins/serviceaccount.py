@@ -24,7 +24,7 @@ _DEFAULT = "default"
 _VOLUME_PREFIX = "kube-api-access-"
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 # One second more than an hour: the token's life is extended by the API server, and the seven
-# seconds tell such tokens from others (claims.go).
+# seconds distinguish such tokens from others (claims.go).
 _EXPIRATION = 3607
 
 

@@ -57,7 +57,7 @@ def daemon_tolerations(spec: Object) -> list[Object]:
 
 
 def target_node(pod: Object) -> str | None:
-    """Return the node that a pod is on, or that it is for while it waits; None if none is told."""
+    """Return the node that a pod is on, or that it is for while it waits; None if it names none."""
     if pod["spec"].get("nodeName"):
         name: str = pod["spec"]["nodeName"]
         return name
