@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EtcdStore", "ValueCodec"]
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _Message = dict[str, Any]
 
@@ -253,7 +253,7 @@ class EtcdStore:
 
     def _start_over(self) -> None:
         """Read everything anew; watches end, and their readers have to list."""
-        logger.warning("etcd compacted revisions that were not read yet; reading all keys again")
+        _log.warning("etcd compacted revisions that were not read yet; reading all keys again")
         self._copy.close()
         self._fill()
 
@@ -294,7 +294,7 @@ class EtcdStore:
             try:
                 for message in self._gateway.watch(revision + 1):
                     if self._interruption:
-                        logger.info("the watch on etcd resumed")
+                        _log.info("the watch on etcd resumed")
                     self._interruption = ""
                     batch = self._batch(message)
                     revision = max(revision, batch.revision)
@@ -305,7 +305,7 @@ class EtcdStore:
             except (OSError, http.client.HTTPException, ValueError) as error:
                 if not self._closed.is_set():
                     if not self._interruption:
-                        logger.warning("the watch on etcd was interrupted: %s; resuming", error)
+                        _log.warning("the watch on etcd was interrupted: %s; resuming", error)
                     self._interruption = f"error getting data from etcd: {error}"
             self._closed.wait(_RECONNECT_PAUSE)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DiskJournal", "open_store"]
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 # Bytes of log after which a snapshot is made, unless the last snapshot is larger: then the log
 # may grow to its size, so that snapshots never cost more than the writes themselves.
@@ -120,7 +120,7 @@ class DiskJournal:
             try:
                 os.ftruncate(self._log, self._end)
             except OSError:
-                logger.debug("the log was not cut", exc_info=True)
+                _log.debug("the log was not cut", exc_info=True)
             self._refused = error.strerror or str(error)
             raise _refusal(self._refused) from None
         self._end, self._refused = at, ""
@@ -134,7 +134,7 @@ class DiskJournal:
         except OSError as error:
             # Another attempt when as much again was written.
             self._limit = self._end + self._log_limit
-            logger.warning(
+            _log.warning(
                 "cannot write a snapshot of the store, so its log grows: %s", error.strerror
             )
             return
@@ -184,7 +184,7 @@ class DiskJournal:
                 raise SettingsError(damaged(path))
             store.apply(write.key, write.value, write.mod_revision)
         if found.torn:
-            logger.warning("%s: dropped %d bytes of an incomplete write", path, found.torn)
+            _log.warning("%s: dropped %d bytes of an incomplete write", path, found.torn)
         return found.end
 
     def _open_log(self, revision: int, end: int) -> None:
@@ -219,7 +219,7 @@ class DiskJournal:
             _sync_directory(self._directory)
             self._remove_older(revision)
         except OSError as error:
-            logger.warning(
+            _log.warning(
                 "cannot write a snapshot of the store, so its log is kept: %s", error.strerror
             )
             partial.unlink(missing_ok=True)
@@ -255,7 +255,7 @@ class DiskJournal:
             except OSError as error:
                 # The kernel may have dropped what it could not write: nothing is certain any more.
                 self._failure = f"its log could not be synced ({error.strerror})"
-                logger.error("the store refuses writes from now on: %s", self._failure)
+                _log.error("the store refuses writes from now on: %s", self._failure)
                 return
             self._closing.wait(_SYNC_INTERVAL)
 

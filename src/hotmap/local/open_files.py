@@ -7,7 +7,7 @@ import resource
 
 __all__ = ["raise_open_files_limit"]
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 def raise_open_files_limit() -> None:
@@ -22,4 +22,4 @@ def raise_open_files_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     except (OSError, ValueError) as error:
         # The kernel of macOS has a lower limit than the one it reports.
-        logger.debug("cannot raise the limit of open files above %d: %s", soft, error)
+        _log.debug("cannot raise the limit of open files above %d: %s", soft, error)

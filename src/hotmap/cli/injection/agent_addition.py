@@ -113,7 +113,7 @@ class _TemplateEditor:
         self._pod = PodInspection(template, injection, name, names)
         self._spec, self._application = self._pod.spec, self._pod.application
 
-    # Additions
+    # -- additions -----------------------------------------------------------------------------
 
     def add(self) -> None:
         """Determine all changes, then make them."""
@@ -335,7 +335,7 @@ class _TemplateEditor:
             restarts_all=restarts_all(settings),
         )
 
-    # Changes, recorded for a removal
+    # -- changes, recorded for a removal -------------------------------------------------------
 
     def _record(self, changes: tuple[Change, ...]) -> Record:
         again = tuple(self._injection) if self._names.number > 1 else ()

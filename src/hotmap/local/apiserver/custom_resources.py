@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CustomResources"]
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 JsonObject = dict[str, Any]
 _MANAGER = "kube-apiserver"
@@ -67,10 +67,10 @@ class CustomResources:
         except NotFound:
             return
         except ApiError as error:
-            logger.warning("CustomResourceDefinition %s: %s", name, error)
+            _log.warning("CustomResourceDefinition %s: %s", name, error)
         except Exception:
             # A definition on which this fails must not stop the server.
-            logger.exception("CustomResourceDefinition %s: internal error", name)
+            _log.exception("CustomResourceDefinition %s: internal error", name)
 
     def _register(self, definition: JsonObject) -> tuple[bool, str]:
         """Register the kind of a definition; return whether its names are free, and if not, why."""

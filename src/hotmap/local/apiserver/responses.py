@@ -35,7 +35,7 @@ __all__ = [
     "wants_indentation",
 ]
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 # Bytes of a body that are written in one turn of the event loop.
 _PIECE = 1 << 18
@@ -80,7 +80,7 @@ def error_response(request: web.BaseRequest, error: Exception) -> web.Response:
             without an end, the client knows that it is cut.
     """
     if not isinstance(error, ApiError):
-        logger.error("%s %s failed", request.method, request.path, exc_info=error)
+        _log.error("%s %s failed", request.method, request.path, exc_info=error)
     if request.writer.output_size > 0:
         raise ConnectionAbortedError("the answer failed half-way") from error
     if isinstance(error, ApiError):

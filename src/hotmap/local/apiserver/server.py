@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from hotmap.local.kubelet_api import KubeletAPI
     from hotmap.local.tokens import Tokens
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 # What is wrong with a connection, by aiohttp.
 _connection_logger = logging.getLogger(f"{__name__}.connections")
 
@@ -86,7 +86,7 @@ def _shorten(record: logging.LogRecord) -> bool:
     if isinstance(error, aiohttp.http_exceptions.HttpProcessingError):
         record.exc_info = None
         record.levelno, record.levelname = logging.DEBUG, "DEBUG"
-        return logger.isEnabledFor(logging.DEBUG)
+        return _log.isEnabledFor(logging.DEBUG)
     return True
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 
 class StorageCodec:
@@ -58,7 +58,7 @@ class StorageCodec:
             return
         self._unreadable.add(prefix)
         why = "they are encrypted" if value.startswith(b"k8s:enc:") else "their form is not known"
-        logger.warning("keys under %s are not served: %s", prefix, why)
+        _log.warning("keys under %s are not served: %s", prefix, why)
 
 
 def encode_stored(value: bytes) -> bytes:

@@ -95,7 +95,7 @@ class PodContainers:
         for task in self._kills:
             task.cancel()
 
-    # Starting a container.
+    # -- starting a container ------------------------------------------------------------------
 
     async def start(self, container: Mapping[str, Any]) -> float | None:
         """Start one container, or set why it waits; return the seconds until the next attempt."""
@@ -234,7 +234,7 @@ class PodContainers:
         text = f"Back-off restarting failed container {name} in pod {pod}"
         self._event(container, "Warning", "BackOff", text)
 
-    # Probes and exec.
+    # -- probes and exec -----------------------------------------------------------------------
 
     async def _probe(self, container: Mapping[str, Any], state: Container) -> None:
         """Run the hook after the start, then the startup probe, then the other two together."""
@@ -321,7 +321,7 @@ class PodContainers:
         spec = exec_spec(self.pod["spec"], container, command, state.env, tty=tty)
         return await Command.start(self._node.runtime, state.process, spec, stdin=stdin, tty=tty)
 
-    # Termination.
+    # -- termination ---------------------------------------------------------------------------
 
     async def reset(self, names: Sequence[str]) -> None:
         """Kill and remove containers one after the other, as if they had not run (KEP-5532)."""
@@ -379,7 +379,7 @@ class PodContainers:
                 container = named_container(self.pod["spec"], name)
                 self._event(container, "Warning", "FailedPreStopHook", "PreStopHook failed")
 
-    # Current state.
+    # -- current state -------------------------------------------------------------------------
 
     def _message_path(self, name: str, restarts: int) -> Path:
         return self._node.root / "pods" / self._uid / "containers" / name / str(restarts)

@@ -115,7 +115,7 @@ class PodWorker:
         self._volume_retry = VOLUME_RETRY_FIRST
         self._last_reset = -RESET_PERIOD
 
-    # Notifications.
+    # -- notifications -------------------------------------------------------------------------
 
     def update(self, pod: dict[str, Any]) -> None:
         """Set the pod as the API server has it; sync at once if the change matters."""
@@ -131,7 +131,7 @@ class PodWorker:
         self.containers.reconsider()
         self._wake.set()
 
-    # The loop.
+    # -- the loop ------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Run until the pod is gone; retry every failed sync."""
@@ -222,7 +222,7 @@ class PodWorker:
         self._last_reset = time.monotonic()
         await self._report(self.pod["spec"])
 
-    # Ending.
+    # -- ending --------------------------------------------------------------------------------
 
     def _until_deadline(self) -> float | None:
         """Return the seconds that the pod may still be active, None for ever."""
@@ -270,7 +270,7 @@ class PodWorker:
         configured = spec.get("terminationGracePeriodSeconds", FALLBACK_GRACE)
         return float(metadata.get("deletionGracePeriodSeconds", configured))
 
-    # State.
+    # -- state ---------------------------------------------------------------------------------
 
     @property
     def _uid(self) -> str:

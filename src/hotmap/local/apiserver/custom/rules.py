@@ -32,7 +32,7 @@ __all__ = [
 
 JsonObject = dict[str, Any]
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 RULES = "x-kubernetes-validations"
 #: Names that an expression cannot spell are escaped (cel-go/common: reserved words of CEL).
@@ -169,7 +169,7 @@ def _message(rule: JsonObject, variables: JsonObject) -> str:
         try:
             text = evaluate(program, variables)
         except Exception as error:
-            logger.debug("message expression %s: %s", rule["messageExpression"], error)
+            _log.debug("message expression %s: %s", rule["messageExpression"], error)
         else:
             if isinstance(text, str) and text.strip() and "\n" not in text:
                 return text
@@ -205,12 +205,12 @@ def compile_expression(text: str) -> Any:
     try:
         program = _cel().compile(text)
     except ValueError as error:
-        logger.warning("a validation rule is not evaluated: %s: %s", text, str(error)[:200])
+        _log.warning("a validation rule is not evaluated: %s: %s", text, str(error)[:200])
         return None
     unknown = {name for name in program.functions() if name.isidentifier()} - _known_functions()
     if unknown:
         names = ", ".join(sorted(unknown))
-        logger.warning("a validation rule is not evaluated: %s: no function %s", text, names)
+        _log.warning("a validation rule is not evaluated: %s: no function %s", text, names)
         return None
     return program
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 
-logger = logging.getLogger(__name__)
+_log = logging.getLogger(__name__)
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
 #: Seconds that a SPDY client has to open its streams (DefaultStreamCreationTimeout).
@@ -101,7 +101,7 @@ async def _serve_spdy(
                 await stream.close()
         await connection.close()
     except (ConnectionError, TimeoutError):
-        logger.debug("a client of exec or attach went before its streams stood")
+        _log.debug("a client of exec or attach went before its streams stood")
     finally:
         reading.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -139,7 +139,7 @@ async def _join(client: _Client, session: RemoteSession) -> None:
     except ApiError as error:
         await _send_status(client, failure_status(error))
     except ConnectionError:
-        logger.debug("a client of exec or attach went before the end")
+        _log.debug("a client of exec or attach went before the end")
     finally:
         reader.cancel()
         with contextlib.suppress(asyncio.CancelledError):
