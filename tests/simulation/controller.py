@@ -26,6 +26,7 @@ from hotmap.controller.watch.changes import ChangeListener, Queues
 from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer, ObserverSettings
+from hotmap.controller.watch.stored_changes import StoredChanges
 from hotmap.controller.watch.stores import CONSUMER_KINDS, SOURCE_KINDS
 from hotmap.controller.watch.transforms import Transforms
 from hotmap.core.decide.assessment import OtherUse
@@ -45,7 +46,6 @@ from hotmap.core.decide.record import (
     with_windows,
 )
 from hotmap.core.decide.snapshot import SentNudge, Snapshot
-from hotmap.core.decide.source_changes import thin_changes
 from hotmap.core.fingerprint import fingerprint_key
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ConfigMap, ObjectKey, Pod, Workload
@@ -70,10 +70,6 @@ __all__ = ["Controller", "State"]
 
 #: Seconds between two pod checks of one consumer.
 CHECK_EVERY = 10.0
-
-#: Changes of a source that are stored; see `leadership`.
-_STORED_CHANGES = 8
-
 
 #: Results of a check that are recorded.
 _CHECKED = {
@@ -124,6 +120,7 @@ class Controller:
         self._index = Index(defaults=self._defaults, clock=clock)
         self._changes = ChangeListener(self._index, clock=clock, monotonic=clock)
         self._records = Records()
+        self._stored_changes = StoredChanges(self._index, self._records)
         self._log = DecisionLog(wall_clock=clock)
         self._transforms = Transforms(self._defaults)
         self._sent: SentNudge | None = None
@@ -157,7 +154,7 @@ class Controller:
         )
         for consumer in self._index.all_consumers():
             for key in self._observer.unrecorded_deletions(consumer):
-                self._note_missing(key)
+                self._stored_changes.note_deletion(key)
         self._changes.set_queues(
             Queues(refresh=self._refresh_soon, reconcile=self._reconcile_after)
         )
@@ -173,11 +170,11 @@ class Controller:
         stored = (SourceChanges(key, changes) for key, changes in saved.items())
         self._records.restore((), sorted(stored, key=last_changed_at))
         self._index.history.restore(saved, until=read_watched_until(self.state))
+        #: The uids of records that were changed since the start, and the names of sources.
+        self._changed: set[str] = set()
+        self._records.subscribe(self._record_changed, lambda: None)
         for record in self._records.values():
-            for source in record.sources:
-                key = ObjectKey(source.kind, NAMESPACE, source.name)
-                if source.uid and self._index.lacks(key):
-                    self._note_missing(key)
+            self._stored_changes.note_deletions(record)
         self._first = FirstDecisions(self._index.sources.values())
         there = [consumer.key for consumer in self._index.all_consumers()]
         self._first.begin(there)
@@ -186,23 +183,10 @@ class Controller:
         #: Whether the consumer has been decided on since the start.
         self._is_decided = False
         for sources in self._index.sources.values():
-            sources.subscribe(self._store_changes)
+            sources.subscribe(self._stored_changes.source_changed)
         list(ImmutableUses(self._index, self._changes, self._records).subscribe())
         self._index.consumers[self.cluster.kind].subscribe(self._forget_deleted)
         self._records.retain({self.cluster.uid}, is_visible=lambda namespace: True)
-        #: The uids of records that were changed since the start.
-        self._changed: set[str] = set()
-        self._records.subscribe(self._record_changed, lambda: None)
-
-    def _note_missing(self, key: ObjectKey) -> None:
-        if self._index.history.record_missing(key):
-            self._put_changes(key)
-
-    def _put_changes(self, key: ObjectKey) -> None:
-        changes = thin_changes(self._index.history.changes(key), _STORED_CHANGES)
-        if changes:
-            self._records.put_changes(SourceChanges(key, changes))
-            self._flush_soon()
 
     def _record_changed(self, uid: str) -> None:
         self._changed.add(uid)
@@ -386,12 +370,6 @@ class Controller:
         consumer: Consumer = self._transforms.workload(self.cluster.kind)(item)
         annotations = {**consumer.annotations, **self._annotations}
         return msgspec.structs.replace(consumer, annotations=annotations)
-
-    def _store_changes(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
-        users = self._index.users_of(key)
-        is_recorded = any(self._records.get(consumer.uid) is not None for consumer in users)
-        if self._index.followers_of(key) or is_recorded:
-            self._put_changes(key)
 
     def _forget_deleted(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):

@@ -35,22 +35,17 @@ from hotmap.controller.watch.changes import ChangeListener, Queues
 from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
-from hotmap.core.decide.source_changes import thin_changes
+from hotmap.controller.watch.stored_changes import StoredChanges
 from hotmap.core.errors import ApiError, HotmapError, NotLeading, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.provider_class import PROVIDER_CLASS
-from hotmap.core.model.source import Source
-from hotmap.core.model.state import SourceChanges
 from hotmap.kube.fair_slots import most_of_one_group
 from hotmap.kube.loop_slices import SHORT_SLICE, LoopSlices, share_loop
 from hotmap.kube.supervisor import Supervisor
 from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
 
 __all__ = ["LeaderTerm", "TermParts"]
-
-#: Number of changes of one source that are stored; of more, several become one.
-_STORED_CHANGES = 8
 
 #: Seconds between two writes of how long the sources were watched.
 _PROGRESS = 60.0
@@ -108,6 +103,7 @@ class LeaderTerm:
         self._changes = parts.changes
         self._observer = parts.observer
         self._records = records
+        self._stored_changes = StoredChanges(index, records)
         self._record_shards = parts.record_shards
         self._recreations = parts.job_recreations
         self._reconciler = parts.reconciler
@@ -160,9 +156,9 @@ class LeaderTerm:
             await self._startup_retry.retry_until_available(
                 self._record_shards.load, what="the records cannot be read"
             )
-        self._restore_changes()
+        self._stored_changes.restore()
         self._subscribe_to_sources()
-        await self._record_missing()
+        await self._note_deletions()
         if self._recreations is not None:
             await self._startup_retry.retry_until_available(
                 self._recreations.load, what="pending Jobs cannot be read"
@@ -177,7 +173,7 @@ class LeaderTerm:
 
     def _subscribe_to_sources(self) -> None:
         for sources in self._index.sources.values():
-            self._unsubscribe.append(sources.subscribe(self._store_changes))
+            self._unsubscribe.append(sources.subscribe(self._stored_changes.source_changed))
         immutable_uses = ImmutableUses(self._index, self._changes, self._records)
         self._unsubscribe.extend(immutable_uses.subscribe())
 
@@ -340,30 +336,15 @@ class LeaderTerm:
         until = watched_until if self._first_decisions.are_made else None
         self._records.set_watched_until(until)
 
-    def _restore_changes(self) -> None:
-        """Restore the changes of sources that the previous leader observed and this one did not."""
-        saved = {each.source: each.changes for each in self._records.changes()}
-        self._index.history.restore(saved, until=self._records.watched_until)
-
-    async def _record_missing(self) -> None:
-        """Record which sources were deleted while no controller watched.
-
-        The next controller may find them again, with the same content.
-        """
+    async def _note_deletions(self) -> None:
+        """Record which sources were deleted while no controller watched."""
         for record in self._records.values():
             await share_loop()
-            for source in record.sources:
-                key = ObjectKey(source.kind, record.namespace, source.name)
-                if source.uid and self._index.lacks(key):
-                    self._note_missing(key)
+            self._stored_changes.note_deletions(record)
         for consumer in list(self._index.all_consumers()):
             await share_loop()
             for key in self._observer.unrecorded_deletions(consumer):
-                self._note_missing(key)
-
-    def _note_missing(self, key: ObjectKey) -> None:
-        if self._index.history.record_missing(key):
-            self._put_changes(key)
+                self._stored_changes.note_deletion(key)
 
     async def _store_watch_progress(self) -> NoReturn:
         """Write once a minute until when every change was observed."""
@@ -373,27 +354,6 @@ class LeaderTerm:
                 self._first_decisions.end()  # a lasting failure must not hold it back
             self._write_progress(self._watched_until())
         raise AssertionError
-
-    def _store_changes(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
-        """Store a change of a source that is followed, or was while a record was made."""
-        if self._index.is_followed(key) or self._is_recorded(key):
-            self._put_changes(key)
-
-    def _put_changes(self, key: ObjectKey) -> None:
-        changes = thin_changes(self._index.history.changes(key), _STORED_CHANGES)
-        if changes:
-            self._records.put_changes(SourceChanges(key, changes))
-
-    def _is_recorded(self, key: ObjectKey) -> bool:
-        """Return whether a user of a source has a record, whether it is followed now or not.
-
-        It may be followed again, and what happened meanwhile is known from these changes alone.
-        """
-        return bool(
-            self._index.users_of(
-                key, among=lambda consumer: self._records.get(consumer.uid) is not None
-            )
-        )
 
     def _drop_records_of_deleted(self) -> None:
         """Drop the records of consumers that were deleted while no controller was running.
