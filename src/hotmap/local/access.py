@@ -5,7 +5,9 @@ kubernetes: apiserver/pkg/authentication/user and apiserver/pkg/authorization/au
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
+
+from hotmap.local.json_object import JsonObject
 
 __all__ = [
     "ADMINISTRATORS",
@@ -25,8 +27,6 @@ ADMINISTRATORS = "system:masters"
 _AUTHENTICATED = "system:authenticated"
 _ACCOUNTS = "system:serviceaccounts"
 _ACCOUNT_PREFIX = "system:serviceaccount:"
-
-JsonObject = dict[str, Any]
 
 
 class UserInfo(NamedTuple):

@@ -10,13 +10,13 @@ A resource is named like `configmaps` or `deployments.apps`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Literal, NamedTuple, Protocol, Self
+from typing import Literal, NamedTuple, Protocol, Self
 
+from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import Scheme
 
 __all__ = ["Client", "EventType", "ObjectList", "PatchKind", "Propagation", "Watch", "WatchEvent"]
 
-JsonObject = dict[str, Any]
 EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
 PatchKind = Literal["json", "merge", "strategic", "apply"]
 Propagation = Literal["Background", "Foreground", "Orphan"]

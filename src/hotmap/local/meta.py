@@ -11,6 +11,8 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from hotmap.local.json_object import JsonObject
+
 if TYPE_CHECKING:
     from hotmap.local.scheme import Kind
 
@@ -32,7 +34,7 @@ __all__ = [
     "with_metadata",
 ]
 
-Object = dict[str, Any]
+Object = JsonObject
 #: Namespace ("" for cluster-scoped kinds) and name: the keys of queues, one queue per kind.
 ObjectName = tuple[str, str]
 

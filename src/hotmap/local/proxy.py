@@ -15,8 +15,9 @@ import random
 import resource
 import time
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from hotmap.local.json_object import JsonObject
 from hotmap.local.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ __all__ = ["ServiceProxy"]
 _log = logging.getLogger(__name__)
 _asyncio_log = logging.getLogger("asyncio")
 
-Object = dict[str, Any]
 _CONNECT_TIMEOUT = 5.0
 _CHUNK = 1 << 16
 #: Ports on which Services of one namespace, and of all, are listened for.
@@ -192,7 +192,7 @@ class ServiceProxy:
         return found
 
 
-def _creation(service: Object) -> str:
+def _creation(service: JsonObject) -> str:
     return str(service["metadata"].get("creationTimestamp", ""))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from hotmap.local.json_object import JsonObject
 from hotmap.local.quantity import format_quantity, is_binary, quantity_or_zero
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ __all__ = [
     "usage_of",
 ]
 
-JsonObject = dict[str, Any]
 Usage = dict[str, Decimal]
 
 # Kinds whose number has a name of its own beside `count/<resource>`.

@@ -10,9 +10,11 @@ import base64
 import hashlib
 import time
 import uuid
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
+
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ISSUER", "BoundObject", "Claims", "TokenSigner"]
 
-JsonObject = dict[str, Any]
 
 #: kubeadm's --service-account-issuer, which is also the audience of the API server.
 ISSUER = "https://kubernetes.default.svc.cluster.local"

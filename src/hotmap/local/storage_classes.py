@@ -6,7 +6,9 @@ kubernetes: pkg/volume/util/storageclass.go, component-helpers/storage/volume/he
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
+
+from hotmap.local.json_object import JsonObject
 
 __all__ = ["class_of", "default_class", "names_class"]
 
@@ -16,20 +18,18 @@ _DEFAULTS: Final = (
     "storageclass.beta.kubernetes.io/is-default-class",
 )
 
-Object = dict[str, Any]
 
-
-def class_of(obj: Object) -> str:
+def class_of(obj: JsonObject) -> str:
     """Return the class of a volume or a claim, "" for none; an annotation comes first."""
     return str(_annotations(obj).get(_CLASS) or obj["spec"].get("storageClassName") or "")
 
 
-def names_class(claim: Object) -> bool:
+def names_class(claim: JsonObject) -> bool:
     """Return whether a claim says anything about its class, even that it wants none."""
     return "storageClassName" in claim["spec"] or _CLASS in _annotations(claim)
 
 
-def default_class(classes: Iterable[Object]) -> Object | None:
+def default_class(classes: Iterable[JsonObject]) -> JsonObject | None:
     """Return the newest of the classes that are marked as the default one, then by name."""
     marked = [
         found
@@ -40,5 +40,5 @@ def default_class(classes: Iterable[Object]) -> Object | None:
     return max(marked, key=lambda found: str(found["metadata"]["creationTimestamp"]), default=None)
 
 
-def _annotations(obj: Object) -> dict[str, str]:
+def _annotations(obj: JsonObject) -> dict[str, str]:
     return obj["metadata"].get("annotations") or {}

@@ -8,8 +8,9 @@ update_strategy.go, delete.go; pkg/registry/<group>/<resource>/strategy.go).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import subdomain_errors
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from hotmap.local.field_errors import FieldError
     from hotmap.local.group_version_kind import GroupVersionKind
 
-JsonObject = dict[str, Any]
 FieldPath = tuple[str, ...]
 #: None is a cell without anything in it.
 Cell = str | int | float | bool | None

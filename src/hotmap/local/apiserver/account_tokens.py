@@ -12,6 +12,7 @@ from hotmap.core.errors import BadRequest, NotFound
 from hotmap.local.apiserver.encoding import decode
 from hotmap.local.apiserver.status import conflict, invalid
 from hotmap.local.field_errors import FieldError, invalid_value
+from hotmap.local.json_object import JsonObject
 from hotmap.local.meta import timestamp
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.service_tokens import ISSUER, BoundObject, Claims
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.reader import ObjectReader
     from hotmap.local.service_tokens import TokenSigner
 
-JsonObject = dict[str, Any]
 
 _DEFAULT_LIFE, _MIN_LIFE, _MAX_LIFE = 3600, 600, 1 << 32
 _TOKEN_REQUEST = Kind("authentication.k8s.io", ("v1",), Names("tokenrequests", "TokenRequest"))

@@ -7,16 +7,15 @@ rest.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.metadata import metadata_errors
 from hotmap.local.apiserver.shapes import check_shape
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from hotmap.local.field_errors import FieldError
     from hotmap.local.scheme import Kind
-
-JsonObject = dict[str, Any]
 
 
 def decode(kind: Kind, obj: JsonObject) -> None:

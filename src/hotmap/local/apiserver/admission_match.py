@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from hotmap.core.errors import NotFound
+from hotmap.local.json_object import JsonObject
 from hotmap.local.selectors import matches_label_selector
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from hotmap.local.store_watch import Watch
 
 __all__ = ["Operation", "StoredObjects", "has_rule", "is_selected", "matches_rules"]
-
-JsonObject = dict[str, Any]
 
 
 class Operation(NamedTuple):

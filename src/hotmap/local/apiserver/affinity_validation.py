@@ -14,12 +14,11 @@ from hotmap.local.field_errors import (
     required,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import label_name_errors, label_value_errors, qualified_name_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-JsonObject = dict[str, Any]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

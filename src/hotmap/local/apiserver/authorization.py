@@ -5,11 +5,12 @@ kubernetes: apiserver/pkg/endpoints/filters/authorization.go, handlers/responsew
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.core.errors import Forbidden
 from hotmap.core.text import quote
 from hotmap.local.access import Attributes, Decision, UserInfo
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AccessDenied", "AllowAll", "check_allowed", "path_attributes", "resource_attributes"]
 
-JsonObject = dict[str, Any]
 
 _PATH_VERBS = {"GET": "get", "POST": "post", "PUT": "put", "PATCH": "patch", "DELETE": "delete"}
 

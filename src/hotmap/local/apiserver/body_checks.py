@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.core.errors import ApiError, BadRequest
 from hotmap.local.apiserver.decode_errors import json_type, summarize
@@ -16,6 +16,7 @@ from hotmap.local.apiserver.status import (
     invalid_strategic_patch,
 )
 from hotmap.local.field_errors import invalid_value
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,7 +37,6 @@ __all__ = [
     "repetition_warnings",
 ]
 
-JsonObject = dict[str, Any]
 
 _INT32 = 1 << 31
 

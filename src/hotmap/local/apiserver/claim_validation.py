@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.selector_validation import selector_errors
 from hotmap.local.field_errors import (
@@ -13,6 +13,7 @@ from hotmap.local.field_errors import (
     rule_errors,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import subdomain_errors
 from hotmap.local.quantity import quantity_or_zero
 
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from decimal import Decimal
 
     from hotmap.local.field_errors import FieldError
-
-JsonObject = dict[str, Any]
 
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 

@@ -10,12 +10,11 @@ import time
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from hotmap.local.json_object import JsonObject
 from hotmap.local.strategy import Cell, Column
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-JsonObject = dict[str, Any]
 
 
 def human_duration(seconds: float) -> str:

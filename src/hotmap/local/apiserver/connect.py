@@ -6,7 +6,7 @@ What their requests mean; `streaming` has the connections.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.core.errors import BadRequest, api_error
 from hotmap.local.apiserver.options import integer
@@ -14,6 +14,7 @@ from hotmap.local.apiserver.routes import is_true
 from hotmap.local.apiserver.status import invalid
 from hotmap.local.apiserver.streaming import port_forward, remote_command
 from hotmap.local.field_errors import forbidden_field, invalid_value
+from hotmap.local.json_object import JsonObject
 from hotmap.local.kubelet_api import LogOptions, StreamOptions
 from hotmap.local.scheme import Kind, Names
 
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.routes import ResourcePath
     from hotmap.local.http_server import web
     from hotmap.local.kubelet_api import KubeletAPI
-
-JsonObject = dict[str, Any]
 
 _STREAMS = ("stdin", "stdout", "stderr", "tty")
 _OPTION_KINDS = {

@@ -24,6 +24,7 @@ from hotmap.local.field_errors import (
     rule_errors,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import (
     config_key_errors,
     env_name_errors,
@@ -35,7 +36,6 @@ from hotmap.local.names import (
 
 __all__ = ["container_errors", "file_volume_errors", "handler_errors", "image_error"]
 
-JsonObject = dict[str, Any]
 
 _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 _ENV_FIELD_PATHS = (

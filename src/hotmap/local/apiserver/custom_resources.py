@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.core.errors import ApiError, Expired, NotFound
 from hotmap.local.apiserver.custom.definition import DEFINITIONS, FINALIZER
 from hotmap.local.apiserver.custom.kind import custom_kind
+from hotmap.local.json_object import JsonObject
 from hotmap.local.meta import timestamp
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ __all__ = ["CustomResources"]
 
 _log = logging.getLogger(__name__)
 
-JsonObject = dict[str, Any]
 _MANAGER = "kube-apiserver"
 _RETRY_PAUSE = 0.1
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hotmap.local.json_object import JsonObject
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-JsonObject = dict[str, Any]
 
 # NAME NUMBER TYPE; a type is s(tring), b(ool), i(nteger), d(ouble), j(son), (b)y(tes), t(ime) or a
 # message, with [] for a list and {} for a map before it. What ends in ! is written whatever it

@@ -6,7 +6,7 @@ of `deletion`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,6 +17,7 @@ from hotmap.local.apiserver.namespace_lifecycle import check_mortal
 from hotmap.local.apiserver.plugins import AdmissionRequest
 from hotmap.local.apiserver.status import success_status
 from hotmap.local.apiserver.writer import is_unchanged, with_revision
+from hotmap.local.json_object import JsonObject
 from hotmap.local.meta import timestamp
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.reader import ObjectReader
     from hotmap.local.apiserver.routes import ResourcePath
     from hotmap.local.store import Store
-
-JsonObject = dict[str, Any]
 
 
 class ObjectDeleter:

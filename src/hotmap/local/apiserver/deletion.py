@@ -5,9 +5,10 @@ Decides on objects alone; `deleter` reads and writes them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.status import failed_precondition
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from hotmap.local.apiserver.options import DeleteOptions
@@ -21,8 +22,6 @@ __all__ = [
     "is_deletion_complete",
     "is_held_by_finalizers",
 ]
-
-JsonObject = dict[str, Any]
 
 
 def begin_deletion(kind: Kind, obj: JsonObject, *, grace: int, at: str) -> None:

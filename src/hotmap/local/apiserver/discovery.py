@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.health import health_paths
 from hotmap.local.group_version_kind import GroupVersionKind
+from hotmap.local.json_object import JsonObject
 from hotmap.local.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 from hotmap.local.scheme import Kind, Scheme, Subresource
-
-JsonObject = dict[str, Any]
 
 # In upstream's order (customresource_discovery_controller.go).
 _CUSTOM_VERBS = (

@@ -7,15 +7,15 @@ without decoding anything.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
+
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from hotmap.local.scheme import Kind
     from hotmap.local.store import Entry
-
-JsonObject = dict[str, Any]
 
 _HEAD = ("kind", "apiVersion", "metadata")
 

@@ -5,10 +5,11 @@ pkg/registry/core/pod/storage/eviction.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.core.errors import ApiError, api_error
 from hotmap.local.apiserver.status import conflict
+from hotmap.local.json_object import JsonObject
 from hotmap.local.meta import timestamp
 from hotmap.local.selectors import matches_label_selector
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["evict"]
 
-JsonObject = dict[str, Any]
 
 _BUDGETS = "poddisruptionbudgets"
 # Pods that a budget may be waiting for (MaxDisruptedPodSize).

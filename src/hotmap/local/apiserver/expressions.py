@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.custom.expression_cost import exceeds_limit, is_oversized
 from hotmap.local.apiserver.custom.rules import compile_expression, evaluate
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from hotmap.local.apiserver.admission_match import Operation
 
 __all__ = ["ExpressionError", "evaluate_expression", "first_false", "variables_of"]
-
-JsonObject = dict[str, Any]
 
 
 class ExpressionError(Exception):

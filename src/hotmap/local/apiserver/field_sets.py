@@ -15,13 +15,13 @@ import msgspec
 
 from hotmap.local.apiserver.api_types import Field, api_types, type_of
 from hotmap.local.apiserver.schema_structure import SchemaField, custom_root
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from hotmap.local.scheme import Kind
 
-JsonObject = dict[str, Any]
 Path = tuple[str, ...]
 FieldSet = set[Path]
 # Elements of a map or a list, by the last element of their paths.

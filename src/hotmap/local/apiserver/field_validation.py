@@ -11,13 +11,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.api_types import METADATA, Field, api_types, fields_of
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from hotmap.local.scheme import Kind
-
-JsonObject = dict[str, Any]
 
 # Errors that one answer lists at most (sigs.k8s.io/json: strict errors).
 _LIMIT = 100

@@ -7,7 +7,7 @@ A request comes in as values and an Answer goes out as values. What needs an ope
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
@@ -61,6 +61,7 @@ from hotmap.local.apiserver.status import (
     invalid,
 )
 from hotmap.local.apiserver.tables import metadata_encoder, partial_metadata, row_encoder, table
+from hotmap.local.json_object import JsonObject
 from hotmap.local.meta import timestamp
 
 if TYPE_CHECKING:
@@ -71,8 +72,6 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.routes import ResourcePath, Verb
     from hotmap.local.scheme import Kind
-
-JsonObject = dict[str, Any]
 
 _T = TypeVar("_T")
 

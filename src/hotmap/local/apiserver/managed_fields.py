@@ -29,11 +29,10 @@ from hotmap.local.apiserver.field_sets import (
     write_fields_v1,
 )
 from hotmap.local.apiserver.status import apply_conflict
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from hotmap.local.scheme import Kind
-
-JsonObject = dict[str, Any]
 
 # Written by the server or naming the object, so owned by no manager (upstream: stripmeta.go).
 _STRIPPED: frozenset[Path] = frozenset(

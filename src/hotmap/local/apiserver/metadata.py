@@ -5,7 +5,7 @@ apimachinery/pkg/api/validation/objectmeta.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.core.errors import BadRequest
 from hotmap.local.field_errors import (
@@ -18,12 +18,11 @@ from hotmap.local.field_errors import (
     rule_errors,
     too_long,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import label_value_errors, qualified_name_errors
 
 if TYPE_CHECKING:
     from hotmap.local.scheme import Kind
-
-JsonObject = dict[str, Any]
 
 # Bytes of all annotations of an object, keys included.
 ANNOTATION_LIMIT = 256 << 10

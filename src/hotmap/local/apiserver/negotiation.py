@@ -17,11 +17,11 @@ from hotmap.local.apiserver.field_validation import has_duplicates
 from hotmap.local.apiserver.json_reader import TOO_DEEP, JsonError, read_json
 from hotmap.local.apiserver.nesting import is_too_deep
 from hotmap.local.apiserver.yaml_reader import YamlDocument, YamlError, read_yaml
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from hotmap.local.client import PatchKind
 
-JsonObject = dict[str, Any]
 Form = Literal["json", "table", "metadata", "discovery"]
 
 JSON = "application/json"

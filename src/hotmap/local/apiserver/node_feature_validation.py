@@ -6,7 +6,7 @@ taken here is taken by Kubernetes. Paths and texts are upstream's.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.probe_validation import resource_errors
 from hotmap.local.field_errors import (
@@ -17,6 +17,7 @@ from hotmap.local.field_errors import (
     too_long,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import qualified_name_errors, subdomain_errors
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["node_feature_errors", "resize_errors"]
 
-JsonObject = dict[str, Any]
 
 _SYSTEMS = ("linux", "windows")
 _PREEMPTION = ("PreemptLowerPriority", "Never")

@@ -8,18 +8,17 @@ descriptions. kubectl reads them for `apply` (field validation, merge keys), `di
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from hotmap.local.apiserver import openapi_v2
 from hotmap.local.apiserver.api_types import METADATA, Field, api_types, type_of
+from hotmap.local.json_object import JsonObject
 from hotmap.local.version import VERSION
 
 if TYPE_CHECKING:
     from hotmap.local.scheme import Kind, Scheme
-
-JsonObject = dict[str, Any]
 
 _REF = "#/components/schemas/"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."

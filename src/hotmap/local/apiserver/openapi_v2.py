@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from hotmap.local.json_object import JsonObject
 from hotmap.local.version import VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-JsonObject = dict[str, Any]
 
 _REF_V3, _REF_V2 = "#/components/schemas/", "#/definitions/"
 #: What version 2 cannot say; upstream leaves it out, too (apiextensions: ToStructuralOpenAPIV2).

@@ -6,7 +6,7 @@ Kubernetes: apimachinery/pkg/apis/meta/v1/types.go and .../validation/validation
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from hotmap.core.errors import BadRequest
 from hotmap.local.access import SYSTEM, UserInfo
@@ -21,13 +21,13 @@ from hotmap.local.field_errors import (
     too_long,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hotmap.local.client import Propagation
 
-JsonObject = dict[str, Any]
 FieldValidation = Literal["", "Ignore", "Strict", "Warn"]
 
 _MAX_MANAGER = 128

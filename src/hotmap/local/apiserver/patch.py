@@ -17,12 +17,11 @@ from hotmap.core.errors import BadRequest, api_error
 from hotmap.local.apiserver.api_types import type_of
 from hotmap.local.apiserver.nesting import MAX_DEPTH, is_too_deep
 from hotmap.local.apiserver.strategic import strategic_merge_patch
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from hotmap.local.client import PatchKind
     from hotmap.local.scheme import Kind
-
-JsonObject = dict[str, Any]
 
 # apiserver/pkg/endpoints/handlers/patch.go: maxJSONPatchOperations
 MAX_OPERATIONS = 10_000

@@ -5,12 +5,12 @@ pkg/apis/core/v1/defaults.go.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-JsonObject = dict[str, Any]
 
 _DEFAULT_MODE = 0o644
 _PROJECTED_MODES = ("configMap", "secret", "projected", "downwardAPI")

@@ -16,6 +16,7 @@ from hotmap.local.field_errors import (
     required,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import (
     is_ip_address,
     label_value_errors,
@@ -25,8 +26,6 @@ from hotmap.local.names import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-JsonObject = dict[str, Any]
 
 _ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _SYSCTL = r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?"

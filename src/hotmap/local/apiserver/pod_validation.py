@@ -31,9 +31,8 @@ from hotmap.local.field_errors import (
     required,
     rule_errors,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import label_name_errors, subdomain_errors
-
-JsonObject = dict[str, Any]
 
 _INT32_MAX = (1 << 31) - 1
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hotmap.local.apiserver.resource_names import container_resource_errors
 from hotmap.local.field_errors import (
     NOT_NEGATIVE,
@@ -15,10 +13,9 @@ from hotmap.local.field_errors import (
     rule_errors,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import header_name_errors, port_name_errors
 from hotmap.local.quantity import parse_quantity
-
-JsonObject = dict[str, Any]
 
 _SCHEMES = ("HTTP", "HTTPS")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")

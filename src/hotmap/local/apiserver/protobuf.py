@@ -23,11 +23,11 @@ from hotmap.local.apiserver.api_types import (
     type_of_kind,
 )
 from hotmap.local.apiserver.definition_protobuf import DefinitionDecoder
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-JsonObject = dict[str, Any]
 # A message's fields by number; an inlined struct is a message whose fields are the parent's.
 _Numbers = dict[int, Any]
 

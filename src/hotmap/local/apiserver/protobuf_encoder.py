@@ -17,13 +17,13 @@ import msgspec
 
 from hotmap.local.apiserver.api_types import api_types, type_of_kind
 from hotmap.local.apiserver.protobuf import MAGIC
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hotmap.local.apiserver.api_types import Field
 
-JsonObject = dict[str, Any]
 
 _VARINT, _BYTES = 0, 2
 _MASK = (1 << 64) - 1

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import posixpath
 import random
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urlsplit
 
 from multidict import CIMultiDict
 
 from hotmap.core.errors import BadRequest, api_error
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +39,6 @@ __all__ = [
     "unreachable",
 ]
 
-JsonObject = dict[str, Any]
 
 _SCHEMES = ("", "http", "https")
 _LAST_PORT = 65535

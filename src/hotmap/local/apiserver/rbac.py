@@ -14,6 +14,7 @@ import msgspec
 from hotmap.core.text import quote
 from hotmap.local.access import ADMINISTRATORS, Attributes, Authorizer, Decision, UserInfo
 from hotmap.local.apiserver.status import forbidden
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RBACAuthorizer", "check_escalation"]
 
-JsonObject = dict[str, Any]
 
 GROUP = "rbac.authorization.k8s.io"
 _KINDS = ("clusterroles", "clusterrolebindings", "roles", "rolebindings")

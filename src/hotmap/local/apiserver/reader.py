@@ -5,7 +5,7 @@ kubernetes: apiserver/pkg/registry/generic/registry/store.go and apiserver/pkg/s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.core.errors import Expired, api_error
 from hotmap.local.apiserver.continuation import decode_token
@@ -20,6 +20,7 @@ from hotmap.local.apiserver.lists import (
 )
 from hotmap.local.apiserver.status import not_found
 from hotmap.local.apiserver.watches import Changes, Frame, RegistryWatch, bookmark
+from hotmap.local.json_object import JsonObject
 from hotmap.local.selectors import Selector, parse_selector
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.routes import ResourcePath
     from hotmap.local.scheme import Kind, Scheme
     from hotmap.local.store import Entry, Store
-
-JsonObject = dict[str, Any]
 
 
 class ObjectReader:

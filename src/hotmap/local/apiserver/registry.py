@@ -28,6 +28,7 @@ from hotmap.local.apiserver.status import conflict
 from hotmap.local.apiserver.webhooks import Operation
 from hotmap.local.apiserver.writer import ObjectWriter, is_unchanged
 from hotmap.local.client import ObjectChange, ObjectList, PatchKind
+from hotmap.local.json_object import JsonObject
 from hotmap.local.meta import timestamp
 from hotmap.local.store import StaleRead
 
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from hotmap.local.scheme import Scheme
     from hotmap.local.store import Store
 
-JsonObject = dict[str, Any]
 _Method = TypeVar("_Method", bound="Callable[..., Awaitable[Any]]")
 
 # Ours: another API server that wins as often in a row is not an accident.

@@ -12,13 +12,12 @@ from hotmap.local.apiserver.columns import AGE, field_cell, name_cell, selector_
 from hotmap.local.apiserver.custom.jsonpath import find
 from hotmap.local.apiserver.status import internal_error
 from hotmap.local.field_errors import NOT_NEGATIVE, FieldError, invalid_value
+from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.strategy import Column, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-JsonObject = dict[str, Any]
 
 
 class _ScaleStrategy(Strategy):

@@ -10,13 +10,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.api_types import METADATA, Field
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from hotmap.local.strategy import Strategy
 
 __all__ = ["SchemaField", "custom_root"]
 
-JsonObject = dict[str, Any]
 _TYPES = {"string": "string", "integer": "int64", "number": "number", "boolean": "bool"}
 
 

@@ -11,12 +11,11 @@ from hotmap.local.field_errors import (
     rule_errors,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import relative_path_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-JsonObject = dict[str, Any]
 
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 _INT32_MAX = (1 << 31) - 1

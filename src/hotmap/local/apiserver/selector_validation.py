@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hotmap.local.field_errors import FieldError, forbidden_field, invalid_value, required
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import label_value_errors, qualified_name_errors
 
 __all__ = ["selector_errors"]
-
-JsonObject = dict[str, Any]
 
 
 def selector_errors(selector: JsonObject | None, path: str) -> list[FieldError]:

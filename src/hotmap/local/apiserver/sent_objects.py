@@ -6,7 +6,7 @@ They are of their kind and in its form, and nothing has been checked by the rule
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,6 +17,7 @@ from hotmap.local.apiserver.metadata import check_name
 from hotmap.local.apiserver.patch import apply_patch
 from hotmap.local.apiserver.shapes import decode_error
 from hotmap.local.apiserver.status import invalid_patch, invalid_strategic_patch
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from hotmap.local.apiserver.routes import ResourcePath
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["patched_object", "read_object"]
 
-JsonObject = dict[str, Any]
 
 _WRONG_TYPE = re.compile(r"cannot unmarshal (\w+).* into Go struct field \S+ of type (\S+)$")
 

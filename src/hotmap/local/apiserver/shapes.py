@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.api_types import METADATA, Field, api_types, fields_of, type_of
 from hotmap.local.apiserver.decode_errors import json_type, time_error
+from hotmap.local.json_object import JsonObject
 from hotmap.local.quantity import canonical_quantity
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
     from hotmap.local.group_version_kind import GroupVersionKind
     from hotmap.local.scheme import Kind
-
-JsonObject = dict[str, Any]
 
 _INTEGERS = {"int32": 1 << 31, "int64": 1 << 63}
 _FIELDS = "#io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"

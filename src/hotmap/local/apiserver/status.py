@@ -20,14 +20,13 @@ from hotmap.core.errors import (
     api_error,
 )
 from hotmap.local.field_errors import invalid_value
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hotmap.local.field_errors import FieldError
     from hotmap.local.scheme import Kind
-
-JsonObject = dict[str, Any]
 
 #: Where release 1.36 says that its types are registered (apimachinery: pkg/runtime/scheme.go).
 SCHEME = '"pkg/runtime/scheme.go:111"'

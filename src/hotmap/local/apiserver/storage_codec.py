@@ -8,7 +8,7 @@ rest of this package works on the JSON of `encoding`.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,12 +17,11 @@ from hotmap.local.apiserver import protobuf
 from hotmap.local.apiserver.encoding import encode
 from hotmap.local.apiserver.protobuf_encoder import encode_object
 from hotmap.local.etcd import EtcdStore
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from hotmap.local.scheme import Scheme
     from hotmap.local.store import Store
-
-JsonObject = dict[str, Any]
 
 _log = logging.getLogger(__name__)
 

@@ -15,11 +15,10 @@ import msgspec
 from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.api_types import METADATA, Field, api_types
 from hotmap.local.apiserver.status import go_text, internal
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable, Mapping
-
-JsonObject = dict[str, Any]
 
 _DIRECTIVE = "$patch"
 _RETAIN_KEYS = "$retainKeys"

@@ -6,11 +6,12 @@ created.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from hotmap.local.apiserver.columns import CREATED_AT, NAME
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from hotmap.local.scheme import Kind
     from hotmap.local.strategy import Column
 
-JsonObject = dict[str, Any]
 _GENERIC = (NAME, CREATED_AT)
 _PARTIAL = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
 

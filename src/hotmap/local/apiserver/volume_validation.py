@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 from hotmap.local.apiserver.claim_validation import claim_spec_errors
 from hotmap.local.field_errors import (
@@ -18,10 +17,9 @@ from hotmap.local.field_errors import (
     rule_errors,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import projected_path_errors, qualified_name_errors
 from hotmap.local.quantity import format_quantity, is_binary, parse_quantity
-
-JsonObject = dict[str, Any]
 
 _HOST_PATH_TYPES = (
     "", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate",

@@ -7,12 +7,13 @@ is DELETED in its last selected state, one that enters is ADDED (apiserver/pkg/s
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import msgspec
 
 from hotmap.local.apiserver.encoding import at_revision, in_version
 from hotmap.local.client import EventType, WatchEvent
+from hotmap.local.json_object import JsonObject
 from hotmap.local.selectors import EVERYTHING, Selector
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from hotmap.local.scheme import Kind
     from hotmap.local.store_watch import StoreEvent, Watch
 
-JsonObject = dict[str, Any]
 # A watch event as (type, object as JSON).
 Frame = tuple[EventType, bytes]
 

@@ -12,7 +12,7 @@ import base64
 import ssl
 import uuid
 from copy import deepcopy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import msgspec
@@ -31,6 +31,7 @@ from hotmap.local.apiserver.admission_match import (
 from hotmap.local.apiserver.expressions import ExpressionError, first_false, variables_of
 from hotmap.local.apiserver.patch import json_patch
 from hotmap.local.apiserver.status import forbidden
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Operation", "Webhooks"]
 
-JsonObject = dict[str, Any]
 
 _GROUP = "admissionregistration.k8s.io"
 _KINDS = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")

@@ -14,7 +14,7 @@ import contextlib
 import random
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
@@ -37,6 +37,7 @@ from hotmap.local.apiserver.status import (
     not_found,
     version_required,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.meta import timestamp
 from hotmap.local.store import StaleRead
 
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
     from hotmap.local.field_errors import FieldError
     from hotmap.local.scheme import Kind
     from hotmap.local.store import Entry, Store
-
-JsonObject = dict[str, Any]
 
 # apiserver/pkg/storage/names/generate.go: no vowels, so no words.
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"

@@ -11,12 +11,13 @@ import base64
 import contextlib
 import math
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hotmap.core.errors import NotFound
 from hotmap.local.access import Attributes, UserInfo
 from hotmap.local.certificate_authority import parse_request
 from hotmap.local.controllers.controller import Controller, ControllerContext
+from hotmap.local.json_object import JsonObject
 from hotmap.local.meta import MANAGER, Object, ObjectName, name_of, parse_time
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CertificateController", "CertificateSigning"]
 
-JsonObject = dict[str, Any]
 
 _RESOURCE = "certificatesigningrequests"
 _PREFIX = "kubernetes.io/"

@@ -25,14 +25,13 @@ from hotmap.local.field_errors import (
     unsupported,
 )
 from hotmap.local.group_version_kind import GroupVersionKind
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import label_1035_errors, subdomain_errors
 from hotmap.local.scheme import STATUS, Kind, Names
 from hotmap.local.strategy import Column, Strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-JsonObject = dict[str, Any]
 
 GROUP = "apiextensions.k8s.io"
 FINALIZER = f"customresourcecleanup.{GROUP}"

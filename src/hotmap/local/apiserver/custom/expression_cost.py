@@ -12,9 +12,10 @@ import time
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from hotmap.local.json_object import JsonObject
+
 __all__ = ["Budget", "exceeds_limit", "is_oversized", "largest_size", "static_cost"]
 
-JsonObject = dict[str, Any]
 
 #: Steps that one evaluation may take (PerCallLimit).
 _LIMIT = 1_000_000

@@ -17,13 +17,13 @@ from hotmap.local.apiserver.custom.rules import (
     evaluate,
     syntax_error,
 )
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 __all__ = ["NOT_BOOL", "NOT_STRING", "constant_type", "rule_type_error", "text_error"]
 
-JsonObject = dict[str, Any]
 
 NOT_BOOL = "cel expression must evaluate to a bool"
 NOT_STRING = "messageExpression must evaluate to a string"

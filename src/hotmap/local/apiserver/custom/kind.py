@@ -24,6 +24,7 @@ from hotmap.local.apiserver.custom.validation import schema_errors
 from hotmap.local.apiserver.status import go_text
 from hotmap.local.field_errors import invalid_value
 from hotmap.local.group_version_kind import GroupVersionKind
+from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names
 from hotmap.local.strategy import Column, ScalePaths, Strategy
 
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CustomStrategy", "custom_kind"]
 
-JsonObject = dict[str, Any]
 
 _INT32_MAX = (1 << 31) - 1
 _GO_TYPES = {str: "string", bool: "bool", float: "float64", list: "[]interface {}"}

@@ -6,7 +6,7 @@ Types are checked as far as `expression_types` can; of the cost, loops alone are
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.custom.expression_cost import largest_size, static_cost
 from hotmap.local.apiserver.custom.expression_types import (
@@ -23,11 +23,10 @@ from hotmap.local.field_errors import (
     required,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-JsonObject = dict[str, Any]
 
 _VARIABLES = ("self", "oldSelf")
 # A hundred times the limit of all rules of a schema (StaticEstimatedCRDCostLimit): upstream's

@@ -17,6 +17,7 @@ from hotmap.core.duration import parse_duration
 from hotmap.local.apiserver.custom.cel_functions import FUNCTIONS
 from hotmap.local.apiserver.custom.expression_cost import Budget, exceeds_limit
 from hotmap.local.field_errors import FieldError, invalid_value
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,6 @@ __all__ = [
     "syntax_error",
 ]
 
-JsonObject = dict[str, Any]
 
 _log = logging.getLogger(__name__)
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+from hotmap.local.json_object import JsonObject
+
 __all__ = ["add_defaults", "drop_nulls", "has_defaults", "prune", "unknown_fields"]
 
-JsonObject = dict[str, Any]
 
 _PRESERVES = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED = "x-kubernetes-embedded-resource"

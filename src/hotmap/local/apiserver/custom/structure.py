@@ -6,7 +6,7 @@ pkg/apis/apiextensions/validation/validation.go. Paths and texts are upstream's.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.field_errors import (
     FieldError,
@@ -15,13 +15,13 @@ from hotmap.local.field_errors import (
     required,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["extension_errors", "root_errors"]
 
-JsonObject = dict[str, Any]
 
 _LIST_TYPE, _MAP_TYPE = "x-kubernetes-list-type", "x-kubernetes-map-type"
 _KEYS = "x-kubernetes-list-map-keys"

@@ -21,13 +21,13 @@ import msgspec
 
 from hotmap.core.errors import HotmapError
 from hotmap.local.field_errors import FieldError, duplicate, invalid_value, required, unsupported
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 __all__ = ["is_valid_pattern", "schema_errors"]
 
-JsonObject = dict[str, Any]
 
 _JSON_TYPES: tuple[tuple[str, type | tuple[type, ...]], ...] = (
     ("boolean", bool),

@@ -17,9 +17,8 @@ from hotmap.local.apiserver.kinds.stored_defaults import default_autoscaler
 from hotmap.local.apiserver.kinds.stored_strategies import StoredStrategy
 from hotmap.local.apiserver.kinds.validation import RULES, Rules
 from hotmap.local.apiserver.shapes import check_shape
+from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import STATUS, Conversion, Kind, Names
-
-JsonObject = dict[str, Any]
 
 _METRICS = "autoscaling.alpha.kubernetes.io/metrics"
 _CURRENT = "autoscaling.alpha.kubernetes.io/current-metrics"

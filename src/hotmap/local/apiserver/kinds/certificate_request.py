@@ -20,6 +20,7 @@ from hotmap.local.field_errors import (
     too_long,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import label_name_errors, subdomain_errors
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CertificateRequestStrategy"]
 
-JsonObject = dict[str, Any]
 
 LEGACY_SIGNER = "kubernetes.io/legacy-unknown"
 _APPROVALS = ("Approved", "Denied")

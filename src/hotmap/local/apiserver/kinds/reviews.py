@@ -5,19 +5,18 @@ pkg/registry/authorization, pkg/registry/authentication.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.core.errors import BadRequest
 from hotmap.local.access import Attributes, UserInfo
 from hotmap.local.field_errors import FieldError, invalid_value, required
+from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.service_tokens import ISSUER
 from hotmap.local.strategy import Strategy
 
 if TYPE_CHECKING:
     from hotmap.local.access import Reviewer
-
-JsonObject = dict[str, Any]
 
 _EXACTLY_ONE = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 

@@ -5,8 +5,6 @@ Names, scopes and subresources are those of Kubernetes' discovery document.
 
 from __future__ import annotations
 
-from typing import Any
-
 from hotmap.local.apiserver.kinds.certificate_request import CertificateRequestStrategy
 from hotmap.local.apiserver.kinds.stored_columns import COLUMNS
 from hotmap.local.apiserver.kinds.stored_defaults import DEFAULTS
@@ -24,8 +22,6 @@ from hotmap.local.apiserver.kinds.stored_strategies import (
 )
 from hotmap.local.apiserver.kinds.validation import RULES
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names, Subresource
-
-JsonObject = dict[str, Any]
 
 _EXTENSIONS = ("api-extensions",)
 

@@ -15,14 +15,13 @@ from hotmap.local.apiserver.columns import (
     selector_text,
     template_columns,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.strategy import Column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from hotmap.local.strategy import Cell
-
-JsonObject = dict[str, Any]
 
 _ACCESS_MODES = {
     "ReadWriteOnce": "RWO",

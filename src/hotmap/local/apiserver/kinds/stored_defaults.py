@@ -5,14 +5,13 @@ pkg/apis/<group>/<version>/defaults.go; each function changes an object in place
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.pod_defaults import default_pod_spec
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-JsonObject = dict[str, Any]
 
 _CPU = {
     "type": "Resource",

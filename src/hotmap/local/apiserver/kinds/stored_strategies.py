@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hotmap.local.apiserver.kinds.workload import is_new_generation
 from hotmap.local.apiserver.pod_scheduling_validation import pod_warnings
 from hotmap.local.field_errors import FieldError
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import path_segment_errors
 from hotmap.local.strategy import Strategy, field_labels
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hotmap.local.apiserver.kinds.validation import Rules
-
-JsonObject = dict[str, Any]
 
 
 class StoredStrategy(Strategy):

@@ -7,7 +7,7 @@ pkg/printers/internalversion/printers.go.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.columns import field_cell
 from hotmap.local.apiserver.metadata import annotation_errors, label_errors
@@ -24,6 +24,7 @@ from hotmap.local.field_errors import (
     required,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.selectors import matches_label_selector
 from hotmap.local.strategy import Strategy
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hotmap.local.strategy import Cell
-
-JsonObject = dict[str, Any]
 
 _PERCENT = (
     "a valid percent string must be a numeric string followed by an ending '%' "

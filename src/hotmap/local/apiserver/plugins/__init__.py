@@ -6,15 +6,15 @@ comes between its decision and the write; webhooks, which wait, are elsewhere.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from hotmap.local.access import UserInfo
     from hotmap.local.scheme import Kind
-
-JsonObject = dict[str, Any]
 
 
 class AdmissionRequest(NamedTuple):

@@ -7,7 +7,7 @@ and do nothing, as there is no audit log; the authorizer is not a variable.
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -28,6 +28,7 @@ from hotmap.local.apiserver.expressions import (
 )
 from hotmap.local.apiserver.routes import ResourcePath
 from hotmap.local.apiserver.status import forbidden
+from hotmap.local.json_object import JsonObject
 from hotmap.local.selectors import matches_label_selector
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
 __all__ = ["AdmissionPolicies"]
 
-JsonObject = dict[str, Any]
 
 _GROUP = "admissionregistration.k8s.io"
 _KINDS = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")

@@ -7,12 +7,13 @@ pkg/certauthorization.
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.core.text import quote
 from hotmap.local.access import Attributes
 from hotmap.local.apiserver.status import forbidden
 from hotmap.local.certificate_authority import parse_request
+from hotmap.local.json_object import JsonObject
 from hotmap.local.meta import timestamp
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CertificateRequestPlugin"]
 
-JsonObject = dict[str, Any]
 
 _FIELDS = ("username", "uid", "groups", "extra")
 _CLIENT_SIGNER = "kubernetes.io/kube-apiserver-client"

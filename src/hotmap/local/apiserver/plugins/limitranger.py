@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotmap.local.apiserver.status import forbidden
+from hotmap.local.json_object import JsonObject
 from hotmap.local.quantity import format_quantity, is_binary, parse_quantity, quantity_or_zero
 
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.reader import ObjectReader
     from hotmap.local.store import Store
 
-JsonObject = dict[str, Any]
 _ANNOTATION = "kubernetes.io/limit-ranger"
 
 

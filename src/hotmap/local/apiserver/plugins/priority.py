@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from hotmap.core.errors import NotFound
 from hotmap.local.apiserver.encoding import decode
 from hotmap.local.apiserver.status import forbidden
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from hotmap.local.apiserver.plugins import AdmissionRequest
     from hotmap.local.apiserver.reader import ObjectReader
     from hotmap.local.store import Store
 
-JsonObject = dict[str, Any]
 _PREEMPTS = "PreemptLowerPriority"
 
 

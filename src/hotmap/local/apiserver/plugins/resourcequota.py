@@ -7,12 +7,13 @@ reservation is needed and quotas cannot be overdrawn.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from hotmap.local import quota
 from hotmap.local.apiserver.status import forbidden
+from hotmap.local.json_object import JsonObject
 from hotmap.local.quantity import parse_quantity
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.reader import ObjectReader
     from hotmap.local.scheme import Kind
     from hotmap.local.store import Store
-
-JsonObject = dict[str, Any]
 
 
 class ResourceQuotaPlugin:

@@ -5,18 +5,17 @@ kubernetes: plugin/pkg/admission/runtimeclass.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.core.errors import NotFound
 from hotmap.local.apiserver.encoding import decode
 from hotmap.local.apiserver.status import forbidden
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from hotmap.core.errors import ApiError
     from hotmap.local.apiserver.plugins import AdmissionRequest
     from hotmap.local.apiserver.reader import ObjectReader
-
-JsonObject = dict[str, Any]
 
 
 class RuntimeClassPlugin:

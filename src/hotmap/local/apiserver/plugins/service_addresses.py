@@ -14,6 +14,7 @@ import msgspec
 
 from hotmap.local.apiserver.status import internal, invalid
 from hotmap.local.field_errors import FieldError, invalid_value
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.plugins import AdmissionRequest
     from hotmap.local.apiserver.reader import ObjectReader
     from hotmap.local.store import Store
-
-JsonObject = dict[str, Any]
 
 #: --service-node-port-range
 NODE_PORTS = range(30_000, 32_768)

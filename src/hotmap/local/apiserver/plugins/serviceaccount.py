@@ -7,17 +7,16 @@ it is created a moment after its namespace.
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.core.errors import NotFound
 from hotmap.local.apiserver.encoding import decode
 from hotmap.local.apiserver.status import forbidden
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from hotmap.local.apiserver.plugins import AdmissionRequest
     from hotmap.local.apiserver.reader import ObjectReader
-
-JsonObject = dict[str, Any]
 
 MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 _DEFAULT = "default"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotmap.local.apiserver.status import forbidden
+from hotmap.local.json_object import JsonObject
 from hotmap.local.quantity import parse_quantity
 from hotmap.local.storage_classes import default_class, names_class
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.plugins import AdmissionRequest
     from hotmap.local.apiserver.reader import ObjectReader
     from hotmap.local.store import Store
-
-JsonObject = dict[str, Any]
 
 _FINALIZERS = {
     "persistentvolumes": "kubernetes.io/pv-protection",

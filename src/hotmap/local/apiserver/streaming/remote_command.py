@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -19,14 +19,13 @@ from hotmap.local.apiserver.streaming import channels
 from hotmap.local.apiserver.streaming.protocols import wants_websocket
 from hotmap.local.apiserver.streaming.spdy_streams import SpdyConnection
 from hotmap.local.apiserver.streaming.upgrade import open_spdy, open_websocket
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from hotmap.local.apiserver.streaming.channels import Channels
     from hotmap.local.apiserver.streaming.spdy_streams import SpdyStream
     from hotmap.local.http_server import web
     from hotmap.local.kubelet_api import RemoteSession, StreamOptions
-
-JsonObject = dict[str, Any]
 
 _log = logging.getLogger(__name__)
 

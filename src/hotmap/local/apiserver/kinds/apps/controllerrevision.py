@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell
 from hotmap.local.field_errors import IMMUTABLE, FieldError, invalid_value
+from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.strategy import Column, Strategy
 
 if TYPE_CHECKING:
     from hotmap.local.strategy import Cell
-
-JsonObject = dict[str, Any]
 
 
 def _owner(obj: JsonObject, _: float) -> Cell:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell, labels_text, template_columns
 from hotmap.local.apiserver.kinds.workload import (
@@ -14,13 +14,12 @@ from hotmap.local.apiserver.kinds.workload import (
     share_errors,
 )
 from hotmap.local.field_errors import FieldError, invalid_value, required, unsupported
+from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import STATUS, Kind, Names
 from hotmap.local.strategy import Column
 
 if TYPE_CHECKING:
     from hotmap.local.strategy import Cell
-
-JsonObject = dict[str, Any]
 
 _GENERATION = "deprecated.daemonset.template.generation"
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell, template_columns
 from hotmap.local.apiserver.kinds.workload import (
     SelectingStrategy,
@@ -14,10 +12,9 @@ from hotmap.local.apiserver.kinds.workload import (
     status_errors,
 )
 from hotmap.local.field_errors import FieldError, forbidden_field, invalid_value, unsupported
+from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names
 from hotmap.local.strategy import Column
-
-JsonObject = dict[str, Any]
 
 
 class DeploymentStrategy(SelectingStrategy):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell, template_columns
 from hotmap.local.apiserver.kinds.workload import SelectingStrategy, status_errors
 from hotmap.local.field_errors import FieldError
+from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names
 from hotmap.local.strategy import Column
-
-JsonObject = dict[str, Any]
 
 
 class ReplicaSetStrategy(SelectingStrategy):

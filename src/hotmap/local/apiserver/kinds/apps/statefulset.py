@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hotmap.local.apiserver.claim_validation import claim_spec_errors
 from hotmap.local.apiserver.columns import AGE, NAME, template_columns
 from hotmap.local.apiserver.kinds.workload import (
@@ -21,12 +19,10 @@ from hotmap.local.field_errors import (
     invalid_value,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import label_name_errors
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names
 from hotmap.local.strategy import Column
-
-JsonObject = dict[str, Any]
-
 
 _MUTABLE = (
     "replicas",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from hotmap.local.apiserver.kinds.batch.failure_policy import (
@@ -15,9 +14,8 @@ from hotmap.local.apiserver.kinds.batch.job import job_spec_errors
 from hotmap.local.apiserver.kinds.stored_columns import CRONJOB_COLUMNS
 from hotmap.local.apiserver.kinds.workload import WorkloadStrategy
 from hotmap.local.field_errors import NOT_NEGATIVE, FieldError, invalid_value, required, unsupported
+from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import STATUS, Kind, Names
-
-JsonObject = dict[str, Any]
 
 _POLICIES = ("Allow", "Forbid", "Replace")
 # The controller's Jobs have eleven more (ValidateCronJobCreate).

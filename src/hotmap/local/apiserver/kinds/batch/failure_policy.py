@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.field_errors import FieldError, duplicate, invalid_value, required, unsupported
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import qualified_name_errors
 
 if TYPE_CHECKING:
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 
 __all__ = ["default_failure_policy", "failure_policy_errors"]
 
-JsonObject = dict[str, Any]
 
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")

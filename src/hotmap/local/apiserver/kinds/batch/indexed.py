@@ -6,16 +6,16 @@ pkg/apis/batch/validation: validateJobSpec, validateSuccessPolicy
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.field_errors import NOT_NEGATIVE, FieldError, invalid_value, required, too_long
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["indexed_errors"]
 
-JsonObject = dict[str, Any]
 
 _MOST = 100_000
 _MOST_OF_MANY = 10_000  # beyond 100,000 completions

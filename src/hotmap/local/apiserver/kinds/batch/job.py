@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from hotmap.local.apiserver.kinds.batch.failure_policy import (
     default_failure_policy,
@@ -25,11 +24,10 @@ from hotmap.local.field_errors import (
     too_long,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import label_name_errors, subdomain_errors
 from hotmap.local.scheme import STATUS, Kind, Names
 from hotmap.local.selectors import matches_label_selector
-
-JsonObject = dict[str, Any]
 
 _ORPHANED = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background "

@@ -5,16 +5,15 @@ The parts of the plane run in one process with the API server: when it answers, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.columns import NAME
+from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.strategy import Column, Strategy
 
 if TYPE_CHECKING:
     from hotmap.local.strategy import Cell
-
-JsonObject = dict[str, Any]
 
 #: The parts of a control plane beside the API server, in the order of their names.
 COMPONENTS = ("controller-manager", "etcd-0", "scheduler")

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hotmap.local.apiserver.columns import AGE, NAME
 from hotmap.local.apiserver.kinds.core.data import DATA_COLUMN, SIZE_LIMIT, DataStrategy
 from hotmap.local.field_errors import FieldError, invalid_value, too_long
+from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import Kind, Names
-
-JsonObject = dict[str, Any]
 
 
 class ConfigMapStrategy(DataStrategy):

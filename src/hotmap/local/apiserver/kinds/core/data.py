@@ -7,17 +7,16 @@ text in here holds a value of a Secret.
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.shapes import decode_error
 from hotmap.local.field_errors import FieldError, forbidden_field, rule_errors
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import config_key_errors
 from hotmap.local.strategy import Column, Strategy
 
 if TYPE_CHECKING:
     from hotmap.local.group_version_kind import GroupVersionKind
-
-JsonObject = dict[str, Any]
 
 # Bytes of all values together, decoded; keys do not count (MaxSecretSize).
 SIZE_LIMIT = 1 << 20

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.columns import AGE, NAME
 from hotmap.local.apiserver.kinds.stored_defaults import default_endpoints
 from hotmap.local.apiserver.kinds.validation.endpoints import endpoints_errors
+from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.strategy import Column, Strategy
 
 if TYPE_CHECKING:
     from hotmap.local.field_errors import FieldError
     from hotmap.local.strategy import Cell
-
-JsonObject = dict[str, Any]
 
 # Addresses that a cell shows at most.
 _SHOWN = 3

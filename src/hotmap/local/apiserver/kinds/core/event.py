@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.columns import ago, converted_columns, field_cell, name_cell
 from hotmap.local.field_errors import FieldError, invalid_value, required
+from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import Conversion, Kind, Names
 from hotmap.local.strategy import Column, Strategy, field_labels
 
 if TYPE_CHECKING:
     from hotmap.local.strategy import Cell
-
-JsonObject = dict[str, Any]
 
 
 def _object(event: JsonObject, _: float) -> Cell:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import label_name_errors
 from hotmap.local.scheme import ALL_VERBS, STATUS, Kind, Names, Subresource
 from hotmap.local.strategy import Column, Strategy, field_labels
-
-JsonObject = dict[str, Any]
 
 _FINALIZE = Subresource("finalize", ("update",), field="spec")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell
 from hotmap.local.apiserver.pod_scheduling_validation import TAINT_EFFECTS
@@ -15,6 +15,7 @@ from hotmap.local.field_errors import (
     unsupported,
 )
 from hotmap.local.group_version_kind import GroupVersionKind
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import label_value_errors, qualified_name_errors
 from hotmap.local.scheme import PROXY_VERBS, STATUS, Kind, Names, Subresource
 from hotmap.local.strategy import Column, Strategy, field_labels
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from hotmap.local.strategy import Cell
-
-JsonObject = dict[str, Any]
 
 
 def _status(node: JsonObject, _: float) -> Cell:

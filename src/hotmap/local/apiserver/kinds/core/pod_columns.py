@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, ago, field_cell
+from hotmap.local.json_object import JsonObject
 from hotmap.local.strategy import Column
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from hotmap.local.strategy import Cell
-
-JsonObject = dict[str, Any]
 
 
 def _ready_cell(pod: JsonObject, _: float) -> Cell:

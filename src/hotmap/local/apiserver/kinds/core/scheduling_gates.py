@@ -5,16 +5,16 @@ pkg/registry/core/pod/strategy.go, applySchedulingGatedCondition; ValidatePodUpd
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.field_errors import FieldError, forbidden_field, invalid_value
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = ["gate_update_errors", "gated_condition", "gated_node_errors", "with_gated_changes"]
 
-JsonObject = dict[str, Any]
 
 _GATES = "schedulingGates"
 

@@ -6,7 +6,6 @@ No text in here holds a value of a Secret.
 from __future__ import annotations
 
 import base64
-from typing import Any
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell
 from hotmap.local.apiserver.decode_errors import wrong_type
@@ -15,10 +14,9 @@ from hotmap.local.apiserver.kinds.core.data import DATA_COLUMN, SIZE_LIMIT, Data
 from hotmap.local.apiserver.shapes import decode_error
 from hotmap.local.field_errors import IMMUTABLE, FieldError, invalid_value, required, too_long
 from hotmap.local.group_version_kind import GroupVersionKind
+from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.strategy import Column, field_labels
-
-JsonObject = dict[str, Any]
 
 # What a type of Secret promises to have (ValidateSecret).
 _PROMISED_KEYS = {

@@ -25,6 +25,7 @@ from hotmap.local.field_errors import (
     unsupported,
 )
 from hotmap.local.group_version_kind import GroupVersionKind
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import (
     cidr_errors,
     is_ip_address,
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from hotmap.local.strategy import Cell
-
-JsonObject = dict[str, Any]
 
 _ALLOCATED = ("spec.clusterIP", "spec.ipFamil")
 

@@ -7,7 +7,7 @@ in. Functions named `…_update_errors` take the old object before the new one.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hotmap.local.apiserver.claim_validation import claim_errors, claim_update_errors
 from hotmap.local.apiserver.kinds.validation import classes, endpoints, ingresses, rbac, storage
@@ -26,13 +26,12 @@ from hotmap.local.apiserver.kinds.validation.replication import (
 )
 from hotmap.local.apiserver.kinds.validation.volumes import volume_errors, volume_update_errors
 from hotmap.local.apiserver.kinds.validation.webhooks import webhooks_errors
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from hotmap.local.field_errors import FieldError
-
-JsonObject = dict[str, Any]
 
 
 class Rules(NamedTuple):

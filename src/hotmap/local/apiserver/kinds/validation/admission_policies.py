@@ -15,11 +15,10 @@ from hotmap.local.field_errors import (
     required,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
-
-JsonObject = dict[str, Any]
 
 _ACTIONS = ("Audit", "Deny", "Warn")
 _POLICY_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge", "Unauthorized")

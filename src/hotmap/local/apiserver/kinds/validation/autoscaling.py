@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.resource_names import container_resource_errors
 from hotmap.local.field_errors import (
@@ -15,13 +15,12 @@ from hotmap.local.field_errors import (
     required,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import label_name_errors, path_segment_errors
 from hotmap.local.quantity import quantity_or_zero
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-JsonObject = dict[str, Any]
 
 _LONGEST_WINDOW = 3600
 _LONGEST_PERIOD = 1800

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.kinds.workload import bound_errors, share_errors
 from hotmap.local.apiserver.selector_validation import selector_errors
 from hotmap.local.field_errors import FieldError, invalid_value, unsupported
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-JsonObject = dict[str, Any]
 
 
 def budget_errors(budget: JsonObject) -> Iterator[FieldError]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.metadata import label_errors
 from hotmap.local.apiserver.pod_scheduling_validation import toleration_errors
@@ -16,13 +16,11 @@ from hotmap.local.field_errors import (
     name_errors,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import label_name_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-JsonObject = dict[str, Any]
-
 
 _MAX_PRIORITY = 1_000_000_000
 

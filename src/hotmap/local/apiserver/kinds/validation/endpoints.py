@@ -20,12 +20,11 @@ from hotmap.local.field_errors import (
     too_many,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import label_name_errors, qualified_name_errors, subdomain_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-JsonObject = dict[str, Any]
 
 _MOST_ADDRESSES = 100
 _PROTOCOLS = ("SCTP", "TCP", "UDP")

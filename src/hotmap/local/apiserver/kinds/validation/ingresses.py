@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.field_errors import (
     IMMUTABLE,
@@ -17,6 +17,7 @@ from hotmap.local.field_errors import (
     too_long,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import (
     host_errors,
     is_ip_address,
@@ -28,9 +29,6 @@ from hotmap.local.names import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-JsonObject = dict[str, Any]
-
 
 _CLASS = "kubernetes.io/ingress.class"
 _LONGEST_CONTROLLER = 250

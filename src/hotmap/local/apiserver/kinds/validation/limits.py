@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.resource_names import (
     container_resource_errors,
@@ -17,13 +17,12 @@ from hotmap.local.field_errors import (
     required,
     rule_errors,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import qualified_name_errors
 from hotmap.local.quantity import quantity_or_zero
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-JsonObject = dict[str, Any]
 
 _RATIO = "maxLimitRequestRatio"
 _FIELDS = ("max", "min", "default", "defaultRequest", _RATIO)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import ip_network
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.selector_validation import selector_errors
 from hotmap.local.field_errors import (
@@ -16,12 +16,11 @@ from hotmap.local.field_errors import (
     rule_errors,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import cidr_errors, port_name_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-JsonObject = dict[str, Any]
 
 
 def network_policy_errors(policy: JsonObject) -> Iterator[FieldError]:

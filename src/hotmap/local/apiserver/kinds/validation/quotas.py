@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.resource_names import (
     is_counted,
@@ -10,12 +10,11 @@ from hotmap.local.apiserver.resource_names import (
     quota_resource_errors,
 )
 from hotmap.local.field_errors import IMMUTABLE, NOT_NEGATIVE, FieldError, invalid_value, required
+from hotmap.local.json_object import JsonObject
 from hotmap.local.quantity import quantity_or_zero
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-JsonObject = dict[str, Any]
 
 _SCOPES = (
     "BestEffort",

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.selector_validation import selector_errors
 from hotmap.local.field_errors import FieldError, invalid_value, name_errors, required, unsupported
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import path_segment_errors, subdomain_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-JsonObject = dict[str, Any]
-
 
 _RBAC_GROUP = "rbac.authorization.k8s.io"
 

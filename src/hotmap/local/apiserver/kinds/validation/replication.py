@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.kinds.workload import template_errors
 from hotmap.local.field_errors import NOT_NEGATIVE, FieldError, invalid_value, required
+from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-JsonObject = dict[str, Any]
 
 
 def replication_controller_errors(obj: JsonObject) -> Iterator[FieldError]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.field_errors import (
     IMMUTABLE,
@@ -16,12 +16,11 @@ from hotmap.local.field_errors import (
     rule_errors,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import qualified_name_errors
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
-
-JsonObject = dict[str, Any]
 
 _SHORTEST_TOKEN = 600
 _SHORTEST_PERIOD = 10

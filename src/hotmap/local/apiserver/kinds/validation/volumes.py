@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.affinity_validation import node_selector_errors
 from hotmap.local.apiserver.claim_validation import access_mode_errors
@@ -17,13 +17,12 @@ from hotmap.local.field_errors import (
     rule_errors,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import driver_name_errors, subdomain_errors
 from hotmap.local.quantity import quantity_or_zero
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-JsonObject = dict[str, Any]
 
 _POLICIES = ("Delete", "Recycle", "Retain")
 # In the order in which upstream looks for them.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hotmap.local.apiserver.kinds.validation.admission_policies import condition_errors
@@ -18,12 +18,11 @@ from hotmap.local.field_errors import (
     rule_errors,
     unsupported,
 )
+from hotmap.local.json_object import JsonObject
 from hotmap.local.names import label_1035_errors, subdomain_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-JsonObject = dict[str, Any]
 
 _VERSIONS = ("v1", "v1beta1")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
