@@ -13,7 +13,7 @@ from tests.controller.world import DEADLINE, FOLLOW, World
 
 from hotmap.controller import term_factory
 from hotmap.controller.reconcile.executor import ClusterExecutor
-from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.record import Outcome
 from hotmap.core.errors import Forbidden
 from hotmap.core.model.state import read_watched_until

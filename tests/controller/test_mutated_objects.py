@@ -25,7 +25,8 @@ from hotmap.controller.watch.changes import ChangeListener
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer, ObserverSettings
 from hotmap.controller.watch.transforms import Transforms
-from hotmap.core.decide.decide import Decision, decide
+from hotmap.core.decide.decide import decide
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.document import decision_document, snapshot_document
 from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.record import Outcome, next_record

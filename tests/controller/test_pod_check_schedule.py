@@ -28,7 +28,7 @@ from hotmap.controller.watch.changes import ChangeListener
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer, ObserverSettings
 from hotmap.core.decide.assessment import Assessment, Verdict
-from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.plan import Plan
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.config_volumes import VolumeDigest

@@ -20,8 +20,8 @@ import hotmap
 from hotmap.controller.reconcile import reconcile
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import AlertSettings, PodCheckSettings, WebhookSettings
-from hotmap.core.decide.decide import Decision
 from hotmap.core.decide.decide import decide as real_decide
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.kube.supervisor import STEADY_AFTER, Supervisor
 

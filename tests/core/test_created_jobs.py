@@ -9,7 +9,8 @@ import msgspec
 import pytest
 from tests.support.objects import ENV_AND_FILES, config_map, cron_job, snapshot
 
-from hotmap.core.decide.decide import Decision, decide
+from hotmap.core.decide.decide import decide
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.record import Outcome, first_record, next_record
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.state import Record

@@ -16,7 +16,8 @@ from tests.support.objects import (
 )
 
 from hotmap.core.decide.assessment import Verdict
-from hotmap.core.decide.decide import Decision, decide
+from hotmap.core.decide.decide import decide
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.evidence import ContainerStart, PodStart, Span
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.record import Outcome, is_worth_writing, next_record, record_applied

@@ -17,7 +17,8 @@ from tests.support.objects import (
     workload,
 )
 
-from hotmap.core.decide.decide import Decision, decide
+from hotmap.core.decide.decide import decide
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.record import Outcome, next_record, record_applied
 from hotmap.core.decide.source_snapshot import ChangeSummary
 from hotmap.core.model.consumer import Consumer

@@ -9,7 +9,8 @@ from tests.support.objects import ENV, ENV_AND_FILES, FILES, KEY, config_map, co
 from tests.support.objects import sources as sources_of
 
 from hotmap.core.decide.assessment import Verdict
-from hotmap.core.decide.decide import Decision, decide
+from hotmap.core.decide.decide import decide
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.preview import Edit, preview_edit
 from hotmap.core.decide.record import first_record

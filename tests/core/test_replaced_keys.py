@@ -6,7 +6,8 @@ from tests.core.freshness import B_FROZEN, B_LIVE, A, app, applied_record, deplo
 from tests.support.objects import ENV, ENV_AND_FILES, KEY
 
 from hotmap.core.decide.assessment import Verdict
-from hotmap.core.decide.decide import Decision, decide
+from hotmap.core.decide.decide import decide
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.record import Outcome, next_record
 from hotmap.core.decide.snapshot import take_snapshot
 from hotmap.core.fingerprint import fingerprint_key

@@ -11,7 +11,8 @@ import pytest
 from tests.core.freshness import A, app, applied_record
 from tests.support.objects import ENV, KEY, deployment, pod, sources
 
-from hotmap.core.decide.decide import Decision, decide
+from hotmap.core.decide.decide import decide
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.record import Outcome, merge_windows, next_record, with_windows

@@ -29,7 +29,7 @@ from hotmap.controller.report.pod_checks import PodChecker, PodCheckGate, PodChe
 from hotmap.controller.report.pod_reader import PodReader
 from hotmap.controller.report.status import is_behind
 from hotmap.controller.settings import PodCheckSettings
-from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.record import Outcome
 from hotmap.core.decide.restart_wave import RestartProgress

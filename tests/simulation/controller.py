@@ -30,7 +30,8 @@ from hotmap.controller.watch.stored_changes import StoredChanges
 from hotmap.controller.watch.stores import CONSUMER_KINDS, SOURCE_KINDS
 from hotmap.controller.watch.transforms import Transforms
 from hotmap.core.decide.assessment import OtherUse
-from hotmap.core.decide.decide import Decision, decide
+from hotmap.core.decide.decide import decide
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.immutable_uses import (
     add_immutable_uses,

@@ -19,7 +19,7 @@ from typing import NamedTuple, NoReturn
 import msgspec
 
 from hotmap.controller.reconcile.executor import rollout_patch
-from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.record import Outcome
 from hotmap.core.decide.snapshot import Snapshot

@@ -11,7 +11,7 @@ import msgspec
 
 from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.nudges import Nudges
-from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.plan import Action, ActionType
 from hotmap.core.decide.record import Outcome
 from hotmap.core.decide.rollout_records import distinct_revision

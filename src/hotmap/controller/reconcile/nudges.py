@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.reconcile.restart_waves import RestartWaves
 from hotmap.controller.watch.pods import list_pods
-from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.evidence import MARGIN, earliest_mount
 from hotmap.core.decide.nudge_sequence import NudgeNumbers
 from hotmap.core.decide.snapshot import SentNudge, Snapshot

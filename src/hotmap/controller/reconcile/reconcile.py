@@ -22,7 +22,8 @@ from hotmap.controller.report.events import EventReporter
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.observation import Observer
 from hotmap.core.decide.assessment import OtherUse
-from hotmap.core.decide.decide import Decision, decide
+from hotmap.core.decide.decide import decide
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.immutable_uses import (
     add_immutable_uses,

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from itertools import islice
 
 from hotmap.controller.watch.index import Index
-from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.rollout_turns import (
     describe_wait,
     is_rolled_out,

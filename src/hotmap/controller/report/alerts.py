@@ -19,7 +19,7 @@ from typing import NamedTuple
 from hotmap.controller.report.alert_messages import LONGEST_MESSAGE, Alert, format_alerts
 from hotmap.controller.report.http_post import Refusal, post
 from hotmap.controller.settings import AlertSettings, AlertSink
-from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.decision import Decision
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.log_throttle import LogThrottle
 from hotmap.kube.loop_clock import loop_time

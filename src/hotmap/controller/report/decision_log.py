@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from hotmap.core.decide.assessment import CHANGED, Verdict
 from hotmap.core.decide.conflicts import WriterConflict
-from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.plan import ActionType, Plan
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.status.consumer import LastDecision

@@ -13,7 +13,7 @@ from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.event_writer import write_consumer_event
 from hotmap.controller.report.reasons import Reason
 from hotmap.core.decide.conflicts import Kind
-from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.decide.source_snapshot import SourceSnapshot

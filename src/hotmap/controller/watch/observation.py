@@ -13,7 +13,7 @@ from typing import NamedTuple
 from hotmap.controller.storage.records import Records, immutable_objects
 from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index
-from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.immutable_uses import has_immutable_predecessor
 from hotmap.core.decide.snapshot import SentNudge, Snapshot, take_snapshot
 from hotmap.core.decide.source_changes import (

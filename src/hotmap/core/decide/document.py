@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.evidence import PodStart
 from hotmap.core.decide.record import Outcome, next_record
 from hotmap.core.decide.snapshot import Snapshot

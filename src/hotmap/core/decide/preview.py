@@ -12,7 +12,8 @@ from typing import NamedTuple
 import msgspec
 
 from hotmap.core.decide.assessment import Assessment, Verdict
-from hotmap.core.decide.decide import Decision, decide
+from hotmap.core.decide.decide import decide
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.plan import Plan
 from hotmap.core.decide.record import Outcome, next_record
 from hotmap.core.decide.snapshot import Snapshot

@@ -13,7 +13,7 @@ import msgspec
 
 from hotmap.core.decide.assessment import CHANGED, Finding, Verdict
 from hotmap.core.decide.conflicts import record_reported
-from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.evidence import MARGIN
 from hotmap.core.decide.flap_breaker import add_rollout, release
 from hotmap.core.decide.immutable_uses import remaining_immutable_uses

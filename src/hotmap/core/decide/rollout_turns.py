@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from hotmap.core.decide.decide import Decision
+from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
