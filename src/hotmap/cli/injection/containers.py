@@ -26,7 +26,7 @@ RESTART_RULES = [
     }
 ]
 
-#: Resident memory is 14 to 16 MB (docs/agent.md).
+#: Resident memory is 13 MB (docs/agent.md).
 _REQUEST = "24Mi"
 
 #: In MiB. Content is in memory too: a source has at most 1 MiB, which is read, copied for a check,
