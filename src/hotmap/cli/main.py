@@ -437,7 +437,7 @@ hotmap local up --image registry.example.com/app:1.0=host:python3
 @add_options(LocalOptions, "options")
 @add_options(LogOptions, "log")
 def up(options: LocalOptions, log: LogOptions) -> int:
-    """Run the control plane in the foreground until SIGINT, SIGTERM or SIGHUP."""
+    """Run the control plane until SIGINT, SIGTERM or SIGHUP."""
     require_extra("local", command="hotmap local up")
     from hotmap.cli.local import run_local
 
