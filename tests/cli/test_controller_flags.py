@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -258,3 +259,31 @@ def test_number_becomes_a_setting(
     assert run(["controller", flag]) == 0
     (settings,) = found
     assert getattr(settings, field) == value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "elects"),
+    [
+        ([], False),
+        (["--leader-elect"], True),
+        (["--enable-ha", "--no-leader-elect"], False),
+    ],
+)
+def test_meta_info_tells_leader_election(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], elects: bool
+) -> None:
+    """Also when hotmap's own flag sets it, as in the chart and the manifests."""
+    found: list[Settings] = []
+
+    async def keep(cluster: ClusterOptions, settings: Settings) -> None:
+        found.append(settings)
+
+    monkeypatch.setattr(controller, "_run", keep)
+    for name in ("RELOADER_NAMESPACE", "POD_NAMESPACE", "POD_NAME"):
+        monkeypatch.setenv(name, "tools")
+    assert run(["controller", "--reloader-compat", *arguments]) == 0
+    (settings,) = found
+    assert settings.reloader is not None
+    assert settings.reloader.meta_info is not None
+    options = json.loads(settings.reloader.meta_info.data["reloaderOptions"])
+    assert options["enableHA"] is bool(settings.identity) is elects

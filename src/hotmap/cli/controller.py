@@ -52,6 +52,8 @@ def run_controller(
         ApiError, Unreachable: the API server cannot be worked with.
     """
     compat = read_reloader_flags(reloader, os.environ)
+    if flags.leader_elect is not None:
+        compat = compat._replace(leader_elect=flags.leader_elect)
     meta_info = read_meta_info(reloader, compat, os.environ)
     alert = read_alert_settings(alerts, os.environ, lenient=reloader.reloader_compat)
     settings = _controller_settings(flags, compat, meta_info.meta_info)
@@ -83,7 +85,6 @@ def _controller_settings(
     )
     rate = default.pod_checks.rate if flags.pod_check_rate is None else flags.pod_check_rate
     listen = compat.listen if flags.listen is None else flags.listen
-    elect = compat.leader_elect if flags.leader_elect is None else flags.leader_elect
     namespaces = _watched_namespaces(flags, compat)
     surface = compat.surface._replace(meta_info=meta_info) if compat.surface else None
     return default._replace(
@@ -101,8 +102,8 @@ def _controller_settings(
         rollout_limit=flags.max_concurrent_rollouts or default.rollout_limit,
         pod_checks=default.pod_checks._replace(rate=rate),
         reloader=surface,
-        identity=_identity(elect),
-        warns_of_leader=elect is False,
+        identity=_identity(compat.leader_elect),
+        warns_of_leader=compat.leader_elect is False,
         patient=_POD_NAMESPACE.exists(),
         listen=default.listen if listen is None else _address("--listen", listen),
         status_listen=_address("--status-listen", flags.status_listen or "none"),
