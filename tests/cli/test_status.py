@@ -78,6 +78,8 @@ async def test_status_of_unfollowed_workload_is_unknown(stage: Stage) -> None:
     why = stage.hotmap("why", "free")
     assert (why.status, why.err) == (CURRENT, "")
     assert reason in why.out
+    # It may have been followed until now.
+    assert why.out.endswith("\ndecisions are kept only while a workload is followed\n")
 
 
 async def test_status_of_held_workload_is_not_current(stage: Stage) -> None:

@@ -207,7 +207,13 @@ def print_decisions(console: Console, consumer: Consumer, *, now: float) -> None
     _print_head(console, consumer)
     console.print()
     if not consumer.decisions:
-        console.print(Text("no decisions since the controller started", style="dim"))
+        is_followed = consumer.state != "unfollowed"
+        text = (
+            "no decisions since the controller started"
+            if is_followed
+            else "decisions are kept only while a workload is followed"
+        )
+        console.print(Text(text, style="dim"))
         return
     rows = []
     for decision in consumer.decisions:
