@@ -48,6 +48,7 @@ def assess_change(
     started: float | None = 50,
     now: float = 200,
     windows: tuple[Window, ...] = (WENT,),
+    unobserved: bool = False,
     recorded: tuple[Window, ...] = (),
     data: dict[str, str] = A,
     live_needs_rollout: bool = False,
@@ -67,6 +68,7 @@ def assess_change(
             snapshots, KEY, uid=consumer.uid, live_needs_rollout=live_needs_rollout
         ),
         windows=windows,
+        unobserved=unobserved,
         live_needs_rollout=live_needs_rollout,
         waited=waited,
         starts=pod_starts(consumer, [pod(started=started)]) if pods_checked else None,
@@ -120,6 +122,14 @@ def test_window_that_just_ended_is_examined_later(now: float) -> None:
     plan = make_plan(deployment(ENV), Policy(), assessment, changed={})
     assert (plan.actions, plan.settles, plan.requeue_after) == ((), False, 1.0)
     assert plan.reason == "reverted; re-checking pods"
+
+
+@pytest.mark.parametrize("now", [112, 200])
+def test_unobserved_write_of_the_same_content_is_no_revert(now: float) -> None:
+    """It may have encrypted a Secret anew; the pods are checked all the same."""
+    assessment = assess_change(now=now, unobserved=True, pods_checked=False)
+    assert assessment.reason.startswith("same content, but written while not watched")
+    assert assessment.early or assessment.verdict is Verdict.CHECK_PODS
 
 
 @pytest.mark.parametrize("now", [110.5, 200])

@@ -79,6 +79,8 @@ class Facts(NamedTuple):
     applied_at: float = 0.0
     #: Windows in which sources of this consumer had other content, not examined yet.
     windows: tuple[Window, ...] = ()
+    #: Whether one of these sources was written unobserved, perhaps with the same content.
+    unobserved: bool = False
     #: Sources that had other content since they were applied, or may have had.
     returned: frozenset[ObjectKey] = frozenset()
     #: Seconds since the consumer's own rollout has been awaited (rule 6).

@@ -67,7 +67,7 @@ def decide(
     applied = snapshot.recorded_target
     announces = applied is not None and applied.frozen != snapshot.target.frozen
     assessment = assess(consumer, record, snapshot.sources, facts)._replace(announces=announces)
-    if any(source.changes.unobserved_by is not None for source in snapshot.sources):
+    if facts.unobserved:
         assessment = assessment._replace(windows=facts.windows)
     plan = make_plan(consumer, policy, assessment, changed=snapshot.changed_keys)
     if record is not None and not policy.is_paused:
@@ -106,6 +106,7 @@ def _facts(snapshot: Snapshot, starts: Sequence[PodStart] | None) -> Facts:
         heals=policy.agent is None
         and policy.strategy in (Strategy.AUTO, Strategy.ROLLOUT)
         and snapshot.consumer.key.kind in ROLLABLE,
+        unobserved=any(source.changes.unobserved_by is not None for source in snapshot.sources),
         starts=None if starts is None else tuple(starts),
     )
     return facts._replace(windows=_windows(snapshot, facts), returned=snapshot.returned)

@@ -267,7 +267,7 @@ def _assess_windows(
     ]
     if not windows or not affected:
         return by_content
-    came_back = _describe_return(by_content)
+    came_back = _describe_return(by_content, facts)
     if consumer.rolling and facts.waited < ROLLOUT_WAIT:
         reason = f"{came_back}; re-checking pods when the rollout ends"
         left = ROLLOUT_WAIT - facts.waited
@@ -316,8 +316,12 @@ def _as_frozen(by_content: Assessment, affected: Sequence[Finding]) -> list[Find
     return [f._replace(verdict=Verdict.FROZEN) if f in affected else f for f in by_content.findings]
 
 
-def _describe_return(by_content: Assessment) -> str:
-    """Say what a window has ended with: the content is back, or a source does not exist."""
+def _describe_return(by_content: Assessment, facts: Facts) -> str:
+    """Say what a window has ended with: the content is back, or a source does not exist.
+
+    A write that nobody observed need not have changed anything, such as one that encrypts Secrets
+    anew.
+    """
     absent = [
         f.reason
         for f in by_content.findings
@@ -325,7 +329,9 @@ def _describe_return(by_content: Assessment) -> str:
     ]
     if absent:
         return join_reasons(absent)
-    return "reverted" if by_content.verdict is Verdict.UP_TO_DATE else by_content.reason
+    if by_content.verdict is not Verdict.UP_TO_DATE:
+        return by_content.reason
+    return "same content, but written while not watched" if facts.unobserved else "reverted"
 
 
 def _find_start_blocker(findings: Sequence[Finding]) -> str:
