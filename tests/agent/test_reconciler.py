@@ -41,6 +41,27 @@ def snapshot(digest: str) -> Snapshot:
     return Snapshot(contents, {"/d/file": digest}, {"/d": digest}, digest, {})
 
 
+@pytest.mark.parametrize(
+    ("written", "since", "changed_at"),
+    [
+        ({"/d": 97.0}, None, 97.0),
+        ({"/d": 97.0}, 90.0, 97.0),
+        # The wall clock was set meanwhile: what the agent saw of the update counts.
+        ({"/d": -3500.0}, 98.0, 98.0),
+        ({"/d": 3700.0}, 98.0, 100.0),
+        ({}, 98.0, 98.0),
+        ({}, None, 100.0),
+    ],
+)
+def test_update_is_as_old_as_it_is_and_not_as_its_reading(
+    written: dict[str, float], since: float | None, changed_at: float
+) -> None:
+    decided = reconciler()
+    decided.record(snapshot("one"), 50.0)
+    decided.record(snapshot("two")._replace(written=written, changed_since=since), 100.0)
+    assert decided.directories.rows["/d"].changed_at == changed_at
+
+
 def test_new_content_is_checked_and_then_loaded() -> None:
     """Each command is returned once; what was loaded is pending no more."""
     decided = reconciler("--exec", "true")

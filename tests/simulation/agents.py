@@ -269,7 +269,8 @@ class SimulatedAgent:
             for path in self._directories
         }
         snapshot = make_snapshot(contents, self._file.key, payloads=True)
-        complete = self._readings.complete(snapshot, self._revisions())
+        written = {path: self._pod.volumes[path.strip("/")].written for path in self._directories}
+        complete = self._readings.complete(snapshot._replace(written=written), self._revisions())
         is_same = snapshot.digest == self._reconciler.gate.seen
         self.missed_content |= is_same and complete.replaced
         return complete

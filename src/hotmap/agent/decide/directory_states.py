@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from hotmap.agent.decide.announcement import NONE, Comparison, TargetState, overall_state
 
 __all__ = ["DirectoryState", "DirectoryStates"]
@@ -21,7 +23,8 @@ class DirectoryState:
         #: What the last reading found; what passed its check last; what every rule about the
         #: directory has loaded last.
         self.projected: str | None = None
-        #: When that changed, seconds since boot; None: it has not since the agent started.
+        #: When that was written, seconds since boot, or earlier; None: it has not changed since the
+        #: agent started.
         self.changed_at: float | None = None
         self.passed: str | None = None
         self.loaded: str | None = None
@@ -67,7 +70,7 @@ class DirectoryStates:
         for directory, row in self.rows.items():
             found = snapshot.directories[directory]
             if row.projected is not None and found != row.projected:
-                row.changed_at = now
+                row.changed_at = _written_at(snapshot, directory, now)
             row.projected = found
             row.update_pending_since(now)
         self._payloads = snapshot.payloads
@@ -116,3 +119,17 @@ class DirectoryStates:
         states = self._comparison.compare(self.announcement, digests, self._payloads)
         for directory, state in states.items():
             self.rows[directory].target = state
+
+
+def _written_at(snapshot: Snapshot, directory: str, now: float) -> float:
+    """Return when a directory was written, not later than it was.
+
+    It may have been read long after that: at a poll, or once it has settled. The controller takes
+    an update that is younger than an edit for that of the edit. The wall clock, which tells it, may
+    have been set; what was seen of updates limits that.
+    """
+    written = min(now, snapshot.written.get(directory, -inf))
+    since = snapshot.changed_since
+    if since is None:
+        return written if written > -inf else now
+    return max(written, since)

@@ -23,6 +23,8 @@ class Snapshot(Value):
     replaced: a kubelet has written another revision since the reading before; it never writes the
         same content twice in a row, so there was other content if it is the same
     revisions: names of what a kubelet has written, by directory
+    written: when a kubelet wrote it, by directory, in seconds since boot, as far as the wall clock
+        tells
     """
 
     contents: dict[str, dict[str, bytes]]
@@ -34,3 +36,4 @@ class Snapshot(Value):
     changed_since: float | None = None
     replaced: bool = False
     revisions: dict[str, str] = {}  # noqa: RUF012 - never changed
+    written: dict[str, float] = {}  # noqa: RUF012 - never changed

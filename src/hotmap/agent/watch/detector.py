@@ -10,6 +10,7 @@ import os
 
 from hotmap.agent.decide.digest import digest_of, tree_digest
 from hotmap.agent.decide.snapshot import Snapshot
+from hotmap.agent.runtime.clock import since_boot, wall
 from hotmap.agent.watch.plain_files import (
     NotReadable,
     describe_error,
@@ -130,6 +131,8 @@ class Detector:
             NotReadable: one of them is missing, or something in it cannot be read; try again
                 when it changes, or after a while.
         """
+        # First: an update meanwhile would make what is read seem younger than it is.
+        written = _written(self.directories)
         contents = {directory: self._read(directory) for directory in self.directories}
         permissions: dict[str, dict[str, tuple[int, int]]] = {}
         if self._permissions:
@@ -138,7 +141,7 @@ class Detector:
                 for directory, found in contents.items()
             }
         snapshot = make_snapshot(contents, self._key, payloads=self._payloads)
-        return snapshot._replace(permissions=permissions)
+        return snapshot._replace(permissions=permissions, written=written)
 
     def _read(self, directory: str) -> dict[str, bytes]:
         try:
@@ -219,6 +222,18 @@ def make_snapshot(contents: dict[str, dict[str, bytes]], key: bytes, *, payloads
             digest = payload_digest({path: file_digest(data) for path, data in found.items()})
             payload_digests[directory] = digest
     return Snapshot(contents, files, directories, tree_digest(directories, key), payload_digests)
+
+
+def _written(directories: Iterable[str]) -> dict[str, float]:
+    """Return when a kubelet wrote each directory, in seconds since boot; those that it writes."""
+    found = {}
+    for directory in directories:
+        try:
+            date = os.lstat(os.path.join(directory, DATA_LINK)).st_mtime
+        except OSError:
+            continue
+        found[directory] = since_boot() - (wall() - date)
+    return found
 
 
 def _read_permissions(directory: str, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
