@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -69,6 +70,54 @@ def test_document_follows_an_edit(tmp_path: Path) -> None:
             assert directory.age is not None
             assert directory.age < 20
             eventually(lambda: process.loads[-1] == "two")
+
+
+#: Lets inotify show no event, as in a sandbox whose kernel does not see what a kubelet writes.
+NO_EVENTS = """
+import hotmap.volume.watcher as watcher
+watcher._Inotify.read = lambda self: iter(())
+"""
+
+
+def without_events(folder: Path) -> dict[str, str]:
+    """The environment of an agent that sees updates by polls alone."""
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(NO_EVENTS)
+    path = filter(None, (str(folder), os.environ.get("PYTHONPATH")))
+    return {**os.environ, "PYTHONPATH": ":".join(path)}
+
+
+def test_files_that_were_replaced_since_the_last_poll_are_not_loaded(tmp_path: Path) -> None:
+    """The agent looks before it answers; an update is as old as it is, not as its reading."""
+    volume, pod = Volume(tmp_path / "volume", text="one"), pod_of(tmp_path)
+    with webhook() as endpoint:
+        flags = (
+            *("--dir", volume, "--target-file", pod.file, "--url", endpoint.url),
+            *("--poll-interval", "1h"),
+        )
+        with agent(tmp_path, *flags, env=without_events(tmp_path / "site")) as running:
+            reaches(running, AgentState.LOADED)
+            volume.write(text="two")
+            written = time.monotonic()
+            time.sleep(0.5)
+            assert read(running).worst is not AgentState.LOADED
+            (directory,) = reaches(running, AgentState.LOADED).directories
+            assert directory.age is not None
+            assert directory.age > 0.4
+            assert directory.age < time.monotonic() - written + 1
+            assert len(endpoint.calls) == 2
+
+
+def test_announcement_between_two_polls_is_read_before_the_files(tmp_path: Path) -> None:
+    """So that the order of both is evidence."""
+    volume, pod = Volume(tmp_path / "volume", text="one"), pod_of(tmp_path)
+    flags = ("--dir", volume, "--target-file", pod.file, "--poll-interval", "1h")
+    with agent(tmp_path, *flags, env=without_events(tmp_path / "site")) as running:
+        reaches(running, AgentState.TOLD)
+        pod.annotate("1/bb/f1//aa/f1")
+        volume.write(text="two")
+        answer = reaches(running, AgentState.TOLD)
+        assert (answer.live, answer.directories[0].evidence) == ("bb", Evidence.ORDER)
 
 
 def test_refusal_shows_the_exit_status_and_no_words(tmp_path: Path) -> None:

@@ -157,10 +157,10 @@ class SimulatedAgent:
         return "web" if "v" in self.volumes else "side"
 
     def loaded_volumes(self, now: float) -> list[str]:
-        """Return the volumes that it says are loaded; none while it has not seen an update."""
+        """Return the volumes that it would say are loaded; it is not asked, so it does not look."""
         if self._revisions() != self._seen:
-            return []  # it compares directories at intervals
-        answer = read_answer(self.answer(now), self._pod.uid).answer
+            return []  # it looks for updates before it answers
+        answer = read_answer(self._document(now), self._pod.uid).answer
         assert answer is not None
         # As the controller reads it: all directories are as far as the worst.
         is_loaded = answer.of_present_files.worst is AgentState.LOADED
@@ -173,10 +173,14 @@ class SimulatedAgent:
 
     def answer(self, now: float) -> bytes:
         """Return the document that the controller reads."""
+        self._look_for_updates(now, quiet_at=0.0)
+        return self._document(now)
+
+    def _document(self, now: float) -> bytes:
         observer = ObserverStatus(
             directories={},
             detector=_NOT_WATCHING,
-            changing=self._readings.due_at() is not None,
+            changing=self._readings.due_at() is not None or bool(self._observed),
             unreadable="",
             unreadable_directory="",
             poll_age=0.0,
@@ -221,6 +225,7 @@ class SimulatedAgent:
         self._seen = self._revisions()
         self._reads = True
         self._announcement: Target | None = None
+        self._observed: list[Fact] = []
         self._attempts: dict[str, Attempt] = {}
         self._next: dict[str, StartAttempt] = {}
         self._histories: dict[str, ContentHistory] = {}
@@ -243,15 +248,9 @@ class SimulatedAgent:
         """Return what it has read: the announcement first, then the directories if that is due."""
         is_polled = self._poll_interval > 0
         if not is_polled or now >= self._polls_at or self._reads:
-            announced = parse_announcement(self._pod.annotations_file())
-            if announced is not None and announced != self._announcement:
-                before = self._announcement
-                self.announced += before is None or before.frozen != announced.frozen
-                self._announcement = announced
-                yield announced
-            if (revisions := self._revisions()) != self._seen:
-                self._seen = revisions
-                self._readings.update(now, quiet_at=0.0 if is_polled else self._turned_at)
+            self._look_for_updates(now, quiet_at=0.0 if is_polled else self._turned_at)
+        observed, self._observed = self._observed, []
+        yield from observed
         if is_polled and now >= self._polls_at:
             self._readings.poll(now)
             self._polls_at = now + self._poll_interval
@@ -259,6 +258,17 @@ class SimulatedAgent:
         if self._reads or (due is not None and due <= now):
             self._reads = False
             yield self._read(now)
+
+    def _look_for_updates(self, now: float, *, quiet_at: float) -> None:
+        announced = parse_announcement(self._pod.annotations_file())
+        if announced is not None and announced != self._announcement:
+            before = self._announcement
+            self.announced += before is None or before.frozen != announced.frozen
+            self._announcement = announced
+            self._observed.append(announced)
+        if (revisions := self._revisions()) != self._seen:
+            self._seen = revisions
+            self._readings.update(now, quiet_at=quiet_at)
 
     def _read(self, now: float) -> Snapshot:
         self._readings.begin(now)

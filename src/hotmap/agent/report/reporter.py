@@ -97,6 +97,7 @@ class Reporter:
 
     def status(self) -> dict[str, Any]:
         """Return the status document."""
+        self._observer.look_for_updates()
         document = make_status(
             self._loop.now(),
             self._observer.status(),
@@ -111,6 +112,7 @@ class Reporter:
         }
 
     def _pod_document(self) -> bytes:
+        self._observer.look_for_updates()
         return make_pod_document(
             self._loop.now(),
             self._observer.pod_uid(),

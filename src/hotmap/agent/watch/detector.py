@@ -95,6 +95,10 @@ class Detector:
         """List directories that inotify events show to be updated."""
         return self._watcher.read_events()
 
+    def moved(self) -> list[str]:
+        """List directories that a kubelet has updated, without waiting for an event or a poll."""
+        return self._watcher.poll()
+
     def poll(self) -> list[str]:
         """List directories that changed, by checking each of them."""
         changed = self._watcher.poll()

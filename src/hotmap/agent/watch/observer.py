@@ -193,6 +193,15 @@ class Observer:
         self._report_detector()
         self._polled()
 
+    def look_for_updates(self) -> None:
+        """Look for updates of volumes now, for a status: those that an event has not shown yet.
+
+        Without inotify, or where a sandbox shows no events of a kubelet, a status between two polls
+        would call files loaded that have been replaced.
+        """
+        self._on_events()
+        self._on_changes(self._detector.moved())
+
     def _report_detector(self) -> None:
         """Log it once when changes are not announced, and when they are again."""
         statistics = self._detector.statistics()
