@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
+import signal
 import subprocess
 import threading
 from pathlib import Path
@@ -11,7 +13,14 @@ from pathlib import Path
 import pytest
 
 from hotmap.agent.process import process_table
-from hotmap.agent.process.process_table import CHECK_MARK, ProcessError, children_of, find
+from hotmap.agent.process.process_table import (
+    CHECK_MARK,
+    ProcessError,
+    children_of,
+    find,
+    identify,
+)
+from hotmap.agent.process.signals import send_signal
 
 
 def test_process_without_children_has_none() -> None:
@@ -61,3 +70,28 @@ def test_children_of_all_threads_are_found() -> None:
         thread.join()
         started[0].kill()
         started[0].wait()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "reason"),
+    [
+        ("os.pidfd_open", errno.ENOSYS, "function not implemented; the kernel, its sandbox or"),
+        ("os.pidfd_open", errno.EPERM, "operation not permitted; the kernel, its sandbox or"),
+        ("os.pidfd_open", errno.EMFILE, "too many open files"),
+        ("os.pidfd_open", errno.ESRCH, "has exited"),
+        ("signal.pidfd_send_signal", errno.EPERM, "an AppArmor, SELinux or seccomp profile"),
+    ],
+)
+def test_reason_why_a_process_cannot_be_signalled_is_given(
+    call: str, error: int, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is not taken for one that has exited, or that runs as another user."""
+
+    def refuse(*_: object) -> int:
+        raise OSError(error, os.strerror(error))
+
+    process = identify(os.getpid())
+    assert process is not None
+    monkeypatch.setattr(call, refuse)
+    with pytest.raises(ProcessError, match=reason):
+        send_signal(process, signal.SIGCONT)

@@ -6,6 +6,7 @@ its start time is compared again after it is held.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import time
@@ -18,6 +19,7 @@ from hotmap.agent.process.process_table import (
     started_at,
 )
 from hotmap.agent.runtime.clock import since_boot
+from hotmap.core.errors import os_reason
 
 __all__ = ["open_pidfd", "send_reload", "send_signal", "signal_name"]
 
@@ -26,12 +28,20 @@ def open_pidfd(process: Process) -> int:
     """Open a pidfd of a process, and check that it is still the one that was found.
 
     Raises:
-        ProcessError: it has exited.
+        ProcessError: it has exited, or the kernel gives none.
     """
     try:
         descriptor = os.pidfd_open(process.pid)
-    except OSError:
+    except ProcessLookupError:
         raise ProcessError(f"process {process.pid} has exited") from None
+    except OSError as error:
+        reason = f"cannot open process {process.pid}: {os_reason(error)}"
+        if error.errno in (errno.ENOSYS, errno.EPERM):
+            reason += (
+                "; the kernel, its sandbox or a seccomp profile does not permit pidfd_open(2), "
+                "without which a signal may reach another process"
+            )
+        raise ProcessError(reason) from None
     if start_ticks(process.pid) != process.started:
         os.close(descriptor)
         raise ProcessError(f"process {process.pid} has exited and its number was reused")
@@ -48,10 +58,7 @@ def send_signal(process: Process, number: int) -> None:
     try:
         signal.pidfd_send_signal(descriptor, number)
     except PermissionError:
-        raise ProcessError(
-            f"process {process.pid} runs as user {_user(process.pid)}, the agent as user "
-            f"{os.geteuid()}: set the same runAsUser for both containers"
-        ) from None
+        raise ProcessError(_why_not_permitted(process.pid)) from None
     except ProcessLookupError:
         raise ProcessError(f"process {process.pid} has exited") from None
     finally:
@@ -149,6 +156,20 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name.removeprefix("SIG")
     except ValueError:
         return f"signal {number}"
+
+
+def _why_not_permitted(pid: int) -> str:
+    """Describe why the kernel does not permit a signal to a process."""
+    user, ours = _user(pid), str(os.geteuid())
+    if user == ours:
+        return (
+            f"may not signal process {pid}, though both run as user {ours}: an AppArmor, SELinux "
+            "or seccomp profile denies it; set the same profiles for both containers"
+        )
+    return (
+        f"process {pid} runs as user {user}, the agent as user {ours}: set the same runAsUser for "
+        "both containers"
+    )
 
 
 def _user(pid: int) -> str:
