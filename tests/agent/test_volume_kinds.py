@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import Volume, agent, eventually, reader, webhook
+from tests.agent.agents import Volume, agent, eventually, reader, tick, webhook
 from tests.support.requires import requires
+
+from hotmap.agent.watch.detector import Detector
 
 ROOT = os.geteuid() == 0
 
@@ -67,6 +69,42 @@ def test_plain_files_are_compared(tmp_path: Path) -> None:
         assert "its files are compared at each poll" in directory["note"]
         (plain / "text").write_text("two")
         eventually(lambda: len(endpoint.calls) == 2)
+
+
+@pytest.mark.parametrize("way", ["in-place", "rename", "another directory"])
+def test_files_written_below_an_unchanged_link_are_loaded(tmp_path: Path, way: str) -> None:
+    """No kubelet does that; programs that write an emptyDir with such a link do."""
+    volume = Volume(tmp_path / "volume", text="one")
+    published = (volume.path / "..data").resolve()
+    flags = ("--dir", volume, "--poll-interval", "20ms")
+    with webhook() as endpoint, agent(tmp_path, *flags, "--url", endpoint.url) as running:
+        running.reaches("loaded")
+        if way == "in-place":
+            (published / "text").write_text("two")
+        elif way == "rename":
+            (published / "draft").write_text("two")
+            (published / "draft").rename(published / "text")
+        else:
+            shutil.rmtree(published)
+            published.mkdir()
+            (published / "text").write_text("two")
+        eventually(lambda: len(endpoint.calls) == 2)
+
+
+def test_group_that_a_kubelet_sets_is_no_change(tmp_path: Path) -> None:
+    """It sets that of all files at each sync (fsGroup)."""
+    volume = Volume(tmp_path / "volume", text="one")
+    detector = Detector([str(volume)], b"0123456789abcdef")
+    detector.read()
+    file = (volume.path / "..data" / "text").resolve()
+    changed_at = file.stat().st_ctime_ns
+    tick()
+    file.chmod(0o640)
+    assert file.stat().st_ctime_ns != changed_at
+    assert detector.poll() == []
+    file.write_text("two")
+    assert detector.poll() == [str(volume)]
+    detector.close()
 
 
 def test_single_file_is_reported_as_static(tmp_path: Path) -> None:

@@ -64,6 +64,9 @@ class Detector:
         #: By directory that a kubelet writes: the name of the revision that was read last.
         self.revisions: dict[str, str] = {}
         self._plain: dict[str, object] = {}
+        #: By directory with a link: the revision as it was before it was read. No kubelet writes
+        #: into one that it has published, but others do that make such a link in an emptyDir.
+        self._published: dict[str, dict[str, tuple[int, int, int]] | None] = {}
         #: Plain directories to be read once more: file times have a granularity of milliseconds, so
         #: what is written within the same step as our reading has the same signature.
         self._again: set[str] = set()
@@ -103,7 +106,7 @@ class Detector:
         """List directories that changed, by checking each of them."""
         changed = self._watcher.poll()
         for directory in self.directories:
-            if directory not in changed and self._plain_changed(directory):
+            if directory not in changed and self._files_changed(directory):
                 changed.append(directory)
         return changed
 
@@ -156,6 +159,7 @@ class Detector:
 
     def _read_any(self, directory: str) -> dict[str, bytes]:
         try:
+            self._published[directory] = _published_files(directory)
             found = read_revision(directory, max_size=self._max_size)
             self.revisions[directory] = found.name
             return found.files
@@ -194,9 +198,13 @@ class Detector:
     def _signature(self, directory: str) -> object:
         return signature(directory, self._max_size)
 
-    def _plain_changed(self, directory: str) -> bool:
+    def _files_changed(self, directory: str) -> bool:
         if os.path.islink(os.path.join(directory, DATA_LINK)):
-            return self._plain.pop(directory, None) is not None
+            if self._plain.pop(directory, None) is not None:
+                return True
+            published = _published_files(directory)
+            before, self._published[directory] = self._published.get(directory), published
+            return None not in (before, published) and before != published
         if directory in self.revisions and directory not in self._plain:
             return True  # it was a volume until now
         now = self._signature(directory)
@@ -238,6 +246,29 @@ def _written(directories: Iterable[str]) -> dict[str, float]:
             continue
         found[directory] = since_boot() - (wall() - date)
     return found
+
+
+def _published_files(directory: str) -> dict[str, tuple[int, int, int]] | None:
+    """Summarize the files of a revision; None where they cannot be listed.
+
+    Without the time of status changes: a kubelet sets their group at each sync (fsGroup).
+    """
+    found: dict[str, tuple[int, int, int]] = {}
+    try:
+        _summarize(os.path.join(directory, DATA_LINK), found)
+    except (OSError, RecursionError):
+        return None
+    return found
+
+
+def _summarize(folder: str, found: dict[str, tuple[int, int, int]]) -> None:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                _summarize(entry.path, found)
+            else:
+                status = entry.stat(follow_symlinks=False)
+                found[entry.path] = status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _read_permissions(directory: str, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
