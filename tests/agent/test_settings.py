@@ -75,6 +75,11 @@ def complaint(*arguments: str) -> str:
         (["--state", "/etc/app/state"],
          "--state: /etc/app/state is in the watched directory /etc/app, so each write to it would "
          "be a change: use another directory"),
+        (
+            ["--metrics-path", "/v1/pod"],
+            '--metrics-path: invalid URL path "/v1/pod": the agent has another response there; '
+            "choose another path",
+        ),
         (["--touch", "/etc/app/../app/x"], "--touch: /etc/app/x is in the watched directory"),
         (["--socket", "/etc/app/a/b"], "--socket: /etc/app/a/b is in the watched directory"),
         (["--work-dir", "/etc/app"], "--work-dir: /etc/app is in the watched directory"),

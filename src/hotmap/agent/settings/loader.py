@@ -65,6 +65,9 @@ if TYPE_CHECKING:
 #: Flags whose value may contain a credential, so that it is in no message.
 _SECRET_FLAGS = ("url", "drain-url", "body", "header", "env")
 
+#: Paths of the agent's other responses, which probes, the controller and `agent status` request.
+_OTHER_PATHS = ("/status", "/v1/pod", "/healthz", "/startupz", "/readyz")
+
 _SUPERVISED = Action("restart", restart_mode="supervised")
 
 
@@ -500,6 +503,8 @@ def _parse_count(text: str) -> int:
 def _parse_url_path(text: str) -> str:
     if not text.startswith("/"):
         raise InvalidValue("URL path", "expected a path such as /metrics")
+    if text in _OTHER_PATHS:
+        raise InvalidValue("URL path", "the agent has another response there; choose another path")
     return text
 
 
