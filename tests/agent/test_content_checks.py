@@ -435,6 +435,20 @@ def test_stage_keeps_modes_and_groups(tmp_path: Path) -> None:
         assert (stage / "config" / "conf").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("umask", [0o077, 0o000])
+def test_umask_of_the_agent_closes_no_published_directory(tmp_path: Path, umask: int) -> None:
+    """Nor opens one for writers: the application may be another user."""
+    volume, other = tmp_path / "volume", Volume(tmp_path / "other", text="one")
+    volume.mkdir()
+    AtomicWriter(str(volume)).write({"sub/text": PayloadFile(b"one", 0o644)})
+    stage = tmp_path / "stage"
+    flags = ("--dir", volume, "--dir", other, "--stage", stage)
+    with agent(tmp_path / "agent", *flags, umask=umask) as running:
+        running.reaches("told")
+        for place in ("volume", "volume/sub", "other", "other/..data"):
+            assert (stage / place).stat().st_mode & 0o777 == 0o755, place
+
+
 def token(number: int) -> str:
     """Make a token as the API server issues it for a pod."""
     claims = {"exp": number, "kubernetes.io": {"namespace": "default", "pod": {"name": "web"}}}

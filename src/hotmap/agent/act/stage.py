@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 #: Where the source was replaced while it was read.
 _DEFAULT_MODE = 0o644
 
+#: For directories, which have the mode of a kubelet's: the application is another user, often.
+_UMASK = 0o022
+
 #: The name of a link until it takes the place of another file.
 _DRAFT = "..link_tmp"
 
@@ -66,6 +69,13 @@ class Stage:
                 directories, the first ones are new already. Publishing again completes it.
         """
         self._published = None
+        before = os.umask(_UMASK)
+        try:
+            self._published = self._publish(snapshot)
+        finally:
+            os.umask(before)
+
+    def _publish(self, snapshot: Snapshot) -> dict[str, object]:
         published: dict[str, object] = {}
         for directory, place in self.places.items():
             if place != self._root and os.path.islink(place):
@@ -80,7 +90,7 @@ class Stage:
             _write(place, payload, groups)
             paths = [os.path.join(place, path) for path in payload]
             published.update((path, _identity(path)) for path in paths)
-        self._published = published
+        return published
 
     def is_altered(self) -> bool:
         """Whether another program has changed what is published; told once for each publication.
