@@ -120,7 +120,8 @@ def test_another_agent_is_not_found_as_process(tmp_path: Path) -> None:
     with agent(tmp_path / "first", *touches) as other, agent(tmp_path / "second", *tells) as own:
         other.reaches("told")
         own.reaches("failing")
-        assert f"no process with command {mark} found" in own.message
+        # The other one has its name only once its interpreter has started.
+        eventually(lambda: f"no process with command {mark} found" in own.message)
 
 
 def test_parent_of_the_agent_is_not_found_as_process(tmp_path: Path) -> None:

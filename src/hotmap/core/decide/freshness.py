@@ -319,7 +319,7 @@ def _as_frozen(by_content: Assessment, affected: Sequence[Finding]) -> list[Find
 def _describe_return(by_content: Assessment, facts: Facts) -> str:
     """Say what a window has ended with: the content is back, or a source does not exist.
 
-    A write that nobody observed need not have changed anything, such as one that encrypts Secrets
+    A write that was not observed need not have changed anything, such as one that encrypts Secrets
     anew.
     """
     absent = [
