@@ -356,7 +356,7 @@ def test_redis_that_loads_its_dataset_is_not_taken_for_stopped(tmp_path: Path) -
     needs("redis-server", "redis-cli")
     port = free_port()
     base = f"port {port}\nbind 127.0.0.1\nsave ''\ndir {tmp_path}\n"
-    slow = "key-load-delay 25000\nloading-process-events-interval-bytes 1024\n"
+    slow = "key-load-delay 10000\nloading-process-events-interval-bytes 1024\n"
     volume = Volume(tmp_path / "volume", redis__conf=base)
     command = ("redis-server", volume.path / "redis.conf")
 
@@ -368,7 +368,7 @@ def test_redis_that_loads_its_dataset_is_not_taken_for_stopped(tmp_path: Path) -
 
     with program("redis", tmp_path, *command):
         eventually(lambda: "PONG" in ask("ping"))
-        fill = "for i = 1, 300 do redis.call('SET', i, string.rep(tostring(i), 50)) end"
+        fill = "for i = 1, 800 do redis.call('SET', i, string.rep(tostring(i), 50)) end"
         ask("eval", fill, "0")
         ask("save")
     volume.write(redis__conf=base + slow)
