@@ -368,8 +368,14 @@ def test_checker_that_may_not_bind_a_port_refuses_nothing(tmp_path: Path) -> Non
         assert "it may not bind a port below 1024 here" in status["message"]
 
 
-def test_process_that_restarted_with_refused_content_is_reloaded_again(tmp_path: Path) -> None:
-    """A loaded, B refused, the process restarts and reads B, B is taken back to A: A is loaded."""
+@pytest.mark.parametrize("times", [1, 2])
+def test_process_that_restarted_with_refused_content_is_reloaded_again(
+    tmp_path: Path, times: int
+) -> None:
+    """A loaded, B refused, the process restarts and reads B, B is taken back to A: A is loaded.
+
+    Also where B was refused before, so that it is not checked again.
+    """
     volume = Volume(tmp_path / "volume", text="good A")
     source = volume.path / "text"
     flags = ("--dir", volume, "--signal", "HUP", "--check", CHECK)
@@ -377,6 +383,11 @@ def test_process_that_restarted_with_refused_content_is_reloaded_again(tmp_path:
         process = ("--process", f"pidfile:{first.pidfile}")
         with agent(tmp_path, *flags, *process) as running:
             running.reaches("told")
+            for _ in range(times - 1):
+                volume.write(text="evil B")
+                running.reaches("refused")
+                volume.write(text="good A")
+                running.reaches("told")
             volume.write(text="evil B")
             running.reaches("refused")
             first.end()

@@ -325,6 +325,21 @@ def test_content_is_loaded_again_after_refused_content_was_visible() -> None:
     assert decided.rules[0].state == "told"
 
 
+def test_content_is_loaded_again_after_content_that_is_known_to_be_refused() -> None:
+    """It is not checked again, and a process that started meanwhile has read it all the same."""
+    decided = reconciler("--exec", "true")
+    revert_refused(decided)
+    decided.decide(6.0)
+    decided.record(AttemptFinished("default", "", 0, 1234.0), 7.0)
+    decided.record(snapshot("b"), 8.0)
+    assert decided.decide(8.0) == []
+    assert not decided.attempts()["default"][1], "the next agent cannot rely on it either"
+    decided.record(snapshot("a"), 9.0)
+    (attempt,) = decided.decide(9.0)
+    assert isinstance(attempt, StartAttempt)
+    assert attempt.doubted_since == 8.0
+
+
 def test_first_failure_with_each_content_is_logged() -> None:
     """After another edit silence would look like success; repetitions are not logged."""
     decided = reconciler("--exec", "false")

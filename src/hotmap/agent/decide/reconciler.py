@@ -234,7 +234,7 @@ class Reconciler:
         self._snapshot = snapshot
         visible_since = now if since is None else since
         self._show(snapshot)
-        if self.gate.undecided:
+        if self.gate.seen != self.gate.passed:
             self._expose(visible_since)
         elif is_reverted and not self._settings.checks.stage:
             self._expose_unread(visible_since, replaced=snapshot.replaced)
