@@ -357,6 +357,7 @@ class Controller:
                 revision=revision,
                 distinct=assessment.distinct,
                 retired_at=min(seen, default=self.cluster.now),
+                observed=bool(seen),
                 now=self.cluster.now,
             )
         found = self.writer_conflict()

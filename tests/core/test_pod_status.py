@@ -371,6 +371,31 @@ def test_template_proves_nothing_of_pods_from_before_the_last_edit(
     assert loaded.confidence is known
 
 
+@pytest.mark.parametrize("wish", [ENV_WISH, FILES_AT_START], ids=["environment", "files"])
+@pytest.mark.parametrize(
+    ("ended", "fields", "known"),
+    [
+        pytest.param(898, {}, Confidence.INFERRED, id="before it was replaced"),
+        pytest.param(899, {}, Confidence.UNKNOWN, id="perhaps when it was replaced"),
+        pytest.param(898, {"replaced_at": 0.0}, Confidence.UNKNOWN, id="it never came back"),
+        pytest.param(898, {"written": "k.a.1"}, Confidence.UNKNOWN, id="of another name"),
+        pytest.param(898, {"written": ""}, Confidence.UNKNOWN, id="the template has none"),
+    ],
+)
+def test_template_proves_content_that_its_pods_read_before_it_was_replaced(
+    wish: DesiredContent, ended: float, fields: dict[str, Any], known: Confidence
+) -> None:
+    """It has come back since, and with it the ReplicaSet of these pods."""
+    if wish.start_changes:
+        wish = with_start_change(wish, edited_since=CHANGED)
+    wish = wish._replace(edited=True, files_edited_since=CHANGED, replaced_at=900.0)
+    wish = wish._replace(**{"written": wish.template} | fields)
+    pod_seen = seen(890, revision=wish.template)
+    start = pod_seen.start._replace(containers=(Span(890, ended),))
+    _, loaded = only(wish, pod_seen._replace(start=start))
+    assert loaded.confidence is known
+
+
 @pytest.mark.parametrize(
     ("facts", "revision", "known"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.objects import (
     ENV,
@@ -189,7 +190,8 @@ def test_rollout_is_held_if_new_pods_could_not_start() -> None:
 
 def rolled(record: Record, previous: str, revision: str, **options: float | bool) -> Record:
     """Add a rollout to a record, from one revision to another."""
-    values: dict[str, Any] = {"distinct": False, "retired_at": 100.0, "now": 101.0} | options
+    values: dict[str, Any] = {"distinct": False, "retired_at": 100.0, "now": 101.0}
+    values |= {"observed": False} | options
     return record_rollout(record, previous=previous, revision=revision, **values)
 
 
@@ -228,6 +230,34 @@ def test_quick_return_suspects_only_what_started_before_it() -> None:
     assert (
         assess_change(started=101, windows=(), recorded=back.windows).verdict is Verdict.UP_TO_DATE
     )
+
+
+@pytest.mark.parametrize(
+    ("left", "returned", "replaced_at"),
+    [
+        pytest.param({"observed": True}, {}, 100.0, id="observed"),
+        pytest.param({}, {}, 0.0, id="it may have been replaced earlier"),
+        pytest.param({"observed": True}, {"distinct": True}, 0.0, id="its pods are replaced"),
+    ],
+)
+def test_return_remembers_when_the_content_was_replaced(
+    left: dict[str, Any], returned: dict[str, Any], replaced_at: float
+) -> None:
+    """Pods from before that have it, although the last change is newer than they are."""
+    away = rolled(Record("u", "k", 1), "k.a", "k.b", retired_at=100.0, **left)
+    back = rolled(away, "k.b", "k.a", retired_at=120.0, now=130.7, observed=True, **returned)
+    assert back.replaced_at == replaced_at
+
+
+def test_second_return_remembers_the_first_replacement() -> None:
+    """Only pods from before that have certainly never read other content."""
+    record = rolled(Record("u", "k", 1), "k.a", "k.b", retired_at=100.0, observed=True)
+    record = rolled(record, "k.b", "k.a", retired_at=120.0, observed=True)
+    record = msgspec.structs.replace(record, windows=())
+    record = rolled(record, "k.a", "k.c", retired_at=140.0, observed=True)
+    assert record.replaced_at == 0.0
+    record = rolled(record, "k.c", "k.a", retired_at=160.0, observed=True)
+    assert record.replaced_at == 100.0
 
 
 def test_numbered_revision_opens_no_window() -> None:

@@ -84,6 +84,8 @@ def current_records() -> list[Record]:
             former=(pinned,),
             immutable_uses=(ImmutableUse("ConfigMap", "extra", "9d3"),),
             files_at_start=True,
+            retired=(msgspec.structs.replace(first.retired[0], observed=True),),
+            replaced_at=1655.0,
         ),
         second,
     ]
@@ -148,13 +150,18 @@ class _PreviousRolls(msgspec.Struct, array_like=True, frozen=True):
     release: str = ""
 
 
+class _PreviousRevision(msgspec.Struct, array_like=True):
+    revision: str
+    at: float
+
+
 class _PreviousRecord(msgspec.Struct, array_like=True):
     uid: str
     key_id: str
     generation: int
     sources: tuple[_PreviousSource, ...] = ()
     windows: tuple[tuple[float, float], ...] = ()
-    left: tuple[tuple[str, float], ...] = ()
+    left: tuple[_PreviousRevision, ...] = ()
     serial: int = 0
     rolls: _PreviousRolls = _PreviousRolls()
     revision: str = ""

@@ -122,6 +122,7 @@ def _with_written_revision(record: Record, decision: Decision, outcome: Outcome)
         revision=snapshot.revision,
         distinct=rollout.distinct,
         retired_at=snapshot.earliest_change or outcome.at,
+        observed=snapshot.first_observed is not None,
         now=outcome.at,
     )
     record = msgspec.structs.replace(record, revision=outcome.revision)
@@ -262,16 +263,18 @@ def _with_proof(record: Record, decision: Decision) -> Record:
     A reverted edit of files ends it: kubelets may have written the other content meanwhile.
     """
     before, snapshot = decision.snapshot.record, decision.snapshot
-    since = decision.assessment.proven_since
+    since, replaced_at = decision.assessment.proven_since, 0.0
     is_same = decision.assessment.verdict not in CHANGED
-    if not since and is_same and before is not None and _same_used_content(before, record):
-        since = before.proven_since
+    if is_same and before is not None and _same_used_content(before, record):
+        since, replaced_at = since or before.proven_since, before.replaced_at
     if before is None:
         since = since or _proven_since_creation(snapshot)
     healed = before.healed if before else ""
     if decision.assessment.heals:
         healed = snapshot.revision
-    return msgspec.structs.replace(record, proven_since=since, healed=healed)
+    return msgspec.structs.replace(
+        record, proven_since=since, replaced_at=replaced_at, healed=healed
+    )
 
 
 def _with_reading(record: Record, snapshot: Snapshot) -> Record:

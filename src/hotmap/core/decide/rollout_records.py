@@ -39,26 +39,32 @@ def record_rollout(
     revision: str,
     distinct: bool,
     retired_at: float,
+    observed: bool,
     now: float,
 ) -> Record:
     """Add to the record of a rollout what a later return to old content needs.
 
     `previous` and `revision` are the template's revisions before and after, `retired_at` is when
-    the previous content was replaced (POSIX seconds, as early as possible). A return to a recent
-    revision reuses its ReplicaSet, and a pod of that may have started in between, so it opens a
-    window; a `distinct` name creates new pods instead.
+    the previous content was replaced (POSIX seconds, as early as possible), and `observed` whether
+    that was observed. A return to a recent revision reuses its ReplicaSet, and a pod of that may
+    have started in between, so it opens a window; a `distinct` name creates new pods instead.
 
     The window, widened by MARGIN, ends before the second of `now`: pods that this rollout starts
     read the restored content, and the first one may run within that second.
     """
     wanted = content_of(revision)
     end = floor(now) - 1 - MARGIN
-    windows = tuple(Window(item.at, end) for item in record.retired if item.revision == wanted)
+    returned = [item for item in record.retired if item.revision == wanted]
+    windows = tuple(Window(item.at, end) for item in returned)
+    is_known = bool(returned) and all(item.observed for item in returned) and not distinct
     # With a distinct name the earlier pods of this content remain suspect: the next rollout may
     # come before they are replaced, and a return to their name reuses them.
     retired = tuple(item for item in record.retired if distinct or item.revision != wanted)
     # Windows of it that were not examined are kept, in case it returns.
-    since = min([retired_at, *(window.start for window in record.windows)])
+    earlier = [window.start for window in record.windows]
+    if record.replaced_at:
+        earlier.append(record.replaced_at)
+    since = min([retired_at, *earlier])
     # Another writer may have removed the revision from the template.
     for before in map(content_of, (record.revision, previous)):
         if (
@@ -66,13 +72,14 @@ def record_rollout(
             and (distinct or before != wanted)
             and before not in {o.revision for o in retired}
         ):
-            retired = (*retired, RetiredRevision(before, since))
+            retired = (*retired, RetiredRevision(before, since, observed))
     return msgspec.structs.replace(
         record,
         windows=() if distinct else windows,
         retired=retired[-_MAX_RETIRED:],
         serial=_next_serial(record, previous) if distinct else record.serial,
         revision=distinct_revision(revision, record, previous=previous) if distinct else revision,
+        replaced_at=min(item.at for item in returned) if is_known else 0.0,
     )
 
 

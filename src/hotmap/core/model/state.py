@@ -177,6 +177,8 @@ class RetiredRevision(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     revision: str
     at: float
+    #: Whether that was observed, so that pods that started before have its content.
+    observed: bool = False
 
 
 class RolloutTimes(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -258,6 +260,9 @@ class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
     #: Whether files counted as read at start, since nothing re-reads them; None: there are none, or
     #: it is not known.
     files_at_start: bool | None = None
+    #: The content was replaced and has come back: pods with the template's revision that started
+    #: before it was replaced have it. POSIX seconds of the API server; 0: not so, or not known.
+    replaced_at: float = 0.0
 
 
 def records_by_source(record: Record | None) -> dict[tuple[str, str], SourceRecord]:

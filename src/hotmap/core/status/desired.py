@@ -77,6 +77,10 @@ class DesiredContent(NamedTuple):
     target: Target
     #: When a rollout of ours wrote that into the template, POSIX seconds; 0: it is not known.
     applied_at: float
+    #: The revision in the template, and before when pods with it have the content although that has
+    #: been replaced since, and is back; 0: unknown.
+    written: str
+    replaced_at: float
     #: The time of our last rollout, whatever its reason, in POSIX seconds (0: unknown), and the
     #: revision that it wrote.
     rolled_at: float
@@ -163,6 +167,8 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         revision=snapshot.content,
         template=snapshot.revision,
         applied_at=snapshot.applied_at,
+        written=snapshot.consumer.revision,
+        replaced_at=_replaced_at(snapshot),
         rolled_at=rolled_at,
         rolled_revision=content_of(snapshot.record.revision) if snapshot.record else "",
         target=snapshot.target,
@@ -279,6 +285,14 @@ def _proven_since(snapshot: Snapshot) -> float:
     if record is None or snapshot.content != snapshot.recorded_content:
         return 0.0
     return record.proven_since
+
+
+def _replaced_at(snapshot: Snapshot) -> float:
+    """Return `replaced_at` of the record if content and template are as recorded, else 0."""
+    record = snapshot.record
+    if record is None or snapshot.content != snapshot.recorded_content:
+        return 0.0
+    return record.replaced_at if snapshot.consumer.revision == record.revision else 0.0
 
 
 def _edited_since(source: SourceSnapshot) -> float:

@@ -31,6 +31,7 @@ from math import floor, inf
 from typing import NamedTuple
 
 from hotmap.core.decide.evidence import (
+    MARGIN,
     ContainerStart,
     PodStart,
     any_started_before,
@@ -246,6 +247,8 @@ class _PodAssessment:
         if desired.files_changed != -inf and desired.files_read_at_start and start.at is not None:
             is_older = any_started_before((start,), desired.files_edited_since)
             files = self._files_at_start(start.at, mounted)
+            latest = max((span.latest for span in start.containers), default=inf)
+            is_older = is_older and not self._kept_content(latest)
             stages.append((self._or_by_template(files, is_older=is_older), False))
         return stages
 
@@ -376,9 +379,19 @@ class _PodAssessment:
         self, by_time: Stage, container: ContainerStart, change: StartChange, at: float | None
     ) -> Stage:
         """Fall back on the pod's template, then on its agent, where times prove nothing."""
-        is_older = container.span.latest < change.edited_since
+        latest = container.span.latest
+        is_older = latest < change.edited_since and not self._kept_content(latest)
         stage = self._or_by_template(by_time, is_older=is_older)
         return self._or_by_agent(stage, container, change, at) if change.in_place else stage
+
+    def _kept_content(self, latest: float) -> bool:
+        """Return whether what started before then has content that was replaced and has come back.
+
+        The template was written for it, and it was not replaced before the start.
+        """
+        desired = self._desired
+        is_same = bool(desired.written) and self._pod.start.revision == desired.written
+        return is_same and latest + MARGIN <= desired.replaced_at
 
     def _or_by_template(self, by_time: Stage, *, is_older: bool) -> Stage:
         """Fall back on the pod's template where times prove nothing.
