@@ -228,6 +228,23 @@ def test_payload_digests_are_compared_exactly() -> None:
     )
 
 
+def test_secret_with_the_content_of_a_config_map_is_compared_by_order() -> None:
+    """Its digest was announced for the other one, and is not once they differ."""
+    comparison = Comparison()
+    first = Target(1, "aa", "f", ("same",))
+    comparison.compare(first, {"map": "1", "secret": "1"}, {"map": "same", "secret": "same"})
+    second, payloads = Target(2, "bb", "f", ("same",)), {"map": "same", "secret": "other"}
+    states = comparison.compare(second, {"map": "1", "secret": "2"}, payloads)
+    assert states["secret"].evidence == "order"
+    third = Target(3, "cc", "f", ("new",))
+    comparison.compare(third, {"map": "1", "secret": "2"}, payloads)
+    states = comparison.compare(
+        third, {"map": "2", "secret": "2"}, {"map": "new", "secret": "other"}
+    )
+    assert (states["map"].state, states["map"].evidence) == ("matched", "exact")
+    assert (states["secret"].state, states["secret"].evidence) == ("matched", "order")
+
+
 def test_empty_payload_is_no_evidence() -> None:
     """An empty Secret has the digest of any empty payload; its next content is judged by order."""
     comparison = Comparison()

@@ -89,16 +89,18 @@ class Comparison:
 
         `digests` and `payloads` are of what each directory holds; no digests while nothing could
         be read. That payload digests are announced for a directory is known once one matched.
-        Until then, and always for Secrets, the order is used.
+        Until then, and always for Secrets, the order is used. Where two directories hold the same,
+        one of them may be a Secret's, so that match shows nothing of later ones.
         """
         states = self._order.compare(announcement, digests)
         announced = frozenset(announcement.payloads if announcement else ())
+        found = list(payloads.values())
         for directory, payload in payloads.items():
             if payload in announced:
                 from hotmap.core.payload_digest import EMPTY  # loaded where payloads are digested
 
                 states[directory] = TargetState(MATCHED, "exact")
-                if payload != EMPTY:
+                if payload != EMPTY and found.count(payload) == 1:
                     self._exact[directory] = announced
             elif announced and directory in self._exact:
                 same = self._exact[directory] == announced
