@@ -35,7 +35,6 @@ from hotmap.cli.command_options import (
 )
 from hotmap.cli.controller_flags import ControllerFlags
 from hotmap.cli.extras import require_extra
-from hotmap.cli.manifest_files import is_manifest
 from hotmap.cli.options import HotmapGroup, SectionedCommand, add_options
 from hotmap.cli.reloader_flags import ReloaderFlags
 from hotmap.cli.shared_options import (
@@ -144,6 +143,8 @@ def _hint_at_manifests(error: click.UsageError, words: Sequence[str]) -> str:
     command = error.ctx.command if error.ctx else None
     if command is None or not any("--filename" in param.opts for param in command.params):
         return ""
+    from hotmap.cli.manifest_files import is_manifest
+
     if not isinstance(error, click.MissingParameter):
         words = _EXTRA.findall(error.format_message())
     options = [param for param in command.params if isinstance(param, click.Option)]
