@@ -91,8 +91,13 @@ def test_command_with_process_1_is_noted() -> None:
 def test_process_name_with_host_pid_is_refused() -> None:
     """The name may be another pod's; a pid file is not."""
     assert "name:nginx may match processes of other pods" in refusal(deployment(hostPID=True))
-    flags = ("--signal", "HUP", "--process", "pidfile:/run/app.pid")
-    assert notes(deployment(hostPID=True), NGINX._replace(flags=flags)) == []
+    flags = ("--signal", "HUP", "--process", "pidfile:/shared/app.pid")
+    mounts = [
+        {"name": "conf", "mountPath": "/etc/nginx"},
+        {"name": "shared", "mountPath": "/shared"},
+    ]
+    text = deployment({"volumeMounts": mounts}, hostPID=True)
+    assert notes(text, NGINX._replace(flags=flags)) == []
 
 
 @pytest.mark.parametrize(

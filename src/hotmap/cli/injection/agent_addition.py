@@ -13,6 +13,7 @@ Modes:
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from typing import Any
 
 from hotmap.agent.act.stage import Stage
@@ -28,6 +29,7 @@ from hotmap.cli.injection.agent_flags import (
     settings_of,
     signals,
     targets,
+    used_files,
 )
 from hotmap.cli.injection.application import NothingToFollow
 from hotmap.cli.injection.checkers import checker_needs
@@ -59,6 +61,7 @@ from hotmap.cli.injection.record import (
     Record,
     Texts,
 )
+from hotmap.cli.injection.shared_mounts import plan_shared_mounts
 from hotmap.cli.injection.stage_mounts import (
     StagePlan,
     plan_stage,
@@ -290,6 +293,10 @@ class _TemplateEditor:
         own = volumes.run_mounts(self._names, pod=not self._pod.once, scratch=True)
         user, needs = self._pod.user(settings), checker_needs(settings)
         taken = {source["mountPath"].rstrip("/") for source in sources}
+        if not (self._pod.once or self._pod.supervises):
+            shared = self._shared_mounts(settings, taken)
+            own += shared
+            taken.update(mount["mountPath"].rstrip("/") for mount in shared)
         own += volumes.checker_mounts(
             self._names, (path for path in needs.paths if path not in taken)
         )
@@ -318,6 +325,18 @@ class _TemplateEditor:
             *(self._spec.get(where[1]) or ()),
             self._agent_container(agent, flags, settings, gates=staged),
         ]
+
+    def _shared_mounts(self, settings: Settings, taken: Iterable[str]) -> list[dict[str, Any]]:
+        """Mount the application's sockets, pid files and the like for the agent."""
+        mounts = self._application.get("volumeMounts") or ()
+        shared = plan_shared_mounts(mounts, used_files(settings), taken)
+        self.notes += [
+            f"the agent uses {path}, and its container has no volume there: put the file into a "
+            f"volume that container {self._application['name']} mounts at a directory such as "
+            "/shared"
+            for path in shared.missing
+        ]
+        return shared.mounts
 
     def _agent_container(
         self, agent: AgentContainer, flags: list[str], settings: Settings, *, gates: bool

@@ -13,7 +13,7 @@ from hotmap.core.errors import ManifestError
 
 __all__ = [
     "acts", "complete_flags", "flags_for_once", "frozen_way", "reject_reserved_flags",
-    "restarts_all", "restarts_for_files", "settings_of", "signals", "targets",
+    "restarts_all", "restarts_for_files", "settings_of", "signals", "targets", "used_files",
 ]  # fmt: skip
 
 #: Flags of the agent that injection sets itself, with what to do instead.
@@ -133,6 +133,16 @@ def targets(settings: Settings) -> list[str]:
     found = [action.target for action in _actions(settings)]
     found += [probe.target for rule in settings.rules for probe in rule.probes]
     return [fromkey for fromkey in dict.fromkeys(found) if fromkey not in ("", "child")]
+
+
+def used_files(settings: Settings) -> list[str]:
+    """List the files of the application that actions and probes use beside what is watched."""
+    found: list[str] = []
+    for step in (*_actions(settings), *(p for rule in settings.rules for p in rule.probes)):
+        kind, _, name = step.target.partition(":")
+        socket = step.call.url.socket if step.call else ""
+        found += [step.path, socket, name if kind == "pidfile" else ""]
+    return [path for path in dict.fromkeys(found) if path.startswith("/")]
 
 
 def frozen_way(settings: Settings) -> str:
