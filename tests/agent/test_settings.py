@@ -64,6 +64,7 @@ def complaint(*arguments: str) -> str:
         (["--stage-mode", "rw"], '--stage-mode: invalid file mode "rw": expected octal'),
         (["--listen", "9533"], '--listen: invalid address "9533": expected :9533'),
         (["--for", "apache"], '--for: invalid program "apache": expected one of gunicorn,'),
+        (["--url", "http://[::1/x"], '--url: invalid address: expected a closing bracket'),
         (["--verify", "see it"], '--verify: invalid probe "see it": expected http, field'),
         (["--restart", "term"], "--restart term requires --process"),
         (["--restart", "supervised"], "--restart supervised requires an application"),
@@ -338,6 +339,11 @@ def test_check_config_validates_settings(tmp_path: Path) -> None:
         'hotmap agent: --settle: invalid duration "soon": expected a number with a unit, such as '
         "500ms or 5s\n"
     )
+
+
+def test_root_may_be_watched() -> None:
+    """What is not written is in no directory."""
+    assert load_settings(parse_arguments(["--dir", "/"])).watch.directories == ("/",)
 
 
 def test_status_rejects_other_flags() -> None:

@@ -216,7 +216,7 @@ def _require_outside(
         ),
     ]
     for where, path in written:
-        for directory in directories:
+        for directory in directories if path else ():
             require(
                 not f"{path}/".startswith(f"{directory.rstrip('/')}/"),
                 f"{where}: {path} is in the watched directory {directory}, so each write to it "

@@ -227,7 +227,9 @@ def parse_address(text: str) -> Address | None:
 
 def _host_and_port(text: str, default: int) -> tuple[str, int]:
     if text.startswith("["):
-        host, _, rest = text[1:].partition("]")
+        host, mark, rest = text[1:].partition("]")
+        if not mark:
+            raise InvalidValue("address", "expected a closing bracket after the IPv6 address")
     else:
         host, colon, rest = text.partition(":")
         rest = f"{colon}{rest}"
