@@ -175,7 +175,7 @@ def test_status_of_a_namespace_that_does_not_exist_says_so(stage: Stage) -> None
     """As of `kubectl get`, unless a script asks for the exit status."""
     nothing = (
         'hotmap follows no workload in namespace "typo", or there is no such namespace; opt one in '
-        "with hotmap.dev/follow: auto\n"
+        "with hotmap.dev/follow: auto; 'hotmap why KIND/NAME' shows why one is not followed\n"
     )
     assert stage.hotmap("status", "-n", "typo") == (CURRENT, "", nothing)
     assert stage.hotmap("status", "-n", "typo", "-oname") == (CURRENT, "", nothing)

@@ -157,13 +157,17 @@ class _Scope(NamedTuple):
         """Say that none is shown, and why that may be."""
         if self.selector:
             return "no workload that hotmap follows has such labels"
+        how = (
+            "opt one in with hotmap.dev/follow: auto; 'hotmap why KIND/NAME' shows why one is not "
+            "followed"
+        )
         if self.namespace and not self.all_namespaces:
             namespace = printable(self.namespace)
             return (
                 f'hotmap follows no workload in namespace "{namespace}", or there is no such '
-                "namespace; opt one in with hotmap.dev/follow: auto"
+                f"namespace; {how}"
             )
-        return "no workload here is followed; opt one in with hotmap.dev/follow: auto"
+        return f"no workload here is followed; {how}"
 
 
 async def _watch(
