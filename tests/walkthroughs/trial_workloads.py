@@ -187,7 +187,6 @@ class TrialWorkload:
                     word.replace("$$(POD_IP)", "$(POD_IP)") for word in container["args"]
                 ]
                 container.setdefault("env", []).extend(self._environment())
-                container["volumeMounts"].append({"name": "run", "mountPath": "/run/app"})
         return found
 
     def _environment(self) -> list[JsonObject]:
