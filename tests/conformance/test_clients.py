@@ -85,7 +85,7 @@ def test_helm_installs_upgrades_and_rolls_back(served: Kubectl) -> None:
 def test_go_clients_work(served: Kubectl) -> None:
     """client-go in protobuf: typed, informer, apply, election; controller-runtime's envtest."""
     lines = run(served, find("clients")).splitlines()
-    assert lines[-1] == "ok envtest stops"
+    assert "ok envtest stops" in lines[-2:]  # the manager may end before the program does
     assert all(line.startswith("ok ") for line in lines)
 
 
