@@ -212,6 +212,7 @@ def test_change_of_a_file_that_no_rule_is_about_is_not_loaded(tmp_path: Path) ->
 
 
 def test_restart_for_frozen_content_is_shown(tmp_path: Path) -> None:
+    """It has failed, and what the pod started with was not restarted for."""
     volume, pod = Volume(tmp_path / "volume", APP_A="1"), pod_of(tmp_path)
     flags = (
         *("--dir", volume, "--target-file", pod.file, "--restart-on", "frozen"),
@@ -221,7 +222,21 @@ def test_restart_for_frozen_content_is_shown(tmp_path: Path) -> None:
         reaches(running, AgentState.TOLD)
         pod.annotate("1/aa/f2//aa/f1")
         eventually(lambda: read(running).restart.state is AgentState.FAILED)
-        assert read(running).restart.fingerprint == "f1"
+        assert read(running).restart.fingerprint == ""
+
+
+def test_content_that_was_announced_before_the_agent_is_no_restart(tmp_path: Path) -> None:
+    """The containers may be older than the announcement, and may have been restarted before it."""
+    volume, pod = Volume(tmp_path / "volume", APP_A="1"), pod_of(tmp_path)
+    pod.annotate("1/aa/f2//aa/f1")
+    flags = (
+        *("--dir", volume, "--target-file", pod.file, "--restart-on", "frozen"),
+        *("--restart", "term", "--process", f"pidfile:{tmp_path}/none"),
+    )
+    with agent(tmp_path, *flags) as running:
+        reaches(running, AgentState.TOLD)
+        found = read(running).restart
+        assert (found.state, found.fingerprint) == (AgentState.LOADED, "")
 
 
 def test_pending_time_counts_while_a_check_has_not_passed(tmp_path: Path) -> None:

@@ -255,6 +255,7 @@ class Reconciler:
             if state.is_frozen:
                 if state.progress.tried is None:
                     state.progress.adopt(self._frozen_at_start(announcement))
+                    state.loaded_by_itself = True
                 state.progress.set_desired(announcement.frozen, now, delay=self._splay(state))
 
     def _frozen_at_start(self, announcement: Target) -> str:

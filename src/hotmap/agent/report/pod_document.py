@@ -112,7 +112,9 @@ def _restart(reconciler: Reconciler) -> str:
         return '{"state":"none"}'
     states = {"loaded": "loaded", "failing": "failed"}
     state = states.get(rule.state, "restarting")
-    return f'{{"state":"{state}","fingerprint":{_quoted(rule.progress.loaded or "")}}}'
+    # Content that was announced before the agent started was not restarted for.
+    restarted_for = "" if rule.loaded_by_itself else rule.progress.loaded or ""
+    return f'{{"state":"{state}","fingerprint":{_quoted(restarted_for)}}}'
 
 
 #: What uids, fingerprints and digests consist of.

@@ -179,7 +179,8 @@ def restart_stage(report: AgentReport, announcement: AgentAnnouncement) -> Stage
 def has_restarted(report: AgentReport, announcement: AgentAnnouncement) -> bool:
     """Return whether an agent has restarted its application for the desired content.
 
-    It reports the same of content that was announced first, so containers must have restarted.
+    Agents of earlier versions report the same of content that was announced first, so containers
+    must have restarted.
     """
     answer, frozen = report.answer, announcement.desired.frozen
     if answer is None or answer.frozen != frozen:
