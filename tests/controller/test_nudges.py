@@ -436,16 +436,30 @@ async def test_pod_without_agent_gets_no_digests(world: World) -> None:
         assert (await nudged(world, "web-1")).count("/") == 2
 
 
-async def test_pod_due_during_a_decision_is_still_nudged() -> None:
-    """Only what was due in the snapshot is done with once its decision was carried out."""
-    who = deployment(FILES)
-    nudges = Nudges(
+def unconnected_nudges() -> Nudges:
+    """Those of a term that sends none."""
+    return Nudges(
         cast(Client, None),
         cast(PayloadDigests, None),
         check_leading=lambda: None,
         reporter=cast(NudgeReporter, None),
         waves=RestartWaves(clock=loop_time, report_stop=lambda consumer, why: None),
     )
+
+
+async def test_second_nudge_that_a_new_leader_needs_is_of_the_target_that_it_decides_on() -> None:
+    """A pod check names the payload digests too; a decision on another target drops the request."""
+    who, nudges = deployment(FILES), unconnected_nudges()
+    target = Target(0, "live", "-")
+    assert nudges.request(who.key, target._replace(payloads=("digest",)), ["uid-1"])
+    sent = nudges.sent(who.key)
+    assert sent is not None
+    assert (sent.target, sent.due) == (target, True)
+
+
+async def test_pod_due_during_a_decision_is_still_nudged() -> None:
+    """Only what was due in the snapshot is done with once its decision was carried out."""
+    who, nudges = deployment(FILES), unconnected_nudges()
     nudges._sent[who.key] = sent = _SentNudges(Target(0, "live", "-"))
     early = snapshot(who)._replace(sent=nudges.sent(who.key))
     assert early.sent is not None

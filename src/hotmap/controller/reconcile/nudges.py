@@ -134,7 +134,7 @@ class _SentNudges:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        #: Whether pods were nudged in this term; second nudges are requested before that.
+        #: Whether pods were nudged in this term; a pod check may have requested nudges before.
         self.is_begun = False
         #: When the last pod was nudged, on the event loop's clock; None: not all could be.
         self.completed_at: float | None = None
@@ -264,7 +264,8 @@ class Nudges:
         They were created after it, so close to the change that they may have the files before; or
         a leader before has nudged them only once.
         """
-        sent = self._sent.setdefault(key, _SentNudges(target))
+        # Decisions compare targets without the payload digests of the pods' volumes.
+        sent = self._sent.setdefault(key, _SentNudges(target._replace(payloads=())))
         if not sent.target.names_same_content(target):
             return False
         sent.refused &= set(uids)
