@@ -292,7 +292,7 @@ async def test_lost_leadership_during_a_reconcile_is_no_error(
     await world.workload()
     async with world.controller() as controller:
         await world.quiet(controller)
-        monkeypatch.setattr(controller, "_may_write", lambda: False)
+        monkeypatch.setattr(controller._leadership, "may_write", lambda: False)
         with caplog.at_level(logging.INFO, "hotmap"):
             await world.edit(LEVEL="debug")
             await world.until(refused, "it decides, and may not write")

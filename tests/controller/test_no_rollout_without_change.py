@@ -219,9 +219,9 @@ async def test_new_workload_beside_an_edit_is_rolled_only_if_it_is_older(
             return
         await asyncio.sleep(5)
         await world.quiet(controller)
-        assert controller._term is not None
+        assert controller._leadership.term is not None
         (consumer,) = controller.index.all_consumers()
-        states = controller._term.leader_view.consumer_states
+        states = controller._leadership.term.leader_view.consumer_states
 
         async def verified() -> bool:
             return states.get(consumer).state is not State.UNVERIFIED

@@ -193,7 +193,7 @@ def _has_keys(controller: Controller, count: int) -> Callable[[], Awaitable[bool
     """Return what waits until a controller knows so many keys."""
 
     async def has() -> bool:
-        return len(controller._keys) == count
+        return len(controller._leadership.keys) == count
 
     return has
 

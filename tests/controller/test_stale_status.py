@@ -349,7 +349,7 @@ async def test_next_term_knows_nothing_before_its_first_decision(
         await world.pod("web-1", started=time.time() + 5)
         await world.quiet(controller)
         await until_current(world, http, controller)
-        term = controller._term
+        term = controller._leadership.term
         assert term is not None
         # As a new term begins, with nothing reconciled.
         controller.decision_log.begin_term()
@@ -367,7 +367,7 @@ async def test_leader_that_may_not_write_any_more_shows_no_workloads(
 ) -> None:
     async with world.controller() as controller:
         await world.quiet(controller)
-        monkeypatch.setattr(controller, "_may_write", lambda: False)
+        monkeypatch.setattr(controller._leadership, "may_write", lambda: False)
         async with http.get(f"http://127.0.0.1:{controller.port}/v1/status") as response:
             document = await response.json()
     assert (document["ready"], document["role"]) == (False, "standby")

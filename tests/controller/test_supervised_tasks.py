@@ -36,8 +36,8 @@ _OWNERS = {
     ("kube/workqueue.py", "_wake"): "the timer of a queue, which it cancels",
     ("kube/leaderelection.py", "_run_while_leading"): "awaits both tasks, and raises their errors",
     ("controller/startup.py", "wait_for_apiserver"): "awaits the request, or cancels it",
-    ("controller/run.py", "_start_leading"): "the term, which `Controller.run` awaits",
-    ("controller/run.py", "_wait_until_acting_or_warm"): "cancels both at the end",
+    ("controller/leadership.py", "start"): "the terms, which `Controller.run` awaits",
+    ("controller/leadership.py", "wait_until_acting_or_warm"): "cancels both at the end",
     ("controller/report/pod_checks.py", "run"): "a TaskGroup, in a supervised task",
     ("controller/report/pod_checks.py", "run_agent_checks"): "a TaskGroup, in a supervised task",
     ("kube/http/client.py", "_on_idle"): "a timer that closes idle connections",
@@ -50,8 +50,8 @@ _OWNERS = {
 #: Owners that start two.
 _ONE_MORE = (
     ("kube/leaderelection.py", "_run_while_leading"),
-    ("controller/run.py", "_start_leading"),
-    ("controller/run.py", "_wait_until_acting_or_warm"),
+    ("controller/leadership.py", "start"),
+    ("controller/leadership.py", "wait_until_acting_or_warm"),
 )
 
 #: The tasks of a controller with an election, a webhook and alerts, for as long as it runs.

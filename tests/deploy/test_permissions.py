@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from hotmap.controller.leadership import LEASE
 from hotmap.controller.reconcile.job_recreation import PENDING_SECRET
-from hotmap.controller.run import LEASE
 from hotmap.controller.storage.keyring import KEY_SECRET
 from hotmap.core.model.state import SHARDS
 from hotmap.core.reloader.meta_info import META_INFO

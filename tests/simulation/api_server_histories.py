@@ -345,7 +345,7 @@ class ApiServerHistory:
     ) -> HistoryResult:
         """Return what hotmap says, and what the pods hold that is not the present content."""
         controller = self._shared.controller
-        term = controller._term if controller else None
+        term = controller._leadership.term if controller else None
         consumer = controller.index.consumer(self._key) if controller else None
         if controller is None or term is None or consumer is None:
             return self._result(State.WAITING, "the controller has not begun", [], data)

@@ -373,7 +373,7 @@ class _FleetHistory:
         if rolled != self._rolled_at and not self.broken:
             self.broken = f"rolled out again without cause: {rolled} {self._rolled_at}"
         for process in self._processes:
-            term = process.controller and process.controller._term
+            term = process.controller and process.controller._leadership.term
             if term and (term.rollout_turns._waiting or term.rollout_turns._turns):
                 self.broken = self.broken or "turns are kept although no rollout is in progress"
 

@@ -11,13 +11,9 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Self
 
-from hotmap.controller.leadership import LeaderTerm
-from hotmap.controller.other_leader import OtherLeaderWarning
+from hotmap.controller.leadership import Leadership
 from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
 from hotmap.controller.report.agents import AgentClient
@@ -29,41 +25,30 @@ from hotmap.controller.report.metrics import CONTENT_TYPE, Metrics, MetricSource
 from hotmap.controller.report.pod_reader import PodReader
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.report.server import Endpoints, StatusServer
-from hotmap.controller.report.status import LeaderView, StatusPage
+from hotmap.controller.report.status import StatusPage
 from hotmap.controller.report.webhooks import Webhooks
 from hotmap.controller.settings import Settings
 from hotmap.controller.shadow import Shadow
 from hotmap.controller.startup import StartupRetry, wait_for_apiserver
 from hotmap.controller.storage.keyring import KeyringFollower, load_keyring, passing_keyring
-from hotmap.controller.storage.meta_info import write_meta_info
 from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
 from hotmap.controller.term_factory import SharedParts, TermFactory
 from hotmap.controller.watch.changes import ChangeListener
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.reflectors import Reflectors
-from hotmap.core.errors import NotLeading
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import Record
 from hotmap.kube.client import Client
 from hotmap.kube.events import EventWriter
-from hotmap.kube.leaderelection import LeaderElector
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.reflector_statistics import ReflectorStatistics
-from hotmap.kube.resources import BY_KIND, LEASES
+from hotmap.kube.resources import BY_KIND
 from hotmap.kube.supervisor import Supervisor
 from hotmap.kube.workqueue import WorkQueueStatistics
 
-__all__ = ["LEASE", "Controller"]
-
-#: The Lease that replicas compete for, in the controller's namespace.
-LEASE = "hotmap-controller"
-
-#: Seconds for the first attempt to acquire the Lease; after that the stores are filled anyway.
-_FIRST_TRY = 1.0
-
-_log = logging.getLogger(__name__)
+__all__ = ["Controller"]
 
 
 class Controller:
@@ -80,6 +65,7 @@ class Controller:
         self.records = Records()
         # What a shadow would have applied ends with it.
         self.record_shards = None if self._shadow else self._make_record_shards()
+        self._leadership = Leadership(client, settings, self.supervisor)
         self._webhooks = Webhooks(settings.webhooks, followers=self.index.followers_of)
         self._alerts = Alerts(settings.webhooks.alert)
         self._recorder = Recorder(
@@ -89,28 +75,25 @@ class Controller:
             skips=self.index.policies.is_terminating,
         )
         self._recreations = JobRecreations(
-            client, settings.namespace, recorder=self._recorder, may_write=self._may_write
+            client,
+            settings.namespace,
+            recorder=self._recorder,
+            may_write=self._leadership.may_write,
         )
         self._metrics = self._make_metrics()
         self._payloads = PayloadDigests(client, self.index.sources.get("ConfigMap"))
         self._pod_reader = PodReader(client, AgentClient(client.server), self._payloads.digests)
         self._status_page = StatusPage(
-            client, index=self.index, decision_log=self.decision_log, serves=settings.serves
+            client,
+            index=self.index,
+            decision_log=self.decision_log,
+            serves=settings.serves,
+            leader_view=self._leadership.leader_view,
         )
         self._server = self._make_server()
         self._startup_retry = StartupRetry()
-        self._keys: tuple[FingerprintKey, ...] = ()
         self._reflectors: Reflectors | None = None
-        self._elector: LeaderElector | None = None
-        self._leading: asyncio.Task[None] | None = None
-        self._term: LeaderTerm | None = None
         self._background = self.supervisor.tasks()
-        #: Set when a new term with other keys has to begin.
-        self._keys_changed = asyncio.Event()
-        #: Set once the Lease was acquired, or none was needed.
-        self._elected = asyncio.Event()
-        #: Set while a term has begun; a standby's is not.
-        self._acting = asyncio.Event()
         self.port = 0
         self.status_port = 0
 
@@ -137,9 +120,7 @@ class Controller:
         Raises:
             HotmapError: a retry cannot help: the permission to read the records is gone.
         """
-        if self._leading is not None:
-            await asyncio.wait((self._leading,))
-            self._leading.result()
+        await self._leadership.run()
 
     async def _start(self) -> None:
         await self._listen()
@@ -147,26 +128,26 @@ class Controller:
             "measure loop lag", lambda: measure_loop_lag(self._metrics.observe_loop_lag)
         )
         await self._wait_for_apiserver()
+        keys = passing_keyring() if self._shadow else await self._load_keyring()
+        self._leadership.use_keys(keys)
         if self._shadow:
-            self._keys = passing_keyring()
             self._start_comparison(self._shadow)
-        else:
-            self._keys = await self._load_keyring()
-            self._start_keyring_check()
-        self._reflectors = Reflectors(
+        reflectors = self._reflectors = Reflectors(
             self._client,
             index=self.index,
             settings=self._settings,
-            keys=self._keys,
+            keys=keys,
             supervisor=self.supervisor,
         )
+        if not self._shadow:
+            self._start_keyring_check(reflectors)
         for sources in self.index.sources.values():
             sources.subscribe(self._enqueue_webhooks)
         self._webhooks.start(self.supervisor)
         self._alerts.start(self.supervisor)
-        leading = await self._start_leading()
-        self._reflectors.start()
-        await self._wait_until_acting_or_warm(leading, self._reflectors)
+        await self._leadership.start(reflectors, self._make_term_factory(reflectors).make)
+        reflectors.start()
+        await self._leadership.wait_until_acting_or_warm(reflectors)
 
     async def _listen(self) -> None:
         """Listen for probes, scrapers and users; the ports are known from then on."""
@@ -182,38 +163,21 @@ class Controller:
             consumers.subscribe(shadow.consumer_changed)
         self._background.start("compare with Reloader", shadow.run)
 
-    def _start_keyring_check(self) -> None:
+    def _start_keyring_check(self, reflectors: Reflectors) -> None:
+        leadership = self._leadership
+
+        def use_keys(keys: tuple[FingerprintKey, ...]) -> None:
+            reflectors.use_keys(keys)
+            leadership.use_keys(keys)
+
         keyring = KeyringFollower(
             self._client,
             self._settings.namespace,
-            keys_in_use=lambda: self._keys,
-            may_restore=lambda: self._acting.is_set() and self._may_write(),
-            on_change=self._use_keys,
+            keys_in_use=lambda: leadership.keys,
+            may_restore=lambda: leadership.is_acting and leadership.may_write(),
+            on_change=use_keys,
         )
         self._background.start("check keyring", keyring.run)
-
-    async def _start_leading(self) -> asyncio.Task[None]:
-        """Start the task that runs the terms, at once or while the Lease is held.
-
-        Returns the task once it leads, or has tried to acquire the Lease.
-        """
-        lease = ObjectKey(LEASES.kind, self._settings.namespace, LEASE)
-        if not self._settings.identity:
-            if self._settings.warns_of_leader:
-                warning = OtherLeaderWarning(self._client, lease)
-                self._background.start("check for another leader", warning.run)
-            leading = self._leading = asyncio.create_task(self._lead())
-            await self._elected.wait()
-            return leading
-        self._elector = LeaderElector(
-            self._client,
-            lease,
-            identity=self._settings.identity,
-            supervisor=self.supervisor,
-        )
-        leading = self._leading = asyncio.create_task(self._elector.run(self._lead))
-        await self._first_try()
-        return leading
 
     async def _wait_for_apiserver(self) -> None:
         """Wait for the API server, as long as the settings allow."""
@@ -231,80 +195,6 @@ class Controller:
         return await self._startup_retry.retry_until_available(
             lambda: load_keyring(self._client, namespace), what="the key cannot be read"
         )
-
-    async def _first_try(self) -> None:
-        """Wait for the first attempt to acquire the Lease, so that a leader need not list twice."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_FIRST_TRY):
-                await self._elected.wait()
-
-    async def _wait_until_acting_or_warm(
-        self, leading: asyncio.Task[None], watching: Reflectors
-    ) -> None:
-        acting = asyncio.create_task(self._acting.wait())
-        warm = asyncio.create_task(self._is_warm(watching))
-        try:
-            await asyncio.wait((leading, acting, warm), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            acting.cancel()
-            warm.cancel()
-        if leading.done():
-            await leading
-
-    async def _is_warm(self, watching: Reflectors) -> None:
-        """Return when the stores of a standby are complete; never for a leader."""
-        await watching.complete()
-        if self._may_write():
-            await asyncio.Event().wait()
-        lease = self._elector.statistics() if self._elector else None
-        if lease and lease.holder:
-            _log.info("standby; %s is the leader", lease.holder)
-        else:
-            _log.info("standby; waiting for the Lease")
-
-    # -- leadership -------------------------------------------------------------------------------
-
-    async def _lead(self) -> None:
-        """Run terms until cancelled, at the end or when the Lease is lost."""
-        watching = self._reflectors
-        assert watching is not None
-        was_warm = watching.started.is_set()
-        self._elected.set()
-        await watching.started.wait()
-        await (watching.renew() if was_warm else watching.complete())
-        factory = self._make_term_factory(watching)
-        while True:
-            while watching.keys_in_stores != self._keys:  # perhaps replaced during the lists
-                await watching.renew()
-            self._keys_changed.clear()
-            self.decision_log.begin_term()
-            term = factory.make(self._keys)
-            self._webhooks.begin_term()
-            try:
-                async with term:
-                    self._term = term
-                    self._acting.set()
-                    self._start_meta_info()
-                    await self._keys_changed.wait()
-            finally:
-                self._acting.clear()
-                self._term = None
-
-    def _start_meta_info(self) -> None:
-        """Write Reloader's ConfigMap about itself, in the background."""
-        surface = self._settings.reloader
-        if surface is not None and (wanted := surface.meta_info) is not None:
-            self._background.start(
-                "write meta-info",
-                lambda: write_meta_info(self._client, wanted, check_leading=self._check_leading),
-                may_return=True,
-            )
-
-    def _use_keys(self, keys: tuple[FingerprintKey, ...]) -> None:
-        self._keys = keys
-        if self._reflectors is not None:
-            self._reflectors.use_keys(keys)
-        self._keys_changed.set()
 
     def _make_index(self) -> Index:
         settings = self._settings
@@ -324,8 +214,8 @@ class Controller:
                 metrics_type=CONTENT_TYPE,
                 health=self._health,
                 readiness=self._readiness,
-                status=self._status,
-                user_status=self._user_status,
+                status=self._status_page.answer,
+                user_status=self._status_page.answer_user,
             )
         )
 
@@ -338,6 +228,7 @@ class Controller:
         )
 
     def _make_metrics(self) -> Metrics:
+        leadership = self._leadership
         return Metrics(
             MetricSources(
                 client=self._client,
@@ -347,12 +238,14 @@ class Controller:
                 reflectors=self.reflector_statistics,
                 queues=self.queue_statistics,
                 consumer_states=lambda: (
-                    self._term.leader_view.consumer_states.statistics() if self._term else None
+                    leadership.term.leader_view.consumer_states.statistics()
+                    if leadership.term
+                    else None
                 ),
-                pod_checks=lambda: self._term.pod_checker.checks if self._term else 0,
+                pod_checks=lambda: leadership.term.pod_checker.checks if leadership.term else 0,
                 pending_jobs=lambda: len(self._recreations),
                 rollout_turn_age=lambda: (
-                    self._term.rollout_turns.longest_wait() if self._term else 0.0
+                    leadership.term.rollout_turns.longest_wait() if leadership.term else 0.0
                 ),
                 task_restarts=lambda: self.supervisor.restarts,
                 alerts=self._alerts.outcomes,
@@ -379,20 +272,9 @@ class Controller:
             reflectors=reflectors,
             startup_retry=self._startup_retry,
             supervisor=self.supervisor,
-            may_write=self._may_write,
-            check_leading=self._check_leading,
-            current_term=lambda: self._term,
+            leadership=self._leadership,
         )
         return TermFactory(shared, self._settings)
-
-    def _check_leading(self) -> None:
-        """Refuse to write once another replica may lead; called right before each write.
-
-        Raises:
-            NotLeading: the Lease is lost.
-        """
-        if not self._may_write():
-            raise NotLeading("the Lease is not held any more; the next leader does it")
 
     def _latest_reason(self, consumer: ObjectKey) -> str:
         latest = self.decision_log.latest(consumer)
@@ -416,19 +298,12 @@ class Controller:
                         message=message,
                     )
 
-    def _may_write(self) -> bool:
-        """Return whether no other replica may lead at this moment."""
-        return self._elector is None or self._elector.is_leader
-
     def _enqueue_webhooks(self, key: ObjectKey, old: Any, new: Any) -> None:
-        if self._acting.is_set() and self.index.policies.selects(key.namespace):
+        if self._leadership.is_acting and self.index.policies.selects(key.namespace):
             self._webhooks.source_changed(key, old, new)
 
     async def _stop(self) -> None:
-        if self._leading is not None:
-            self._leading.cancel()
-            with suppress(asyncio.CancelledError):
-                await asyncio.gather(self._leading, return_exceptions=True)
+        await self._leadership.stop()
         if self._reflectors is not None:
             await self._reflectors.stop()
         await self._background.stop()
@@ -446,45 +321,19 @@ class Controller:
 
     def queue_statistics(self) -> dict[str, WorkQueueStatistics]:
         """Count the waiting and processed consumers, by queue; a standby has none."""
-        return self._term.queue_statistics() if self._term else {}
+        term = self._leadership.term
+        return term.queue_statistics() if term else {}
 
     def _health(self) -> tuple[bool, dict[str, Any]]:
         return check_health(self.reflector_statistics(), failing=self.supervisor.failing())
 
     def _readiness(self) -> tuple[bool, dict[str, Any]]:
-        problems = (self._startup_retry.problem, self._lease_problem(), *self._watch_problems())
+        problems = [self._startup_retry.problem, self._leadership.lease_problem()]
+        if self._reflectors is not None:
+            problems += self._reflectors.problems()
         return check_readiness(
             self.reflector_statistics(),
-            is_leader=self._acting.is_set(),
-            may_write=self._may_write(),
+            is_leader=self._leadership.is_acting,
+            may_write=self._leadership.may_write(),
             problems=tuple(filter(None, problems)),
         )
-
-    def _lease_problem(self) -> str:
-        """Return why the Lease was not read or renewed the last time; "" if it was."""
-        error = self._elector.statistics().last_error if self._elector else ""
-        return error and f"Lease {self._settings.namespace}/{LEASE}: {error}"
-
-    def _watch_problems(self) -> Sequence[str]:
-        return self._reflectors.problems() if self._reflectors else ()
-
-    async def _user_status(self, header: str, query: Mapping[str, str]) -> dict[str, Any]:
-        return await self._answer(lambda view: self._status_page.answer_user(header, query, view))
-
-    async def _status(self, query: Mapping[str, str]) -> dict[str, Any]:
-        return await self._answer(lambda view: self._status_page.answer(query, view))
-
-    async def _answer(
-        self, answer: Callable[[LeaderView | None], Awaitable[dict[str, Any]]]
-    ) -> dict[str, Any]:
-        """Answer a query; anew as a standby if the term has ended meanwhile."""
-        leader = self._leader_view()
-        document = await answer(leader)
-        return document if leader is self._leader_view() else await answer(None)
-
-    def _leader_view(self) -> LeaderView | None:
-        """Return what the leader knows; None where another replica may lead already."""
-        term = self._term
-        if term is None or term.is_ending or not self._may_write():
-            return None
-        return term.leader_view

@@ -6,11 +6,11 @@ term before. Stores, connections, the decision log and the recorder are shared b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from hotmap.controller.leadership import LeaderTerm, TermParts
+from hotmap.controller.leadership import Leadership
 from hotmap.controller.reconcile.executor import ClusterExecutor
 from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.nudges import Nudges
@@ -33,8 +33,10 @@ from hotmap.controller.report.webhooks import Webhooks
 from hotmap.controller.settings import Settings
 from hotmap.controller.shadow import Shadow, ShadowExecutor
 from hotmap.controller.startup import StartupRetry
+from hotmap.controller.storage.meta_info import write_meta_info
 from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
+from hotmap.controller.term import LeaderTerm, TermParts
 from hotmap.controller.watch.changes import ChangeListener
 from hotmap.controller.watch.consistent_reads import ConsistentReader
 from hotmap.controller.watch.disruption_budgets import DisruptionBudgets
@@ -78,12 +80,7 @@ class SharedParts(NamedTuple):
     reflectors: Reflectors
     startup_retry: StartupRetry
     supervisor: Supervisor
-    #: Whether no other replica may lead at this moment.
-    may_write: Callable[[], bool]
-    #: Raises NotLeading where another replica may lead.
-    check_leading: Callable[[], None]
-    #: Returns the term that has begun and not ended.
-    current_term: Callable[[], LeaderTerm | None]
+    leadership: Leadership
 
 
 class TermFactory:
@@ -96,6 +93,8 @@ class TermFactory:
     def make(self, keys: tuple[FingerprintKey, ...]) -> LeaderTerm:
         """Make a term that fingerprints with these keys."""
         shared = self._shared
+        shared.decision_log.begin_term()
+        shared.webhooks.begin_term()
         reporter = self._make_reporter()
 
         def on_agents_notified(key: ObjectKey) -> None:
@@ -141,15 +140,27 @@ class TermFactory:
             is_behind=shared.reflectors.is_behind,
             record_shards=shared.record_shards,
             job_recreations=None if shared.shadow else shared.job_recreations,
+            write_meta_info=self._meta_info_writer(),
         )
         return LeaderTerm(
             index=shared.watch_index,
             records=shared.records,
             parts=parts,
             settings=self._settings,
-            may_write=shared.may_write,
+            may_write=shared.leadership.may_write,
             startup_retry=shared.startup_retry,
             supervisor=shared.supervisor,
+        )
+
+    def _meta_info_writer(self) -> Callable[[], Awaitable[None]] | None:
+        surface, shared = self._settings.reloader, self._shared
+        if surface is None or surface.meta_info is None:
+            return None
+        return partial(
+            write_meta_info,
+            shared.client,
+            surface.meta_info,
+            check_leading=shared.leadership.check_leading,
         )
 
     def _make_reporter(self) -> EventReporter:
@@ -171,7 +182,7 @@ class TermFactory:
         return Nudges(
             shared.client,
             shared.payloads,
-            check_leading=shared.check_leading,
+            check_leading=shared.leadership.check_leading,
             reporter=reporter,
             on_agents_notified=on_agents_notified,
             waves=RestartWaves(
@@ -207,7 +218,7 @@ class TermFactory:
             shared.client,
             nudges=nudges,
             job_recreations=shared.job_recreations,
-            check_leading=shared.check_leading,
+            check_leading=shared.leadership.check_leading,
         )
         return Reconciler(
             observer=observer,
@@ -252,25 +263,25 @@ class TermFactory:
     # -- what pod checks and statuses ask of the term, which is made after them ------------------
 
     def _has_due_reconciles(self) -> bool:
-        term = self._shared.current_term()
+        term = self._shared.leadership.term
         return term is None or term.has_ready()
 
     def _is_pending(self, consumer: ObjectKey) -> bool:
-        term = self._shared.current_term()
+        term = self._shared.leadership.term
         return term is None or term.is_pending(consumer)
 
     def _settled_at(self, consumer: ObjectKey) -> float | None:
-        term = self._shared.current_term()
+        term = self._shared.leadership.term
         left = term.settles_in(consumer) if term is not None else None
         return None if left is None else self._shared.client.server_time() + left
 
     def _reconcile(self, consumer: ObjectKey) -> None:
-        if (term := self._shared.current_term()) is not None:
+        if (term := self._shared.leadership.term) is not None:
             term.reconcile(consumer)
 
     def _request_nudges(
         self, nudges: Nudges, key: ObjectKey, target: Target, uids: Sequence[str]
     ) -> None:
-        term = self._shared.current_term()
+        term = self._shared.leadership.term
         if nudges.request(key, target, uids) and term is not None:
             term.refresh(key)

@@ -8,7 +8,7 @@ only; values are not kept anywhere.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hotmap import __version__
@@ -78,9 +78,11 @@ class StatusPage:
         index: Index,
         decision_log: DecisionLog,
         serves: Callable[[str], bool],
+        leader_view: Callable[[], LeaderView | None],
     ) -> None:
-        """`serves` tells whether a namespace is watched."""
+        """`serves` tells whether a namespace is watched, `leader_view` is None for a standby's."""
         self._client = client
+        self._leader_view = leader_view
         self._serves = serves
         self._index = index
         self._decision_log = decision_log
@@ -88,9 +90,15 @@ class StatusPage:
         # Namespaces take turns: pods of one whose agents do not answer delay no other's status.
         self._slots = FairSlots(_MAX_LISTS)
 
-    async def answer_user(
-        self, header: str, query: Mapping[str, str], leader: LeaderView | None
-    ) -> dict[str, Any]:
+    async def answer(self, query: Mapping[str, str]) -> dict[str, Any]:
+        """Build the document for a query; a standby shows no consumers.
+
+        Raises:
+            BadRequest: a parameter is unknown or cannot be read; the text names it.
+        """
+        return await self._while_leading(lambda leader: self._document(query, leader))
+
+    async def answer_user(self, header: str, query: Mapping[str, str]) -> dict[str, Any]:
         """Build the document for a query of a user with a token in a header.
 
         Raises:
@@ -98,11 +106,24 @@ class StatusPage:
             Forbidden: the token is not valid, or the permission to read this is missing.
             ApiError, Unreachable: the API server cannot review the token.
         """
+        return await self._while_leading(lambda leader: self._user_document(header, query, leader))
+
+    async def _while_leading(
+        self, build: Callable[[LeaderView | None], Awaitable[dict[str, Any]]]
+    ) -> dict[str, Any]:
+        """Build a document; build it anew as a standby if the term has ended meanwhile."""
+        leader = self._leader_view()
+        document = await build(leader)
+        return document if leader is self._leader_view() else await build(None)
+
+    async def _user_document(
+        self, header: str, query: Mapping[str, str], leader: LeaderView | None
+    ) -> dict[str, Any]:
         parsed = parse_query(query)
         user = await self._access.authenticate(header)
         if leader is None:
             # It names no workloads, so no permission is reviewed.
-            return await self.answer(query, leader, readable=frozenset())
+            return await self._document(query, leader, readable=frozenset())
         named = parsed.namespace
         if parsed.workload:
             named = split_name(parsed.workload)[1]
@@ -112,22 +133,16 @@ class StatusPage:
             if self._index.policies.of(consumer).opted_in
         }
         readable = await self._access.readable(user, named, namespaces)
-        return await self.answer(query, leader, readable=readable)
+        return await self._document(query, leader, readable=readable)
 
-    async def answer(
+    async def _document(
         self,
         query: Mapping[str, str],
         leader: LeaderView | None,
         *,
         readable: frozenset[str] | None = None,
     ) -> dict[str, Any]:
-        """Build the document for a query; a standby shows no consumers.
-
-        `readable` are the namespaces that are shown; None shows all.
-
-        Raises:
-            BadRequest: a parameter is unknown or cannot be read; the text names it.
-        """
+        """Build the document for a query; `readable` are the shown namespaces, None shows all."""
         parsed = parse_query(query)
         head = {
             "apiVersion": "hotmap.dev/v1",

@@ -1,0 +1,431 @@
+"""One term of leadership: from the first reconcile of every consumer to the last write.
+
+1. the records are read: what was last applied to every consumer, the observed changes of its
+  sources, and the Jobs that an earlier leader had not recreated yet
+2. every consumer is reconciled once, then whenever something changes
+3. pods are checked in the background
+4. at the end workers finish their key, and the records are written
+
+A controller that loses its Lease ends its term and may begin another. Carried over are the state in
+the cluster, and records that could not be written unless another controller has written since.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from itertools import count
+from typing import NamedTuple, NoReturn, Self
+
+from hotmap.controller.reconcile.immutable_uses import ImmutableUses
+from hotmap.controller.reconcile.job_recreation import JobRecreations
+from hotmap.controller.reconcile.reconcile import Reconciler
+from hotmap.controller.reconcile.rollout_turns import RolloutTurns
+from hotmap.controller.report.annotation_warnings import AnnotationWarnings
+from hotmap.controller.report.pod_checks import PodChecker
+from hotmap.controller.report.status import LeaderView
+from hotmap.controller.report.unreadable_objects import UnreadableObjects
+from hotmap.controller.settings import Settings
+from hotmap.controller.startup import StartupRetry
+from hotmap.controller.storage.record_shards import RecordShards
+from hotmap.controller.storage.records import Records
+from hotmap.controller.watch.changes import ChangeListener, Queues
+from hotmap.controller.watch.first_decisions import FirstDecisions
+from hotmap.controller.watch.index import Index
+from hotmap.controller.watch.observation import Observer
+from hotmap.controller.watch.stored_changes import StoredChanges
+from hotmap.core.errors import ApiError, HotmapError, NotLeading, Unreachable
+from hotmap.core.model.consumer import Consumer
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.provider_class import PROVIDER_CLASS
+from hotmap.kube.fair_slots import most_of_one_group
+from hotmap.kube.loop_slices import SHORT_SLICE, LoopSlices, share_loop
+from hotmap.kube.supervisor import Supervisor
+from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
+
+__all__ = ["LeaderTerm", "TermParts"]
+
+#: Seconds between two writes of how long the sources were watched.
+_PROGRESS = 60.0
+
+#: Minutes after which that is written although some consumer could not be decided on.
+_UNDECIDED_MINUTES = 10
+
+#: Seconds for workers to finish their key at the end.
+_GRACE = 5.0
+
+_RETRY = "reconcile failed, retrying in %.1fs: %s"
+
+_log = logging.getLogger(__name__)
+
+
+class TermParts(NamedTuple):
+    """The parts that run while a replica leads."""
+
+    changes: ChangeListener
+    observer: Observer
+    reconciler: Reconciler
+    rollout_turns: RolloutTurns
+    pod_checker: PodChecker
+    leader_view: LeaderView
+    annotation_warnings: AnnotationWarnings
+    unreadable_objects: UnreadableObjects
+    first_decisions: FirstDecisions
+    #: Returns until when every change of a source was observed, POSIX seconds.
+    watched_until: Callable[[], float]
+    #: The same for some sources, after a consistent read of them.
+    confirmed_until: Callable[[Collection[ObjectKey]], Awaitable[float]]
+    #: Returns whether more watch events have arrived than were read.
+    is_behind: Callable[[], bool]
+    #: None: records are kept in memory alone (shadow mode).
+    record_shards: RecordShards | None
+    #: None: no Job is ever deleted (shadow mode).
+    job_recreations: JobRecreations | None
+    #: Writes Reloader's ConfigMap about itself; None: it is not wanted.
+    write_meta_info: Callable[[], Awaitable[None]] | None
+
+
+class LeaderTerm:
+    """The queues and workers of one leader, from entering the context to leaving it."""
+
+    def __init__(
+        self,
+        *,
+        index: Index,
+        records: Records,
+        parts: TermParts,
+        settings: Settings,
+        may_write: Callable[[], bool],
+        startup_retry: StartupRetry,
+        supervisor: Supervisor,
+    ) -> None:
+        self._index = index
+        self._changes = parts.changes
+        self._observer = parts.observer
+        self._records = records
+        self._stored_changes = StoredChanges(index, records)
+        self._record_shards = parts.record_shards
+        self._recreations = parts.job_recreations
+        self._write_meta_info = parts.write_meta_info
+        self._reconciler = parts.reconciler
+        self.rollout_turns = parts.rollout_turns
+        self.pod_checker = parts.pod_checker
+        #: The source of the status documents.
+        self.leader_view = parts.leader_view
+        self._annotation_warnings = parts.annotation_warnings
+        self._unreadable_objects = parts.unreadable_objects
+        self._first_decisions = parts.first_decisions
+        self._watched_until = parts.watched_until
+        self._confirmed_until = parts.confirmed_until
+        self._is_behind = parts.is_behind
+        self._settings = settings
+        self._may_write = may_write
+        self._startup_retry = startup_retry
+        # Namespaces take turns: an edit that thousands of workloads of one use delays no other, and
+        # workloads of 10,000 pods leave workers to the others.
+        most = most_of_one_group(settings.workers)
+        self._refreshes: WorkQueue[ObjectKey] = WorkQueue(group=_namespace_of, most=most)
+        self._reconciles: WorkQueue[ObjectKey] = WorkQueue(group=_namespace_of, most=most)
+        self._workers = supervisor.tasks()
+        self._background = supervisor.tasks()
+        self._unsubscribe: list[Callable[[], None]] = []
+        #: Whether changes are no longer followed, so that nothing it shows is up to date.
+        self.is_ending = False
+
+    async def __aenter__(self) -> Self:
+        """Start; returns when every consumer is queued for its first reconcile.
+
+        Waits while the API server cannot return the records; otherwise a leader would hold the
+        Lease without acting.
+
+        Raises:
+            ApiError: the records may not be read.
+        """
+        try:
+            await self._begin()
+        except BaseException:  # also when the Lease is lost meanwhile
+            self._end_subscriptions()
+            self._first_decisions.end()
+            raise
+        return self
+
+    async def _begin(self) -> None:
+        there = (key for store in self._index.consumers.values() for key in store)
+        self._first_decisions.begin(there)
+        await self._index.read_policies()
+        if self._record_shards is not None:
+            await self._startup_retry.retry_until_available(
+                self._record_shards.load, what="the records cannot be read"
+            )
+        self._stored_changes.restore()
+        self._subscribe_to_sources()
+        await self._note_deletions()
+        if self._recreations is not None:
+            await self._startup_retry.retry_until_available(
+                self._recreations.load, what="pending Jobs cannot be read"
+            )
+        self._subscribe_to_consumers()
+        self._drop_records_of_deleted()
+        self._changes.set_queues(Queues(refresh=self._refreshes.add, reconcile=self._add_settled))
+        self._annotation_warnings.begin()
+        self._queue_consumers()
+        self._start_workers()
+        self._start_background_tasks()
+
+    def _subscribe_to_sources(self) -> None:
+        for sources in self._index.sources.values():
+            self._unsubscribe.append(sources.subscribe(self._stored_changes.source_changed))
+        immutable_uses = ImmutableUses(self._index, self._changes, self._records)
+        self._unsubscribe.extend(immutable_uses.subscribe())
+
+    def _subscribe_to_consumers(self) -> None:
+        for store in self._index.consumers.values():
+            self._unsubscribe.append(store.subscribe(self._forget_deleted))
+            self._unsubscribe.append(store.subscribe(self.rollout_turns.consumer_changed))
+            self._unsubscribe.append(store.subscribe(self.pod_checker.consumer_changed))
+
+    def _queue_consumers(self) -> None:
+        """Queue each consumer for its first reconcile."""
+        consumers = list(self._index.all_consumers())
+        self._first_decisions.wait_for(
+            (consumer.key for consumer in consumers), watched_until=self._records.watched_until
+        )
+        for consumer in consumers:
+            self._reconciles.add(consumer.key)
+        _log.info("watching %d workloads", len(consumers))
+
+    def _start_workers(self) -> None:
+        for _ in range(self._settings.workers):
+            for name, queue, work, worked in (
+                ("refresh", self._refreshes, self._reconciler.refresh, self._after_work),
+                ("reconcile", self._reconciles, self._reconcile, self._after_work),
+            ):
+                self._workers.start(
+                    name, partial(_work, queue, work, worked, self._share_loop), may_return=True
+                )
+
+    def _start_background_tasks(self) -> None:
+        if self._record_shards is not None:
+            self._background.start("write records", self._record_shards.run)
+            self._background.start("check records", self._record_shards.check)
+        self._background.start("store watch progress", self._store_watch_progress)
+        self._background.start("check pods", self.pod_checker.run)
+        self._background.start("report unreadable objects", self._unreadable_objects.run)
+        self._background.start("check agents", self.pod_checker.run_agent_checks)
+        if self._recreations is not None:
+            self._background.start("recreate jobs", self._recreations.run)
+        if self._write_meta_info is not None:
+            self._background.start("write meta-info", self._write_meta_info, may_return=True)
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self.is_ending = True
+        watched_until = self._watched_until()
+        try:
+            watched_until = await self._read_progress()
+        finally:  # also where it is cancelled meanwhile
+            await self._end(watched_until)
+
+    async def _end(self, watched_until: float) -> None:
+        """Stop the workers, and write what is known by then; later changes are not kept."""
+        self._changes.set_queues(None)
+        self._annotation_warnings.end()
+        self._end_subscriptions()
+        self._refreshes.shutdown()
+        self._reconciles.shutdown()
+        if self._may_write():
+            await self._workers.wait(timeout=_GRACE)
+        await self._workers.stop()
+        await self._background.stop()
+        if self._may_write():
+            self.pod_checker.write()
+            self._write_progress(watched_until)
+            if self._record_shards is not None:
+                await self._record_shards.flush()
+        self._first_decisions.end()
+
+    def _end_subscriptions(self) -> None:
+        for unsubscribe in self._unsubscribe:
+            unsubscribe()
+        self._unsubscribe.clear()
+
+    async def _share_loop(self) -> None:
+        """Wait until this turn of the event loop has time for one more decision.
+
+        While watches are behind, they have most of the turns: what is decided on old content is
+        decided again, and writes of it are refused.
+        """
+        await _decisions.share(turns=_TURNS_BEHIND if self._is_behind() else 1)
+
+    def has_ready(self) -> bool:
+        """Return whether a consumer is due and waits for a worker."""
+        return self._refreshes.has_ready() or self._reconciles.has_ready()
+
+    def queue_statistics(self) -> dict[str, WorkQueueStatistics]:
+        """Count the waiting and processed consumers, by queue."""
+        return {
+            "refresh": self._refreshes.statistics(),
+            "reconcile": self._reconciles.statistics(),
+        }
+
+    def refresh(self, key: ObjectKey) -> None:
+        """Nudge the pods of a consumer that are due."""
+        self._refreshes.add(key)
+
+    def reconcile(self, key: ObjectKey) -> None:
+        """Reconcile a consumer now."""
+        self._reconciles.add(key)
+
+    def _add_settled(self, key: ObjectKey, settle: float, settle_max: float) -> None:
+        """Reconcile a consumer that something has changed for, after its settle time."""
+        self._reconciles.add_settled(key, settle=settle, settle_max=settle_max)
+        self.leader_view.consumer_states.set_pending(key, pending=True, changed=True)
+
+    def is_pending(self, key: ObjectKey) -> bool:
+        """Return whether a consumer's reconcile is due, settling or under way."""
+        return self._refreshes.is_pending(key) or self._reconciles.is_pending(key)
+
+    def settles_in(self, key: ObjectKey) -> float | None:
+        """Return the seconds until a consumer's changes have settled; None: they have."""
+        return self._reconciles.settles_in(key)
+
+    def _after_work(self, key: ObjectKey) -> None:
+        """Update the pod checks and the status after a decision."""
+        self.pod_checker.schedule_check(key)
+        consumer_states = self.leader_view.consumer_states
+        # A failed one is retried, so it stays behind.
+        consumer_states.set_pending(
+            key,
+            pending=self._reconciles.has(key),
+            changed=self._reconciles.is_pending(key),
+        )
+        consumer_states.update(key)
+
+    async def _reconcile(self, key: ObjectKey) -> float | None:
+        again = await self._reconciler.reconcile(key)
+        if self._reconciler.is_pending(key):
+            self._first_decisions.note_pending(key)
+        elif self._reconciler.has_decided(key):
+            self._note_decided(key)  # nor one whose pods could not be listed
+        return again
+
+    def _note_decided(self, key: ObjectKey) -> None:
+        were_made = self._first_decisions.are_made
+        if self._first_decisions.note_made(key):
+            self._reconciles.add(key)
+        is_last = self._first_decisions.are_made and not were_made
+        is_first = self._records.watched_until is None and were_made
+        if is_last or is_first:
+            self._write_progress(self._watched_until())
+
+    async def _read_progress(self) -> float:
+        """Return until when every change of the recorded sources was observed."""
+        if not self._may_write():
+            return self._watched_until()
+        return await self._confirmed_until(
+            {
+                ObjectKey(source.kind, record.namespace, source.name)
+                for record in self._records.values()
+                for source in record.sources
+                if source.kind != PROVIDER_CLASS
+            }
+        )
+
+    def _write_progress(self, watched_until: float) -> None:
+        """Write until when every change was observed, and the records that are only in memory.
+
+        The time is not written before every consumer has been decided on once: it bounds the
+        changes that were made while no controller watched.
+        """
+        until = watched_until if self._first_decisions.are_made else None
+        self._records.set_watched_until(until)
+
+    async def _note_deletions(self) -> None:
+        """Record which sources were deleted while no controller watched."""
+        for record in self._records.values():
+            await share_loop()
+            self._stored_changes.note_deletions(record)
+        for consumer in list(self._index.all_consumers()):
+            await share_loop()
+            for key in self._observer.unrecorded_deletions(consumer):
+                self._stored_changes.note_deletion(key)
+
+    async def _store_watch_progress(self) -> NoReturn:
+        """Write once a minute until when every change was observed."""
+        for minute in count(1):
+            await asyncio.sleep(_PROGRESS)
+            if minute >= _UNDECIDED_MINUTES:
+                self._first_decisions.end()  # a lasting failure must not hold it back
+            self._write_progress(self._watched_until())
+        raise AssertionError
+
+    def _drop_records_of_deleted(self) -> None:
+        """Drop the records of consumers that were deleted while no controller was running.
+
+        Records of consumers outside the watched scope stay, in case the scope grows again.
+        """
+        stores = self._index.consumers.values()
+        if all(store.synced.is_set() for store in stores):
+            unreadable = {error.uid for store in stores for error in store.unreadable.values()}
+            self._records.retain(
+                unreadable | {item.uid for store in stores for item in store.values()},
+                is_visible=self._settings.serves,
+            )
+
+    def _forget_deleted(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            if new is not None or not self._index.is_unreadable(key):
+                if (record := self._records.get(old.uid)) is not None:
+                    self._observer.keep_record(key, record)
+                self._records.forget(old.uid)
+            self._reconciler.forget(key)
+            self.leader_view.consumer_states.update(key)
+
+
+#: The slices in which workers decide, and how many turns have one slice while watches are behind.
+_decisions = LoopSlices(SHORT_SLICE)
+_TURNS_BEHIND = 4
+
+
+def _namespace_of(key: ObjectKey) -> str:
+    return key.namespace
+
+
+async def _work(
+    queue: WorkQueue[ObjectKey],
+    work: Callable[[ObjectKey], Awaitable[float | None]],
+    worked: Callable[[ObjectKey], None],
+    share: Callable[[], Awaitable[None]],
+) -> None:
+    """Take keys and work on them until the queue is shut down; call `worked` for each.
+
+    `share` waits until it is the turn of another one.
+
+    Failures are retried for ever, with pauses that grow per key; an internal error is treated the
+    same way, so that it affects one consumer only.
+    """
+    while True:
+        await share()
+        try:
+            key = await queue.get()
+        except QueueShutDown:
+            return
+        try:
+            again = await work(key)
+        except (ApiError, Unreachable, NotLeading) as error:
+            pause = queue.retry(key, least=getattr(error, "retry_after", None) or 0.0)
+            _log.info(_RETRY, pause, error, extra={"workload": str(key)})
+        except HotmapError as error:
+            pause = queue.retry(key)
+            _log.error(_RETRY, pause, error, extra={"workload": str(key)})
+        except Exception:
+            queue.retry(key)
+            _log.exception("internal error reconciling %s", key)
+        else:
+            queue.forget(key)
+            if again is not None:
+                queue.add_after(key, again)
+        finally:
+            queue.done(key)
+            worked(key)
