@@ -12,12 +12,10 @@ the cluster, and records that could not be written unless another controller has
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable
 from functools import partial
-from itertools import count
-from typing import NamedTuple, NoReturn, Self
+from typing import NamedTuple, Self
 
 from hotmap.controller.reconcile.immutable_uses import ImmutableUses
 from hotmap.controller.reconcile.job_recreation import JobRecreations
@@ -36,22 +34,16 @@ from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
 from hotmap.controller.watch.stored_changes import StoredChanges
+from hotmap.controller.watch.stored_progress import StoredProgress
 from hotmap.core.errors import ApiError, HotmapError, NotLeading, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.provider_class import PROVIDER_CLASS
 from hotmap.kube.fair_slots import most_of_one_group
 from hotmap.kube.loop_slices import SHORT_SLICE, LoopSlices, share_loop
 from hotmap.kube.supervisor import Supervisor
 from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
 
 __all__ = ["LeaderTerm", "TermParts"]
-
-#: Seconds between two writes of how long the sources were watched.
-_PROGRESS = 60.0
-
-#: Minutes after which that is written although some consumer could not be decided on.
-_UNDECIDED_MINUTES = 10
 
 #: Seconds for workers to finish their key at the end.
 _GRACE = 5.0
@@ -73,10 +65,7 @@ class TermParts(NamedTuple):
     annotation_warnings: AnnotationWarnings
     unreadable_objects: UnreadableObjects
     first_decisions: FirstDecisions
-    #: Returns until when every change of a source was observed, POSIX seconds.
-    watched_until: Callable[[], float]
-    #: The same for some sources, after a consistent read of them.
-    confirmed_until: Callable[[Collection[ObjectKey]], Awaitable[float]]
+    stored_progress: StoredProgress
     #: Returns whether more watch events have arrived than were read.
     is_behind: Callable[[], bool]
     #: None: records are kept in memory alone (shadow mode).
@@ -117,8 +106,7 @@ class LeaderTerm:
         self._annotation_warnings = parts.annotation_warnings
         self._unreadable_objects = parts.unreadable_objects
         self._first_decisions = parts.first_decisions
-        self._watched_until = parts.watched_until
-        self._confirmed_until = parts.confirmed_until
+        self._stored_progress = parts.stored_progress
         self._is_behind = parts.is_behind
         self._settings = settings
         self._may_write = may_write
@@ -210,7 +198,7 @@ class LeaderTerm:
         if self._record_shards is not None:
             self._background.start("write records", self._record_shards.run)
             self._background.start("check records", self._record_shards.check)
-        self._background.start("store watch progress", self._store_watch_progress)
+        self._background.start("store watch progress", self._stored_progress.run)
         self._background.start("check pods", self.pod_checker.run)
         self._background.start("report unreadable objects", self._unreadable_objects.run)
         self._background.start("check agents", self.pod_checker.run_agent_checks)
@@ -221,9 +209,10 @@ class LeaderTerm:
 
     async def __aexit__(self, *exc_info: object) -> None:
         self.is_ending = True
-        watched_until = self._watched_until()
+        watched_until = self._stored_progress.by_watches()
         try:
-            watched_until = await self._read_progress()
+            if self._may_write():
+                watched_until = await self._stored_progress.by_reading()
         finally:  # also where it is cancelled meanwhile
             await self._end(watched_until)
 
@@ -240,7 +229,7 @@ class LeaderTerm:
         await self._background.stop()
         if self._may_write():
             self.pod_checker.write()
-            self._write_progress(watched_until)
+            self._stored_progress.write(watched_until)
             if self._record_shards is not None:
                 await self._record_shards.flush()
         self._first_decisions.end()
@@ -306,40 +295,11 @@ class LeaderTerm:
         again = await self._reconciler.reconcile(key)
         if self._reconciler.is_pending(key):
             self._first_decisions.note_pending(key)
-        elif self._reconciler.has_decided(key):
-            self._note_decided(key)  # nor one whose pods could not be listed
-        return again
-
-    def _note_decided(self, key: ObjectKey) -> None:
-        were_made = self._first_decisions.are_made
-        if self._first_decisions.note_made(key):
+            return again
+        # A consumer whose pods could not be listed is not decided on either.
+        if self._reconciler.has_decided(key) and self._stored_progress.note_decided(key):
             self._reconciles.add(key)
-        is_last = self._first_decisions.are_made and not were_made
-        is_first = self._records.watched_until is None and were_made
-        if is_last or is_first:
-            self._write_progress(self._watched_until())
-
-    async def _read_progress(self) -> float:
-        """Return until when every change of the recorded sources was observed."""
-        if not self._may_write():
-            return self._watched_until()
-        return await self._confirmed_until(
-            {
-                ObjectKey(source.kind, record.namespace, source.name)
-                for record in self._records.values()
-                for source in record.sources
-                if source.kind != PROVIDER_CLASS
-            }
-        )
-
-    def _write_progress(self, watched_until: float) -> None:
-        """Write until when every change was observed, and the records that are only in memory.
-
-        The time is not written before every consumer has been decided on once: it bounds the
-        changes that were made while no controller watched.
-        """
-        until = watched_until if self._first_decisions.are_made else None
-        self._records.set_watched_until(until)
+        return again
 
     async def _note_deletions(self) -> None:
         """Record which sources were deleted while no controller watched."""
@@ -350,15 +310,6 @@ class LeaderTerm:
             await share_loop()
             for key in self._observer.unrecorded_deletions(consumer):
                 self._stored_changes.note_deletion(key)
-
-    async def _store_watch_progress(self) -> NoReturn:
-        """Write once a minute until when every change was observed."""
-        for minute in count(1):
-            await asyncio.sleep(_PROGRESS)
-            if minute >= _UNDECIDED_MINUTES:
-                self._first_decisions.end()  # a lasting failure must not hold it back
-            self._write_progress(self._watched_until())
-        raise AssertionError
 
     def _drop_records_of_deleted(self) -> None:
         """Drop the records of consumers that were deleted while no controller was running.

@@ -46,6 +46,7 @@ from hotmap.controller.watch.observation import Observer, ObserverSettings
 from hotmap.controller.watch.other_uses import OtherUses
 from hotmap.controller.watch.pods import list_pods, with_all_runs
 from hotmap.controller.watch.reflectors import Reflectors
+from hotmap.controller.watch.stored_progress import StoredProgress
 from hotmap.controller.watch.watched_until import WatchedUntil
 from hotmap.core.fingerprint import FingerprintKey
 from hotmap.core.model.objects import ObjectKey
@@ -135,8 +136,7 @@ class TermFactory:
             ),
             unreadable_objects=UnreadableObjects(shared.watch_index, shared.recorder),
             first_decisions=first_decisions,
-            watched_until=watched.by_watches,
-            confirmed_until=watched.by_reading,
+            stored_progress=StoredProgress(shared.records, watched, first_decisions),
             is_behind=shared.reflectors.is_behind,
             record_shards=shared.record_shards,
             job_recreations=None if shared.shadow else shared.job_recreations,

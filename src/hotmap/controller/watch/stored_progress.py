@@ -1,0 +1,78 @@
+"""Stores until when every change was observed, for the controller after this one.
+
+The time bounds the changes that were made while no controller watched. So it is not stored before
+every consumer has been decided on once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+from typing import NoReturn
+
+from hotmap.controller.storage.records import Records
+from hotmap.controller.watch.first_decisions import FirstDecisions
+from hotmap.controller.watch.watched_until import WatchedUntil
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.provider_class import PROVIDER_CLASS
+
+__all__ = ["StoredProgress"]
+
+#: Seconds between two writes.
+_PERIOD = 60.0
+
+#: Minutes after which it is stored although some consumer could not be decided on.
+_UNDECIDED_MINUTES = 10
+
+
+class StoredProgress:
+    """The stored progress of the watches in one term of leadership."""
+
+    def __init__(
+        self, records: Records, watched: WatchedUntil, first_decisions: FirstDecisions
+    ) -> None:
+        self._records = records
+        self._watched = watched
+        self._first_decisions = first_decisions
+
+    async def run(self) -> NoReturn:
+        """Store the progress once a minute."""
+        for minute in count(1):
+            await asyncio.sleep(_PERIOD)
+            if minute >= _UNDECIDED_MINUTES:
+                self._first_decisions.end()  # a lasting failure must not hold it back
+            self.write(self._watched.by_watches())
+        raise AssertionError
+
+    def note_decided(self, consumer: ObjectKey) -> bool:
+        """Note that a consumer was decided on; returns whether that was with outdated sources."""
+        were_made = self._first_decisions.are_made
+        is_outdated = self._first_decisions.note_made(consumer)
+        is_last = self._first_decisions.are_made and not were_made
+        is_first = self._records.watched_until is None and were_made
+        if is_last or is_first:
+            self.write(self._watched.by_watches())
+        return is_outdated
+
+    def by_watches(self) -> float:
+        """Return until when every change of a source was observed: POSIX seconds."""
+        return self._watched.by_watches()
+
+    async def by_reading(self) -> float:
+        """Return until when every change of the recorded sources was observed, after reading them.
+
+        POSIX seconds.
+        """
+        return await self._watched.by_reading(
+            {
+                ObjectKey(source.kind, record.namespace, source.name)
+                for record in self._records.values()
+                for source in record.sources
+                if source.kind != PROVIDER_CLASS
+            }
+        )
+
+    def write(self, watched_until: float) -> None:
+        """Store the progress with the records."""
+        until = watched_until if self._first_decisions.are_made else None
+        self._records.set_watched_until(until)
