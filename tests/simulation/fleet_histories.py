@@ -35,7 +35,7 @@ _NAMES = ("a", "b", "c", "d")
 #: A value with which no pod becomes available.
 _BAD = "bad"
 
-#: Seconds for which an earlier limit may count: a watch lags, and a rollout may be under way.
+#: Seconds for which an earlier limit may count, since a watch lags.
 _LAG = 3.0
 
 #: Seconds within which every workload has the last content, once it is quiet; and a new leader
@@ -121,6 +121,8 @@ class _FleetHistory:
         self._limit = chance.choice((1, 1, 2))
         #: Until when each limit counts, on the loop's clock.
         self._limits: dict[int, float] = {}
+        #: Seconds for which a rollout may be under way.
+        self._under_way = _LAG
         #: Workloads whose rollout is not complete, by name: since when.
         self._unfinished: dict[str, float] = {}
         self._rolled_at: dict[str, float] = {}
@@ -275,7 +277,7 @@ class _FleetHistory:
     async def _set_limit(self, limit: int) -> None:
         now = self._now()
         for before in self._limits:
-            self._limits[before] = min(self._limits[before], now + _LAG)
+            self._limits[before] = min(self._limits[before], now + self._under_way)
         self._limits[limit] = float("inf")
         annotations = {LIMIT: str(limit)}
         await self._world.merge("ConfigMap", "app", {"metadata": {"annotations": annotations}})
@@ -321,6 +323,7 @@ class _FleetHistory:
     async def _delay(self) -> None:
         late = self._world.plane.fail("patch", "deployments.apps", times=1)
         late.delay = self._chance.choice((2.0, 20.0))
+        self._under_way = max(self._under_way, _LAG + late.delay)
 
     async def _restart(self) -> None:
         process = self._chance.choice(self._processes)
