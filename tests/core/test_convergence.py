@@ -32,7 +32,7 @@ from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import ActionType, Plan, make_plan
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.revisions import revision_of
-from hotmap.core.decide.rollout_records import distinct_revision, record_rollout
+from hotmap.core.decide.rollout_records import Replacement, distinct_revision, record_rollout
 from hotmap.core.decide.source_snapshot import SourceSnapshot, take_snapshots
 from hotmap.core.model.consumer import FIELD_MANAGER, REVISION, Consumer
 from hotmap.core.model.objects import ObjectKey, Pod
@@ -356,8 +356,7 @@ class Controller:
                 previous=consumer.revision,
                 revision=revision,
                 distinct=assessment.distinct,
-                retired_at=min(seen, default=self.cluster.now),
-                observed=bool(seen),
+                replaced=Replacement(min(seen, default=self.cluster.now), bool(seen)),
                 now=self.cluster.now,
             )
         found = self.writer_conflict()

@@ -394,6 +394,10 @@ def test_template_proves_content_that_its_pods_read_before_it_was_replaced(
     start = pod_seen.start._replace(containers=(Span(890, ended),))
     _, loaded = only(wish, pod_seen._replace(start=start))
     assert loaded.confidence is known
+    unmarked = pod_seen._replace(start=start._replace(revision=""))
+    _, loaded = only(wish._replace(written=""), unmarked)  # from before the first rollout
+    is_before = ended == 898 and bool(wish.replaced_at)
+    assert loaded.confidence is (Confidence.INFERRED if is_before else Confidence.UNKNOWN)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import make_plan
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.revisions import revision_of
-from hotmap.core.decide.rollout_records import record_rollout
+from hotmap.core.decide.rollout_records import Replacement, record_rollout, was_unmarked
 from hotmap.core.decide.source_rules import ROLLOUT_WAIT
 from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.model.consumer import Consumer
@@ -188,11 +188,13 @@ def test_rollout_is_held_if_new_pods_could_not_start() -> None:
 # -- a return to an earlier revision ----------------------------------------------------------
 
 
-def rolled(record: Record, previous: str, revision: str, **options: float | bool) -> Record:
+def rolled(record: Record, previous: str, revision: str, **options: float | bool | str) -> Record:
     """Add a rollout to a record, from one revision to another."""
-    values: dict[str, Any] = {"distinct": False, "retired_at": 100.0, "now": 101.0}
-    values |= {"observed": False} | options
-    return record_rollout(record, previous=previous, revision=revision, **values)
+    values: dict[str, Any] = {"distinct": False, "retired_at": 100.0, "now": 101.0, **options}
+    replaced = Replacement(
+        values.pop("retired_at"), values.pop("observed", False), values.pop("unmarked", "")
+    )
+    return record_rollout(record, previous=previous, revision=revision, replaced=replaced, **values)
 
 
 def test_revision_that_is_left_is_remembered() -> None:
@@ -333,3 +335,21 @@ def test_revision_removed_from_the_template_is_retired() -> None:
         RetiredRevision("k.a", 100.0),
         RetiredRevision("z.forged", 100.0),
     )
+
+
+@pytest.mark.parametrize(
+    ("unmarked", "returns"),
+    [
+        pytest.param("k.a", True, id="all pods had it"),
+        pytest.param("", False, id="some may have had older content"),
+    ],
+)
+def test_first_rollout_remembers_what_its_pods_had(unmarked: str, returns: bool) -> None:
+    """Then a return brings the template without a revision back, and with it their ReplicaSet."""
+    away = rolled(Record("u", "k", 1), "", "k.b", observed=True, unmarked=unmarked)
+    assert was_unmarked(away, "k.a") is returns
+    assert not was_unmarked(away, "k.b")
+    back = rolled(away, "k.b", "k.a", retired_at=120.0, now=130.7, observed=True)
+    assert bool(back.windows) is returns
+    assert back.replaced_at == (100.0 if returns else 0.0)
+    assert not was_unmarked(back, "k.a")

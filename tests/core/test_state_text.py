@@ -80,7 +80,7 @@ RECORD = Record(
 
 LINE = (
     '["6f0c","kH3x",4,[["ConfigMap","app","Zk","9d1","1042","uY3","-",false,"zR",3.5,true,'
-    'false,false,0.0,"",null]],[[1.5,2.5]],[["kH3x.abc",9.0,false]],1,[[3.0,4.5],1,["a1","b2"],"r3"],'
+    'false,false,0.0,"",null]],[[1.5,2.5]],[["kH3x.abc",9.0,false,false]],1,[[3.0,4.5],1,["a1","b2"],"r3"],'
     '"kH3x.abc",2,"shop",[8.0,"removed kH3x.abc"],7.0,"kH3x.def",[],[],null,0.0]'
 )
 

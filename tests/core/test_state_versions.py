@@ -84,7 +84,7 @@ def current_records() -> list[Record]:
             former=(pinned,),
             immutable_uses=(ImmutableUse("ConfigMap", "extra", "9d3"),),
             files_at_start=True,
-            retired=(msgspec.structs.replace(first.retired[0], observed=True),),
+            retired=(msgspec.structs.replace(first.retired[0], observed=True, unmarked=True),),
             replaced_at=1655.0,
         ),
         second,

@@ -14,7 +14,7 @@ from hotmap.controller.reconcile.nudges import Nudges
 from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.plan import Action, ActionType
 from hotmap.core.decide.record import Outcome
-from hotmap.core.decide.rollout_records import distinct_revision
+from hotmap.core.decide.rollout_records import distinct_revision, was_unmarked
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import AlreadyExists, Conflict, Invalid
 from hotmap.core.model.consumer import Consumer
@@ -302,6 +302,8 @@ def rollout_patch(decision: Decision, action: Action) -> TemplatePatch:
     if action.distinct:
         previous = decision.previous_revision
         revision = distinct_revision(revision, snapshot.record, previous=previous)
+    elif _returns_to_first_pods(snapshot):
+        revision = ""
     patch = template_patch(
         snapshot.consumer,
         revision,
@@ -313,6 +315,21 @@ def rollout_patch(decision: Decision, action: Action) -> TemplatePatch:
     if action.pauses and snapshot.policy.pause is not None:
         return pause_in(patch, snapshot.policy.pause.annotation, now=snapshot.now)
     return patch
+
+
+def _returns_to_first_pods(snapshot: Snapshot) -> bool:
+    """Return whether a rollout returns to pods from before the first one, some of which may run on.
+
+    Their template had no revision: without it the workload's own controller keeps them. Where they
+    are all gone, the revision says more.
+    """
+    consumer = snapshot.consumer
+    return (
+        snapshot.policy.writing is Writing.REVISION
+        and consumer.rolling
+        and bool(consumer.revision)
+        and was_unmarked(snapshot.record, snapshot.revision)
+    )
 
 
 def restart_at(decision: Decision) -> int:

@@ -69,6 +69,7 @@ from hotmap.core.decide.evidence import (
 from hotmap.core.decide.immutable_rules import assess_recreated_immutable, may_be_pinned
 from hotmap.core.decide.own_rollouts import has_current_revision, was_made_for, was_rolled_out_after
 from hotmap.core.decide.revisions import content_of
+from hotmap.core.decide.rollout_records import was_unmarked
 from hotmap.core.decide.source_rules import ROLLOUT_WAIT, assess_source, reads_at_start
 from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.consumer import Consumer
@@ -134,7 +135,11 @@ def assess(
     )
     if facts.starts is not None:
         # Nor would it replace pods that still have this revision, as after a reverted rollout.
-        distinct |= any(content_of(start.revision) == facts.revision for start in facts.starts)
+        unmarked = was_unmarked(record, facts.revision)
+        distinct |= any(
+            content_of(start.revision) == facts.revision or (unmarked and not start.revision)
+            for start in facts.starts
+        )
     elif record is not None and not distinct and _was_recently_retired(record, facts):
         return Assessment(
             Verdict.CHECK_PODS, f"{reason}; this content was current moments ago", tuple(findings)

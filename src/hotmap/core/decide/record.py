@@ -19,7 +19,7 @@ from hotmap.core.decide.flap_breaker import add_rollout, release
 from hotmap.core.decide.immutable_uses import remaining_immutable_uses
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.revisions import name_content, name_recorded_content
-from hotmap.core.decide.rollout_records import record_reloader_write, record_rollout
+from hotmap.core.decide.rollout_records import Replacement, record_reloader_write, record_rollout
 from hotmap.core.decide.snapshot import Snapshot, changed_before
 from hotmap.core.decide.source_records import build_source_record, former_immutable, stays_pinned
 from hotmap.core.decide.source_snapshot import SourceSnapshot
@@ -121,14 +121,29 @@ def _with_written_revision(record: Record, decision: Decision, outcome: Outcome)
         previous=decision.previous_revision,
         revision=snapshot.revision,
         distinct=rollout.distinct,
-        retired_at=snapshot.earliest_change or outcome.at,
-        observed=snapshot.first_observed is not None,
+        replaced=Replacement(
+            snapshot.earliest_change or outcome.at,
+            observed=snapshot.first_observed is not None,
+            unmarked=_unmarked_content(snapshot),
+        ),
         now=outcome.at,
     )
     record = msgspec.structs.replace(record, revision=outcome.revision)
     if snapshot.policy.writing is not Writing.REVISION:
         record = record_reloader_write(record, now=outcome.at)
     return record
+
+
+def _unmarked_content(snapshot: Snapshot) -> str:
+    """Name the content of pods whose template has no revision; "" unless all are known to have it.
+
+    Pods that were adopted may have older content until they are checked.
+    """
+    record, has_mark = snapshot.record, bool(snapshot.consumer.revision)
+    if record is None or has_mark or snapshot.policy.writing is not Writing.REVISION:
+        return ""
+    is_known = not record.revision and record.pods_checked is PodCheck.CURRENT
+    return snapshot.recorded_revision if is_known else ""
 
 
 def _with_counted_rollout(record: Record, decision: Decision, outcome: Outcome) -> Record:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import floor
+from typing import NamedTuple
 
 import msgspec
 
@@ -11,10 +12,27 @@ from hotmap.core.decide.revisions import content_of
 from hotmap.core.model.state import ForeignWrites, Record, RetiredRevision, Window
 from hotmap.core.text import parse_number
 
-__all__ = ["distinct_revision", "record_reloader_write", "record_rollout"]
+__all__ = [
+    "Replacement",
+    "distinct_revision",
+    "record_reloader_write",
+    "record_rollout",
+    "was_unmarked",
+]
 
 #: How many earlier revisions a record remembers, to notice a return to one of them.
 _MAX_RETIRED = 3
+
+
+class Replacement(NamedTuple):
+    """How the content before a rollout was replaced."""
+
+    #: POSIX seconds, as early as possible.
+    at: float
+    #: Whether that was observed.
+    observed: bool = False
+    #: Names that content if the template had no revision and all pods were found to have it.
+    unmarked: str = ""
 
 
 def distinct_revision(revision: str, record: Record | None, *, previous: str) -> str:
@@ -24,6 +42,15 @@ def distinct_revision(revision: str, record: Record | None, *, previous: str) ->
     template's, in case the record was lost.
     """
     return f"{revision}.{_next_serial(record, previous)}"
+
+
+def was_unmarked(record: Record | None, revision: str) -> bool:
+    """Return whether pods without a revision in their template have this content.
+
+    They are from before the first rollout.
+    """
+    retired = record.retired if record is not None else ()
+    return any(item.unmarked and item.revision == revision for item in retired)
 
 
 def _next_serial(record: Record | None, previous: str) -> int:
@@ -38,16 +65,15 @@ def record_rollout(
     previous: str,
     revision: str,
     distinct: bool,
-    retired_at: float,
-    observed: bool,
+    replaced: Replacement,
     now: float,
 ) -> Record:
     """Add to the record of a rollout what a later return to old content needs.
 
-    `previous` and `revision` are the template's revisions before and after, `retired_at` is when
-    the previous content was replaced (POSIX seconds, as early as possible), and `observed` whether
-    that was observed. A return to a recent revision reuses its ReplicaSet, and a pod of that may
-    have started in between, so it opens a window; a `distinct` name creates new pods instead.
+    `previous` and `revision` are the template's revisions before and after, `replaced` says how the
+    content before was replaced. A return to a recent revision reuses its ReplicaSet, and a pod of
+    that may have started in between, so it opens a window; a `distinct` name creates new pods
+    instead.
 
     The window, widened by MARGIN, ends before the second of `now`: pods that this rollout starts
     read the restored content, and the first one may run within that second.
@@ -64,7 +90,7 @@ def record_rollout(
     earlier = [window.start for window in record.windows]
     if record.replaced_at:
         earlier.append(record.replaced_at)
-    since = min([retired_at, *earlier])
+    since = min([replaced.at, *earlier])
     # Another writer may have removed the revision from the template.
     for before in map(content_of, (record.revision, previous)):
         if (
@@ -72,7 +98,10 @@ def record_rollout(
             and (distinct or before != wanted)
             and before not in {o.revision for o in retired}
         ):
-            retired = (*retired, RetiredRevision(before, since, observed))
+            retired = (*retired, RetiredRevision(before, since, replaced.observed))
+    if replaced.unmarked:
+        first = RetiredRevision(replaced.unmarked, since, replaced.observed, unmarked=True)
+        retired = (*retired, first)
     return msgspec.structs.replace(
         record,
         windows=() if distinct else windows,

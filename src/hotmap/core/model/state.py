@@ -179,6 +179,9 @@ class RetiredRevision(msgspec.Struct, array_like=True, frozen=True, gc=False):
     at: float
     #: Whether that was observed, so that pods that started before have its content.
     observed: bool = False
+    #: Whether the pod template had no revision then, since hotmap had not rolled it out before, and
+    #: all of its pods were found to have the content.
+    unmarked: bool = False
 
 
 class RolloutTimes(msgspec.Struct, array_like=True, frozen=True, gc=False):

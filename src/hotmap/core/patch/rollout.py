@@ -44,7 +44,8 @@ def template_patch(
 ) -> TemplatePatch:
     """Build the patch that makes a consumer's controller replace its pods.
 
-    `revision` is that of the current content, `stamps` are the sources that changed, `distinct`
+    `revision` is that of the current content; "" returns to the template from before the first
+    rollout, which had none. `stamps` are the sources that changed, `distinct`
     means that this content was applied before and that its pods may have other content. `now` is
     POSIX seconds, for Reloader's annotation only.
 
@@ -78,7 +79,7 @@ def template_patch(
     if distinct or not template:
         carried = revision
         annotations = template.setdefault("metadata", {}).setdefault("annotations", {})
-        annotations[REVISION] = revision
+        annotations[REVISION] = revision or None
     return TemplatePatch(
         {"metadata": precondition, "spec": {"template": template}},
         _STRATEGIC if stamped and consumer.key.kind != "Rollout" else _MERGE,

@@ -78,6 +78,7 @@ _UNDATED = "a source was written after this pod, and its metadata does not show 
 
 #: What shows that a pod was made after the last change, where times are too close.
 _MADE_AFTER = Stage(Confidence.PROVEN, "created by a template change after the last change")
+_KEPT_CONTENT = Stage(Confidence.INFERRED, "its template is of this content, which has come back")
 _ROLLED_OUT = Stage(Confidence.INFERRED, "created by a rollout after the last change")
 
 
@@ -248,8 +249,8 @@ class _PodAssessment:
             is_older = any_started_before((start,), desired.files_edited_since)
             files = self._files_at_start(start.at, mounted)
             latest = max((span.latest for span in start.containers), default=inf)
-            is_older = is_older and not self._kept_content(latest)
-            stages.append((self._or_by_template(files, is_older=is_older), False))
+            stage = self._or_by_template(files, is_older=is_older, latest=latest)
+            stages.append((stage, False))
         return stages
 
     def _changes_of(self, read: frozenset[ObjectKey]) -> Iterable[StartChange]:
@@ -380,23 +381,24 @@ class _PodAssessment:
     ) -> Stage:
         """Fall back on the pod's template, then on its agent, where times prove nothing."""
         latest = container.span.latest
-        is_older = latest < change.edited_since and not self._kept_content(latest)
-        stage = self._or_by_template(by_time, is_older=is_older)
+        is_older = latest < change.edited_since
+        stage = self._or_by_template(by_time, is_older=is_older, latest=latest)
         return self._or_by_agent(stage, container, change, at) if change.in_place else stage
 
     def _kept_content(self, latest: float) -> bool:
         """Return whether what started before then has content that was replaced and has come back.
 
-        The template was written for it, and it was not replaced before the start.
+        Its pods had it then, and it was not replaced before the start.
         """
         desired = self._desired
-        is_same = bool(desired.written) and self._pod.start.revision == desired.written
+        is_same = self._pod.start.revision == desired.written
         return is_same and latest + MARGIN <= desired.replaced_at
 
-    def _or_by_template(self, by_time: Stage, *, is_older: bool) -> Stage:
+    def _or_by_template(self, by_time: Stage, *, is_older: bool, latest: float) -> Stage:
         """Fall back on the pod's template where times prove nothing.
 
-        `is_older` says that what has read the content started before the change, as observed.
+        `latest` is by when what has read the content had started, and `is_older` says that this was
+        before the change, as observed.
         """
         if by_time.reached or self._desired.pinned is not None:
             return by_time
@@ -406,6 +408,8 @@ class _PodAssessment:
             return _MADE_AFTER
         # A return to earlier content brings its name back, and not the content into its pods.
         template, applied_at = self._desired.template, self._desired.applied_at
+        if self._kept_content(latest):
+            return _KEPT_CONTENT
         if is_older:
             return by_time
         if was_made_for(self._pod.start, template, applied_at=applied_at):
