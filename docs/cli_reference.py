@@ -7,6 +7,7 @@ Only the parts between `<!-- flags of … -->` and `<!-- end -->` are written.
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,7 +55,7 @@ def _flags(name: str, command: click.Command) -> str:
             sections.setdefault(title, []).append(parameter)
         elif isinstance(parameter, click.Argument):
             arguments.append(parameter.make_metavar(click.Context(command)))
-    help_text = (command.help or "").strip()
+    help_text = inspect.cleandoc(command.help or "")
     parts = [f"    {' '.join([name, '[OPTIONS]', *arguments])}", help_text]
     if command.epilog:
         parts.append(f"```sh\n{command.epilog.strip()}\n```")
