@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.agent.agents import TIMEOUT, Volume, agent, eventually, free_port, webhook
-from tests.support.certificates import Authority, encrypted
+from tests.support.certificates import Authority, as_lenient_as_go, encrypted
 from tests.support.processes import members_of
 
 
@@ -210,7 +210,7 @@ def test_endpoint_with_an_expired_certificate_is_called_after_its_renewal(tmp_pa
         pem.write_bytes(pair.certificate + pair.key)
         return pem
 
-    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls = as_lenient_as_go(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))
     tls.load_cert_chain(write(expired=True))
     volume = Volume(tmp_path / "volume", text="one")
     with webhook(tls=tls) as endpoint:

@@ -291,8 +291,9 @@ def test_remains_nested_too_deeply_do_not_prevent_the_start(
     with agent(tmp_path, *flags, "--touch", tmp_path / "touched") as running:
         running.reaches("told")
     with agent(tmp_path, "--dir", volume, "--stage", stage) as running:
-        eventually(lambda: running.status().get("state") == "waiting")
-        remove(left[1])
+        if sys.version_info < (3, 13):  # later ones remove them
+            eventually(lambda: running.status().get("state") == "waiting")
+            remove(left[1])
         running.reaches("told")
         assert (stage / "text").read_text() == "one"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from tests.agent.agents import Volume, eventually
 from tests.agent.test_drop_in_command_lines import RELOADER, drop_in, run
-from tests.support.certificates import Authority, encrypted
+from tests.support.certificates import Authority, as_lenient_as_go, encrypted
 
 from hotmap.agent.report.basic_auth import BasicAuth
 from hotmap.agent.settings.web_config_file import load_web_config, parse_block_yaml
@@ -44,7 +44,7 @@ def write_certificates(folder: Path) -> ssl.SSLContext:
     for name, pair in (("server", authority.issue("127.0.0.1")), ("client", authority.issue("c"))):
         (folder / f"{name}.pem").write_bytes(pair.certificate)
         (folder / f"{name}.key").write_bytes(pair.key)
-    context = ssl.create_default_context(cafile=str(folder / "ca.pem"))
+    context = as_lenient_as_go(ssl.create_default_context(cafile=str(folder / "ca.pem")))
     context.check_hostname = False
     context.load_cert_chain(folder / "client.pem", folder / "client.key")
     return context
@@ -73,7 +73,7 @@ def test_port_has_tls_client_certificates_and_headers(tmp_path: Path) -> None:
             assert b"reloader_watches 1" in page.read()
             assert page.headers["X-Frame-Options"] == "deny"
             assert page.headers["Strict-Transport-Security"] == "max-age=1; preload"
-        stranger = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+        stranger = as_lenient_as_go(ssl.create_default_context(cafile=str(tmp_path / "ca.pem")))
         stranger.check_hostname = False
         with pytest.raises(OSError, match=r"(?i)alert|reset|closed|EOF"):
             urllib.request.urlopen(address, context=stranger, timeout=5).read()

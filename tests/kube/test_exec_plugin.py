@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 from aiohttp import web
-from tests.support.certificates import Authority
+from tests.support.certificates import Authority, as_lenient_as_go
 
 from hotmap.core.errors import SettingsError, Unauthorized
 from hotmap.kube import exec_plugin
@@ -55,7 +55,9 @@ async def server(tmp_path: Path, authority: Authority) -> AsyncIterator[Server]:
     """An API server named api.example on an address that its certificate does not name."""
     pair = authority.issue("api.example")
     (tmp_path / "server.pem").write_bytes(pair.certificate + pair.key)
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.pem.decode())
+    context = as_lenient_as_go(
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=authority.pem.decode())
+    )
     context.load_cert_chain(tmp_path / "server.pem")
     context.verify_mode = ssl.CERT_OPTIONAL
     server = Server()

@@ -54,7 +54,7 @@ class Authority:
         pair = self.issue(name, address=address)
         pem = directory / "server.pem"
         pem.write_bytes(pair.certificate + pair.key)
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context = as_lenient_as_go(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH))
         context.load_cert_chain(pem)
         return context
 
@@ -71,6 +71,12 @@ class Authority:
             .not_valid_before(now - datetime.timedelta(minutes=1))
             .not_valid_after(now + datetime.timedelta(hours=1))
         )
+
+
+def as_lenient_as_go(context: ssl.SSLContext) -> ssl.SSLContext:
+    """Accept certificates without the extensions that Python requires since 3.13."""
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
 
 
 def _pem(certificate: x509.Certificate) -> bytes:

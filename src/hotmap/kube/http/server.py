@@ -7,6 +7,7 @@ slow, or sends more than a request needs, loses its connection.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import time
@@ -53,9 +54,10 @@ def describe_listen_error(error: OSError) -> str:
     """Say why an address cannot be listened on, in lower case.
 
     asyncio's text for a number of the operating system repeats the address, so that number is
-    described. Those of name resolution are negative, and have a text of their own.
+    described. Those of name resolution are negative, and have a text of their own. Since Python
+    3.13 it gives no number for an address that the machine does not have.
     """
-    number = error.errno or 0
+    number = errno.EADDRNOTAVAIL if error.errno is None else error.errno
     return (os.strerror(number) if number > 0 else error.strerror or str(error)).lower()
 
 

@@ -464,6 +464,8 @@ async def _read_limited(request: web.BaseRequest) -> bytes:
 
 
 def _cannot_listen(host: str, port: int, error: OSError) -> str:
+    from hotmap.kube.http.server import describe_listen_error  # imports another HTTP parser
+
     if error.errno == errno.EADDRINUSE:
         return (
             f"port {port} on {host} is in use by another process; "
@@ -471,4 +473,4 @@ def _cannot_listen(host: str, port: int, error: OSError) -> str:
         )
     if error.errno == errno.EACCES:
         return f"port {port} on {host} may not be used without privileges; choose one above 1023"
-    return f"cannot listen on {host}:{port}: {error.strerror}"
+    return f"cannot listen on {host}:{port}: {describe_listen_error(error)}"
