@@ -1,0 +1,55 @@
+"""Restarts for an announcement: what is read at start has changed."""
+
+from __future__ import annotations
+
+import pytest
+from tests.agent.reconcilers import only_attempt, reconciler, refuse, snapshot
+
+from hotmap.agent.decide.facts import PASSED, REFUSED, CheckFinished, StartAttempt
+from hotmap.core.target import Target
+
+
+def test_frozen_rule_restarts_for_a_second_announcement_only() -> None:
+    """The containers started with the first one; content has nothing to do with it."""
+    decided = reconciler("--target-file", "/x", "--restart-on", "frozen")
+    decided.record(Target(1, "live", "frozen-1"), 1.0)
+    assert decided.decide(1.0) == []
+    decided.record(Target(2, "live", "frozen-2"), 2.0)
+    assert only_attempt(decided.decide(2.0)).rule.name == "frozen"
+
+
+@pytest.mark.parametrize("ends", ["reverted", "replaced"])
+def test_announced_restart_waits_while_refused_content_is_mounted(ends: str) -> None:
+    """A process that is restarted for its environment would read the refused files too."""
+    decided = reconciler("--target-file", "/x", "--restart-on", "frozen")
+    decided.record(Target(1, "live", "frozen-1"), 1.0)
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 2.0)
+    decided.record(snapshot("b"), 3.0)
+    decided.decide(3.0)
+    decided.record(Target(2, "live", "frozen-2"), 4.0)
+    assert decided.decide(4.0) == [], "it is being checked"
+    decided.record(CheckFinished(snapshot("b"), REFUSED, "syntax"), 5.0)
+    assert decided.decide(5.0) == []
+    assert decided.next_time() is None
+    if ends == "replaced":
+        decided.record(snapshot("c"), 6.0)
+        decided.decide(6.0)
+        decided.record(CheckFinished(snapshot("c"), PASSED), 7.0)
+    else:
+        decided.record(snapshot("a"), 6.0)
+    attempts = [each for each in decided.decide(7.0) if isinstance(each, StartAttempt)]
+    assert [each.rule.name for each in attempts if each.rule.name == "frozen"] == ["frozen"]
+
+
+def test_announced_restart_with_a_stage_does_not_wait() -> None:
+    """No process sees the refused content."""
+    decided = reconciler("--target-file", "/x", "--restart-on", "frozen", "--stage", "/s")
+    decided.record(Target(1, "live", "frozen-1"), 1.0)
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 2.0)
+    refuse(decided, "b", read=3.0, refused=4.0)
+    decided.record(Target(2, "live", "frozen-2"), 5.0)
+    assert only_attempt(decided.decide(5.0)).rule.name == "frozen"

@@ -1,0 +1,262 @@
+"""Content that processes may have read although it is not desired, or not any more.
+
+The reconciler alone; `test_brief_content.py` has the same with processes.
+"""
+
+from __future__ import annotations
+
+import pytest
+from tests.agent.reconcilers import (
+    finish,
+    load,
+    only_attempt,
+    pass_check,
+    reconciler,
+    refuse,
+    snapshot,
+)
+
+from hotmap.agent.decide.facts import (
+    ERROR,
+    PASSED,
+    REFUSED,
+    AttemptFinished,
+    CheckFinished,
+    StartApplication,
+    StartCheck,
+)
+from hotmap.agent.decide.reconciler import Reconciler
+from hotmap.agent.process.application import ApplicationStatus
+from hotmap.agent.report.pod_document import make_pod_document
+from hotmap.agent.watch.observer import ObserverStatus
+from hotmap.volume.watcher import WatcherStatistics
+
+
+def read_again(decided: Reconciler, digest: str, *, changed_since: float, now: float) -> None:
+    """Read content after an update was seen that is not there any more."""
+    replaced = snapshot(digest)._replace(changed_since=changed_since, replaced=True)
+    decided.record(replaced, now)
+
+
+def revert_refused(decided: Reconciler) -> None:
+    """Load content a, refuse b, and take b back to a."""
+    load(decided, "a", read=1.0, passed=2.0, done=3.0)
+    refuse(decided, "b", read=4.0, refused=5.0)
+    assert decided.decide(5.0) == []
+    assert not decided.attempts()["default"][1], "the next agent cannot rely on it either"
+    decided.record(snapshot("a"), 6.0)
+
+
+def test_content_is_loaded_again_after_refused_content_was_visible() -> None:
+    """A process that started meanwhile has read the refused content."""
+    decided = reconciler("--exec", "true")
+    revert_refused(decided)
+    assert decided.rules[0].state == "pending"
+    attempt = only_attempt(decided.decide(6.0))
+    assert attempt.doubted_since == 4.0
+    finish(decided, 7.0)
+    assert decided.decide(7.0) == []
+    assert decided.rules[0].state == "told"
+
+
+def test_content_is_loaded_again_after_content_that_is_known_to_be_refused() -> None:
+    """It is not checked again, and a process that started meanwhile has read it all the same."""
+    decided = reconciler("--exec", "true")
+    revert_refused(decided)
+    decided.decide(6.0)
+    finish(decided, 7.0)
+    decided.record(snapshot("b"), 8.0)
+    assert decided.decide(8.0) == []
+    assert not decided.attempts()["default"][1], "the next agent cannot rely on it either"
+    decided.record(snapshot("a"), 9.0)
+    attempt = only_attempt(decided.decide(9.0))
+    assert attempt.doubted_since == 8.0
+
+
+def test_failed_attempt_is_repeated_after_refused_content_was_visible() -> None:
+    """No process has the content, so none can still have it."""
+    decided = reconciler("--exec", "true")
+    pass_check(decided, "a", read=1.0, passed=2.0)
+    finish(decided, 3.0, error="failed")
+    refuse(decided, "b", read=3.0, refused=4.0)
+    decided.record(snapshot("a"), 5.0)
+    attempt = only_attempt(decided.decide(5.0))
+    assert attempt.doubted_since is None
+
+
+def test_content_is_not_loaded_again_after_refused_content_with_a_stage() -> None:
+    """With a stage no process has seen it."""
+    decided = reconciler("--exec", "true", "--stage", "/s")
+    load(decided, "a", read=1.0, passed=2.0, done=3.0)
+    refuse(decided, "b", read=4.0, refused=5.0)
+    decided.record(snapshot("a"), 6.0)
+    assert decided.decide(6.0) == []
+    assert decided.rules[0].state == "told"
+
+
+def test_refused_content_counts_since_it_may_have_been_visible() -> None:
+    """The settle time passed before it was read."""
+    decided = reconciler("--signal", "HUP", "--process", "name:app")
+    load(decided, "a", read=1.0, passed=1.0, done=2.0)
+    read_again(decided, "b", changed_since=3.5, now=4.0)
+    decided.decide(4.0)
+    decided.record(CheckFinished(snapshot("b"), REFUSED, "syntax"), 4.0)
+    read_again(decided, "a", changed_since=5.5, now=6.0)
+    attempt = only_attempt(decided.decide(6.0))
+    assert attempt.doubted_since == 3.5
+
+
+@pytest.mark.parametrize("result", [REFUSED, ERROR])
+@pytest.mark.parametrize(
+    "flags", [("--signal", "HUP", "--process", "name:app"), ("--url", "http://127.0.0.1:1/")]
+)
+def test_content_that_returns_during_a_check_of_other_content_is_loaded_again(
+    flags: tuple[str, ...], result: str
+) -> None:
+    """A process that started meanwhile has read what is not accepted then."""
+    decided = reconciler(*flags)
+    load(decided, "a", read=1.0, passed=2.0, done=3.0)
+    decided.record(snapshot("b"), 4.0)
+    assert decided.decide(4.0) == [StartCheck(snapshot("b"))]
+    decided.record(snapshot("a"), 5.0)
+    assert decided.decide(5.0) == []
+    decided.record(CheckFinished(snapshot("b"), result, "not accepted"), 6.0)
+    attempt = only_attempt(decided.decide(6.0))
+    assert (attempt.desired_since, attempt.doubted_since) == (6.0, 4.0)
+    finish(decided, 7.0)
+    assert decided.directories.rows["/d"].loaded == "a"
+    assert (decided.gate.state, decided.gate.error) == (PASSED, "")
+    assert decided.next_time() is None
+
+
+def test_content_that_came_back_is_not_loaded_while_other_content_is_checked() -> None:
+    """A process may have read that, and is told when the check is over."""
+    decided = reconciler("--signal", "HUP", "--process", "name:app")
+    for now, digest in ((1.0, "a"), (3.0, "b")):
+        decided.record(snapshot(digest), now)
+        decided.decide(now)
+        if digest == "a":
+            decided.record(CheckFinished(snapshot(digest), PASSED), now)
+            decided.decide(now)
+            finish(decided, 2.0)
+    decided.record(snapshot("a"), 4.0)
+    statistics = WatcherStatistics("inotify", "", 1, 1, 0, 0, 0, 0)
+    observer = ObserverStatus({}, statistics, False, "", "", 0.0)
+    document = make_pod_document(4.0, "uid", observer, decided, ApplicationStatus(0, 0))
+    assert b'"state":"loading"' in document
+
+
+@pytest.mark.parametrize(
+    ("flags", "doubted_since"),
+    [
+        (("--signal", "HUP", "--process", "name:app"), 3.5),
+        (("--signal", "HUP", "--process", "name:app", "--stage", "/s"), None),
+        (("--url", "http://127.0.0.1:1/"), None),
+        (("--restart", "term", "--process", "name:app"), 3.5),
+        (("--restart", "all-containers"), None),
+    ],
+    ids=["signal", "staged", "endpoint", "restart", "unknown processes"],
+)
+def test_content_replaced_before_it_was_read_is_loaded_again(
+    flags: tuple[str, ...], doubted_since: float | None
+) -> None:
+    """A process that started meanwhile has read it, unless it reads what is published."""
+    decided = reconciler(*flags)
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 1.0)
+    if decided.decide(1.0):
+        finish(decided, 2.0)
+    read_again(decided, "a", changed_since=3.5, now=4.0)
+    found = [attempt.doubted_since for attempt in decided.decide(4.0)]  # type: ignore[union-attr]
+    assert found == ([] if doubted_since is None else [doubted_since])
+    assert decided.attempts()["default"][1] == (not found), "nor does the next agent rely on it"
+
+
+@pytest.mark.parametrize(("acted", "doubted_since"), [(False, 3.5), (True, 0.0)])
+def test_only_an_attempt_that_acted_made_a_process_read(acted: bool, doubted_since: float) -> None:
+    """After one that found nothing to do, older processes have not read what was replaced."""
+    decided = reconciler("--signal", "HUP", "--process", "name:app")
+    load(decided, "a", read=1.0, passed=1.0, done=2.0)
+    read_again(decided, "a", changed_since=2.5, now=3.0)
+    decided.decide(3.0)
+    decided.record(AttemptFinished("default", "", 0, 1234.0, by_itself=not acted), 4.0)
+    read_again(decided, "a", changed_since=3.5, now=5.0)
+    attempt = only_attempt(decided.decide(5.0))
+    assert attempt.doubted_since == doubted_since
+
+
+def test_process_that_started_with_replaced_content_is_not_taken_for_current() -> None:
+    """It started after the first reading of the content, and before the second."""
+    decided = reconciler("--signal", "HUP", "--process", "name:app", "--retry-first", "8s")
+    load(decided, "a", read=1.0, passed=1.0, done=2.0)
+    decided.record(snapshot("b"), 3.0)
+    decided.decide(3.0)
+    read_again(decided, "b", changed_since=3.5, now=4.0)
+    decided.record(CheckFinished(snapshot("b"), PASSED), 5.0)
+    attempt = only_attempt(decided.decide(5.0))
+    assert attempt.desired_since == 4.0
+    finish(decided, 5.0, error="no such process")
+    read_again(decided, "b", changed_since=6.0, now=7.0)
+    attempt = only_attempt(decided.decide(13.0))
+    assert attempt.desired_since == 7.0
+
+
+@pytest.mark.parametrize("staged", [False, True], ids=["mounted", "published"])
+def test_application_that_started_while_other_content_was_visible_is_restarted(
+    staged: bool,
+) -> None:
+    """Its first content passed when that was not mounted any more."""
+    flags = ("--stage", "/s") if staged else ()
+    decided = reconciler(*flags, "--restart", "supervised", "--", "app")
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(snapshot("b"), 2.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 3.0)
+    assert decided.decide(3.0) == [StartApplication(), StartCheck(snapshot("b"))]
+    decided.record(CheckFinished(snapshot("b"), REFUSED, "syntax"), 4.0)
+    decided.record(snapshot("a"), 5.0)
+    found = [attempt.doubted_since for attempt in decided.decide(5.0)]  # type: ignore[union-attr]
+    assert found == ([] if staged else [2.0])
+
+
+@pytest.mark.parametrize("ends_at", [3.5, 5.0], ids=["before", "after"])
+def test_process_may_read_what_is_visible_while_an_attempt_runs(ends_at: float) -> None:
+    """However old the process is: it was told to read, and may have done it late."""
+    decided = reconciler("--signal", "HUP", "--process", "name:app")
+    pass_check(decided, "a", read=1.0, passed=1.0)
+    if ends_at < 4:
+        finish(decided, ends_at)
+    refuse(decided, "b", read=4.0, refused=4.0)
+    if ends_at > 4:
+        finish(decided, ends_at)
+    decided.record(snapshot("a"), 6.0)
+    attempt = only_attempt(decided.decide(6.0))
+    assert attempt.doubted_since == (4.0 if ends_at < 4 else 0.0)
+
+
+def test_nothing_is_attempted_while_other_content_is_mounted() -> None:
+    """The process would read that; and the timer does not expire again and again."""
+    decided = reconciler("--exec", "true")
+    pass_check(decided, "a", read=1.0, passed=1.0)
+    finish(decided, 2.0, error="exit status 1")
+    decided.record(snapshot("b"), 2.0)
+    assert decided.decide(100.0) == [StartCheck(snapshot("b"))]
+    assert decided.next_time() is None
+    decided.record(CheckFinished(snapshot("b"), REFUSED, "syntax"), 101.0)
+    assert decided.decide(200.0) == []
+    assert decided.next_time() is None
+    decided.record(snapshot("a"), 201.0)
+    assert len(decided.decide(201.0)) == 1
+
+
+@pytest.mark.parametrize(
+    ("flags", "since"), [((), 1.0), (("--stage", "/s"), 2.0)], ids=["mounted", "published"]
+)
+def test_process_that_starts_during_the_check_has_read_mounted_content(
+    flags: tuple[str, ...], since: float
+) -> None:
+    """It is there before it passes; what is published is there only afterwards."""
+    decided = reconciler("--signal", "HUP", "--process", "name:app", *flags)
+    attempt = only_attempt(pass_check(decided, "a", read=1.0, passed=2.0))
+    assert attempt.desired_since == since
