@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from hotmap.local.json_object import JsonObject
+from hotmap.local.meta import annotations_of
 
 __all__ = ["class_of", "default_class", "names_class"]
 
@@ -21,12 +22,12 @@ _DEFAULTS: Final = (
 
 def class_of(obj: JsonObject) -> str:
     """Return the class of a volume or a claim, "" for none; an annotation comes first."""
-    return str(_annotations(obj).get(_CLASS) or obj["spec"].get("storageClassName") or "")
+    return str(annotations_of(obj).get(_CLASS) or obj["spec"].get("storageClassName") or "")
 
 
 def names_class(claim: JsonObject) -> bool:
     """Return whether a claim says anything about its class, even that it wants none."""
-    return "storageClassName" in claim["spec"] or _CLASS in _annotations(claim)
+    return "storageClassName" in claim["spec"] or _CLASS in annotations_of(claim)
 
 
 def default_class(classes: Iterable[JsonObject]) -> JsonObject | None:
@@ -34,11 +35,7 @@ def default_class(classes: Iterable[JsonObject]) -> JsonObject | None:
     marked = [
         found
         for found in classes
-        if any(_annotations(found).get(name) == "true" for name in _DEFAULTS)
+        if any(annotations_of(found).get(name) == "true" for name in _DEFAULTS)
     ]
     marked.sort(key=lambda found: str(found["metadata"]["name"]))
     return max(marked, key=lambda found: str(found["metadata"]["creationTimestamp"]), default=None)
-
-
-def _annotations(obj: JsonObject) -> dict[str, str]:
-    return obj["metadata"].get("annotations") or {}

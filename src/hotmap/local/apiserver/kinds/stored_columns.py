@@ -16,6 +16,7 @@ from hotmap.local.apiserver.columns import (
     template_columns,
 )
 from hotmap.local.json_object import JsonObject
+from hotmap.local.meta import annotations_of
 from hotmap.local.strategy import Column
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _count(name: str, path: str) -> Column:
 
 def _named_default(obj: JsonObject, _: float) -> Cell:
     """Show a name, and whether it is that of the default class."""
-    annotations = obj["metadata"].get("annotations") or {}
+    annotations = annotations_of(obj)
     is_default = any(annotations.get(name) == "true" for name in _DEFAULT_CLASSES)
     return f"{obj['metadata'].get('name', '')}{' (default)' if is_default else ''}"
 

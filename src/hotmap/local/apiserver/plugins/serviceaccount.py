@@ -13,6 +13,7 @@ from hotmap.core.errors import NotFound
 from hotmap.local.apiserver.encoding import decode
 from hotmap.local.apiserver.status import forbidden
 from hotmap.local.json_object import JsonObject
+from hotmap.local.meta import annotations_of
 
 if TYPE_CHECKING:
     from hotmap.local.apiserver.plugins import AdmissionRequest
@@ -38,9 +39,7 @@ class ServiceAccountPlugin:
         if (kind.group, kind.plural) != ("", "pods") or request.old is not None:
             return
         pod = request.obj
-        if request.subresource or "kubernetes.io/config.mirror" in (
-            pod["metadata"].get("annotations") or {}
-        ):
+        if request.subresource or "kubernetes.io/config.mirror" in annotations_of(pod):
             return
         spec = pod["spec"]
         account = self._account(request, spec.get("serviceAccountName") or _DEFAULT)

@@ -15,6 +15,7 @@ from hotmap.local.apiserver.shapes import decode_error
 from hotmap.local.field_errors import IMMUTABLE, FieldError, invalid_value, required, too_long
 from hotmap.local.group_version_kind import GroupVersionKind
 from hotmap.local.json_object import JsonObject
+from hotmap.local.meta import annotations_of
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.strategy import Column, field_labels
 
@@ -76,7 +77,7 @@ def _type_errors(obj: JsonObject, data: dict[str, str]) -> list[FieldError]:
     kind = obj["type"]
     if kind == "kubernetes.io/service-account-token":
         annotation = "kubernetes.io/service-account.name"
-        if not (obj["metadata"].get("annotations") or {}).get(annotation):
+        if not annotations_of(obj).get(annotation):
             return [required(f"metadata.annotations[{annotation}]")]
         return []
     if kind == "kubernetes.io/basic-auth":

@@ -18,6 +18,7 @@ from hotmap.local.field_errors import (
     unsupported,
 )
 from hotmap.local.json_object import JsonObject
+from hotmap.local.meta import annotations_of
 from hotmap.local.names import (
     host_errors,
     is_ip_address,
@@ -61,7 +62,7 @@ def ingress_errors(ingress: JsonObject) -> Iterator[FieldError]:
 def ingress_annotation_errors(ingress: JsonObject) -> Iterator[FieldError]:
     """Check that the old annotation of a new Ingress names the same class."""
     name = ingress["spec"].get("ingressClassName")
-    noted = (ingress["metadata"].get("annotations") or {}).get(_CLASS)
+    noted = annotations_of(ingress).get(_CLASS)
     if None not in (name, noted) and name != noted:
         why = "must match `ingressClassName` when both are specified"
         yield invalid_value(f"annotations.{_CLASS}", noted, why)
