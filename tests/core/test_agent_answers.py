@@ -190,6 +190,14 @@ def test_agent_answer_decides_state_of_older_pod(
     assert (found.state, found.loaded.confidence) == (state, known)
 
 
+def test_files_are_missing_while_one_of_two_directories_waits() -> None:
+    """The files of the other one were updated, and are loaded."""
+    found = answer(directory(), directory("waiting", "order", present="loaded"))
+    projected = proof(found, SECRET_TOO).projected
+    assert projected is not None
+    assert (projected.reached, projected.reason) == (False, "its files are not updated yet")
+
+
 @pytest.mark.parametrize(
     ("present", "now", "state"),
     [
@@ -411,6 +419,12 @@ def test_workload_state_follows_its_agents(
     status = status_from_pods(deployment(FILES), [proof(report)], WISH)
     assert (status.state, status.action_required) == (state, ends_wait)
     assert words in status.reason
+
+
+def test_agent_that_cannot_be_queried_hides_no_other_one() -> None:
+    """What another agent reports is known, and a user can act on it."""
+    proofs = [proof(AgentReport(None, "no connection")), proof(answer(directory("refused")))]
+    assert status_from_pods(deployment(FILES), proofs, WISH).state is State.REFUSED
 
 
 # -- answers that do not count -----------------------------------------------------------------

@@ -33,6 +33,8 @@ from hotmap.core.target import Target
 APP = ObjectKey("ConfigMap", "shop", "app")
 BEFORE = config_map("app", {"LEVEL": "info"})
 AFTER = config_map("app", {"LEVEL": "debug"}, version=2, changed_at=990)
+#: A pod spec that reads two ConfigMaps when its container starts.
+TWO_SOURCES = ENV + "      envFrom: [{configMapRef: {name: other}}]\n"
 SETTLING = Policy(opted_in=True, auto=frozenset(("ConfigMap",)), settle=5.0, settle_max=20.0)
 
 
@@ -168,7 +170,36 @@ def test_template_change_has_to_be_written_after_the_source(version: str, verdic
     taken = snapshot(who, AFTER, record=old, policy=SETTLING, now=1000.0)
     taken = with_changes(taken, ChangeSummary(frozenset(("LEVEL",)), 990.1, 990.1))
     taken = taken._replace(template=TemplateChange(990.2, 2, version))
-    assert decide(taken, [created(990.0)]).assessment.verdict is verdict
+    assessment = decide(taken, [created(990.0)]).assessment
+    assert assessment.verdict is verdict
+    assert assessment.proven_since == (990.2 if verdict is Verdict.ADOPT else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("changed_at", "since"),
+    [
+        pytest.param(900.0, 990.2, id="long before the template"),
+        pytest.param(989.0, 0.0, id="within the margin"),
+        pytest.param(995.0, 0.0, id="after the template"),
+        pytest.param(None, 0.0, id="at an unknown time"),
+    ],
+)
+def test_template_change_proves_pods_only_if_no_other_source_changed_later(
+    changed_at: float | None, since: float
+) -> None:
+    """One source was edited before the template; the other one is as it was in the record."""
+    who = msgspec.structs.replace(deployment(TWO_SOURCES), generation=2)
+    other = config_map("other", {"x": "1"}, changed_at=changed_at)
+    first = decide(snapshot(deployment(TWO_SOURCES), BEFORE, other)).assessment
+    old = record_applied(who, None, first.findings, key_id=KEY.id, generation=1)
+    taken = snapshot(who, AFTER, other, record=old, now=1000.0)
+    edits = {APP: ChangeSummary(frozenset(("LEVEL",)), 990.1, 990.1)}
+    taken = taken._replace(
+        template=TemplateChange(990.2, 2),
+        sources=tuple(s._replace(changes=edits.get(s.source, s.changes)) for s in taken.sources),
+    )
+    assessment = decide(taken, [created(990.2)]).assessment
+    assert (assessment.verdict, assessment.proven_since) == (Verdict.ADOPT, since)
 
 
 @pytest.mark.parametrize(

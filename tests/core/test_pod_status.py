@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import msgspec
@@ -119,21 +120,24 @@ def test_template_says_nothing_of_a_source_that_is_not_seen(hidden: bool) -> Non
 
 
 @pytest.mark.parametrize(
-    ("fields", "vouched"),
+    ("fields", "changed_at", "vouched"),
     [
-        pytest.param({"written_at": 1000}, True, id="written in the second of the change"),
-        pytest.param({"written_at": 1005}, True, id="written after the change"),
-        pytest.param({"written_at": 999}, False, id="written before the change"),
-        pytest.param({"written_at": None}, False, id="not written by hotmap"),
-        pytest.param({"written_at": 1005, "rolling": True}, False, id="older pods are left"),
+        pytest.param({"written_at": 1000}, CHANGED, True, id="written in the second of the change"),
+        pytest.param({"written_at": 1005}, CHANGED, True, id="written after the change"),
+        pytest.param({"written_at": 999}, CHANGED, False, id="written before the change"),
+        pytest.param({"written_at": 1005}, None, False, id="the time of the change is unknown"),
+        pytest.param({"written_at": None}, CHANGED, False, id="not written by hotmap"),
+        pytest.param(
+            {"written_at": 1005, "rolling": True}, CHANGED, False, id="older pods are left"
+        ),
     ],
 )
 def test_current_template_requires_our_write_after_the_change(
-    fields: dict[str, Any], vouched: bool
+    fields: dict[str, Any], changed_at: float | None, vouched: bool
 ) -> None:
     """Our write came after the change, and its own controller has no other pod left."""
     web = deployment(ENV, revision="kid.any", **fields)
-    source = config_map(data={"LEVEL": "info"}, changed_at=CHANGED)
+    source = config_map(data={"LEVEL": "info"}, changed_at=changed_at)
     assert has_current_template(snapshot(web, source)) is vouched
 
 
@@ -293,6 +297,7 @@ def test_rereading_pod_is_current_only_where_it_is_said_when_it_rereads(
     (proof,) = pod_proofs(wish, [seen(500, told=TOLD)], now=now)
     assert proof.state is state
     assert reason in proof.loaded.reason
+    assert proof.loaded.reached_at == (1015 if state is PodState.LOADING else inf)
     (restarted,) = pod_proofs(wish, [seen(1010, told=TOLD)], now=now)
     assert restarted.state is PodState.CURRENT
 

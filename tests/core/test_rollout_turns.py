@@ -6,15 +6,23 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.objects import ENV, config_map, deployment, snapshot
 
-from hotmap.core.decide.rollout_turns import is_rolled_out, replaces_pods
+from hotmap.core.decide.decide import decide
+from hotmap.core.decide.record import Outcome, next_record
+from hotmap.core.decide.rollout_turns import is_rolled_out, replaces_pods, sources_of_rollout
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.consumer_conversion import consumer_from_rollout, consumer_from_workload
-from hotmap.core.model.objects import Rollout, Workload
+from hotmap.core.model.objects import ObjectKey, Rollout, Workload
 from hotmap.core.policy.lint import source_problems
+from hotmap.core.policy.policy import Pause, Policy
 from hotmap.core.policy.rollout_limits import parse_rollout_limit, read_rollout_limit
 
 LIMIT = "hotmap.dev/max-concurrent-rollouts"
+
+APP = ObjectKey("ConfigMap", "shop", "app")
+#: How a Deployment is paused when a source changes.
+PAUSED = Pause("deployment.reloader.stakater.com/paused-at", 30.0, own=True)
 
 #: The status of three pods that are all replaced and available, by kind; as `kubectl get -o yaml`.
 DONE: dict[str, dict[str, Any]] = {
@@ -49,6 +57,26 @@ def made(
     if kind == "Rollout":
         return consumer_from_rollout(msgspec.json.decode(encoded, type=Rollout))
     return consumer_from_workload(kind, msgspec.json.decode(encoded, type=Workload))
+
+
+@pytest.mark.parametrize(
+    ("level", "pause", "expected"),
+    [
+        pytest.param("debug", None, [APP], id="rolled out"),
+        pytest.param("info", None, [], id="unchanged"),
+        pytest.param("debug", PAUSED, [], id="only paused for now"),
+    ],
+)
+def test_turn_is_of_the_sources_whose_change_is_rolled_out(
+    level: str, pause: Pause | None, expected: list[ObjectKey]
+) -> None:
+    who = deployment(ENV)
+    policy = Policy(opted_in=True, pause=pause)
+    first = decide(snapshot(who, config_map(data={"LEVEL": "info"}), policy=policy))
+    record = next_record(first, Outcome(who.generation, "", 900.0))
+    edited = config_map(data={"LEVEL": level}, version=2, changed_at=990)
+    decision = decide(snapshot(who, edited, record=record, policy=policy))
+    assert sources_of_rollout(decision) == expected
 
 
 @pytest.mark.parametrize("kind", list(DONE))
