@@ -213,6 +213,50 @@ def test_recreated_source_leaves_a_window_if_a_container_can_start_without_it(
     assert known.window == (window and Window(*window))
 
 
+@pytest.mark.parametrize(
+    ("recorded", "versions", "since"),
+    [
+        pytest.param("5", ("6", "7"), 0, id="two edits"),
+        pytest.param("6", ("6", "7"), 1, id="the first one was applied"),
+        pytest.param("7", ("6", "7"), None, id="both were applied"),
+        pytest.param("5", ("", "6"), 0, id="deleted and created again"),
+        pytest.param("6", ("6", ""), 1, id="deleted after the applied version"),
+        pytest.param("6", ("6", "", "7"), 1, id="and created again"),
+        pytest.param("7", ("6", "", "7"), None, id="which was applied"),
+        pytest.param("8", ("6", "", "7", "9"), 3, id="edited after that"),
+    ],
+)
+def test_changes_count_from_the_applied_version(
+    recorded: str, versions: tuple[str, ...], since: int | None
+) -> None:
+    """A deletion has no version, and follows the version before it."""
+    asked = msgspec.structs.replace(record(BEFORE, 100.0), resource_version=recorded)
+    changes = [
+        ObservedChange(500.0 + number, version, frozenset("a"))
+        for number, version in enumerate(versions)
+    ]
+    now = app({"a": "2", "b": "2"}, written=500.0)._replace(resource_version=versions[-1])
+    assert seen(now, asked, *changes).first == (None if since is None else 500.0 + since)
+
+
+@pytest.mark.parametrize(
+    ("bound", "since"),
+    [
+        pytest.param(100.0, 500.0, id="it was applied before"),
+        pytest.param(500.0, 501.0, id="the deletion was applied"),
+        pytest.param(None, 500.0, id="at an unknown time"),
+    ],
+)
+def test_changes_count_from_an_applied_deletion(bound: float | None, since: float) -> None:
+    """The record of a source that was not there has no version, but a time."""
+    gone = msgspec.structs.replace(record(BEFORE, bound), uid="", resource_version="")
+    changes = [
+        ObservedChange(500.0, "", frozenset("a")),
+        ObservedChange(501.0, "7", frozenset("a"), created=True),
+    ]
+    assert seen(app({"a": "2", "b": "2"}, written=501.0), gone, *changes).first == since
+
+
 def test_version_that_was_recorded_leaves_no_window() -> None:
     """Nothing happened to the source while it was not watched."""
     assert seen(BEFORE, record(BEFORE, 100.0), gap=GAP) == ChangeSummary()

@@ -86,6 +86,24 @@ def test_budget_allows_what_its_status_says(
     assert (found.allowed, found.pods) == (allowed, frozenset("ab"))
 
 
+@pytest.mark.parametrize(
+    ("status", "never"),
+    [
+        pytest.param({"disruptionsAllowed": 0, "desiredHealthy": 4}, True, id="it requires all"),
+        pytest.param({"disruptionsAllowed": 0, "desiredHealthy": 5}, True, id="and more"),
+        pytest.param({"disruptionsAllowed": 0}, False, id="some pods are not healthy now"),
+        pytest.param({"disruptionsAllowed": 2}, False, id="it allows some"),
+        pytest.param({"disruptionsAllowed": 0, "expectedPods": 0}, False, id="it has no pods"),
+    ],
+)
+def test_budget_that_no_healthy_pod_satisfies_is_told_apart(
+    status: dict[str, int], never: bool
+) -> None:
+    """Waiting helps only if the pods are not all healthy now."""
+    (found,) = budgets_of_pods([budget(**status)], PODS, not_ready=frozenset())
+    assert found.is_never_satisfied is never
+
+
 def test_budgets_of_other_pods_are_left_out() -> None:
     """Those that select any are sorted by name."""
     other = msgspec.convert(

@@ -144,6 +144,9 @@ def test_quiet_hour_resets_the_breaker() -> None:
     """Nothing is held against a consumer for ever."""
     rollouts = RolloutTimes(tuple(NOW - 8000 - n for n in range(LIMIT, 0, -1)), 3, ("A", "B") * 3)
     assert find_hold(rollouts, "A", NOW) is None
+    many = tuple(NOW - 5000 - n for n in range(4 * LIMIT, 0, -1))
+    assert find_hold(RolloutTimes(many, 3), "C", NOW - 1000) is not None
+    assert find_hold(RolloutTimes(many, 3), "C", NOW) is None
     assert add_rollout(rollouts, NOW, content="B", previous="A") == RolloutTimes(
         (NOW,), 0, ("A", "B")
     )

@@ -354,6 +354,7 @@ def test_reason_gives_durations_and_waiting_reason() -> None:
     assert only(ENV_WISH, waits)[1].reason == "not running (CrashLoopBackOff)"
 
 
+@pytest.mark.parametrize("wish", [ENV_WISH, FILES_AT_START], ids=["environment", "files"])
 @pytest.mark.parametrize(
     ("started", "known"),
     [
@@ -362,10 +363,12 @@ def test_reason_gives_durations_and_waiting_reason() -> None:
     ],
 )
 def test_template_proves_nothing_of_pods_from_before_the_last_edit(
-    started: float, known: Confidence
+    wish: DesiredContent, started: float, known: Confidence
 ) -> None:
     """A return to earlier content brings its revision back, which pods of the time between have."""
-    wish = with_start_change(ENV_WISH, edited_since=CHANGED)._replace(edited=True)
+    if wish.start_changes:
+        wish = with_start_change(wish, edited_since=CHANGED)
+    wish = wish._replace(edited=True, files_edited_since=CHANGED)
     span = Span(started, started + 1)
     pod_seen = seen(started, revision=wish.template)
     pod_seen = pod_seen._replace(start=pod_seen.start._replace(containers=(span,)))

@@ -24,7 +24,7 @@ from tests.support.objects import (
 
 from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.record import record_applied
-from hotmap.core.decide.revisions import revision_of
+from hotmap.core.decide.revisions import desired_target, recorded_target, revision_of
 from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.fingerprint import fingerprint_key
 
@@ -48,6 +48,22 @@ def test_record_under_another_key_is_not_mixed_in() -> None:
     record = record_applied(who, old, gone.findings, key_id=other.id, generation=1)
     assert record.key_id == other.id
     assert [source.frozen for source in record.sources] == ["-"]
+
+
+@pytest.mark.parametrize("spec", [*REQUIRED, OPTIONAL_BOTH])
+@pytest.mark.parametrize("data", [A, B_LIVE, B_FROZEN, B_BOTH])
+def test_targets_of_applied_and_current_content_are_comparable(
+    spec: str, data: dict[str, str]
+) -> None:
+    """Frozen and live content are announced apart, each equal if it is unchanged."""
+    who = deployment(spec)
+    snapshots = take_snapshots(who.uses, sources(app(data, version=2)), KEY)
+    applied = recorded_target(applied_record(who, app()), snapshots, KEY, uid=who.uid)
+    current = desired_target(snapshots, KEY, uid=who.uid)
+    (before,) = take_snapshots(who.uses, sources(app()), KEY)
+    assert applied is not None
+    assert (applied.live == current.live) is (before.live == snapshots[0].live)
+    assert (applied.frozen == current.frozen) is (before.frozen == snapshots[0].frozen)
 
 
 @pytest.mark.parametrize(
