@@ -14,12 +14,13 @@ from hotmap.core.decide.restart_wave import RestartProgress
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.policy.policy import Agent, Policy
 from hotmap.core.status.agent_announcement import AgentAnnouncement as Announcement
+from hotmap.core.status.agent_announcement import agent_announcement
 from hotmap.core.status.agent_answers import AgentReport, merge_reports, read_answer
 from hotmap.core.status.agent_coverage import AgentCoverage, WatchedVolume
 from hotmap.core.status.agent_locations import (
     AgentContainer,
 )
-from hotmap.core.status.agent_stages import is_final, restart_progress
+from hotmap.core.status.agent_stages import has_restarted, is_final, restart_progress
 from hotmap.core.status.consumer import State, status_from_pods
 from hotmap.core.status.desired import DesiredContent, desired_content
 from hotmap.core.status.observed_pods import ObservedPod
@@ -514,6 +515,27 @@ def test_pod_has_restarted_when_all_its_agents_have() -> None:
         assert restart_progress(merge_reports(each), WISH.target) == RestartProgress(loaded=False)
     done = merge_reports([answer(directory()), answer(directory())])
     assert restart_progress(done, WISH.target) == RestartProgress(loaded=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "restarted"),
+    [
+        pytest.param({}, True, id="for the desired content"),
+        pytest.param({"frozen": OLD}, False, id="it was told other content since"),
+        pytest.param({"restart": {"state": "loaded", "fingerprint": OLD}}, False, id="before"),
+        pytest.param(
+            {"restart": {"state": "restarting", "fingerprint": WISH.target.frozen}},
+            False,
+            id="it is restarting",
+        ),
+    ],
+)
+def test_agent_has_restarted_for_what_it_was_told_last(
+    fields: dict[str, Any], restarted: bool
+) -> None:
+    done = {"restart": {"state": "loaded", "fingerprint": WISH.target.frozen}}
+    report = answer(directory(), **(done | fields))
+    assert has_restarted(report, agent_announcement(WISH, pod(), NOW)) is restarted
 
 
 @pytest.mark.parametrize(

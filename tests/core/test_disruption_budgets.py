@@ -100,7 +100,7 @@ def test_budget_that_no_healthy_pod_satisfies_is_told_apart(
     status: dict[str, int], never: bool
 ) -> None:
     """Waiting helps only if the pods are not all healthy now."""
-    (found,) = budgets_of_pods([budget(**status)], PODS, not_ready=frozenset())
+    (found,) = budgets_of_pods([budget("web", **status)], PODS, not_ready=frozenset())
     assert found.is_never_satisfied is never
 
 

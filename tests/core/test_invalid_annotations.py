@@ -123,6 +123,12 @@ OF_CONSUMERS = [
     (
         "hotmap.dev/agent",
         "Deployment",
+        "container=",
+        ': invalid item "container=": expected port=1…65535, container=NAME, files=restart or ',
+    ),
+    (
+        "hotmap.dev/agent",
+        "Deployment",
         "restart=now",
         ': invalid item "restart=now": expected port=1…65535, container=NAME, files=restart or ',
     ),

@@ -13,6 +13,7 @@ from hotmap.core.decide.assessment import Assessment, Facts, Verdict
 from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.record import record_applied
+from hotmap.core.decide.revisions import desired_target
 from hotmap.core.decide.source_snapshot import SourceSnapshot, take_snapshots
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -132,3 +133,10 @@ def test_without_pods_an_update_is_applied_at_once() -> None:
     none = web(replicas=0)
     assert assess_versions(none).verdict is Verdict.FROZEN
     assert assess_versions(none, by_update=False).verdict is Verdict.CHECK_PODS
+
+
+def test_class_is_not_announced_to_agents() -> None:
+    """Their kubelet does not write what a driver mounts."""
+    snapshots = vault("2", ClassMounts(True, False, (SINCE_START,)))
+    target = desired_target(snapshots, KEY, uid=web().uid)
+    assert (target.live, target.frozen) == ("-", "-")

@@ -159,9 +159,10 @@ def test_pod_of_an_earlier_template_is_unknown(kind: str, used: str, reached: bo
     assert start.is_outdated is not reached
 
 
-def test_proven_start_outweighs_template_revision() -> None:
+@pytest.mark.parametrize("revision", ["kid.other", ENV_WISH.template], ids=["other", "same"])
+def test_proven_start_outweighs_template_revision(revision: str) -> None:
     """A proof does not depend on the template."""
-    _, loaded = only(ENV_WISH, seen(1010, revision="kid.other"))
+    _, loaded = only(ENV_WISH, seen(1010, revision=revision))
     assert loaded.confidence is Confidence.PROVEN
 
 
@@ -179,6 +180,7 @@ def test_pod_started_while_content_differed_is_unknown() -> None:
     [
         pytest.param(seen(1010, ready=False), "not ready", id="not ready"),
         pytest.param(seen(None), "not started", id="not started"),
+        pytest.param(seen(None, mounted_at=1010), "not started", id="its volumes are mounted"),
         pytest.param(
             seen(1010, ready=False, trouble="CrashLoopBackOff"),
             "not running (CrashLoopBackOff)",
