@@ -455,15 +455,17 @@ def test_metadata_alone_proves_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "spec",
+    "wish",
     [
-        "containers: [{name: web, envFrom: [{configMapRef: {name: app}}]}]",
-        FILES,
-        """
-        containers:
-        - {name: web, volumeMounts: [{name: v, mountPath: /v, subPath: LEVEL}]}
-        volumes: [{name: v, configMap: {name: app}}]
-        """,
+        desired("containers: [{name: web, envFrom: [{configMapRef: {name: app}}]}]"),
+        FILES_AT_START,
+        desired(
+            """
+            containers:
+            - {name: web, volumeMounts: [{name: v, mountPath: /v, subPath: LEVEL}]}
+            volumes: [{name: v, configMap: {name: app}}]
+            """
+        ),
     ],
     ids=["env", "files that are read at start", "subPath"],
 )
@@ -476,10 +478,10 @@ def test_metadata_alone_proves_nothing() -> None:
     ],
 )
 def test_write_without_a_time_after_the_pod_is_doubt(
-    spec: str, version: int, known: Confidence
+    wish: DesiredContent, version: int, known: Confidence
 ) -> None:
     """At first sight a data key may have been removed; only resourceVersions show that."""
-    wish = desired(spec)._replace(estimated=True, adopted_version=60)
+    wish = wish._replace(estimated=True, adopted_version=60)
     pod_seen = seen(2000.0)
     pod_seen = pod_seen._replace(start=pod_seen.start._replace(version=version))
     _, loaded = only(wish, pod_seen)

@@ -1,0 +1,141 @@
+"""Rule 10: pods that were found to have older content are replaced once, although all is equal."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests.support.objects import ENV, ENV_AND_FILES, FILES, config_map, deployment, snapshot
+
+from hotmap.core.decide.assessment import Verdict
+from hotmap.core.decide.decide import decide
+from hotmap.core.decide.evidence import PodStart
+from hotmap.core.decide.record import Outcome, next_record
+from hotmap.core.decide.snapshot import Snapshot
+from hotmap.core.decide.source_snapshot import StartBound
+from hotmap.core.model.state import PodCheck
+from hotmap.core.policy.policy import Policy, Strategy
+
+#: When the source was edited, as was observed.
+EDITED = 990.0
+APP = config_map("app", {"LEVEL": "debug", "app.yaml": "a: 2"}, version=2, changed_at=EDITED)
+FOLLOWED, REREADS = Policy(opted_in=True), Policy(opted_in=True, rereads=True)
+
+
+def started(at: float, *, created: float | None = None, revision: str = "") -> PodStart:
+    return PodStart("web-1", at, revision, created=at if created is None else created)
+
+
+def after_check(
+    spec: str = ENV,
+    policy: Policy = FOLLOWED,
+    *,
+    edited: bool = True,
+    start: StartBound | None = None,
+    rolling: bool = False,
+    **record: Any,
+) -> Snapshot:
+    """Snapshot a Deployment that has the content by its record, and older pods by a pod check."""
+    who = deployment(spec, rolling=rolling)
+    first = next_record(
+        decide(snapshot(who, APP, policy=policy)), Outcome(who.generation, "", EDITED)
+    )
+    assert first is not None
+    (source,) = first.sources
+    fields = {
+        "pods_checked": PodCheck.LATENT,
+        "sources": (msgspec.structs.replace(source, adopted=""),),
+        "generation": who.generation,
+        **record,
+    }
+    taken = snapshot(who, APP, record=msgspec.structs.replace(first, **fields), policy=policy)
+    (current,) = taken.sources
+    return taken._replace(sources=(current._replace(edited=edited, start=start),))
+
+
+@pytest.mark.parametrize(
+    ("pod", "record", "verdict"),
+    [
+        pytest.param(started(980), {}, Verdict.FROZEN, id="before the edit"),
+        pytest.param(started(992), {}, Verdict.UP_TO_DATE, id="after it"),
+        pytest.param(
+            started(980, created=975),
+            {"proven_since": 970.0},
+            Verdict.UP_TO_DATE,
+            id="created since the content is proven",
+        ),
+        pytest.param(
+            started(980, created=965),
+            {"proven_since": 970.0},
+            Verdict.FROZEN,
+            id="created before that",
+        ),
+    ],
+)
+def test_pods_that_may_be_older_are_replaced(
+    pod: PodStart, record: dict[str, Any], verdict: Verdict
+) -> None:
+    taken = after_check(**record)
+    assert decide(taken).assessment.verdict is Verdict.CHECK_PODS
+    assessment = decide(taken, [pod]).assessment
+    assert assessment.verdict is verdict
+    assert assessment.heals is (verdict is Verdict.FROZEN)
+
+
+def test_pod_whose_template_was_written_for_the_content_is_left() -> None:
+    taken = after_check()
+    assert decide(taken, [started(980, revision=taken.revision)]).assessment.heals is False
+
+
+@pytest.mark.parametrize(
+    "taken",
+    [
+        pytest.param(after_check(pods_checked=PodCheck.CURRENT), id="all were found current"),
+        pytest.param(after_check(edited=False), id="no edit was observed"),
+        pytest.param(after_check(rolling=True), id="they are being replaced"),
+        pytest.param(after_check(FILES, REREADS), id="the application re-reads its files"),
+        pytest.param(
+            after_check(policy=Policy(opted_in=True, strategy=Strategy.NOTIFY)),
+            id="the policy permits no rollout",
+        ),
+    ],
+)
+def test_older_pods_are_left_alone(taken: Snapshot) -> None:
+    assert decide(taken).assessment.verdict is Verdict.UP_TO_DATE
+
+
+def test_older_pods_are_replaced_once_for_the_same_content() -> None:
+    """What is left has another reason."""
+    taken = after_check()
+    decision = decide(taken, [started(980)])
+    record = next_record(decision, Outcome(2, decision.snapshot.revision, 1000.0))
+    assert record is not None
+    assert record.healed == taken.revision
+    assert taken.record is not None
+    again = msgspec.structs.replace(taken.record, healed=record.healed)
+    assert decide(taken._replace(record=again)).assessment.verdict is Verdict.UP_TO_DATE
+
+
+def test_content_with_which_a_source_was_adopted_is_left_alone() -> None:
+    """A first start of hotmap replaces no pods."""
+    taken = after_check()
+    assert taken.record is not None
+    (source,) = taken.record.sources
+    adopted = msgspec.structs.replace(source, adopted="2")
+    record = msgspec.structs.replace(taken.record, sources=(adopted,))
+    assert decide(taken._replace(record=record)).assessment.verdict is Verdict.UP_TO_DATE
+
+
+@pytest.mark.parametrize(
+    ("start", "verdict"),
+    [
+        pytest.param(StartBound(900.0, None, False, False), Verdict.UP_TO_DATE, id="files alone"),
+        pytest.param(StartBound(EDITED, None, True, False), Verdict.FROZEN, id="the environment"),
+    ],
+)
+def test_edit_of_reread_files_leaves_the_environment_as_old_as_it_is(
+    start: StartBound, verdict: Verdict
+) -> None:
+    taken = after_check(ENV_AND_FILES, REREADS, start=start)
+    assert decide(taken, [started(980)]).assessment.verdict is verdict
