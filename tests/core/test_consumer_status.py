@@ -442,6 +442,23 @@ def test_status_is_derived_from_decision_record_and_pod_check(
 
 
 @pytest.mark.parametrize(
+    ("pods_checked", "found", "state"),
+    [
+        pytest.param(PodCheck.CURRENT, None, State.UNVERIFIED, id="were current"),
+        pytest.param(PodCheck.DELIVERED, None, State.UNVERIFIED, id="had the files"),
+        pytest.param(PodCheck.LATENT, None, State.UNVERIFIED, id="were older"),
+        pytest.param(PodCheck.CURRENT, LATENT, State.LATENT, id="a look since"),
+    ],
+)
+def test_pods_that_were_nudged_since_their_check_are_not_verified(
+    pods_checked: PodCheck, found: ConsumerStatus | None, state: State
+) -> None:
+    """Their agents are asked soon; what they had before is not what they have."""
+    workload = behind(count=0)
+    assert derive_status(workload, DONE, pods_checked, found, announced=True).state is state
+
+
+@pytest.mark.parametrize(
     ("verdict", "pods_checked"),
     [
         pytest.param(Verdict.ADOPT, PodCheck.NOT_YET, id="adopted"),

@@ -189,6 +189,11 @@ def test_pod_started_while_content_differed_is_unknown() -> None:
         pytest.param(
             seen(1010, ready=False, revision=ENV_WISH.template), "not ready", id="current template"
         ),
+        pytest.param(
+            seen(1010, trouble="CrashLoopBackOff"),
+            "not running (CrashLoopBackOff)",
+            id="ready all the same",
+        ),
     ],
 )
 def test_pod_that_is_not_ready_is_unknown(pod_seen: ObservedPod, reason: str) -> None:
