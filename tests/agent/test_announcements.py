@@ -131,6 +131,20 @@ def test_repeated_announcement_without_other_files_is_assumed_to_match() -> None
     assert not comparison.is_assumed
 
 
+def test_repetition_makes_only_the_next_announcement_certain() -> None:
+    """What was repeated is known; the files that follow an announcement too late are not."""
+    comparison = Comparison()
+    comparison.compare(None, {"d": "one"}, {})
+    for sequence in (1, 2):
+        comparison.compare(Target(sequence, "B", "f", (), "A", "f"), {"d": "one"}, {})
+    # They came before their announcement, so they may be of an edit before it.
+    assert relations(comparison, "C", sequence=3, d="two") == {"d": "matched"}
+    assert comparison.is_assumed
+    assert relations(comparison, "D", sequence=4, d="two") == {"d": "not yet projected"}
+    assert relations(comparison, "D", sequence=4, d="three") == {"d": "matched"}
+    assert comparison.is_assumed
+
+
 @given(st.data())
 def test_order_is_certain_only_of_the_announced_files(data: st.DataObject) -> None:
     """A kubelet that projects every edit late, and announcements of which any may be missed.

@@ -22,6 +22,8 @@ from hotmap.agent.decide.facts import (
     REFUSED,
     AttemptFinished,
     CheckFinished,
+    ReadDirectories,
+    StageAltered,
     StartApplication,
     StartCheck,
 )
@@ -30,6 +32,8 @@ from hotmap.agent.process.application import ApplicationStatus
 from hotmap.agent.report.pod_document import make_pod_document
 from hotmap.agent.watch.observer import ObserverStatus
 from hotmap.volume.watcher import WatcherStatistics
+
+SIGNAL = ("--signal", "HUP", "--process", "name:app")
 
 
 def read_again(decided: Reconciler, digest: str, *, changed_since: float, now: float) -> None:
@@ -96,7 +100,7 @@ def test_content_is_not_loaded_again_after_refused_content_with_a_stage() -> Non
 
 def test_refused_content_counts_since_it_may_have_been_visible() -> None:
     """The settle time passed before it was read."""
-    decided = reconciler("--signal", "HUP", "--process", "name:app")
+    decided = reconciler(*SIGNAL)
     load(decided, "a", read=1.0, passed=1.0, done=2.0)
     read_again(decided, "b", changed_since=3.5, now=4.0)
     decided.decide(4.0)
@@ -107,9 +111,7 @@ def test_refused_content_counts_since_it_may_have_been_visible() -> None:
 
 
 @pytest.mark.parametrize("result", [REFUSED, ERROR])
-@pytest.mark.parametrize(
-    "flags", [("--signal", "HUP", "--process", "name:app"), ("--url", "http://127.0.0.1:1/")]
-)
+@pytest.mark.parametrize("flags", [SIGNAL, ("--url", "http://127.0.0.1:1/")])
 def test_content_that_returns_during_a_check_of_other_content_is_loaded_again(
     flags: tuple[str, ...], result: str
 ) -> None:
@@ -131,7 +133,7 @@ def test_content_that_returns_during_a_check_of_other_content_is_loaded_again(
 
 def test_content_that_came_back_is_not_loaded_while_other_content_is_checked() -> None:
     """A process may have read that, and is told when the check is over."""
-    decided = reconciler("--signal", "HUP", "--process", "name:app")
+    decided = reconciler(*SIGNAL)
     for now, digest in ((1.0, "a"), (3.0, "b")):
         decided.record(snapshot(digest), now)
         decided.decide(now)
@@ -149,8 +151,8 @@ def test_content_that_came_back_is_not_loaded_while_other_content_is_checked() -
 @pytest.mark.parametrize(
     ("flags", "doubted_since"),
     [
-        (("--signal", "HUP", "--process", "name:app"), 3.5),
-        (("--signal", "HUP", "--process", "name:app", "--stage", "/s"), None),
+        (SIGNAL, 3.5),
+        ((*SIGNAL, "--stage", "/s"), None),
         (("--url", "http://127.0.0.1:1/"), None),
         (("--restart", "term", "--process", "name:app"), 3.5),
         (("--restart", "all-containers"), None),
@@ -176,7 +178,7 @@ def test_content_replaced_before_it_was_read_is_loaded_again(
 @pytest.mark.parametrize(("acted", "doubted_since"), [(False, 3.5), (True, 0.0)])
 def test_only_an_attempt_that_acted_made_a_process_read(acted: bool, doubted_since: float) -> None:
     """After one that found nothing to do, older processes have not read what was replaced."""
-    decided = reconciler("--signal", "HUP", "--process", "name:app")
+    decided = reconciler(*SIGNAL)
     load(decided, "a", read=1.0, passed=1.0, done=2.0)
     read_again(decided, "a", changed_since=2.5, now=3.0)
     decided.decide(3.0)
@@ -188,7 +190,7 @@ def test_only_an_attempt_that_acted_made_a_process_read(acted: bool, doubted_sin
 
 def test_process_that_started_with_replaced_content_is_not_taken_for_current() -> None:
     """It started after the first reading of the content, and before the second."""
-    decided = reconciler("--signal", "HUP", "--process", "name:app", "--retry-first", "8s")
+    decided = reconciler(*SIGNAL, "--retry-first", "8s")
     load(decided, "a", read=1.0, passed=1.0, done=2.0)
     decided.record(snapshot("b"), 3.0)
     decided.decide(3.0)
@@ -223,7 +225,7 @@ def test_application_that_started_while_other_content_was_visible_is_restarted(
 @pytest.mark.parametrize("ends_at", [3.5, 5.0], ids=["before", "after"])
 def test_process_may_read_what_is_visible_while_an_attempt_runs(ends_at: float) -> None:
     """However old the process is: it was told to read, and may have done it late."""
-    decided = reconciler("--signal", "HUP", "--process", "name:app")
+    decided = reconciler(*SIGNAL)
     pass_check(decided, "a", read=1.0, passed=1.0)
     if ends_at < 4:
         finish(decided, ends_at)
@@ -257,6 +259,85 @@ def test_process_that_starts_during_the_check_has_read_mounted_content(
     flags: tuple[str, ...], since: float
 ) -> None:
     """It is there before it passes; what is published is there only afterwards."""
-    decided = reconciler("--signal", "HUP", "--process", "name:app", *flags)
+    decided = reconciler(*SIGNAL, *flags)
     attempt = only_attempt(pass_check(decided, "a", read=1.0, passed=2.0))
     assert attempt.desired_since == since
+
+
+def after_earlier_agent(
+    *flags: str, when: float, revisions: dict[str, tuple[str, str]] | None = None
+) -> Reconciler:
+    """Make the reconciler of an agent whose predecessor has loaded content a, and ended then."""
+    first = reconciler(*flags)
+    load(first, "a", read=1.0, passed=1.0, done=1.0)
+    decided = reconciler(*flags, attempts=first.attempts())
+    decided.doubt_processes_since(when, revisions)
+    return decided
+
+
+@pytest.mark.parametrize(
+    ("flags", "doubted_since"),
+    [
+        pytest.param(SIGNAL, 5.0, id="signal"),
+        pytest.param(("--restart", "term", "--process", "name:app"), 5.0, id="restart"),
+        pytest.param((*SIGNAL, "--stage", "/s"), None, id="published"),
+        pytest.param(("--url", "http://127.0.0.1:1/"), None, id="endpoint"),
+    ],
+)
+def test_process_that_started_while_no_agent_ran_may_have_read_other_content(
+    flags: tuple[str, ...], doubted_since: float | None
+) -> None:
+    decided = after_earlier_agent(*flags, when=5.0)
+    found = pass_check(decided, "a", read=6.0, passed=6.0)
+    if doubted_since is None:
+        assert found == []
+    else:
+        assert only_attempt(found).doubted_since == doubted_since
+
+
+@pytest.mark.parametrize(
+    ("when", "before", "is_called"),
+    [
+        pytest.param(5.0, ("..1", "a"), True, id="it was another one in between"),
+        pytest.param(5.0, ("..2", "a"), False, id="not updated"),
+        pytest.param(5.0, ("..1", "b"), False, id="the earlier agent had read another one last"),
+        pytest.param(0.0, ("..1", "a"), False, id="the node was booted"),
+    ],
+)
+def test_endpoint_is_called_again_for_content_that_came_back_while_no_agent_ran(
+    when: float, before: tuple[str, str], is_called: bool
+) -> None:
+    """A kubelet never writes the same content twice in a row."""
+    decided = after_earlier_agent(
+        "--url", "http://127.0.0.1:1/", when=when, revisions={"/d": before}
+    )
+    decided.record(snapshot("a")._replace(revisions={"/d": "..2"}), 6.0)
+    decided.decide(6.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 6.0)
+    assert bool(decided.decide(6.0)) is is_called
+
+
+def test_altered_stage_is_checked_and_loaded_again() -> None:
+    """A process that has started since may have read what the other program wrote."""
+    decided = reconciler(*SIGNAL, "--stage", "/s")
+    load(decided, "a", read=1.0, passed=1.0, done=2.0)
+    decided.record(StageAltered(3.0), 4.0)
+    assert decided.decide(4.0) == [ReadDirectories()]
+    attempt = only_attempt(pass_check(decided, "a", read=5.0, passed=5.0))
+    assert attempt.doubted_since == 3.0
+
+
+@pytest.mark.parametrize(
+    ("mounted", "words"),
+    [("a", "they are published again"), ("b", "they stay changed until content passes its check")],
+)
+def test_altered_stage_is_reported_with_what_follows(mounted: str, words: str) -> None:
+    decided = reconciler(*SIGNAL, "--stage", "/s")
+    load(decided, "a", read=1.0, passed=1.0, done=2.0)
+    if mounted != "a":
+        refuse(decided, mounted, read=2.5, refused=2.5)
+    decided.take_transitions()
+    decided.record(StageAltered(3.0), 4.0)
+    (warning,) = decided.take_transitions()
+    assert (warning.event, warning.is_warning) == ("stage", True)
+    assert words in warning.message
