@@ -177,6 +177,24 @@ def test_settle_time_is_bounded(queue: WorkQueue[str], clock: Clock) -> None:
     assert due(queue) == ["a"]
 
 
+def test_key_is_pending_until_it_is_processed_or_retried_later(
+    queue: WorkQueue[str], clock: Clock
+) -> None:
+    """Due, settling or with a worker; not while only a retry or a recheck is planned."""
+    assert not queue.is_pending("a")
+    queue.add_settled("a", settle=2, settle_max=10)
+    assert queue.is_pending("a")
+    queue.add("a")
+    assert queue.is_pending("a")
+    assert queue.get_nowait() == "a"
+    assert queue.is_pending("a")
+    pause = queue.retry("a")
+    queue.done("a")
+    assert not queue.is_pending("a")
+    clock.now += pause
+    assert queue.is_pending("a")
+
+
 def test_settle_time_restarts_after_delivery(queue: WorkQueue[str], clock: Clock) -> None:
     """The bound counts from the first change that was not acted on yet."""
     queue.add_settled("a", settle=2, settle_max=3)
