@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from tests.controller.world import World
+from tests.controller.world import REREADS, Object, World, files
 
 hurried = pytest.mark.usefixtures("hurry")
+
+
+async def rereading_workload(
+    world: World, *pods: str, annotations: Mapping[str, str] | None = None
+) -> Object:
+    """Make a Deployment that mounts the ConfigMap `app`, and re-reads it, with these pods."""
+    await world.config_map(LEVEL="info")
+    made = await world.workload(
+        spec=files(), annotations={**REREADS, **(annotations or {})}, replicas=max(len(pods), 1)
+    )
+    for pod in pods:
+        await world.pod(pod)
+    return made
 
 
 def count_nudges(world: World) -> Counter[str]:

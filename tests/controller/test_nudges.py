@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any, cast
 
 import pytest
-from tests.controller.sent_nudges import count_nudges, hurried, nudged
+from tests.controller.sent_nudges import count_nudges, hurried, nudged, rereading_workload
 from tests.controller.world import FOLLOW, REREADS, Object, World, both, files
 from tests.support.objects import FILES, deployment, snapshot
 
@@ -25,10 +25,7 @@ from hotmap.kube.loop_clock import loop_time
 
 async def test_file_edit_nudges_pods(world: World) -> None:
     """Each pod is told at once and once more after two seconds; nothing else is written."""
-    await world.config_map(LEVEL="info")
-    before = await world.workload(spec=files(), annotations=REREADS, replicas=2)
-    for name in ("web-1", "web-2"):
-        await world.pod(name)
+    before = await rereading_workload(world, "web-1", "web-2")
     sent = count_nudges(world)
     async with world.controller() as controller:
         await world.quiet(controller)
@@ -51,9 +48,7 @@ async def test_nudges_for_returned_content_are_not_taken_for_those_of_another_ho
     world: World,
 ) -> None:
     """The pods have just been told of the same content, by this one."""
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations=REREADS)
-    await world.pod("web-1")
+    await rereading_workload(world, "web-1")
     sent = count_nudges(world)
     async with world.controller() as controller:
         await world.quiet(controller)
@@ -73,9 +68,7 @@ async def test_nudges_for_returned_content_are_not_taken_for_those_of_another_ho
 @hurried
 async def test_two_hotmaps_do_not_nudge_without_end(world: World) -> None:
     """Each has a fingerprint key of its own, and takes the other's nudge for one of old content."""
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations=REREADS)
-    await world.pod("web-1")
+    await rereading_workload(world, "web-1")
     sent = count_nudges(world)
     async with world.controller() as ours, world.controller(namespace="another") as other:
         for _ in range(3):
@@ -92,9 +85,7 @@ async def test_two_hotmaps_do_not_nudge_without_end(world: World) -> None:
 
 async def test_nudge_ignores_settle_time(world: World) -> None:
     """A nudge disrupts no pods, so it takes place."""
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations={**REREADS, "hotmap.dev/settle": "30s"})
-    await world.pod("web-1")
+    await rereading_workload(world, "web-1", annotations={"hotmap.dev/settle": "30s"})
     async with world.controller() as controller:
         await world.until(_recorded(controller), "the consumer is adopted")
         await world.edit(LEVEL="debug")
@@ -114,9 +105,7 @@ async def test_revert_within_settle_time_is_nudged(world: World) -> None:
 
     By two, since none of the edits is recorded yet, and the record is what edits are counted from.
     """
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations=REREADS)
-    await world.pod("web-1")
+    await rereading_workload(world, "web-1")
     async with world.controller(settle=0.5) as controller:
         await world.until(_recorded(controller), "the consumer is adopted")
         await world.edit(LEVEL="debug")
@@ -133,9 +122,7 @@ async def test_revert_within_settle_time_is_nudged(world: World) -> None:
 @hurried
 async def test_settle_time_zero(world: World) -> None:
     """Both ways to a decision run at once then, and still no pod is told more than twice."""
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations={**REREADS, "hotmap.dev/settle": "0"})
-    await world.pod("web-1")
+    await rereading_workload(world, "web-1", annotations={"hotmap.dev/settle": "0"})
     sent = count_nudges(world)
     async with world.controller() as controller:
         await world.quiet(controller)
@@ -148,9 +135,7 @@ async def test_settle_time_zero(world: World) -> None:
 
 async def test_pods_that_are_not_running_are_not_nudged(world: World) -> None:
     """Pending, finished, terminating and mirror pods are left alone."""
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations=REREADS)
-    await world.pod("running")
+    await rereading_workload(world, "running")
     await world.pod("pending", phase="Pending")
     await world.pod("done", phase="Succeeded")
     await world.pod("mirror", annotations={"kubernetes.io/config.mirror": "x"})
@@ -182,9 +167,7 @@ async def test_pods_are_listed_once_for_a_nudge(
 ) -> None:
     """The decision that records the change lists them no more."""
     monkeypatch.setattr(nudging, "SECOND_NUDGE", 60.0)
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations=REREADS)
-    await world.pod("web-1")
+    await rereading_workload(world, "web-1")
     async with world.controller(settle=0.1) as controller:
         await world.until(_recorded(controller), "the consumer is adopted")
         (before,) = controller.records.values()
@@ -283,9 +266,7 @@ async def test_strategy_nudge_refreshes_files_only(world: World) -> None:
 @pytest.mark.parametrize("said", [{"follow": "off"}, {"strategy": "notify"}])
 async def test_opt_out_stops_the_second_nudge(world: World, said: dict[str, str]) -> None:
     """Not even the second nudge is sent any more."""
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations=REREADS)
-    await world.pod("web-1")
+    await rereading_workload(world, "web-1")
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
@@ -298,10 +279,7 @@ async def test_opt_out_stops_the_second_nudge(world: World, said: dict[str, str]
 async def test_many_pods_are_nudged_concurrently(world: World) -> None:
     """Forty pods of one consumer, each told once now."""
     pods = [f"web-{number}" for number in range(40)]
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations=REREADS, replicas=40)
-    for name in pods:
-        await world.pod(name)
+    await rereading_workload(world, *pods)
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
@@ -340,9 +318,7 @@ async def test_pods_that_are_too_large_for_a_short_list_are_nudged(
     """They are few, and listed once more when it is the turn of a long list."""
     monkeypatch.setattr(nudging, "SECOND_NUDGE", 60.0)
     monkeypatch.setattr(nudging, "_SHORT_LIST", 100)
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations=REREADS)
-    await world.pod("web-1")
+    await rereading_workload(world, "web-1")
     async with world.controller() as controller:
         await world.quiet(controller)
         lists = count_pod_lists(monkeypatch)
@@ -427,9 +403,7 @@ async def test_each_nudge_of_an_agent_names_what_its_pod_started_with(world: Wor
 
 async def test_pod_without_agent_gets_no_digests(world: World) -> None:
     """No process would read them."""
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations=REREADS)
-    await world.pod("web-1")
+    await rereading_workload(world, "web-1")
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")

@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 from tests.controller.pages import get_json
-from tests.controller.sent_nudges import hurried, nudged
+from tests.controller.sent_nudges import hurried, nudged, rereading_workload
 from tests.controller.world import REREADS, World, files
 
 from hotmap.controller.reconcile import nudges as nudging
@@ -37,9 +37,7 @@ async def test_revert_of_a_nudged_edit_is_told_by_the_next_controller(
 
 async def test_recreation_while_no_controller_runs_is_told(world: World) -> None:
     """With the same content again: a kubelet may have shown another one to pods in between."""
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations=REREADS)
-    await world.pod("web-1")
+    await rereading_workload(world, "web-1")
     async with world.controller() as controller:
         await world.quiet(controller)
     await world.delete("ConfigMap", "app")
@@ -55,9 +53,7 @@ async def test_recreation_while_no_controller_runs_is_told(world: World) -> None
 
 async def test_second_nudge_that_a_leader_before_did_not_send_is_sent(world: World) -> None:
     """It led only until the first; without another, a late kubelet would keep the old files."""
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations=REREADS)
-    await world.pod("web-1")
+    await rereading_workload(world, "web-1")
     async with world.controller(settle=30, settle_max=30) as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
@@ -74,9 +70,7 @@ async def test_second_nudge_of_a_recorded_change_is_sent_by_the_next_leader(
 ) -> None:
     """It has nothing to decide; that pods may have old files shows when it checks them."""
     monkeypatch.setattr(nudging, "SECOND_NUDGE", 60.0)
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations=REREADS)
-    await world.pod("web-1")
+    await rereading_workload(world, "web-1")
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
@@ -96,8 +90,7 @@ async def test_second_nudge_of_a_recorded_change_is_sent_by_the_next_leader(
 @hurried
 async def test_nudge_of_which_the_answer_was_lost_is_sent_again(world: World) -> None:
     """It was carried out, so the retry finds the pod told; a second nudge follows all the same."""
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations=REREADS)
+    await rereading_workload(world)
     pod = await world.pod("web-1")
     lost: list[str] = []
 
@@ -125,9 +118,7 @@ async def test_content_that_came_back_while_no_controller_ran_is_told_again(
 ) -> None:
     """Pods were told of it before, and a kubelet may have shown what was there in between."""
     monkeypatch.setattr(nudging, "_RECENT", 0.0)
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations=REREADS)
-    await world.pod("web-1")
+    await rereading_workload(world, "web-1")
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")

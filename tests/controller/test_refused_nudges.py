@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 import pytest
-from tests.controller.sent_nudges import count_nudges, hurried, nudged
+from tests.controller.sent_nudges import count_nudges, hurried, nudged, rereading_workload
 from tests.controller.world import REREADS, World, files
 
 from hotmap.core.errors import api_error
@@ -32,9 +32,7 @@ async def test_policy_refuses_the_nudge(world: World) -> None:
             raise api_error(403, "pods may not be written before the holidays")
 
     world.registry.guards.append(refuse)
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations=REREADS)
-    await world.pod("web-1")
+    await rereading_workload(world, "web-1")
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
@@ -62,9 +60,7 @@ async def test_nudge_that_a_webhook_removes_is_refused(
             del patch["metadata"]["annotations"]
 
     world.registry.guards.append(remove)
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations=REREADS)
-    await world.pod("web-1")
+    await rereading_workload(world, "web-1")
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
@@ -94,10 +90,7 @@ async def test_failed_nudge_is_retried(world: World, code: int) -> None:
 
     world.registry.guards.append(fail)
     sent = count_nudges(world)
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations=REREADS, replicas=3)
-    for number in range(1, 4):
-        await world.pod(f"web-{number}")
+    await rereading_workload(world, "web-1", "web-2", "web-3")
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
@@ -127,9 +120,7 @@ async def test_edit_of_which_a_pod_was_not_told_leaves_out_a_number(world: World
         await world.until(are_refused, f"nudges of {most} contents fail")
 
     world.registry.guards.append(fail)
-    await world.config_map(LEVEL="info")
-    await world.workload(spec=files(), annotations=REREADS)
-    await world.pod("web-1")
+    await rereading_workload(world, "web-1")
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
