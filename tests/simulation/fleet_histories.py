@@ -1,8 +1,7 @@
 """Random histories of several workloads with one source, against the whole controller.
 
-The real controller runs on simulated time, with a real API server in the same process; the history
-plays users and the workloads' own controllers. A limit says how many workloads are rolled out at
-a time. There may be two controllers with a Lease, which crash and lose their connections.
+The history plays users and the workloads' own controllers. A limit says how many workloads are
+rolled out at a time.
 """
 
 from __future__ import annotations
@@ -10,23 +9,16 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from tests.controller.world import FOLLOW, NAMESPACE, Object, World
-from tests.simulation.shared_controller import Connection
-from tests.support.control_plane import ControlPlane, control_plane
-from tests.support.virtual_time import VirtualTimeLoop
+from tests.simulation.controller_histories import CONVERGED, ControllerHistory, play_history
 
-from hotmap.controller.run import Controller
-from hotmap.controller.settings import Settings
-from hotmap.core.errors import HotmapError, NotFound
+from hotmap.core.errors import NotFound
 from hotmap.core.model.consumer import REVISION
-from hotmap.core.policy.policy import Defaults
-from hotmap.kube.client import Client
 
-__all__ = ["LONGEST_HISTORY", "Process", "play_fleet_history"]
+__all__ = ["play_fleet_history"]
 
 LIMIT = "hotmap.dev/max-concurrent-rollouts"
 
@@ -37,13 +29,6 @@ _BAD = "bad"
 
 #: Seconds for which an earlier limit may count, since a watch lags.
 _LAG = 3.0
-
-#: Seconds within which every workload has the last content, once it is quiet; and a new leader
-#: takes a Lease that was not released.
-_CONVERGED = 240.0
-
-#: Seconds after which a history has hung: the traceback shows where. None takes a quarter of that.
-LONGEST_HISTORY = 7200.0
 
 #: Events of a history, and how often each happens beside the others.
 _EVENTS = {
@@ -62,48 +47,6 @@ _EVENTS = {
 }
 
 
-class Process:
-    """One controller with its connection; it may be down."""
-
-    def __init__(self, plane: ControlPlane, identity: str, *, settle: float) -> None:
-        self._plane, self._identity, self._settle = plane, identity, settle
-        self.connection: Connection | None = None
-        self.controller: Controller | None = None
-        self._starting: asyncio.Task[None] | None = None
-
-    async def start(self) -> None:
-        """Start it in the background: with a Lease, it waits until it may lead."""
-        if self.connection is None:
-            agent = f"hotmap-{self._identity or 'single'}"
-            self.connection = Connection(self._plane.config(), user_agent=agent)
-            await self.connection.__aenter__()
-            settings = Settings(
-                defaults=Defaults(follow="off", settle=self._settle, settle_max=1.0),
-                flap_limit=0,
-                identity=self._identity,
-                patient=True,
-                listen=None,
-            )
-            self.controller = Controller(self.connection, settings)
-            self._starting = asyncio.create_task(self.controller.__aenter__())  # type: ignore[arg-type]
-
-    async def stop(self, *, crash: bool) -> None:
-        """End it; a crash writes nothing more and keeps the Lease."""
-        controller, connection, starting = self.controller, self.connection, self._starting
-        self.controller = self.connection = self._starting = None
-        if controller is None or connection is None or starting is None:
-            return
-        if crash:
-            connection.cut_off()
-        if starting.done() and not starting.exception():
-            await controller.__aexit__(None, None, None)
-        else:
-            starting.cancel()
-            with suppress(asyncio.CancelledError, HotmapError):
-                await starting
-        await connection.__aexit__(None, None, None)
-
-
 class _Pod(NamedTuple):
     """A pod, and the value that it has read."""
 
@@ -112,12 +55,12 @@ class _Pod(NamedTuple):
     value: str
 
 
-class _FleetHistory:
+class _FleetHistory(ControllerHistory):
+    events = _EVENTS
+    most_events = 16
+
     def __init__(self, world: World, chance: random.Random) -> None:
-        self._world, self._chance = world, chance
-        identities = chance.choice((("",), ("",), ("one", "two")))
-        settle = chance.choice((0.0, 0.03, 0.5))
-        self._processes = [Process(world.plane, identity, settle=settle) for identity in identities]
+        super().__init__(world, chance)
         self._limit = chance.choice((1, 1, 2))
         #: Until when each limit counts, on the loop's clock.
         self._limits: dict[int, float] = {}
@@ -132,17 +75,10 @@ class _FleetHistory:
         #: The pods of each workload, and how many have been made.
         self._pods: dict[str, list[_Pod]] = {}
         self._made = 0
-        #: What happened, and the first promise that was broken.
-        self.log: list[str] = []
+        #: The first promise that was broken.
         self.broken = ""
 
     # -- what is observed ----------------------------------------------------------------------
-
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    def _note(self, text: str) -> None:
-        self.log.append(f"{self._now() - self._began:.2f} {text}")
 
     def _observe_rollouts(self) -> None:
         """Note each rollout when it is written, and whether it had to wait."""
@@ -182,7 +118,7 @@ class _FleetHistory:
             self._note(self.broken)
         self._unfinished[name] = now
 
-    async def _complete_rollouts(self) -> None:
+    async def _play_others(self) -> None:
         """Be the workloads' own controller: replace their pods after a while."""
         due: dict[str, tuple[int, float]] = {}
         while True:
@@ -225,41 +161,15 @@ class _FleetHistory:
 
     # -- events --------------------------------------------------------------------------------
 
-    async def run(self) -> str:
-        """Play it; returns the promise that is broken, "" for none."""
-        self._began = self._now()
+    async def _set_up(self) -> None:
         await self._world.config_map(LEVEL=self._value)
         await self._set_limit(self._limit)
         for name in _NAMES:
             await self._replace_pods(name, await self._world.workload(name))
         self._observe_rollouts()
-        progress = asyncio.create_task(self._complete_rollouts())
-        try:
-            for process in self._processes:
-                await process.start()
-            await self._adopted()
-            for _ in range(self._chance.randint(4, 16)):
-                await self._disturb()
-                await asyncio.sleep(self._chance.choice((0.0, 0.1, 0.5, 2.0, 8.0)))
-            await self._end()
-        finally:
-            progress.cancel()
-            for process in self._processes:
-                await process.stop(crash=False)
-        return self.broken
 
-    async def _adopted(self) -> None:
-        async def known() -> bool:
-            return len(await self._world.recorded()) == len(_NAMES)
-
-        await self._world.until(known, "every workload has a record")
-
-    async def _disturb(self) -> None:
-        kind = self._chance.choices(tuple(_EVENTS), tuple(_EVENTS.values()))[0]
-        self._note(kind)
-        act: Callable[[], Awaitable[None]] = getattr(self, f"_{kind}")
-        with suppress(NotFound):
-            await act()
+    async def _is_adopted(self) -> bool:
+        return len(await self._world.recorded()) == len(_NAMES)
 
     async def _edit(self) -> None:
         await self._set_value(str(self._chance.randrange(100)))
@@ -325,26 +235,13 @@ class _FleetHistory:
         late.delay = self._chance.choice((2.0, 20.0))
         self._under_way = max(self._under_way, _LAG + late.delay)
 
-    async def _restart(self) -> None:
-        process = self._chance.choice(self._processes)
-        self._exempt |= set(self._unfinished)  # the next leader counts those after the last edit
-        if process.connection is None:
-            await process.start()
-        else:
-            await process.stop(crash=self._chance.random() < 0.5)
-
-    async def _cut_off(self) -> None:
-        process = self._chance.choice(self._processes)
-        if (connection := process.connection) is None:
-            return
+    def _before_interruption(self) -> None:
+        """Exempt rollouts in progress: the next leader counts only those after the last edit."""
         self._exempt |= set(self._unfinished)
-        connection.cut_off()
-        await asyncio.sleep(self._chance.choice((0.5, 5.0, 20.0)))
-        connection.is_cut_off = False
 
     # -- the end -------------------------------------------------------------------------------
 
-    async def _end(self) -> None:
+    async def _end(self) -> str:
         """Let everything go on, and wait until each workload has the last content."""
         world = self._world
         world.plane.failures.clear()
@@ -366,10 +263,9 @@ class _FleetHistory:
             return not late()
 
         try:
-            await world.until(converged, "every workload is rolled out", within=_CONVERGED)
+            await world.until(converged, "every workload is rolled out", within=CONVERGED)
         except AssertionError:
-            self.broken = self.broken or f"{late()} do not have the last content"
-            return
+            return self.broken or f"{late()} do not have the last content"
         await asyncio.sleep(60.0)  # pods may have read it before their turn
         rolled = dict(self._rolled_at)
         await asyncio.sleep(30.0)
@@ -379,6 +275,7 @@ class _FleetHistory:
             term = process.controller and process.controller._leadership.term
             if term and (term.rollout_turns._waiting or term.rollout_turns._turns):
                 self.broken = self.broken or "turns are kept although no rollout is in progress"
+        return self.broken
 
 
 def _revision_of(found: Object) -> str:
@@ -388,12 +285,4 @@ def _revision_of(found: Object) -> str:
 
 def play_fleet_history(seed: int) -> tuple[str, list[str]]:
     """Play one history; returns the promise that it breaks, "" for none, and what happened."""
-
-    async def play() -> tuple[str, list[str]]:
-        async with control_plane() as plane, Client(plane.config()) as client:
-            history = _FleetHistory(World(plane, client), random.Random(seed))
-            async with asyncio.timeout(LONGEST_HISTORY):
-                return await history.run(), history.log
-
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(play())
+    return play_history(_FleetHistory, seed)

@@ -1,25 +1,21 @@
 """Random histories of a CronJob and a Job that ask for new runs, against the whole controller.
 
-As for fleets, the real controller runs on virtual time. The history plays users, the controllers
-of Jobs, and pods that read a value some time after their Job was created.
+The history plays users, the controllers of Jobs, and pods that read a value some time after their
+Job was created.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 
 from tests.controller.stored_jobs import jobs
 from tests.controller.world import FOLLOW, NAMESPACE, Object, World
-from tests.simulation.fleet_histories import LONGEST_HISTORY, Process
-from tests.support.control_plane import control_plane
-from tests.support.virtual_time import VirtualTimeLoop
+from tests.simulation.controller_histories import CONVERGED, ControllerHistory, play_history
 
 from hotmap.core.errors import NotFound
-from hotmap.kube.client import Client
 
 __all__ = ["play_job_history"]
 
@@ -35,33 +31,22 @@ _EVENTS = {
     "cut_off": 3,
 }
 
-#: Seconds within which everything has run with the last content, once it is quiet.
-_CONVERGED = 240.0
 
+class _JobHistory(ControllerHistory):
+    events = _EVENTS
+    most_events = 14
 
-class _JobHistory:
     def __init__(self, world: World, chance: random.Random) -> None:
-        self._world, self._chance = world, chance
-        identities = chance.choice((("",), ("",), ("one", "two")))
-        settle = chance.choice((0.0, 0.03, 0.5))
-        self._processes = [Process(world.plane, identity, settle=settle) for identity in identities]
+        super().__init__(world, chance)
         self._policy = chance.choice(("Allow", "Forbid", "Replace"))
         self._value = self._before = "0"
         #: What the pods of each Job have read, by uid; and when each Job is to end.
         self._read: dict[str, str] = {}
         self._due: dict[str, float] = {}
-        #: What happened.
-        self.log: list[str] = []
-
-    def _now(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    def _note(self, text: str) -> None:
-        self.log.append(f"{self._now() - self._began:.2f} {text}")
 
     # -- the controllers of Jobs -----------------------------------------------------------------
 
-    async def _serve(self) -> None:
+    async def _play_others(self) -> None:
         while True:
             await asyncio.sleep(0.1)
             for job in await jobs(self._world):
@@ -89,37 +74,15 @@ class _JobHistory:
 
     # -- events ----------------------------------------------------------------------------------
 
-    async def run(self) -> str:
-        """Play it; returns the promise that is broken, "" for none."""
-        self._began = self._now()
+    async def _set_up(self) -> None:
         world = self._world
         await world.config_map(LEVEL=self._value)
         run_now, recreate = ({**FOLLOW, "hotmap.dev/on-change": how} for how in _HOW)
         await world.cron_job(annotations=run_now, concurrencyPolicy=self._policy)
         await world.job(annotations=recreate)
-        serving = asyncio.create_task(self._serve())
-        try:
-            for process in self._processes:
-                await process.start()
-            await world.until(self._is_adopted, "both have a record")
-            for _ in range(self._chance.randint(4, 14)):
-                await self._disturb()
-                await asyncio.sleep(self._chance.choice((0.0, 0.1, 0.5, 2.0, 8.0)))
-            return await self._end()
-        finally:
-            serving.cancel()
-            for process in self._processes:
-                await process.stop(crash=False)
 
     async def _is_adopted(self) -> bool:
         return len(await self._world.recorded()) == len(_HOW)
-
-    async def _disturb(self) -> None:
-        kind = self._chance.choices(tuple(_EVENTS), tuple(_EVENTS.values()))[0]
-        self._note(kind)
-        act: Callable[[], Awaitable[None]] = getattr(self, f"_{kind}")
-        with suppress(NotFound):
-            await act()
 
     async def _edit(self) -> None:
         await self._set_value(str(self._chance.randrange(100)))
@@ -153,19 +116,6 @@ class _JobHistory:
         late = self._world.plane.fail(verb, "jobs.batch", times=1)
         late.delay = self._chance.choice((2.0, 20.0))
 
-    async def _restart(self) -> None:
-        process = self._chance.choice(self._processes)
-        if process.connection is None:
-            await process.start()
-        else:
-            await process.stop(crash=self._chance.random() < 0.5)
-
-    async def _cut_off(self) -> None:
-        if (connection := self._chance.choice(self._processes).connection) is not None:
-            connection.cut_off()
-            await asyncio.sleep(self._chance.choice((0.5, 5.0, 20.0)))
-            connection.is_cut_off = False
-
     # -- the end ---------------------------------------------------------------------------------
 
     async def _end(self) -> str:
@@ -181,7 +131,7 @@ class _JobHistory:
         await self._set_value("last")
         late = partial(self._late, earlier)
         try:
-            await world.until(late, "everything has run", within=_CONVERGED)
+            await world.until(late, "everything has run", within=CONVERGED)
         except AssertionError:
             return f"{sorted(await self._names_with('last', earlier))} have run, and no others"
         await asyncio.sleep(60.0)
@@ -208,12 +158,4 @@ _HOW = ("run-now", "recreate")
 
 def play_job_history(seed: int) -> tuple[str, list[str]]:
     """Play one history; returns the promise that it breaks, "" for none, and what happened."""
-
-    async def play() -> tuple[str, list[str]]:
-        async with control_plane() as plane, Client(plane.config()) as client:
-            history = _JobHistory(World(plane, client), random.Random(seed))
-            async with asyncio.timeout(LONGEST_HISTORY):
-                return await history.run(), history.log
-
-    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
-        return runner.run(play())
+    return play_history(_JobHistory, seed)
