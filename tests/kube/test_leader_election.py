@@ -356,6 +356,17 @@ async def test_lease_that_is_lost_during_the_cleaning_up_is_not_ours() -> None:
         assert (await held.spec())["holderIdentity"] == "usurper"
 
 
+async def test_lease_that_was_lost_unnoticed_is_not_released() -> None:
+    """A leader that ends reads the Lease first: the new holder goes on."""
+    async with election(PATIENT) as held:
+        held.registry.withheld = {"watch"}
+        [leader] = await held.started("a")
+        await held.edit(holderIdentity="usurper")
+        assert leader.elector.is_leader
+        await leader.stop()
+        assert (await held.spec())["holderIdentity"] == "usurper"
+
+
 async def test_former_leader_competes_again_after_cleanup() -> None:
     """Until then it is no candidate, even when there is no other."""
     async with election(FAST) as held:
