@@ -20,6 +20,7 @@ from tests.core.pod_stages import (
 )
 from tests.support.objects import (
     ENV,
+    ENV_AND_FILES,
     FILES,
     config_map,
     consumer,
@@ -30,7 +31,7 @@ from tests.support.objects import (
     template,
 )
 
-from hotmap.core.decide.evidence import Span, pod_starts
+from hotmap.core.decide.evidence import ContainerStart, PodStart, Span, pod_starts
 from hotmap.core.model.objects import ObjectKey, PodSpec
 from hotmap.core.model.provider_class import ClassMounts, MountedPod
 from hotmap.core.model.state import Window
@@ -173,6 +174,27 @@ def test_pod_started_while_content_differed_is_unknown() -> None:
     (proof,) = pod_proofs(ENV_WISH, pods, now=NOW, windows=[Window(990.0, 999.0)])
     assert proof.loaded.confidence is Confidence.UNKNOWN
     assert "other content" in proof.loaded.reason
+
+
+@pytest.mark.parametrize("read_at_start", [False, True], ids=["re-read", "at start"])
+def test_container_that_started_while_files_differed_counts_if_it_reads_them_then(
+    read_at_start: bool,
+) -> None:
+    """Another container of the pod has read the environment before."""
+    wish = desired(ENV_AND_FILES, live_needs_rollout=read_at_start, changed_at=900.0)
+    environment, files = Span(980.0, 981.0), Span(995.0, 996.0)
+    start = PodStart(
+        "web-1",
+        environment.earliest,
+        "",
+        containers=(environment, files),
+        at_start=(
+            ContainerStart(environment, frozenset((ObjectKey("ConfigMap", "shop", "app"),))),
+        ),
+    )
+    pods = [seen(environment.earliest)._replace(start=start)]
+    (proof,) = pod_proofs(wish, pods, now=NOW, windows=[Window(990.0, 999.0)])
+    assert ("other content" in proof.loaded.reason) is read_at_start
 
 
 @pytest.mark.parametrize(
