@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from tests.support.objects import (
     ENV,
+    ENV_AND_FILES,
     FILES,
     KEY,
     config_map,
@@ -301,6 +302,24 @@ def test_immutable_source_that_has_its_content_again(started: float, verdict: Ve
     assert decide(taken).needs_pod_starts
     start = created(started)._replace(containers=(Span(started, started + 1),))
     assert decide(taken, [start]).assessment.verdict is verdict
+
+
+def test_pod_that_started_while_a_recreated_source_had_other_content_is_replaced() -> None:
+    """It has its frozen content again; an immutable one would be held, by what kubelets keep."""
+    who, policy = deployment(ENV_AND_FILES), SETTLING._replace(rereads=True)
+    before = config_map("app", {"LEVEL": "info", "app.yaml": "a: 1"})
+    first = next_record(
+        decide(snapshot(who, before, policy=policy)), Outcome(who.generation, "", 900.0)
+    )
+    again = config_map("app", {"LEVEL": "info", "app.yaml": "a: 2"}, uid="uid-2", version=9)
+    taken = snapshot(who, again, record=first, policy=policy)
+    seen = ChangeSummary(
+        frozenset(("LEVEL", "app.yaml")), 985, 994, Window(985, 994), latest=994, edited=True
+    )
+    taken = with_changes(taken, seen)
+    for at, verdict in ((990.0, Verdict.FROZEN), (970.0, Verdict.LIVE)):
+        start = created(at)._replace(containers=(Span(at, at + 1),))
+        assert decide(taken, [start]).assessment.verdict is verdict
 
 
 @pytest.mark.parametrize(

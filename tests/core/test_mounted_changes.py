@@ -135,6 +135,27 @@ def test_without_pods_an_update_is_applied_at_once() -> None:
     assert assess_versions(none, by_update=False).verdict is Verdict.CHECK_PODS
 
 
+@pytest.mark.parametrize(
+    ("uses", "verdict"),
+    [
+        pytest.param(None, Verdict.UP_TO_DATE, id="used as before"),
+        pytest.param("another digest", Verdict.ADOPT, id="used in another way"),
+    ],
+)
+def test_class_of_unknown_versions_concludes_nothing(uses: str | None, verdict: Verdict) -> None:
+    """Pods have mounted different ones, or none has mounted any."""
+    before = vault("1", ClassMounts(is_known=True))
+    first = assess(web(), None, before, Facts(now=0, revision=""))
+    record = record_applied(web(), None, first.findings, key_id=KEY.id, generation=1)
+    if uses is not None:
+        (source,) = record.sources
+        record = msgspec.structs.replace(
+            record, sources=(msgspec.structs.replace(source, uses=uses),)
+        )
+    now = vault("2", ClassMounts(is_known=False))
+    assert assess(web(), record, now, Facts(now=1000, revision="")).verdict is verdict
+
+
 def test_class_is_not_announced_to_agents() -> None:
     """Their kubelet does not write what a driver mounts."""
     snapshots = vault("2", ClassMounts(True, False, (SINCE_START,)))

@@ -234,6 +234,24 @@ def test_younger_pods_are_proven(
 
 
 @pytest.mark.parametrize(
+    ("started", "mounted", "proven"),
+    [
+        pytest.param(200.0, 150.0, True, id="mounted after it"),
+        pytest.param(200.0, 99.0, False, id="its image was pulled during the change"),
+        pytest.param(None, 99.0, False, id="mounted before it, and not started yet"),
+        pytest.param(None, None, True, id="not mounted yet"),
+    ],
+)
+def test_files_are_as_old_as_their_mount(
+    started: float | None, mounted: float | None, proven: bool
+) -> None:
+    """They are written before images are pulled."""
+    members = [PodStart("web-1", started, "", mounted=mounted), PodStart("web-2", 200.0, "")]
+    assert all_started_after(members, 100.0, files=True) is proven
+    assert all_started_after(members, 100.0) is True
+
+
+@pytest.mark.parametrize(
     ("at", "inside"),
     [(97.0, False), (98.0, True), (105.0, True), (112.0, True), (113.0, False), (None, False)],
 )

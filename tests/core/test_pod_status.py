@@ -13,6 +13,7 @@ from tests.core.pod_stages import (
     ENV_WISH,
     FILES_WISH,
     NOW,
+    SUB_PATH,
     WEB,
     desired,
     only,
@@ -37,6 +38,7 @@ from hotmap.core.model.provider_class import ClassMounts, MountedPod
 from hotmap.core.model.state import Window
 from hotmap.core.policy.policy import Policy
 from hotmap.core.status.agent_answers import AgentReport
+from hotmap.core.status.consumer import State, status_from_pods
 from hotmap.core.status.desired import (
     DesiredClass,
     DesiredContent,
@@ -329,6 +331,42 @@ def test_rereading_pod_is_current_only_where_it_is_said_when_it_rereads(
     assert proof.loaded.reached_at == (1015 if state is PodState.LOADING else inf)
     (restarted,) = pod_proofs(wish, [seen(1010, told=TOLD)], now=now)
     assert restarted.state is PodState.CURRENT
+
+
+@pytest.mark.parametrize(
+    ("started", "told", "known"),
+    [
+        pytest.param(1010, True, Confidence.INFERRED, id="after the nudge"),
+        pytest.param(1009, True, Confidence.UNKNOWN, id="before the nudge"),
+        pytest.param(1020, False, Confidence.UNKNOWN, id="not nudged"),
+        pytest.param(1091, False, Confidence.UNKNOWN, id="within the kubelet's period"),
+        pytest.param(1092, False, Confidence.INFERRED, id="after the kubelet's period"),
+        pytest.param(999, True, Confidence.UNKNOWN, id="before the change"),
+    ],
+)
+def test_restarted_container_has_the_files_of_a_sub_path_that_its_kubelet_had_updated(
+    started: float, told: bool, known: Confidence
+) -> None:
+    """The pod is older than the change, so the files were there with other content before."""
+    wish = desired(SUB_PATH)
+    target = wish.target if told else None
+    pod_seen = seen(started, mounted_at=500, told=target, told_at=1010 if told else None)
+    _, loaded = only(wish, pod_seen, now=1100)
+    assert loaded.confidence is known
+
+
+@pytest.mark.parametrize(
+    ("told", "when"),
+    [
+        (True, "now, since the pods were nudged, within 5s"),
+        (False, "at the kubelet's next sync, within 90s"),
+    ],
+)
+def test_reason_says_how_soon_files_are_updated(told: bool, when: str) -> None:
+    pod_seen = seen(500, told=TOLD if told else None, told_at=CHANGED + 2)
+    proofs = pod_proofs(FILES_WISH, [pod_seen], now=CHANGED + 3)
+    status = status_from_pods(deployment(FILES), proofs, FILES_WISH)
+    assert (status.state, f"files are updated {when}" in status.reason) == (State.WAITING, True)
 
 
 def test_pod_without_mounts_has_no_projected_stage() -> None:

@@ -328,6 +328,7 @@ def test_sub_path_is_frozen(volumes: str, sub_path: str, expected: str | None) -
         pytest.param(
             "[{name: T, value: a}, {name: S, value: $(T)}]", "$(S)", "all", id="through another one"
         ),
+        pytest.param("[{name: S, value: b}]", "$(S)$(T)", "all", id="one of two is known"),
         pytest.param("[{name: S, value: b}]", "$$(S)-$(S)", "$(S)-b", id="an escape stays"),
         pytest.param("[{name: S, value: b}, {name: S, value: a}]", "$(S)", "a", id="last wins"),
     ],
