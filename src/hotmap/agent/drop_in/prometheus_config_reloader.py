@@ -19,6 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hotmap.agent.settings.settings import WebSettings
+
 #: The flags of that program: default, and what they do here.
 FLAGS = {
     "config-file": ("", "File to watch and to render."),
@@ -120,11 +122,6 @@ def load(words: Sequence[str]) -> Settings | None:
         directories = []
     if not (file or directories):
         return None
-    web = None
-    if given.text("web-config-file"):
-        from hotmap.agent.settings.web_config_file import load_web_config
-
-        web = load_web_config(parse_path(given.text("web-config-file")), "--web-config-file")
     watched = [*([_place(file)] if file else []), *directories]
     settings = load_settings(
         Arguments(
@@ -151,10 +148,20 @@ def load(words: Sequence[str]) -> Settings | None:
             retry_first=max(given.seconds("retry-interval"), 0.01),
             retry_max=max(given.seconds("retry-interval"), 0.01),
         ),
-        reports=settings.reports._replace(log_level=level, reload_method=method, web=web),
+        reports=settings.reports._replace(
+            log_level=level, reload_method=method, web=_web(given.text("web-config-file"))
+        ),
         render=RenderSettings(file, parse_path(output)) if file and output else None,
         once=interval == 0,
     )
+
+
+def _web(file: str) -> WebSettings | None:
+    if not file:
+        return None
+    from hotmap.agent.settings.web_config_file import load_web_config
+
+    return load_web_config(parse_path(file), "--web-config-file")
 
 
 def _rule(given: _Flags, method: str, file: str, directories: Sequence[str]) -> Rule:

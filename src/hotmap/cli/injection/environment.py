@@ -66,27 +66,16 @@ def convert_environment(container: dict[str, Any], names: AgentNames) -> Convers
     for item in env_from:
         mount(_volume_of(item), str(item.get("prefix") or ""))
     env = container.get("env") or []
-    taken, notes = _files(env)
+    taken, notes = _choose_files(env)
     for items in _volumes_of(env, taken):
         mount({"projected": {"sources": items}}, "")
-    moved = _moved(env, taken, needed=bool(flags))
+    moved = _choose_moved(env, taken, needed=bool(flags))
     if flags:
         for index, variable in enumerate(env):
             if index in moved:
-                later = _set_later(env, index, moved)
-                text = str(variable.get("value") or "")
-                around = _set_around(env, index, taken, moved)
-                notes += [
-                    _unclear(variable["name"], name) for name in sorted(_referred(text) & around)
-                ]
-                if env_from:
-                    notes += [
-                        _ambiguous(variable["name"], name)
-                        for name in sorted(_referred(text) & later)
-                    ]
-                else:
-                    text = _with_literals(text, later)
+                text, found = _moved_text(env, index, taken, moved, has_env_from=bool(env_from))
                 flags += ["--env", f"{variable['name']}={text}"]
+                notes += found
             elif index not in taken:
                 flags += ["--env", variable["name"]]
     return Conversion(
@@ -114,7 +103,7 @@ def _reference(variable: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
     return next(((kind, source[kind]) for kind in _KINDS if kind in source), None)
 
 
-def _files(env: list[dict[str, Any]]) -> tuple[list[int], list[str]]:
+def _choose_files(env: list[dict[str, Any]]) -> tuple[list[int], list[str]]:
     """Choose the variables that become files; note those that cannot."""
     taken, notes, staying = [], [], set()
     for index, variable in enumerate(env):
@@ -155,7 +144,7 @@ def _volumes_of(env: list[dict[str, Any]], taken: list[int]) -> list[list[dict[s
     return volumes
 
 
-def _moved(env: list[dict[str, Any]], taken: list[int], *, needed: bool) -> list[int]:
+def _choose_moved(env: list[dict[str, Any]], taken: list[int], *, needed: bool) -> list[int]:
     """Choose the variables that the agent has to expand instead of the kubelet, in its order."""
     if not needed:
         return []
@@ -176,6 +165,26 @@ def _moved(env: list[dict[str, Any]], taken: list[int], *, needed: bool) -> list
             or (counts[variable["name"]] > 1 and variable["name"] not in staying)
         )
     ]
+
+
+def _moved_text(
+    env: list[dict[str, Any]],
+    index: int,
+    taken: list[int],
+    moved: list[int],
+    *,
+    has_env_from: bool,
+) -> tuple[str, list[str]]:
+    """Return the text of a variable that the agent expands, and notes on what it refers to."""
+    name, text = env[index]["name"], str(env[index].get("value") or "")
+    referred, later = _referred(text), _set_later(env, index, moved)
+    around = _set_around(env, index, taken, moved)
+    notes = [_unclear(name, other) for other in sorted(referred & around)]
+    if has_env_from:
+        notes += [_ambiguous(name, other) for other in sorted(referred & later)]
+    else:
+        text = _with_literals(text, later)
+    return text, notes
 
 
 def _set_later(env: list[dict[str, Any]], index: int, moved: list[int]) -> set[str]:

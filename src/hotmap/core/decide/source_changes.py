@@ -228,40 +228,45 @@ def summarize_changes(
     # A container may have started without an optional source before it was created.
     optional = any(use.optional for use in source.uses)
     edited = any(optional or not interval.created for interval in affected[-1:])
+    summary = ChangeSummary(latest=latest, latest_by=latest_by, edited=edited)
     if recorded is None:
         was_watched = history.gap is not None and history.gap.since is not None
         moved = not last_saved or _number(listed[0]) > _number(last_saved)
         gap = history.gap if is_known and was_watched and moved else None
-        return ChangeSummary(
+        return summary._replace(
             last=affected[-1].at if affected else None,
-            latest=latest,
-            latest_by=latest_by,
             unobserved_by=_bound_unobserved(source, listed[1], gap.until) if gap else None,
-            edited=edited,
             created=_was_created_last(source, history.own),
         )
-    changes = _since(kept, recorded)
-    used = [change for change in changes if _concerns(change, source)]
     known = max(_number(recorded.resource_version), _number(last_saved))
     gap = history.gap if _number(listed[0]) > known else None
     unobserved_by = _bound_unobserved(source, listed[1], gap.until) if gap else None
     unobserved = _unobserved_windows(gap, history.saved, unobserved_by)
+    return _with_changes(
+        summary._replace(unobserved_by=unobserved_by), source, _since(kept, recorded), unobserved
+    )
+
+
+def _with_changes(
+    summary: ChangeSummary,
+    source: SourceSnapshot,
+    changes: Sequence[ObservedChange],
+    unobserved: Sequence[Window],
+) -> ChangeSummary:
+    """Add the changes since the last applied version, observed or in `unobserved` windows."""
+    used = [change for change in changes if _concerns(change, source)]
     first = [item.began for item in used] + [window.start for window in unobserved]
     last = [item.at for item in used[-1:]] + [window.end for window in unobserved]
     contents = [item for item in used if _may_have_been_read(item, source)]
     is_window = (
         len(contents) > 1 or bool(unobserved) or any(item.same or item.several for item in contents)
     )
-    return ChangeSummary(
+    return summary._replace(
         keys=frozenset().union(*(change.keys for change in changes)),
         first=min(first, default=None),
         last=max(last, default=None),
         window=Window(min(first), max(last)) if is_window else None,
-        latest=latest,
-        latest_by=latest_by,
-        unobserved_by=unobserved_by,
         interrupted_by=max((item.at for item in used if item.same), default=None),
-        edited=edited,
     )
 
 
