@@ -88,7 +88,7 @@ class ClusterExecutor:
         self._client = client
         self._nudges = nudges
         self._recreations = job_recreations
-        self._check = check_leading
+        self._check_leading = check_leading
 
     async def execute(self, decision: Decision) -> Outcome:
         """Carry out a plan; returns the consumer's state after that."""
@@ -146,7 +146,7 @@ class ClusterExecutor:
             NotFound: it was deleted.
             ApiError, Unreachable: as the client raises them.
         """
-        self._check()
+        self._check_leading()
         answer = await self._client.patch(
             BY_KIND[consumer.key.kind],
             consumer.key.namespace,
@@ -165,7 +165,7 @@ class ClusterExecutor:
         """
         consumer, pause = decision.snapshot.consumer, decision.snapshot.policy.pause
         assert pause is not None, "a plan ends only the pause of a policy"
-        self._check()
+        self._check_leading()
         answer = await self._client.patch(
             BY_KIND[consumer.key.kind],
             consumer.key.namespace,
@@ -184,7 +184,7 @@ class ClusterExecutor:
         """
         argo = consumer.argo
         assert argo is not None, "a plan asks this of Rollouts only"
-        self._check()
+        self._check_leading()
         answer = await self._client.patch(
             ROLLOUTS,
             argo.key.namespace,
@@ -207,7 +207,7 @@ class ClusterExecutor:
         """
         snapshot, consumer = decision.snapshot, decision.snapshot.consumer
         cron_job = await self._read_same(consumer)
-        self._check()
+        self._check_leading()
         is_named = snapshot.policy.writing is Writing.REVISION
         revision = snapshot.revision if is_named else ""
         with suppress(AlreadyExists):
@@ -235,7 +235,7 @@ class ClusterExecutor:
             await self._client.create(
                 JOBS, consumer.key.namespace, again, type=Written, dry_run=True, idempotent=True
             )
-        self._check()
+        self._check_leading()
         await self._recreations.again(consumer.uid, consumer.resource_version, again, why)
 
     async def _evict(self, consumer: Consumer) -> None:
@@ -246,7 +246,7 @@ class ClusterExecutor:
             Conflict, NotFound: it is another one now, or was deleted.
             ApiError, Unreachable: as the client raises them.
         """
-        self._check()
+        self._check_leading()
         namespace, name = consumer.key.namespace, consumer.key.name
         precondition = {"uid": consumer.uid, "resourceVersion": consumer.resource_version}
         await self._client.create(

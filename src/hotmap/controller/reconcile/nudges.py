@@ -333,17 +333,10 @@ class Nudges:
         listed = await self._list(consumer)
         pods = [pod for pod in listed if can_be_nudged(pod)]
         some_start = any(map(is_starting, listed))
-        new = {
-            pod.metadata.uid
-            for pod in pods
-            if _holds_other(pod, target, recorded) or _may_lag(pod, snapshot.returned_at)
-        }
+        new = _choose_new(pods, snapshot, target, is_first=is_first)
         recent: set[str] = set()
         if is_first:
-            changed = latest_time(each.changed_at for each in snapshot.sources if each.live)
-            others = [pod for pod in pods if pod.metadata.uid not in new]
-            new |= {pod.metadata.uid for pod in others if is_before(nudge_time(pod), changed)}
-            recent = {pod.metadata.uid for pod in others if _is_recent(pod, snapshot.now)}
+            recent = {pod.metadata.uid for pod in pods if _is_recent(pod, snapshot.now)}
             recent -= new | set(again)
         held = await self._waves.held_back(snapshot, target, pods, new)
         new -= held
@@ -404,6 +397,26 @@ class Nudges:
             why = "an admission policy or webhook removed the annotation"
             return _Result(nudge, refusal=f"{refuses}: {why}")
         return _Result(nudge)
+
+
+def _choose_new(
+    pods: Sequence[Pod], snapshot: Snapshot, target: Target, *, is_first: bool
+) -> set[str]:
+    """Choose the pods, by uid, that need a nudge they have not had.
+
+    In the first round of a term, also those that a leader before has told of the same content
+    before its last change: kubelets may have had other content since.
+    """
+    chosen = {
+        pod.metadata.uid
+        for pod in pods
+        if _holds_other(pod, target, snapshot.recorded_target)
+        or _may_lag(pod, snapshot.returned_at)
+    }
+    if is_first:
+        changed = latest_time(each.changed_at for each in snapshot.sources if each.live)
+        chosen |= {pod.metadata.uid for pod in pods if is_before(nudge_time(pod), changed)}
+    return chosen
 
 
 def _holds_other(pod: Pod, target: Target, recorded: Target | None) -> bool:
