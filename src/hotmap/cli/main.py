@@ -248,7 +248,8 @@ def status(
     """Show whether every pod runs with the current content.
 
     NAME is a workload, or a source such as configmap/app for all workloads that use it.
-    Exit status 0: everything shown is current. 1: something is not. 2: unknown.
+    Exit status 0: everything shown is current. 1: something is not. 2: it is not known,
+    for example because no controller answers.
     """
     from hotmap.cli.status import run_status
 
@@ -320,8 +321,8 @@ def preview(
     """Show what an edit of a ConfigMap or Secret would do.
 
     Lists each workload that uses it, with the action and the reason. Nothing is written.
-    Exit status 1: a workload would be held, such as where new pods could not start. 2: a
-    source could not be compared, such as a Secret that you may not read.
+    Exit status 1: a workload would be held, for example because new pods could not start.
+    2: a source could not be compared, such as a Secret that you may not read.
     """
     from hotmap.cli.preview import run_preview
 
