@@ -131,21 +131,13 @@ class PodChecker:
         """Schedule a consumer after a decision on it, if its pods have to be checked."""
         consumer, latest = self._index.consumer(key), self._decision_log.latest(key)
         record = self._records.get(consumer.uid) if consumer else None
-        if (
-            consumer is None
-            or record is None
-            or latest is None
-            or (
-                record.pods_checked in REACHED
-                and key not in self._schedule
-                and key not in self._agent_checks
-            )
-        ):
+        if consumer is None or record is None or latest is None:
             self._drop(key)
         elif key in self._agent_checks:
             self._agent_checks.resume(key, _DECIDED_PAUSE)
         elif record.pods_checked in REACHED:
-            pass  # it is to be confirmed
+            if key not in self._schedule:  # otherwise it is to be confirmed
+                self._drop(key)
         elif latest.verdict in _CHECK_AFTER and record.pods_checked is PodCheck.NOT_YET:
             self._schedule_action(key, consumer, latest)
         elif key not in self._schedule:
