@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -137,6 +139,45 @@ def test_content_that_failed_to_load_is_not_still_loaded() -> None:
     progress.failed("no", position=0, now=4.0, delay=delay)
     assert progress.due(5.0)
     assert progress.doubted_since is None
+
+
+def test_content_that_cannot_be_loaded_is_held_until_it_changes() -> None:
+    """The application has started and ended again; a user may ask for another attempt."""
+    progress = loaded("a")
+    progress.set_desired("b", 1.0)
+    progress.begin()
+    progress.succeeded(1.0)
+    progress.hold("it does not start", 2.0)
+    assert (progress.pending, progress.due(1e9), progress.next_time()) == (True, False, inf)
+    assert (progress.done, progress.is_certain) == (False, False)
+    progress.set_desired("c", 3.0)
+    assert progress.due(3.0)
+    progress.begin()
+    progress.succeeded(3.0)
+    progress.hold("it does not start", 4.0)
+    progress.retry_now()
+    assert progress.due(4.0)
+
+
+def test_newer_content_is_tried_after_a_restart_that_failed() -> None:
+    """What is held is what was tried, not what is desired by now."""
+    progress = loaded("a")
+    progress.set_desired("b", 1.0)
+    progress.begin()
+    progress.set_desired("c", 1.5)
+    progress.succeeded(1.6)
+    progress.hold("it does not start", 2.0)
+    assert progress.due(2.0)
+
+
+def test_content_that_returns_during_its_own_attempt_is_doubted() -> None:
+    """The attempt may have made the process read what was visible meanwhile."""
+    progress = Progress()
+    progress.set_desired("a", 1.0)
+    progress.begin()
+    progress.expose(5.0)
+    progress.restore(6.0, 6.0)
+    assert (progress.doubted_since, progress.exposed_since) == (5.0, None)
 
 
 def test_refusal_holds_until_content_changes() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.agent.reconcilers import finish, only_attempt, pass_check, reconciler, refuse, snapshot
 
@@ -148,6 +150,36 @@ def test_application_is_started_once_with_the_first_content() -> None:
     for digest, expected in (("a", StartApplication), ("b", StartAttempt)):
         (command,) = pass_check(decided, digest, read=1.0, passed=1.0)
         assert isinstance(command, expected)
+
+
+def test_process_may_have_read_the_first_content_at_its_start() -> None:
+    """Only what the agent finds when it starts; later content came after the process did."""
+    decided = reconciler("--restart", "term", "--process", "name:app")
+    assert only_attempt(pass_check(decided, "a", read=1.0, passed=1.0)).at_start
+    finish(decided, 2.0)
+    assert not only_attempt(pass_check(decided, "b", read=3.0, passed=3.0)).at_start
+    finish(decided, 4.0)
+    assert not only_attempt(pass_check(decided, "a", read=5.0, passed=5.0)).at_start
+
+
+def test_changed_file_that_no_rule_is_about_is_noted(tmp_path: Path) -> None:
+    """Nothing makes the process load it, until it is as it was at first."""
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\nname = "a"\nfiles = ["*.conf"]\nactions = [{ exec = "true" }]\n')
+    decided = reconciler("--rules", str(rules))
+
+    def read(conf: str, other: str, now: float) -> bool:
+        files = {"/d/a.conf": conf, "/d/other": other}
+        found = Snapshot({"/d": {}}, files, {"/d": conf + other}, conf + other, {})
+        decided.record(found, now)
+        decided.decide(now)
+        decided.record(CheckFinished(found, PASSED), now)
+        return decided.directories.rows["/d"].changed_without_rule
+
+    assert not read("1", "1", 1.0)
+    assert not read("2", "1", 2.0)
+    assert read("2", "2", 3.0)
+    assert not read("2", "1", 4.0)
 
 
 def test_attempt_of_an_earlier_agent_is_repeated_unless_it_succeeded() -> None:
