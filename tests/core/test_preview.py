@@ -30,6 +30,7 @@ NOTIFIES = FOLLOWED._replace(strategy=Strategy.NOTIFY)
 
 ROLLOUT, NUDGE, NOTIFY = ActionType.ROLLOUT, ActionType.NUDGE, ActionType.NOTIFY
 WHOLE = ENV + "      envFrom: [{configMapRef: {name: app}}]\n"
+ITEM = FILES.replace("{name: app}}", "{name: app, items: [{key: LEVEL, path: level}]}}")
 OPTIONAL = ENV.replace("key: LEVEL", "key: LEVEL, optional: true")
 
 
@@ -170,6 +171,7 @@ def test_data_keys_of_binary_data_are_not_in_an_environment() -> None:
         pytest.param(ENV, (), (Verdict.HOLD, []), id="a required variable goes"),
         pytest.param(OPTIONAL, (), (Verdict.FROZEN, [ROLLOUT]), id="an optional one goes"),
         pytest.param(FILES, (), (Verdict.FROZEN, [ROLLOUT]), id="a file stays"),
+        pytest.param(ITEM, (), (Verdict.FROZEN, [ROLLOUT]), id="a file of this data key stays"),
         pytest.param(ENV, ("LEVEL",), (Verdict.FROZEN, [ROLLOUT]), id="a variable comes"),
     ],
 )
