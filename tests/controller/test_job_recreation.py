@@ -257,7 +257,7 @@ async def test_job_too_large_to_keep_is_not_deleted_and_delays_no_other(world: W
         await world.end_deletion("jobs", "load")
         await world.event("JobRecreated")
         message = await world.event("Failed")
-    assert "a Job that is recreated may have 244" in message
+    assert "and that of a recreated Job at most 244 KiB" in message
     assert await uid(world, "Job", "large") == large["metadata"]["uid"]
 
 

@@ -263,8 +263,8 @@ class JobRecreations:
         namespace = pending.key.namespace
         if size > _MOST_OF_NAMESPACE:
             raise Invalid(
-                f"the manifest has {size >> 10} KiB, and a Job that is recreated may have "
-                f"{_MOST_OF_NAMESPACE >> 10}: delete the Job and create it again yourself"
+                f"the manifest has {size >> 10} KiB, and that of a recreated Job at most "
+                f"{_MOST_OF_NAMESPACE >> 10} KiB: delete the Job and create it again yourself"
             )
         others = [
             other
