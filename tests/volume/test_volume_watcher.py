@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import select
@@ -18,7 +19,7 @@ from tests.support.requires import requires
 from tests.support.volumes import files
 
 from hotmap.volume.atomic_writer import AtomicWriter
-from hotmap.volume.watcher import VolumeWatcher, read_revision
+from hotmap.volume.watcher import VolumeWatcher, _Inotify, read_revision
 
 #: Seconds; a bound for a hanging test, never waited for when all is well.
 TIMEOUT = 60.0
@@ -242,6 +243,34 @@ def test_polling_is_quicker_where_it_is_alone(tmp_path: Path) -> None:
     with no_descriptors_left():
         alone = VolumeWatcher([str(tmp_path)]).poll_interval
     assert alone < beside <= 30
+
+
+@pytest.mark.parametrize(
+    ("refused", "mode", "watched"), [("b", "inotify", 1), ("ab", "polling", 0)], ids=["one", "all"]
+)
+def test_directory_whose_watch_is_refused_is_polled_until_it_can_be_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str, mode: str, watched: int
+) -> None:
+    """Another container may have used up the watches of the user; the others are watched."""
+    mounts = make_mounts(tmp_path, "a", "b")
+    add, is_limited = _Inotify.add, True
+
+    def limited(inotify: _Inotify, directory: str) -> int:
+        if is_limited and directory[-1] in refused:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return add(inotify, directory)
+
+    monkeypatch.setattr(_Inotify, "add", limited)
+    with VolumeWatcher(mounts) as watcher:
+        statistics = watcher.statistics()
+        assert (statistics.mode, statistics.watched) == (mode, watched)
+        assert statistics.reason.startswith("cannot add an inotify watch on ")
+        publish(mounts[1], "1")
+        assert watcher.poll() == [mounts[1]]
+        is_limited = False
+        assert watcher.poll() == []
+        statistics = watcher.statistics()
+        assert (statistics.mode, statistics.watched, statistics.reason) == ("inotify", 2, "")
 
 
 def test_closed_watcher_has_given_its_descriptor_back(tmp_path: Path) -> None:
