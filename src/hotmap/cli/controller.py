@@ -138,7 +138,7 @@ async def _serve(client: Client, settings: Settings) -> None:
 def _in_shadow(settings: Settings) -> Settings:
     """Decide as hotmap does by default, and read the marks that Reloader leaves; send nothing.
 
-    What Reloader wrote must not count as applied by us, nor is a missed change caught up with.
+    What Reloader wrote must not count as applied by hotmap, and missed changes stay missed.
     """
     dialect = settings.defaults.dialect._replace(
         writing=Writing.REVISION, compares=True, pauses=False

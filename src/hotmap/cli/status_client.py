@@ -267,9 +267,10 @@ async def _find_leader(pods: list[_Fetch]) -> _Answers:
 
 
 def _of_one_namespace(pods: list[_Pod], current: str) -> list[_Pod]:
-    """Select the Pods of one namespace: whoever may make a Pod can give it a controller's labels.
+    """Select the Pods of one namespace.
 
-    Of several namespaces the default one is taken, or the current one.
+    Anyone who may create a Pod can give it a controller's labels. So of several namespaces only the
+    default one counts, or the current one.
 
     Raises:
         StatusUnavailable: there are others alone.

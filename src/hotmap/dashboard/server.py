@@ -86,7 +86,7 @@ class DashboardServer:
     def __init__(self, polls: Polls, scope: Scope) -> None:
         self._polls = polls
         self._scope = scope
-        #: Known to whoever got the URL; other users of this machine can connect as well.
+        #: Part of the URL, since other users of this machine can connect as well.
         self.token = secrets.token_urlsafe(16)
         static = files("hotmap.dashboard") / "static"
         self._contents = {name: (static / file).read_bytes() for name, (file, _) in _FILES.items()}

@@ -85,7 +85,7 @@ class PodCheckSchedule:
         self._adopted.pop(key, None)
 
     def drop(self, key: ObjectKey) -> None:
-        """Check a consumer no more."""
+        """Cancel the checks of a consumer."""
         self._adopted.pop(key, None)
         self._checks.pop(key, None)
 
@@ -148,7 +148,7 @@ class AgentCheckSchedule:
             self.add(key, seconds, checks=checks)
 
     def drop(self, key: ObjectKey) -> None:
-        """Check a consumer no more."""
+        """Cancel the checks of a consumer."""
         self._checks.pop(key, None)
 
     async def take_due(self) -> ObjectKey:

@@ -205,7 +205,8 @@ class PodChecker:
         """Schedule the next check after a pause that is twice the last one.
 
         `files_pending` says that a kubelet has to update files: soon, if its pod is nudged now.
-        `reached_in` is when pods have the content that lack nothing but time, in seconds.
+        `reached_in` is the number of seconds until pods have the content for which only time has to
+        pass.
         """
         scheduled, settings = self._schedule.get(key), self._settings
         if scheduled is None:

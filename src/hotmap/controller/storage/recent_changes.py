@@ -21,7 +21,7 @@ _MAX_SOURCES = 4096
 class RecentChanges:
     """The changes by source; of too many, the oldest of the namespace with most of them go first.
 
-    So whoever writes thousands of sources loses what is known of these, and not of others'.
+    So a tenant that writes thousands of sources loses what is known of these; no other tenant does.
     """
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ __all__ = ["HIGHEST_ROLLOUT_LIMIT", "parse_rollout_limit", "read_rollout_limit"]
 
 HIGHEST_ROLLOUT_LIMIT = 10_000
 
-#: For a value that cannot be read: whoever wrote one wanted fewer rollouts than without it.
+#: For a value that cannot be read: its author wanted fewer rollouts than without a limit.
 _SAFE = 1
 
 

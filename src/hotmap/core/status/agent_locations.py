@@ -1,7 +1,7 @@
 """Where the agents of a pod are: their addresses, and their container for commands that users run.
 
-The addresses come from the pod, so whoever controls the pod chooses them: only the pod's own
-address is queried.
+Anyone who controls a pod chooses the addresses that it reports, so only the pod's own address is
+queried.
 """
 
 from __future__ import annotations

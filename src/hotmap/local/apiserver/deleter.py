@@ -38,7 +38,7 @@ class ObjectDeleter:
         self._store = store
         self._reader = reader
         self._clock = clock
-        #: Asked before each deletion; None asks nobody.
+        #: Called before each deletion; None admits everything.
         self.policies: AdmissionPlugin | None = None
 
     def delete(self, path: ResourcePath, options: DeleteOptions) -> JsonObject:

@@ -87,7 +87,7 @@ class Registry:
         self.deleter = ObjectDeleter(store, self.reader, clock)
         #: Called before each write; None admits everything.
         self.webhooks: Webhooks | None = None
-        #: Asked before each connection to a pod; writes ask them as a plugin.
+        #: Called before each connection to a pod; for writes they are a plugin.
         self.policies: AdmissionPolicies | None = None
 
     def now(self) -> float:

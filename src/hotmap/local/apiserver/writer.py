@@ -3,9 +3,10 @@
 The steps are those of apiserver/pkg/registry/generic/registry/store.go. Objects that are passed in
 are copied.
 
-Nothing comes between reading an object and writing it, but where one of them is large. Then what
-needs nothing but the objects is done beside the event loop, which answers other requests meanwhile,
-and a write whose object was written by others in that time is decided again.
+An object is read and written without a pause in between, so that no other write can come first.
+For a large object, work that needs the object alone is done in a thread, while the event loop
+answers other requests. If another request writes the object in that time, the write is decided
+again.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class ObjectWriter:
         self._store = store
         self._reader = reader
         self._clock = clock
-        #: Asked before each write.
+        #: Called before each write.
         self.plugins = AdmissionChain()
         # Names need no secrecy, only rarity.
         self._random = random.Random()

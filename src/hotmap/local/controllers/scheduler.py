@@ -272,8 +272,8 @@ def find_unfit_reason(
 ) -> str | None:
     """Return why a pod does not fit a node that has *pods*, in upstream's words; None if it fits.
 
-    The number of pods comes last, as upstream's filters have it: whoever is refused for it waits
-    for nothing else.
+    The number of pods comes last, as in upstream's filters: a pod that is refused for it waits for
+    nothing else.
     """
     spec = node.get("spec", {})
     tolerations = pod["spec"].get("tolerations") or []

@@ -176,7 +176,7 @@ class ContainerLog:
                         yield chunk
                     if remaining is not None and remaining <= 0:
                         return
-                    # Much output is read beside other requests, whoever reads this one.
+                    # Other requests are answered while much output is read.
                     await asyncio.sleep(0)
                 if options.follow and number < newest:
                     number = max(number + 1, self._rotations - MAX_FILES + 1)
