@@ -422,10 +422,13 @@ def test_workload_state_follows_its_agents(
     assert words in status.reason
 
 
-def test_agent_that_cannot_be_queried_hides_no_other_one() -> None:
-    """What another agent reports is known, and a user can act on it."""
-    proofs = [proof(AgentReport(None, "no connection")), proof(answer(directory("refused")))]
-    assert status_from_pods(deployment(FILES), proofs, WISH).state is State.REFUSED
+@pytest.mark.parametrize(
+    ("other", "state"), [("refused", State.REFUSED), ("loading", State.WAITING)]
+)
+def test_agent_that_cannot_be_queried_hides_no_other_one(other: str, state: State) -> None:
+    """What another agent reports is known."""
+    proofs = [proof(AgentReport(None, "no connection")), proof(answer(directory(other)))]
+    assert status_from_pods(deployment(FILES), proofs, WISH).state is state
 
 
 # -- answers that do not count -----------------------------------------------------------------

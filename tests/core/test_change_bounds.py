@@ -464,6 +464,23 @@ def test_change_that_arrives_late_happened_since_its_written_time() -> None:
     assert known.window == Window(610.0, 660.0)
 
 
+@pytest.mark.parametrize(
+    ("progress", "since"),
+    [
+        pytest.param(None, 610.0, id="nothing is known of the watch"),
+        pytest.param(600.0, 610.0, id="the watch has worked before that"),
+        pytest.param(620.0, 620.0, id="the watch has worked since"),
+    ],
+)
+def test_later_bound_of_a_late_change_counts(progress: float | None, since: float) -> None:
+    """The time in its managedFields is of the writer's clock."""
+    new = source({"a": "9", "b": "2"}, written=610.0)
+    sighting = make_observed_change(
+        new, frozenset("a"), removed=False, created=False, now=660.0, since=progress
+    )
+    assert sighting.since == since
+
+
 def test_removal_that_arrives_late_happened_since_the_watch_was_interrupted() -> None:
     """It moves no time, so the last progress of the watch is all that bounds it."""
     new = source({"a": "1"}, written=610.0)

@@ -8,9 +8,10 @@ import msgspec
 import pytest
 from tests.support.objects import KEY, config_map, deployment, pod, sources, template
 
+from hotmap.core.decide.evidence import PodStart
 from hotmap.core.decide.snapshot import take_snapshot
 from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.objects import Pod
+from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.policy.annotations import read_policy
 from hotmap.core.policy.policy import followed_uses
 from hotmap.core.status.agent_answers import AgentAnswer, AgentReport, AgentRestart, AgentState
@@ -132,6 +133,10 @@ def test_start_of_a_container_counts_for_what_it_reads(
 ) -> None:
     """One that was restarted in place has other content than one that was not."""
     assert judge(spec, changed).proof.loaded.confidence is known
+
+
+def test_pod_that_has_not_started_has_read_nothing() -> None:
+    assert PodStart("web-1", None, "").readers([ObjectKey("ConfigMap", "shop", "app")]) == []
 
 
 @pytest.mark.parametrize("sources_of_log", ["other", "app, other"])

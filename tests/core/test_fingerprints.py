@@ -25,12 +25,14 @@ from hotmap.core.model.objects import ConfigMap, Secret
 from hotmap.core.model.references import EVERY_KEY, Keys
 from hotmap.core.model.source import (
     Source,
+    binary_keys,
     changed_keys,
     fingerprint_of,
     missing_keys,
     parse_time,
     source_from_config_map,
     source_from_secret,
+    text_keys,
 )
 
 OTHER_KEY = fingerprint_key(b"another key")
@@ -318,6 +320,12 @@ def test_missing_data_keys_are_named(keys: Keys, missing: tuple[str, ...]) -> No
     """A data key that a use names is missing when it stands nowhere the use looks."""
     source = source_from_config_map(config_map(data={"a": "1"}, binary={"b": b"2"}), [KEY])
     assert missing_keys(source, keys) == missing
+
+
+def test_data_keys_of_data_and_binary_data_are_told_apart() -> None:
+    """Environments read those of `data` alone."""
+    source = source_from_config_map(config_map(data={"a": "1"}, binary={"b": b"2"}), [KEY])
+    assert (list(text_keys(source)), list(binary_keys(source))) == (["a"], ["b"])
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,14 @@ def test_deleted_optional_source_returns(
     assert assess_change(who, record, now, live_needs_rollout=live_needs_rollout).verdict is verdict
 
 
+def test_source_is_required_if_any_use_requires_it() -> None:
+    """A pod does not start without it, although another use could."""
+    spec = ENV + "      envFrom: [{configMapRef: {name: app, optional: true}}]\n"
+    for used, required in ((spec, True), (OPTIONAL_ENV, False), (ENV, True)):
+        (source,) = take_snapshots(deployment(used).uses, {}, KEY)
+        assert source.required is required
+
+
 def test_new_pods_are_without_a_deleted_optional_source() -> None:
     """A rollout for another source takes the environment away, so its return is a change."""
     spec = (
