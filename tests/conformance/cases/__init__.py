@@ -19,6 +19,7 @@ from tests.conformance.cases import (
     patches,
     subresources,
     validation,
+    values,
     watches,
 )
 
@@ -30,6 +31,7 @@ _MODULES = (
     bodies,
     patches,
     validation,
+    values,
     lists,
     watches,
     apply,

@@ -5,9 +5,20 @@ encoding/json: scanner.go; sigs.k8s.io/yaml, whose parser is a translation of li
 
 from __future__ import annotations
 
+import calendar
 import re
+from datetime import datetime, timedelta
 
-__all__ = ["json_error", "json_type", "summarize", "time_error", "wrong_type", "yaml_error"]
+__all__ = [
+    "canonical_time",
+    "json_error",
+    "json_type",
+    "summarize",
+    "time_error",
+    "unsigned_error",
+    "wrong_type",
+    "yaml_error",
+]
 
 _END = "unexpected end of JSON input"
 _SPACE = b" \t\r\n"
@@ -73,27 +84,90 @@ def yaml_error(error: Exception) -> str:
     return f"yaml: {where}{error.problem}"
 
 
-# The parts of a time as Go's layout writes them.
+_DIGITS = re.compile("[0-9]+")
+_UINT64_DIGITS, _UINT64 = 20, 1 << 64
+
+
+def unsigned_error(text: str) -> str:
+    """Say why a text is no unsigned number of 64 bits (strconv.ParseUint), "" where it is one."""
+    why = ""
+    if _DIGITS.fullmatch(text) is None:
+        why = "invalid syntax"
+    elif len(text.lstrip("0")) > _UINT64_DIGITS or int(text) >= _UINT64:
+        why = "value out of range"
+    return why and f'strconv.ParseUint: parsing "{text}": {why}'
+
+
+# The parts of a time as Go's layout writes them, with their greatest values.
 _TIME = (
-    ("2006", r"\d{4}"), ("-", "-"), ("01", r"\d\d"), ("-", "-"), ("02", r"\d\d"), ("T", "T"),
-    ("15", r"\d\d"), (":", ":"), ("04", r"\d\d"), (":", ":"), ("05", r"\d\d(\.\d+)?"),
-    ("Z07:00", r"Z|[+-]\d\d:\d\d"),
+    ("2006", r"\d{4}", 9999), ("-", "-", 0), ("01", r"\d\d", 12), ("-", "-", 0),
+    ("02", r"\d\d", 99), ("T", "T", 0), ("15", r"\d\d?", 23), (":", ":", 0),
+    ("04", r"\d\d", 59), (":", ":", 0), ("05", r"\d\d", 59),
 )  # fmt: skip
-_LAYOUT = "2006-01-02T15:04:05Z07:00"
+_NAMES = {"01": "month", "15": "hour", "04": "minute", "05": "second"}
+_FRACTION, _MICRO_FRACTION = re.compile(r"([.,]\d+)?"), re.compile(r"[.,]\d{6}")
+_ZONE = re.compile(r"Z|[+-](\d\d):(\d\d)")
 
 
-def time_error(text: str) -> str:
-    """Say why a text is no time of RFC 3339 (time.Parse), "" where it is one."""
+def time_error(text: str, *, micro: bool = False) -> str:
+    """Say why a text is no time of RFC 3339 (time.Parse), "" where it is one.
+
+    A time with `micro` has exactly six digits after the second (metav1.MicroTime).
+    """
+    layout = f"2006-01-02T15:04:05{'.000000' if micro else ''}Z07:00"
+    shown = f'parsing time "{text}"'
+
+    def missing(at: int, name: str) -> str:
+        return f'{shown} as "{layout}": cannot parse "{text[at:]}" as "{name}"'
+
     at = 0
-    for name, pattern in _TIME:
-        match = re.compile(pattern).match(text, at)
+    for name, pattern, greatest in _TIME:
+        match = re.compile(pattern, re.ASCII).match(text, at)
         if match is None:
-            shown = f'parsing time "{text}" as "{_LAYOUT}"'
-            return f'{shown}: cannot parse "{text[at:]}" as "{name}"'
+            return missing(at, name)
+        if greatest and (int(match[0]) > greatest or (name == "01" and match[0] == "00")):
+            return f"{shown}: {_NAMES[name]} out of range"
         at = match.end()
-    if text[at:]:
-        return f'parsing time "{text}": extra text: "{text[at:]}"'
+    fraction = (_MICRO_FRACTION if micro else _FRACTION).match(text, at)
+    if fraction is None:
+        return missing(at, ".000000")
+    zone = _ZONE.match(text, fraction.end())
+    if zone is None:
+        return missing(fraction.end(), "Z07:00")
+    for name, digits, greatest in (("hour", zone[1], 24), ("minute", zone[2], 60)):
+        if int(digits or 0) > greatest:
+            return f"{shown}: time zone offset {name} out of range"
+    if text[zone.end() :]:
+        return f'{shown}: extra text: "{text[zone.end() :]}"'
+    year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
+    # Go has a year 0, which is a leap year as 2000.
+    if not 1 <= day <= calendar.monthrange(year or 2000, month)[1]:
+        return f"{shown}: day out of range"
     return ""
+
+
+def canonical_time(text: str, *, micro: bool = False) -> str:
+    """Write a time as Go does after it was read: in UTC, with six digits or none of a second."""
+    if not text.endswith("Z"):
+        text = _in_utc(text)
+    if micro or len(text) == len("2006-01-02T15:04:05Z"):
+        return text.replace(",", ".")
+    date, _, clock = text.removesuffix("Z").partition("T")
+    hour, minute, second = re.split("[.,]", clock)[0].split(":")
+    return f"{date}T{hour:0>2}:{minute}:{second}Z"
+
+
+def _in_utc(text: str) -> str:
+    """Move a time with an offset to UTC; one that leaves the calendar stays as it is."""
+    main, sign, hours, minutes = text[:-6], text[-6], text[-5:-3], text[-2:]
+    clock, _, fraction = main.replace(",", ".").partition(".")
+    offset = timedelta(hours=int(hours), minutes=int(minutes))
+    try:
+        local = datetime.strptime(clock, "%Y-%m-%dT%H:%M:%S")
+        moved = local - offset if sign == "+" else local + offset
+    except (ValueError, OverflowError):
+        return text
+    return moved.isoformat() + (f".{fraction}" if fraction else "") + "Z"
 
 
 class _SyntaxError(Exception):

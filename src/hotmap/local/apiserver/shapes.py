@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.api_types import METADATA, Field, api_types, fields_of, type_of
-from hotmap.local.apiserver.decode_errors import json_type, time_error
+from hotmap.local.apiserver.decode_errors import canonical_time, json_type, time_error
 from hotmap.local.json_object import JsonObject
 from hotmap.local.quantity import canonical_quantity
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hotmap.local.group_version_kind import GroupVersionKind
     from hotmap.local.scheme import Kind
 
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 _INTEGERS = {"int32": 1 << 31, "int64": 1 << 63}
 _FIELDS = "#io.k8s.apimachinery.pkg.apis.meta.v1.FieldsV1"
 # What it holds is any JSON.
@@ -31,12 +32,8 @@ _QUANTITY_TEXT = (
 )
 _QUANTITY = "#io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "#io.k8s.apimachinery.pkg.util.intstr.IntOrString"
-_TIMES = frozenset(
-    {
-        "#io.k8s.apimachinery.pkg.apis.meta.v1.Time",
-        "#io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime",
-    }
-)
+_MICRO_TIME = "#io.k8s.apimachinery.pkg.apis.meta.v1.MicroTime"
+_TIMES = frozenset({"#io.k8s.apimachinery.pkg.apis.meta.v1.Time", _MICRO_TIME})
 # Structs that Go does not write as such, and those that are filled in by other rules.
 _OPAQUE = (_FIELDS, _RAW, _QUANTITY, _INT_OR_STRING)
 _SET_LATER = ("metadata", "status")
@@ -107,6 +104,8 @@ def _check_fields(obj: JsonObject, fields: Mapping[str, Field], place: _Place) -
         _check(value, field.type, inner)
         if field.type == _QUANTITY:
             obj[name] = _read_quantity(value, place)
+        elif field.type == "bytes" or field.type in _TIMES:
+            obj[name] = _canonical(value, field.type)
         elif not value and _is_left_out(value, field):
             del obj[name]
 
@@ -126,11 +125,13 @@ def _check(value: Any, wanted: str, place: _Place) -> None:
         raise decode_error(
             place.kind.group_version_kind, place.owner, place.path, value, _go_type(wanted)
         )
-    why = time_error(value) if wanted in _TIMES and value else ""
-    if wanted == "bytes":
-        why = _base64_error(value)
+    why = ""
+    if wanted in _TIMES:
+        why = time_error(value, micro=wanted == _MICRO_TIME)
+    elif wanted == "bytes":
+        why = base64_error(value)
     if why:
-        raise _unreadable(why, place)
+        raise unreadable(why, place.kind.group_version_kind)
     if isinstance(value, list):
         element = wanted[wanted.index("[]") + 2 :]
         value[:] = [_zero(element) if inner is None else inner for inner in value]
@@ -142,6 +143,8 @@ def _check(value: Any, wanted: str, place: _Place) -> None:
             _check(inner, wanted[2:], place)
         if wanted[2:] == _QUANTITY:
             value.update({name: _read_quantity(inner, place) for name, inner in value.items()})
+        elif wanted[2:] == "bytes":
+            value.update({name: _canonical(inner, "bytes") for name, inner in value.items()})
     elif isinstance(value, dict) and wanted not in (_FIELDS, _RAW):
         owner = wanted.rpartition(".")[2]
         fields = api_types().types[wanted[1:]]
@@ -164,33 +167,67 @@ def _read_quantity(value: Any, place: _Place) -> str:
     try:
         return canonical_quantity(str(value).strip())
     except ValueError:
-        raise _unreadable(_QUANTITY_TEXT, place) from None
+        raise unreadable(_QUANTITY_TEXT, place.kind.group_version_kind) from None
 
 
-def _unreadable(why: str, place: _Place) -> BadRequest:
-    kind = place.kind.kind
-    text = f'{kind} in version "{place.kind.version}" cannot be handled as a {kind}'
+def unreadable(why: str, kind: GroupVersionKind) -> BadRequest:
+    """Make the 400 of a value that Go's decoder does not read."""
+    text = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
     return BadRequest(f"{text}: {why}")
 
 
-def _base64_error(value: str) -> str:
-    """Say where Go could not decode a value; the text has its place, never its content."""
+def _canonical(value: str, wanted: str) -> str:
+    """Write a value as Go does after it was decoded: times in UTC, base64 without line breaks."""
+    if wanted in _TIMES:
+        return canonical_time(value, micro=wanted == _MICRO_TIME)
+    return base64.b64encode(base64.b64decode(value)).decode()
+
+
+def base64_error(value: str) -> str:
+    """Say where Go could not decode a value; the text has its place, never its content.
+
+    encoding/base64: Encoding.decodeQuantum.
+    """
+    sent = value.encode()
     try:
         # Go's decoder skips line breaks and refuses everything else.
-        base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)
+        base64.b64decode(sent.translate(None, b"\r\n"), validate=True)
     except ValueError:
-        return f"illegal base64 data at input byte {_illegal_at(value)}"
+        return f"illegal base64 data at input byte {_illegal_at(sent)}"
     return ""
 
 
-def _illegal_at(value: str) -> int:
-    """Find where Go's decoder stops: the first impossible byte, or the end of a cut quantum."""
-    alphabet = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=\r\n")
-    for position, char in enumerate(value):
-        padding_too_early = char == "=" and position % 4 < 2
-        if char not in alphabet or padding_too_early:
-            return position
-    return len(value) // 4 * 4
+def _illegal_at(sent: bytes) -> int:
+    """Find where Go's decoder stops."""
+    count, at = 0, 0
+    while at < len(sent):
+        char = sent[at]
+        at += 1
+        if char in b"\r\n":
+            continue
+        if char in _BASE64:
+            count += 1
+        elif char != ord("=") or count % 4 < 2:
+            return at - 1
+        else:
+            return _illegal_after_padding(sent, at, count % 4)
+    return at - count % 4
+
+
+def _illegal_after_padding(sent: bytes, at: int, digits: int) -> int:
+    def skip(start: int) -> int:
+        while start < len(sent) and sent[start] in b"\r\n":
+            start += 1
+        return start
+
+    if digits == 2:
+        at = skip(at)
+        if at == len(sent):
+            return at
+        if sent[at] != ord("="):
+            return at - 1
+        at += 1
+    return skip(at)
 
 
 def _fill_in(obj: JsonObject, name: str) -> None:
@@ -247,6 +284,8 @@ def _go_type(wanted: str) -> str:
         return f"[]{_go_type(wanted[2:])}"
     if wanted.startswith("{}"):
         return f"map[string]{_go_type(wanted[2:])}"
+    if wanted in _TIMES:
+        return "string"
     if wanted.startswith("#"):
         return ".".join(wanted.split(".")[-2:])
     if wanted == "bytes":

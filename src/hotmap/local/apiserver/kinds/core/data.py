@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
-from hotmap.local.apiserver.shapes import decode_error
+from hotmap.local.apiserver.shapes import base64_error, decode_error, unreadable
 from hotmap.local.field_errors import FieldError, forbidden_field, rule_errors
 from hotmap.local.json_object import JsonObject
 from hotmap.local.names import config_key_errors
@@ -53,6 +53,8 @@ class DataStrategy(Strategy):
             elif not isinstance(value, str):
                 wanted = "[]uint8" if is_binary else "string"
                 raise decode_error(kind, kind.kind, field, value, wanted)
+            elif is_binary and (why := base64_error(value)):
+                raise unreadable(why, kind)
 
     @staticmethod
     def key_errors(field: str, key: str) -> list[FieldError]:
