@@ -253,7 +253,7 @@ class MVCCStore:
             raise Expired(f"too old resource version: {start} ({self._compacted})")
         # One event for each revision is the rule; only another writer's transactions differ.
         contiguous = len(self._history) == self._revision - self._compacted
-        skip = start - self._compacted if contiguous else 0
+        skip = min(start - self._compacted, len(self._history)) if contiguous else 0
         backlog = [
             event
             for event in islice(self._history, skip, None)

@@ -24,6 +24,8 @@ def subjects() -> dict[str, list[Call]]:
     """Return the subjects of this module."""
     return {
         "values": [*_base64(), *_times()],
+        "versions": [*_namespaces(), *_versions(), *_lease_versions()],
+        "options": [*_delete_options(), *_other_options()],
     }
 
 

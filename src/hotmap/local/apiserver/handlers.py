@@ -25,6 +25,7 @@ from hotmap.local.apiserver.body_checks import (
     patched_field_warnings,
     repetition_warnings,
 )
+from hotmap.local.apiserver.decode_errors import unsigned_error
 from hotmap.local.apiserver.encoding import arrange_fields
 from hotmap.local.apiserver.eviction import evict
 from hotmap.local.apiserver.large_objects import beside_loop
@@ -40,6 +41,7 @@ from hotmap.local.apiserver.negotiation import (
     unsupported_patch,
 )
 from hotmap.local.apiserver.options import (
+    DeleteOptions,
     WriteOptions,
     check_include,
     check_patch_options,
@@ -133,11 +135,8 @@ async def answer(registry: Registry, verb: Verb, path: ResourcePath, request: Re
 async def _get(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     wanted = request.query.get("resourceVersion", "")
     if wanted not in ("", "0"):
-        if not (wanted.isascii() and wanted.isdigit()):
-            raise internal(
-                f'resourceVersion: Invalid value: "{wanted}": '
-                f'strconv.ParseUint: parsing "{wanted}": invalid syntax'
-            )
+        if why := unsigned_error(wanted):
+            raise internal(f'resourceVersion: Invalid value: "{wanted}": {why}')
         registry.reader.check_not_too_large(parse_resource_version(wanted))
     obj = await registry.get(*_target(registry, path))
     if path.subresource == "scale":
@@ -336,15 +335,17 @@ async def _update(registry: Registry, path: ResourcePath, request: Request) -> A
         check_scale(scale)
         return await _rescale(registry, path, scale, options)
     obj = await _sent_object(registry, path, request, options)
+    creates = not path.subresource and not registry.reader.exists(path)
     updated = await registry.update(
         *_target(registry, path), obj, subresource=path.subresource, **options._asdict()
     )
-    return _answer_with_object(registry, path.kind, updated, request)
+    answered = _answer_with_object(registry, path.kind, updated, request)
+    return answered._replace(status=201 if creates else 200)
 
 
 async def _patch(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     options = _write_options(request, "PatchOptions")
-    kind, patch, repeated = await _read(decode_patch, request)
+    kind, patch, repeated = await _read_patch(registry, path, request)
     check_patch_options(request.query, is_apply=kind == "apply")
     if path.subresource == "scale":
         workload = await registry.get(*_target(registry, path))
@@ -370,6 +371,21 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
         **options._asdict(),
     )
     return _answer_with_object(registry, path.kind, patched, request)._replace(status=status)
+
+
+async def _read_patch(registry: Registry, path: ResourcePath, request: Request) -> Patch:
+    """Decode a patch.
+
+    Raises:
+        BadRequest: it is malformed.
+        NotFound: it is, and its object does not exist; upstream reads the object first.
+    """
+    try:
+        return await _read(decode_patch, request)
+    except BadRequest:
+        if "apply-patch" not in request.content_type:
+            registry.reader.entry(path.kind, path.namespace, path.name)
+        raise
 
 
 async def _check_patched_fields(
@@ -398,10 +414,16 @@ async def _rescale(
     return _json(scale_of(path.kind, workload))
 
 
+def _delete_options(request: Request, body: JsonObject) -> DeleteOptions:
+    """Read the options of a delete, from the query only where there is no body, as upstream."""
+    query = {} if request.body else request.query
+    return delete_options(query, body)._replace(user=request.user)
+
+
 async def _delete(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     body = (await _decode(request)).value if request.body else {}
     check_delete_options(body)
-    options = delete_options(request.query, body)._replace(user=request.user)
+    options = _delete_options(request, body)
     request.warn(path.kind.strategy.deletion_warning(options.propagation))
     deleted = await registry.delete(*_target(registry, path), **options._asdict())
     if deleted["kind"] == "Status":
@@ -411,7 +433,7 @@ async def _delete(registry: Registry, path: ResourcePath, request: Request) -> A
 
 async def _delete_collection(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     body = (await _decode(request)).value if request.body else {}
-    options = delete_options(request.query, body)._replace(user=request.user)
+    options = _delete_options(request, body)
     deleted = await registry.delete_collection(
         registry.scheme.name(path.kind),
         path.namespace,

@@ -9,6 +9,7 @@ import msgspec
 from hotmap.core.errors import BadRequest, Expired
 from hotmap.kube.loop_slices import SHORT_SLICE, share_loop
 from hotmap.local.apiserver.continuation import encode_token
+from hotmap.local.apiserver.decode_errors import unsigned_error
 from hotmap.local.apiserver.encoding import encoded
 from hotmap.local.apiserver.status import invalid_options
 from hotmap.local.field_errors import FieldError, forbidden_field
@@ -36,12 +37,12 @@ def parse_resource_version(text: str) -> int:
     Raises:
         BadRequest: it is not an unsigned number.
     """
-    if text.isascii() and text.isdigit():
-        return int(text)
-    raise BadRequest(
-        f'invalid resource version: resourceVersion: Invalid value: "{text}": '
-        f'strconv.ParseUint: parsing "{text}": invalid syntax'
-    )
+    why = unsigned_error(text)
+    if why:
+        raise BadRequest(
+            f'invalid resource version: resourceVersion: Invalid value: "{text}": {why}'
+        )
+    return int(text)
 
 
 def select(kind: Kind, entry: Entry, selector: Selector) -> bytes | None:

@@ -118,7 +118,7 @@ def apply(
     root = root_field(kind)
     entries = [e for e in live.get("metadata", {}).get("managedFields") or () if e]
     if live and not entries:
-        entries = [_before_first_apply(kind, live, writer)]
+        entries = _before_first_apply(kind, live, writer)
     own = _without_stripped(fields_of_object(root, config), writer)
     last: FieldSet = set()
     owned = set(own)
@@ -143,11 +143,11 @@ def apply(
     return Applied(pruned, _entries(entries, difference, writer, own))
 
 
-def _before_first_apply(kind: Kind, live: JsonObject, writer: Writer) -> JsonObject:
-    """Return the entry of what an object had before it was applied for the first time."""
+def _before_first_apply(kind: Kind, live: JsonObject, writer: Writer) -> list[JsonObject]:
+    """Return the entry of what an object had before it was applied for the first time, if any."""
     unknown = writer._replace(manager=_UNKNOWN, operation="Update", subresource="")
-    fields = compare(root_field(kind), {}, live).changed
-    return _entry(unknown, _without_stripped(fields, unknown))
+    fields = _without_stripped(compare(root_field(kind), {}, live).changed, unknown)
+    return [_entry(unknown, fields)] if fields else []
 
 
 def _own_difference(difference: Difference, writer: Writer) -> Difference:

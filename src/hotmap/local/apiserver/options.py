@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from hotmap.core.errors import BadRequest
 from hotmap.local.access import SYSTEM, UserInfo
-from hotmap.local.apiserver.decode_errors import json_type
+from hotmap.local.apiserver.decode_errors import json_type, unsigned_error
 from hotmap.local.apiserver.routes import is_true
 from hotmap.local.apiserver.status import internal, invalid_options
 from hotmap.local.field_errors import (
@@ -115,11 +115,11 @@ def write_options(query: Mapping[str, str], user_agent: str, options: str) -> Wr
             at = len(manager[:position].encode())
             why = f"invalid character U+{ord(char):04X} (at position {at})"
             errors.append(invalid_value("fieldManager", manager, why))
+    errors += _dry_run_errors(_dry_run(query))
     validation = query.get("fieldValidation", "")
     if validation not in ("", "Ignore", "Strict", "Warn"):
         known = ("", "Ignore", "Strict", "Warn")
         errors.append(unsupported("fieldValidation", validation, known))
-    errors += _dry_run_errors(query.get("dryRun", ""))
     if errors:
         raise invalid_options(options, errors)
     return WriteOptions(
@@ -208,11 +208,8 @@ def watch_options(query: Mapping[str, str]) -> WatchOptions:
         why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
         raise invalid_options("ListOptions", [forbidden_field(path, why)])
     since = query.get("resourceVersion") or None
-    if since is not None and not (since.isascii() and since.isdigit()):
-        raise internal(
-            f'resourceVersion: Invalid value: "{since}": '
-            f'strconv.ParseUint: parsing "{since}": invalid syntax'
-        )
+    if since is not None and (why := unsigned_error(since)):
+        raise internal(f'resourceVersion: Invalid value: "{since}": {why}')
     timeout = integer(query, "timeoutSeconds")
     return WatchOptions(
         since,
@@ -225,7 +222,7 @@ def watch_options(query: Mapping[str, str]) -> WatchOptions:
 
 
 def delete_options(query: Mapping[str, str], body: JsonObject) -> DeleteOptions:
-    """Read what a delete asks for; the body wins over the query.
+    """Read what a delete asks for; what the body has wins over the query.
 
     Raises:
         Invalid: a value is impossible.
@@ -235,9 +232,13 @@ def delete_options(query: Mapping[str, str], body: JsonObject) -> DeleteOptions:
     grace = body.get("gracePeriodSeconds")
     if grace is None:
         grace = integer(query, "gracePeriodSeconds")
-    dry_run = body.get("dryRun") or ([query["dryRun"]] if "dryRun" in query else [])
-    propagation = body.get("propagationPolicy") or query.get("propagationPolicy")
+    dry_run = body.get("dryRun") or _dry_run(query)
+    propagation = body.get("propagationPolicy")
+    if propagation is None:
+        propagation = query.get("propagationPolicy")
     orphan = body.get("orphanDependents")
+    if orphan is None and "orphanDependents" in query:
+        orphan = is_true(query["orphanDependents"])
     errors: list[FieldError] = []
     if orphan is not None and propagation is not None:
         why = "orphanDependents and deletionPropagation cannot be both set"
@@ -247,11 +248,12 @@ def delete_options(query: Mapping[str, str], body: JsonObject) -> DeleteOptions:
     if propagation not in (None, "Background", "Foreground", "Orphan"):
         known = ("Foreground", "Background", "Orphan", "nil")
         errors.append(unsupported("propagationPolicy", propagation, known))
-    for value in dry_run:
-        errors += _dry_run_errors(value)
+    errors += _dry_run_errors(dry_run)
     if errors:
         raise invalid_options("DeleteOptions", errors)
-    preconditions = body.get("preconditions") or {}
+    preconditions = body.get("preconditions") or {
+        name: query[name] for name in ("uid", "resourceVersion") if query.get(name)
+    }
     return DeleteOptions(
         grace,
         preconditions.get("uid"),
@@ -290,5 +292,9 @@ def integer(query: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
-def _dry_run_errors(value: str) -> list[FieldError]:
-    return [] if value in ("", "All") else [unsupported("dryRun", [value], ["All"])]
+def _dry_run(query: Mapping[str, str]) -> list[str]:
+    return [query["dryRun"]] if "dryRun" in query else []
+
+
+def _dry_run_errors(values: list[str]) -> list[FieldError]:
+    return [unsupported("dryRun", [value], ["All"]) for value in values if value != "All"]

@@ -40,7 +40,9 @@ def read_object(kind: Kind, namespace: str | None, sent: bytes) -> JsonObject:
         )
     new = arrange_fields(kind, new, metadata)
     if kind.namespaced:
-        if metadata.setdefault("namespace", namespace) != namespace:
+        # An empty one is none (EnsureObjectNamespaceMatchesRequestNamespace).
+        metadata["namespace"] = metadata.get("namespace") or namespace
+        if metadata["namespace"] != namespace:
             raise BadRequest(
                 "the namespace of the provided object does not match the namespace "
                 "sent on the request"

@@ -15,13 +15,14 @@ import contextlib
 import random
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeGuard
 
 import msgspec
 
 from hotmap.core.errors import AlreadyExists, BadRequest
 from hotmap.local.apiserver import admission, deletion, managed_fields
 from hotmap.local.apiserver.configurations import check_configuration
+from hotmap.local.apiserver.decode_errors import unsigned_error
 from hotmap.local.apiserver.encoding import decode
 from hotmap.local.apiserver.large_objects import beside_loop
 from hotmap.local.apiserver.metadata import carry_metadata, check_name
@@ -95,8 +96,6 @@ class ObjectWriter:
         sent = msgspec.json.encode(obj)
         new = await beside_loop(len(sent), partial(read_object, kind, namespace, sent))
         metadata = new["metadata"]
-        if metadata.pop("resourceVersion", None):
-            raise internal("resourceVersion should not be set on objects to be created")
         check_namespace(self._reader, kind, namespace, metadata.get("name", ""))
         await beside_loop(len(sent), partial(admission.decode, kind, new))
         if metadata.get("name") or not metadata.get("generateName"):
@@ -127,6 +126,7 @@ class ObjectWriter:
     ) -> JsonObject:
         """Create an object; `managers` are its managedFields where they are known already."""
         kind, metadata = path.kind, new["metadata"]
+        version = metadata.pop("resourceVersion", "")
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
             metadata.pop(field, None)
         metadata["uid"] = str(uuid.uuid4())
@@ -154,6 +154,8 @@ class ObjectWriter:
         value = await beside_loop(size, check)
         name = new["metadata"]["name"]
         key = kind.key(path.namespace, name)
+        if not options.dry_run and _is_version(version):
+            raise internal("resourceVersion should not be set on objects to be created")
         if (present := self._store.get(key)) is not None:
             raise already_exists(kind, name, deleted=_is_deleted(decode(present)))
         self.plugins.validate(request)
@@ -190,8 +192,6 @@ class ObjectWriter:
         uid = metadata.get("uid")
         if uid and uid != old["metadata"]["uid"]:
             raise conflict(kind, name, uid_precondition(entry.key, uid, old["metadata"]["uid"]))
-        if not metadata.get("resourceVersion") and not kind.strategy.unconditional_update:
-            raise version_required(kind, name)
         return await self._replace(path, _Replaced(entry, old, size), new, options)
 
     async def patch(
@@ -228,6 +228,7 @@ class ObjectWriter:
         live, new, managers = await beside_loop(size, merge)
         if entry is None:
             check_namespace(self._reader, kind, path.namespace, path.name)
+            new["metadata"].pop("resourceVersion", None)
         await beside_loop(size, partial(admission.decode, kind, new))
         if entry is None:
             return await self._create(path, new, options, size, managers=managers)
@@ -262,6 +263,9 @@ class ObjectWriter:
             kind, live, config, self._writer(path, options, "Apply"), force=options.force
         )
         new = read_object(kind, path.namespace, msgspec.json.encode(applied.obj))
+        if entry is not None and "resourceVersion" not in config["metadata"]:
+            # What this manager gives up of metadata may have taken it along.
+            new["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"]
         return live, new, applied.managed_fields
 
     async def modify(
@@ -301,7 +305,7 @@ class ObjectWriter:
         """Steps of apiserver/pkg/registry/generic/registry/store.go, Update."""
         entry, old, size = replaced
         kind, name = path.kind, old["metadata"]["name"]
-        _check_revision(kind, entry, new)
+        _check_revision(kind, name, entry, new)
 
         def record() -> list[FieldError]:
             errors = carry_metadata(old["metadata"], new["metadata"])
@@ -380,18 +384,27 @@ class ObjectWriter:
         return timestamp(self._clock())
 
 
-def _check_revision(kind: Kind, entry: Entry, new: JsonObject) -> None:
+def _check_revision(kind: Kind, name: str, entry: Entry, new: JsonObject) -> None:
     """Check the resourceVersion of a new object, which is a precondition where it has one.
 
     Raises:
         Conflict: it is not that of the stored object.
+        Invalid: there is none, and the kind needs it.
         ApiError: 500, it is not a number.
     """
     revision = new["metadata"].get("resourceVersion")
-    if revision and not revision.isdigit():
-        raise internal(f'strconv.ParseUint: parsing "{revision}": invalid syntax')
-    if revision and revision != str(entry.mod_revision):
-        raise conflict(kind, new["metadata"]["name"])
+    if revision and (why := unsigned_error(revision)):
+        raise internal(why)
+    if not _is_version(revision):
+        if not kind.strategy.unconditional_update:
+            raise version_required(kind, name)
+    elif int(revision) != entry.mod_revision:
+        raise conflict(kind, name)
+
+
+def _is_version(text: str | None) -> TypeGuard[str]:
+    """Return whether a resourceVersion is one; 0 is none, and so is what is no number."""
+    return text is not None and not unsigned_error(text) and int(text) > 0
 
 
 def _warn(options: WriteOptions, texts: list[str]) -> None:
