@@ -26,6 +26,7 @@ def subjects() -> dict[str, list[Call]]:
         "values": [*_base64(), *_times()],
         "versions": [*_namespaces(), *_versions(), *_lease_versions()],
         "options": [*_delete_options(), *_other_options()],
+        "references": [*_owners(), *_accounts()],
     }
 
 

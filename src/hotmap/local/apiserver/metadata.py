@@ -99,20 +99,33 @@ def _standard_name_errors(path: str, finalizer: str) -> list[FieldError]:
     return [invalid_value(path, finalizer, why)]
 
 
-# The required fields of an owner reference, and how upstream's text about each begins.
-_OWNER_FIELDS = (("apiVersion", "version "), ("kind", ""), ("name", ""), ("uid", ""))
+# The required fields of an owner reference beside its version.
+_OWNER_FIELDS = ("kind", "name", "uid")
+
+
+def _owner_version(owner: JsonObject) -> tuple[str, str]:
+    """Return group and version of an owner, both empty where they cannot be parsed."""
+    sent = owner.get("apiVersion") or ""
+    group, slash, version = sent.partition("/")
+    if not slash:
+        return "", sent
+    return ("", "") if "/" in version else (group, version)
 
 
 def _owner_errors(owners: list[JsonObject]) -> list[FieldError]:
     errors: list[FieldError] = []
     controllers: list[str] = []
     for owner in owners:
+        version = _owner_version(owner)
+        if not version[1]:
+            at, sent = "metadata.ownerReferences.apiVersion", owner.get("apiVersion") or ""
+            errors.append(invalid_value(at, sent, "version must not be empty"))
         errors += [
-            invalid_value(f"metadata.ownerReferences.{field}", "", f"{what}must not be empty")
-            for field, what in _OWNER_FIELDS
+            invalid_value(f"metadata.ownerReferences.{field}", "", "must not be empty")
+            for field in _OWNER_FIELDS
             if not owner.get(field)
         ]
-        if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
+        if (version, owner.get("kind")) == (("", "v1"), "Event"):
             why = "/v1, Kind=Event is disallowed from being an owner"
             errors.append(invalid_value("metadata.ownerReferences", owner, why))
         if owner.get("controller"):

@@ -69,9 +69,10 @@ def default_pod_spec(spec: JsonObject) -> None:
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("securityContext", {})
     spec.setdefault("schedulerName", "default-scheduler")
-    if spec.get("serviceAccountName"):
-        # Its deprecated twin.
-        spec["serviceAccount"] = spec["serviceAccountName"]
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        # The deprecated twin is what the other one is, or the other way round.
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
     for volume in spec.get("volumes", ()):
         _default_volume(volume)
     for container in (*_containers(spec), *(spec.get("ephemeralContainers") or ())):
