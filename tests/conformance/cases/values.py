@@ -27,6 +27,7 @@ def subjects() -> dict[str, list[Call]]:
         "versions": [*_namespaces(), *_versions(), *_lease_versions()],
         "options": [*_delete_options(), *_other_options()],
         "references": [*_owners(), *_accounts()],
+        "event-rules": [*_events(), *_new_events()],
     }
 
 

@@ -64,7 +64,7 @@ def metadata_errors(kind: Kind, metadata: JsonObject) -> list[FieldError]:
             invalid_value("metadata.finalizers", finalizer, why)
             for why in qualified_name_errors(finalizer)
         ]
-        if not kind.strategy.is_custom and kind.group not in _ANY_FINALIZER:
+        if not (kind.strategy.is_custom or kind.group in _ANY_FINALIZER or kind.kind == "Event"):
             errors += _standard_name_errors(at, finalizer)
     return errors + _owner_errors(metadata.get("ownerReferences") or [])
 

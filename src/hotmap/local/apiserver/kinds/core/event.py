@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.columns import ago, converted_columns, field_cell, name_cell
-from hotmap.local.field_errors import FieldError, invalid_value, required
+from hotmap.local.field_errors import (
+    IMMUTABLE,
+    FieldError,
+    invalid_value,
+    required,
+    rule_errors,
+)
 from hotmap.local.json_object import JsonObject
+from hotmap.local.names import path_segment_errors, qualified_name_errors
 from hotmap.local.scheme import Conversion, Kind, Names
 from hotmap.local.strategy import Column, Strategy, field_labels
 
@@ -83,13 +90,47 @@ class EventStrategy(Strategy):
         for field in ("reportingComponent", "reportingInstance"):
             obj.setdefault(field, "")
 
+    def name_errors(self, name: str) -> list[str]:
+        return path_segment_errors(name)
+
     def validate(self, obj: JsonObject) -> list[FieldError]:
-        """Check that an Event is in its object's namespace, or in `default` for one without."""
-        involved = (obj.get("involvedObject") or {}).get("namespace", "")
-        if (involved or "default") == obj["metadata"]["namespace"]:
-            return []
+        return _event_errors(obj, "reportingComponent")
+
+
+def _event_errors(obj: JsonObject, controller_field: str) -> list[FieldError]:
+    """Check an Event as core/v1 has it; one without `eventTime` is of the older kind."""
+    involved = (obj.get("involvedObject") or {}).get("namespace", "")
+    namespace, is_new = obj["metadata"]["namespace"], bool(obj.get("eventTime"))
+    errors: list[FieldError] = []
+    if is_new:
+        matches = involved != "" or namespace in ("default", "kube-system")
+    else:
+        matches = (involved or "default") == namespace
+    if not matches:
         why = "does not match event.namespace"
-        return [invalid_value("involvedObject.namespace", involved, why)]
+        errors.append(invalid_value("involvedObject.namespace", involved, why))
+    if not is_new:
+        return errors
+    controller = obj.get("reportingComponent", "")
+    if not controller:
+        errors.append(required(controller_field))
+    errors += rule_errors(controller_field, controller, qualified_name_errors)
+    for field, is_required, limit in _NEW_FIELDS:
+        value = obj.get(field, "")
+        if is_required and not value:
+            errors.append(required(field))
+        if len(value.encode()) > limit:
+            errors.append(invalid_value(field, "", f"can have at most {limit} characters"))
+    return errors
+
+
+# Texts of Events with an `eventTime`: whether they are required, and their greatest length.
+_NEW_FIELDS = (
+    ("reportingInstance", True, 128),
+    ("action", True, 128),
+    ("reason", True, 128),
+    ("message", False, 1024),
+)
 
 
 # Fields of events.k8s.io/v1 and how core/v1 calls them (pkg/apis/events/v1/conversion.go).
@@ -146,19 +187,52 @@ class NewEventStrategy(EventStrategy):
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
         """Check what the newer API asks for (ValidateEventCreate)."""
-        errors = super().validate(_to_core(obj))
-        if not obj.get("eventTime"):
+        event = _to_core(obj)
+        errors = _event_errors(event, "reportingController")
+        if not event.get("eventTime"):
             errors.append(required("eventTime"))
-        for field in ("reportingController", "reportingInstance", "action", "reason"):
-            if not obj.get(field):
-                errors.append(
-                    required("reportingComponent" if field.endswith("Controller") else field)
-                )
-        if obj.get("type") not in ("Normal", "Warning"):
-            errors.append(
-                invalid_value("type", "", "has invalid value: " + str(obj.get("type", "")))
-            )
-        return errors
+        if event.get("type") not in ("Normal", "Warning"):
+            why = f"has invalid value: {event.get('type', '')}"
+            errors.append(invalid_value("type", "", why))
+        for field in ("firstTimestamp", "lastTimestamp", "count", "source"):
+            if event.get(field):
+                errors.append(invalid_value(field, "", "needs to be unset"))
+        return errors + _series_errors(event)
+
+    def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
+        """Check that nothing but the series changes (ValidateEventUpdate)."""
+        before, after = _to_core(old), _to_core(new)
+        errors = _event_errors(after, "reportingController")
+        # Values of the involved object would be shown by Go's names.
+        errors += [
+            invalid_value(field, after.get(field, ""), IMMUTABLE)
+            for field in _FIXED
+            if before.get(field) != after.get(field)
+        ]
+        return errors + _series_errors(after)
+
+
+# What an update by events.k8s.io/v1 may not change, in the order of messages.
+_FIXED = (
+    "involvedObject", "reason", "message", "source", "firstTimestamp", "lastTimestamp", "count",
+    "type", "eventTime", "action", "related", "reportingComponent", "reportingInstance",
+)  # fmt: skip
+
+
+def _series_errors(event: JsonObject) -> list[FieldError]:
+    series = event.get("series")
+    if series is None:
+        return []
+    errors: list[FieldError] = []
+    if series.get("count", 0) < _FEWEST:
+        errors.append(invalid_value("series.count", "", f"should be at least {_FEWEST}"))
+    if not series.get("lastObservedTime"):
+        errors.append(required("series.lastObservedTime"))
+    return errors
+
+
+# Events that make a series.
+_FEWEST = 2
 
 
 EVENTS = Kind(
