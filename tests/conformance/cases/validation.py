@@ -14,6 +14,7 @@ def subjects() -> dict[str, list[Call]]:
         "validation": [*_data(), *_metadata()],
         "pod-validation": _pods(),
         "workload-validation": _workloads(),
+        "selector-validation": [*_policies(), *_job_selectors()],
     }
 
 
@@ -225,3 +226,67 @@ def _workloads() -> list[Call]:
         post("daemon", "daemonsets", other("DaemonSet", full)),
         group("workload-validation", "apps/v1", "daemonsets").patch("daemon generation", "w", {"spec": {"template": {"metadata": {"annotations": {"a": "b"}}}}}),
     ]  # fmt: skip
+
+
+def _policies() -> list[Call]:
+    path = "/apis/admissionregistration.k8s.io/v1/validatingadmission"
+    rule = {
+        "apiGroups": [""],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["pods"],
+    }
+    wrong = {"matchExpressions": [{"key": "app", "operator": "x"}]}
+    unknown = {"apiGroups": [], "operations": ["x"], "apiVersions": ["*", "v1"], "resources": ["a"]}
+
+    def post(name: str, kind: str, **spec: Any) -> Call:
+        body = {"metadata": {"name": "conformance"}, "spec": spec}
+        return Call(name, "POST", f"{path}{kind}?dryRun=All", body)
+
+    def policy(name: str, **match: Any) -> Call:
+        constraints = {"resourceRules": [rule], **match}
+        validations = [{"expression": "true"}]
+        return post(name, "policies", validations=validations, matchConstraints=constraints)
+
+    def binding(name: str, **spec: Any) -> Call:
+        return post(name, "policybindings", policyName="x", validationActions=["Deny"], **spec)
+
+    excluded = {**rule, "scope": "x", "resourceNames": ["a", "a"]}
+    return [
+        policy("policy selectors", namespaceSelector=wrong, objectSelector=wrong),
+        policy("policy match", matchPolicy="x"),
+        policy("policy rule", resourceRules=[unknown]),
+        policy("policy exclusion", excludeResourceRules=[excluded]),
+        binding("binding", matchResources={"namespaceSelector": wrong, "objectSelector": {}}),
+        binding("binding rule", matchResources={"resourceRules": [{}], "matchPolicy": "x"}),
+        binding(
+            "binding parameters", paramRef={"selector": wrong, "parameterNotFoundAction": "Deny"}
+        ),
+    ]
+
+
+def _job_selectors() -> list[Call]:
+    pods = core("selector-validation", "pods")
+    jobs = group("selector-validation", "batch/v1", "jobs")
+    never = template("w")
+    never["spec"]["restartPolicy"] = "Never"
+    selectors: tuple[dict[str, Any], ...] = (
+        {"matchExpressions": [{"key": "app", "operator": "x"}]},
+        {"matchExpressions": [{"key": "app", "operator": "In"}]},
+        {"matchLabels": {"a b": "c"}},
+        {"matchLabels": {"a": "b"}},
+    )
+    return [
+        *(
+            jobs.post(
+                f"job selector {number} {manual}",
+                {
+                    "metadata": {"name": "j"},
+                    "spec": {"selector": selector, "template": never, "manualSelector": manual},
+                },
+            )
+            for number, selector in enumerate(selectors)
+            for manual in (False, True)
+        ),
+        pods.post("negative grace", pod("p", terminationGracePeriodSeconds=-5)),
+    ]

@@ -57,6 +57,12 @@ _IMMUTABLE = (
 _SCHEDULING = ("nodeSelector", "affinity", "tolerations", "schedulingGates")
 
 
+def _excludes(selector: JsonObject, labels: JsonObject) -> bool:
+    """Return whether a selector does not meet labels; one that is invalid is told of elsewhere."""
+    is_valid = not selector_errors(selector, "")
+    return is_valid and not matches_label_selector(selector, labels)
+
+
 def _frozen(spec: JsonObject, *, was_suspended: object) -> JsonObject:
     """Return what never changes of the template."""
     template = spec.get("template") or {}
@@ -177,7 +183,7 @@ class JobStrategy(WorkloadStrategy):
                 errors.append(required("spec.template.metadata.labels", f"must be '{value}'"))
             elif labels[label] != value:
                 errors.append(invalid_value(at, labels[label], f"must be '{value}'"))
-        if not matches_label_selector(selector, wanted):
+        if _excludes(selector, wanted):
             errors.append(invalid_value("spec.selector", selector, "`selector` not auto-generated"))
         return errors
 
@@ -188,7 +194,7 @@ class JobStrategy(WorkloadStrategy):
             errors = [required("spec.selector")]
         else:
             errors = selector_errors(selector, "spec.selector")
-        if selector is None or not matches_label_selector(selector, labels):
+        if selector is None or _excludes(selector, labels):
             why = "`selector` does not match template `labels`"
             errors.append(
                 invalid_value(

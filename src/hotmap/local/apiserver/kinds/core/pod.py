@@ -76,6 +76,9 @@ class PodStrategy(Strategy):
 
     def default(self, obj: JsonObject) -> None:
         default_pod(obj)
+        if obj["spec"]["terminationGracePeriodSeconds"] < 0:
+            # apiserver: pkg/registry/core/pod/strategy.go, applyTerminationGracePeriod
+            obj["spec"]["terminationGracePeriodSeconds"] = 1
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
         errors = [*_spec_errors(obj["spec"]), *gated_node_errors(obj["spec"])]

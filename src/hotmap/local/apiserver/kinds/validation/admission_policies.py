@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.custom.expression_types import constant_type, text_error
+from hotmap.local.apiserver.kinds.validation.admission_rules import match_errors
+from hotmap.local.apiserver.selector_validation import selector_errors
 from hotmap.local.field_errors import (
     FieldError,
     forbidden_field,
@@ -41,6 +43,7 @@ def admission_policy_errors(policy: JsonObject) -> Iterator[FieldError]:
         yield required("spec.matchConstraints")
     elif not constraints.get("resourceRules"):
         yield required("spec.matchConstraints.resourceRules")
+    yield from match_errors(constraints or {}, "spec.matchConstraints")
     if not spec.get("validations") and not spec.get("auditAnnotations"):
         why = "validations or auditAnnotations must contain at least one item"
         yield required("spec.validations", why)
@@ -110,6 +113,8 @@ def policy_binding_errors(binding: JsonObject) -> Iterator[FieldError]:
             yield required("spec.paramRef", "one of name or selector must be specified")
         if reference.get("parameterNotFoundAction") not in ("Allow", "Deny"):
             yield required("spec.paramRef.parameterNotFoundAction")
+        yield from selector_errors(reference.get("selector"), "spec.paramRef.selector")
+    yield from match_errors(spec.get("matchResources") or {}, "spec.matchResources")
     actions = spec.get("validationActions") or ()
     if not actions:
         yield required("spec.validationActions", "at least one validation action is required")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from hotmap.local.apiserver.kinds.validation.admission_policies import condition_errors
+from hotmap.local.apiserver.kinds.validation.admission_rules import asked_errors
 from hotmap.local.apiserver.selector_validation import selector_errors
 from hotmap.local.field_errors import (
     PORT_RANGE,
@@ -16,7 +17,6 @@ from hotmap.local.field_errors import (
     name_errors,
     required,
     rule_errors,
-    unsupported,
 )
 from hotmap.local.json_object import JsonObject
 from hotmap.local.names import label_1035_errors, subdomain_errors
@@ -26,14 +26,7 @@ if TYPE_CHECKING:
 
 _VERSIONS = ("v1", "v1beta1")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
-_OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _FORM = "; desired format: https://host[/path]"
-# What each list of a rule is called in the error for "*" beside other values.
-_OTHERS = {
-    "operations": "operations",
-    "apiGroups": "API groups",
-    "apiVersions": "API versions",
-}
 
 
 def webhooks_errors(obj: JsonObject) -> Iterator[FieldError]:
@@ -52,7 +45,7 @@ def webhooks_errors(obj: JsonObject) -> Iterator[FieldError]:
 def _webhook_errors(webhook: JsonObject, path: str) -> Iterator[FieldError]:
     yield from name_errors(webhook["name"], f"{path}.name", _full_name_errors)
     for index, rule in enumerate(webhook.get("rules") or ()):
-        yield from _rule_errors(rule, f"{path}.rules[{index}]")
+        yield from asked_errors(rule, f"{path}.rules[{index}]")
     yield from choice_errors(webhook, path, "failurePolicy", ("Fail", "Ignore"))
     yield from choice_errors(webhook, path, "matchPolicy", ("Equivalent", "Exact"))
     if "sideEffects" in webhook:
@@ -97,41 +90,6 @@ def _version_errors(versions: list[str], path: str) -> Iterator[FieldError]:
         yield required(path, f"must specify one of {known}")
     elif not set(versions) & set(_VERSIONS):
         yield invalid_value(path, versions, f"must include at least one of {known}")
-
-
-def _rule_errors(rule: JsonObject, path: str) -> Iterator[FieldError]:
-    """Check what a webhook is asked about (validateRuleWithOperations)."""
-    for field, called in _OTHERS.items():
-        values, at = rule.get(field) or [], f"{path}.{field}"
-        if not values:
-            yield required(at)
-        if len(values) > 1 and "*" in values:
-            yield invalid_value(at, values, f"if '*' is present, must not specify other {called}")
-        for index, value in enumerate(values):
-            if field == "operations" and value not in _OPERATIONS:
-                yield unsupported(f"{at}[{index}]", value, _OPERATIONS)
-            if field == "apiVersions" and not value:
-                yield required(f"{at}[{index}]")
-    yield from _resources_errors(rule.get("resources") or [], f"{path}.resources")
-    yield from choice_errors(rule, path, "scope", ("*", "Cluster", "Namespaced"))
-
-
-def _resources_errors(resources: list[str], path: str) -> Iterator[FieldError]:
-    if not resources:
-        yield required(path)
-    for index, text in enumerate(resources):
-        at, (name, slash, part) = f"{path}[{index}]", text.partition("/")
-        if not text:
-            yield required(at)
-        for wider in (f"{name}/*", f"*/{part}") if slash else ():
-            if wider in resources[:index]:
-                yield invalid_value(at, text, f"if '{wider}' is present, must not specify {text}")
-    if len(resources) > 1 and "*/*" in resources:
-        why = "if '*/*' is present, must not specify other resources"
-        yield invalid_value(path, resources, why)
-    if "*" in resources and any(text != "*" and "/" not in text for text in resources):
-        why = "if '*' is present, must not specify other resources without subresources"
-        yield invalid_value(path, resources, why)
 
 
 def _url_errors(text: str, path: str) -> Iterator[FieldError]:
