@@ -14,6 +14,7 @@ def subjects() -> dict[str, list[Call]]:
         "validation": [*_data(), *_metadata()],
         "pod-validation": _pods(),
         "workload-validation": _workloads(),
+        "pod-warnings": _pod_warnings(),
         "selector-validation": [*_policies(), *_job_selectors()],
     }
 
@@ -289,4 +290,83 @@ def _job_selectors() -> list[Call]:
             for manual in (False, True)
         ),
         pods.post("negative grace", pod("p", terminationGracePeriodSeconds=-5)),
+    ]
+
+
+def _pod_warnings() -> list[Call]:
+    pods = core("pod-warnings", "pods")
+    sets = group("pod-warnings", "apps/v1", "deployments")
+
+    def items(*paths: str) -> dict[str, Any]:
+        return {"items": [{"key": f"k{index}", "path": path} for index, path in enumerate(paths)]}
+
+    def config(*paths: str) -> dict[str, Any]:
+        return {"configMap": {"name": "c", **items(*paths)}}
+
+    def secret(*paths: str) -> dict[str, Any]:
+        return {"secret": {"name": "s", **items(*paths)}}
+
+    def fields(*paths: str) -> dict[str, Any]:
+        name = {"fieldPath": "metadata.name"}
+        return {"downwardAPI": {"items": [{"path": path, "fieldRef": name} for path in paths]}}
+
+    def token(path: str, seconds: int = 600) -> dict[str, Any]:
+        return {"serviceAccountToken": {"path": path, "expirationSeconds": seconds}}
+
+    def volume(name: str, **source: Any) -> Call:
+        body = pod("p", volumes=[{"name": "v", **source}])
+        return pods.post(name, body, dryRun="All")
+
+    def projected(name: str, *sources: dict[str, Any]) -> Call:
+        return volume(f"projected {name}", projected={"sources": list(sources)})
+
+    many = deployment("d")
+    many["spec"]["template"]["spec"] |= {
+        "containers": [
+            {
+                "name": "main",
+                "image": "i",
+                "env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}],
+                "resources": {"limits": {"memory": "1500m"}, "requests": {"memory": "100m"}},
+                "ports": [{"containerPort": 80, "name": "a"}, {"containerPort": 80, "name": "b"}],
+            }
+        ],
+        "hostAliases": [{"ip": "1.2.3.4"}, {"ip": "1.2.3.4"}],
+        "imagePullSecrets": [{"name": "b"}, {"name": "a"}, {"name": "a"}],
+        "volumes": [
+            {"name": "v", **config("p", "p")},
+            {"name": "w", "projected": {"sources": [{}]}},
+        ],
+        "terminationGracePeriodSeconds": -1,
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule"}
+        ],
+        "affinity": {
+            "podAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "a"}],
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {"weight": 1, "podAffinityTerm": {"topologyKey": "a"}}
+                ],
+            }
+        },
+    }
+    return [
+        volume("equal", **config("p", "p", "p")),
+        volume("inside", **config("a", "a/b", "a/b/c")),
+        volume("outside", **config("a/b/c", "a/b", "a", "x")),
+        volume("similar", **config("a/", "ab", "a-b", "a")),
+        volume("secret", secret={"secretName": "s", **items("a", "a/b")}),
+        volume("fields", **fields("a", "a/b")),
+        projected("inside", config("p"), secret("p/q")),
+        projected("token after", config("token"), token("token")),
+        projected("token before", token("token"), config("token")),
+        projected("two tokens", token("t"), token("t")),
+        projected("equal", config("p"), secret("p")),
+        projected("many", config("a"), secret("a/b"), fields("a/b/c"), token("a/b/c/d")),
+        projected("nothing", {}, {}),
+        projected("empty token path", token("")),
+        projected("token outside", token("../a")),
+        projected("absolute token", token("/a")),
+        projected("long token", token("a", 1 << 33)),
+        sets.post("many", many, dryRun="All"),
     ]

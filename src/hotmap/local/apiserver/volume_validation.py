@@ -158,6 +158,7 @@ def _projected_volume_errors(source: JsonObject, path: str) -> list[FieldError]:
                 why = "may not specify more than 1 volume type per source"
                 errors.append(forbidden_field(at, why))
             errors += _PROJECTION_RULES[field](part[field], f"{at}.{field}")
+            # The path of a token may be taken, which is only warned of.
             for target in _known_paths(part[field]):
                 if target in taken:
                     why = "conflicting duplicate paths"
@@ -167,14 +168,15 @@ def _projected_volume_errors(source: JsonObject, path: str) -> list[FieldError]:
 
 
 def _known_paths(projection: JsonObject) -> list[str]:
-    if "path" in projection:
-        return [projection["path"]]
     return [item["path"] for item in projection.get("items", ()) if item.get("path")]
 
 
 def _source_projection_errors(projection: JsonObject, path: str) -> list[FieldError]:
     errors = [] if projection.get("name") else [required(f"{path}.name")]
     return errors + _item_errors(projection, path)
+
+
+_LONGEST_TOKEN = 1 << 32
 
 
 def _token_errors(projection: JsonObject, path: str) -> list[FieldError]:
@@ -184,9 +186,16 @@ def _token_errors(projection: JsonObject, path: str) -> list[FieldError]:
         errors.append(
             invalid_value(f"{path}.expirationSeconds", projection["expirationSeconds"], why)
         )
+    elif projection["expirationSeconds"] > _LONGEST_TOKEN:
+        why = "may not specify a duration larger than 2^32 seconds"
+        errors.append(
+            invalid_value(f"{path}.expirationSeconds", projection["expirationSeconds"], why)
+        )
+    # Upstream tells the path of the volume.
+    at = f"{path.rpartition('.sources[')[0]}.path"
     if not projection.get("path"):
-        return [*errors, required(f"{path}.path")]
-    return errors + rule_errors(f"{path}.path", projection["path"], projected_path_errors)
+        return [*errors, required(at)]
+    return errors + rule_errors(at, projection["path"], projected_path_errors)
 
 
 def _item_errors(source: JsonObject, path: str) -> list[FieldError]:

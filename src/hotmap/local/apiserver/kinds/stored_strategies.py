@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotmap.local.apiserver.kinds.workload import is_new_generation
-from hotmap.local.apiserver.pod_scheduling_validation import pod_warnings
+from hotmap.local.apiserver.pod_warnings import pod_warnings
 from hotmap.local.field_errors import FieldError
 from hotmap.local.json_object import JsonObject
 from hotmap.local.names import path_segment_errors

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from hotmap.local.apiserver.columns import field_cell
 from hotmap.local.apiserver.metadata import annotation_errors, label_errors
 from hotmap.local.apiserver.pod_defaults import default_pod_spec
-from hotmap.local.apiserver.pod_scheduling_validation import pod_warnings
 from hotmap.local.apiserver.pod_validation import pod_spec_errors
+from hotmap.local.apiserver.pod_warnings import pod_warnings
 from hotmap.local.apiserver.selector_validation import selector_errors
 from hotmap.local.field_errors import (
     IMMUTABLE,

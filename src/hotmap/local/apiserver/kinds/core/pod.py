@@ -19,10 +19,10 @@ from hotmap.local.apiserver.pod_defaults import (
     quality_of_service,
 )
 from hotmap.local.apiserver.pod_scheduling_validation import (
-    pod_warnings,
     toleration_update_errors,
 )
 from hotmap.local.apiserver.pod_validation import image_errors, pod_spec_errors
+from hotmap.local.apiserver.pod_warnings import pod_warnings
 from hotmap.local.field_errors import (
     FieldError,
     forbidden_field,
