@@ -47,3 +47,11 @@ async def test_failed_start_fails_a_pod_that_never_restarts(node: LocalNode) -> 
     await node.run_pod("p", "", command=["/missing"], pod={"restartPolicy": "Never"})
     await node.phase("p", "Failed")
     assert time.monotonic() - began < 8
+    status = node.pods.objects["default", "p"]["status"]["containerStatuses"][0]
+    ended = status["state"]["terminated"]
+    assert (ended["exitCode"], ended["reason"], ended["containerID"] != "") == (
+        128,
+        "StartError",
+        True,
+    )
+    assert status["lastState"] == {}

@@ -31,7 +31,7 @@ from hotmap.local.kubelet.logs import (
     remove_older_logs,
 )
 from hotmap.local.kubelet.probes import Target, answers, ask
-from hotmap.local.kubelet.restart_policy import all_containers, policy_of
+from hotmap.local.kubelet.restart_policy import all_containers, policy_of, should_restart
 from hotmap.local.kubelet.runtime import StartFailed
 from hotmap.local.kubelet.status import Waiting
 from hotmap.local.kubelet.termination_message import TerminationMessage
@@ -52,6 +52,8 @@ FALLBACK_GRACE = 30.0
 #: Seconds that a container gets at least (kuberuntime: minimumGracePeriodInSeconds).
 MINIMUM_GRACE = 2.0
 _GRACE = "terminationGracePeriodSeconds"
+# The exit code of a container that could not be started (containerd).
+_START_ERROR = 128
 _LASTING_PROBES: tuple[ProbeKind, ...] = ("Readiness", "Liveness")
 
 
@@ -159,9 +161,14 @@ class PodContainers:
         except StartFailed as error:
             message = f"failed to start container: {error}"
             state.run = run._replace(
-                finished_at=time.time(), exit_code=128, reason="StartError", message=message
+                finished_at=time.time(),
+                exit_code=_START_ERROR,
+                reason="StartError",
+                message=message,
             )
-            state.waiting = Waiting("RunContainerError", message)
+            if should_restart(self.pod["spec"], container, _START_ERROR):
+                # What is not tried again has only ended (kubelet_pods.go: reasonCache).
+                state.waiting = Waiting("RunContainerError", message)
             self._event(container, "Warning", "Failed", f"Error: {message}")
             return RELIST_PERIOD
         state.run, state.process = run._replace(started_at=time.time()), process
