@@ -183,7 +183,7 @@ class DiskJournal:
             if write.mod_revision != store.revision + 1:
                 raise SettingsError(damaged(path))
             store.apply(write.key, write.value, write.mod_revision)
-        if found.torn:
+        if found.torn > 0:
             _log.warning("%s: dropped %d bytes of an incomplete write", path, found.torn)
         return found.end
 

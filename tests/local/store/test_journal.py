@@ -181,6 +181,19 @@ def test_torn_tail_is_dropped_and_reported(
     journal.close()
 
 
+def test_log_without_complete_first_line_is_empty(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It was being made when its process was killed; nothing of it is dropped."""
+    (tmp_path / "log-00000000000000000001").write_bytes(b"hot")
+    for count in (0, 1):
+        store, journal = open_store(tmp_path)
+        assert len(store.entries()) == count
+        store.create(f"/registry/a/{count}", b"1")
+        journal.close()
+    assert "dropped" not in caplog.text
+
+
 def test_damage_in_middle_is_refused(tmp_path: Path) -> None:
     store, journal = open_store(tmp_path)
     for name in "xyz":
