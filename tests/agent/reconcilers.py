@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from hotmap.agent.decide.facts import PASSED, REFUSED, AttemptFinished, CheckFinished, StartAttempt
+from hotmap.agent.decide.progress import KeptAttempt
 from hotmap.agent.decide.reconciler import Reconciler
 from hotmap.agent.decide.snapshot import Snapshot
 from hotmap.agent.settings.flags import parse_arguments
@@ -20,7 +21,7 @@ _KEY = b"0123456789abcdef"
 
 def reconciler(
     *flags: str,
-    attempts: dict[str, tuple[str, bool]] | None = None,
+    attempts: dict[str, KeptAttempt] | None = None,
     random: Callable[[], float] = lambda: 0.0,
 ) -> Reconciler:
     """Make one for the directory /d; by default delays are their maximum."""

@@ -47,7 +47,7 @@ def revert_refused(decided: Reconciler) -> None:
     load(decided, "a", read=1.0, passed=2.0, done=3.0)
     refuse(decided, "b", read=4.0, refused=5.0)
     assert decided.decide(5.0) == []
-    assert not decided.attempts()["default"][1], "the next agent cannot rely on it either"
+    assert not decided.attempts()["default"].done, "the next agent cannot rely on it either"
     decided.record(snapshot("a"), 6.0)
 
 
@@ -71,7 +71,7 @@ def test_content_is_loaded_again_after_content_that_is_known_to_be_refused() -> 
     finish(decided, 7.0)
     decided.record(snapshot("b"), 8.0)
     assert decided.decide(8.0) == []
-    assert not decided.attempts()["default"][1], "the next agent cannot rely on it either"
+    assert not decided.attempts()["default"].done, "the next agent cannot rely on it either"
     decided.record(snapshot("a"), 9.0)
     attempt = only_attempt(decided.decide(9.0))
     assert attempt.doubted_since == 8.0
@@ -172,7 +172,7 @@ def test_content_replaced_before_it_was_read_is_loaded_again(
     read_again(decided, "a", changed_since=3.5, now=4.0)
     found = [attempt.doubted_since for attempt in decided.decide(4.0)]  # type: ignore[union-attr]
     assert found == ([] if doubted_since is None else [doubted_since])
-    assert decided.attempts()["default"][1] == (not found), "nor does the next agent rely on it"
+    assert decided.attempts()["default"].done == (not found), "nor does the next agent rely on it"
 
 
 @pytest.mark.parametrize(("acted", "doubted_since"), [(False, 3.5), (True, 0.0)])

@@ -7,10 +7,12 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from tests.agent.agents import Agent, PodFile, Volume, agent, eventually, reader, webhook
 from tests.agent.test_announcements import announced
 
 from hotmap.agent.report import pod_document
+from hotmap.agent.settings.settings import ALL_CONTAINERS_STATUS
 from hotmap.core.status import agent_answers
 from hotmap.core.status.agent_answers import AgentAnswer, AgentState, Evidence, read_answer
 
@@ -237,6 +239,34 @@ def test_content_that_was_announced_before_the_agent_is_no_restart(tmp_path: Pat
         reaches(running, AgentState.TOLD)
         found = read(running).restart
         assert (found.state, found.fingerprint) == (AgentState.LOADED, "")
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_next_agent_reports_a_restart_only_if_there_was_one(
+    tmp_path: Path, restarted: bool
+) -> None:
+    """Not for content that the first agent took for what the containers had started with."""
+    volume, pod = Volume(tmp_path / "volume", APP_A="1"), pod_of(tmp_path)
+    pod.annotate("1/aa/f1")
+    flags = (
+        *("--dir", volume, "--target-file", pod.file, "--restart-on", "frozen"),
+        *("--restart", "all-containers", "--state", tmp_path / "state"),
+    )
+    with agent(tmp_path, *flags) as first:
+        reaches(first, AgentState.TOLD)
+        if restarted:
+            pod.annotate("2/aa/f2")
+            assert first.process.wait(60) == ALL_CONTAINERS_STATUS
+        first.end()
+    for _ in range(2):
+        with agent(tmp_path, *flags) as running:
+            reaches(running, AgentState.TOLD)
+            found = read(running).restart
+            assert (found.state, found.fingerprint) == (
+                AgentState.LOADED,
+                "f2" if restarted else "",
+            )
+            running.end()
 
 
 def test_pending_time_counts_while_a_check_has_not_passed(tmp_path: Path) -> None:

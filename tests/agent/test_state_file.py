@@ -11,21 +11,24 @@ import pytest
 from tests.agent.agents import Volume, agent, webhook
 
 from hotmap.agent.act.state_file import StateFile
+from hotmap.agent.decide.progress import KeptAttempt
 
-LOADED = {"default": ("digest of A", True)}
+LOADED = {
+    "default": KeptAttempt("digest of A", done=True),
+    "frozen": KeptAttempt("fingerprint", done=True, is_adopted=True),
+}
 
 
-def kept(path: Path) -> dict[str, tuple[str, bool]]:
+def kept(path: Path) -> dict[str, KeptAttempt]:
     """Read what the next agent would, in a process of its own."""
     code = (
         "import sys; from hotmap.agent.act.state_file import StateFile\n"
-        "print(StateFile(sys.argv[1]).attempts)"
+        "print({name: tuple(each) for name, each in StateFile(sys.argv[1]).attempts.items()})"
     )
     found = subprocess.run(
         [sys.executable, "-c", code, str(path)], check=True, capture_output=True, text=True
     )
-    attempts: dict[str, tuple[str, bool]] = eval(found.stdout)
-    return attempts
+    return {name: KeptAttempt(*each) for name, each in eval(found.stdout).items()}
 
 
 def test_state_is_kept_for_the_next_agent(tmp_path: Path) -> None:
@@ -44,8 +47,9 @@ def test_state_of_another_agent_is_not_used(tmp_path: Path) -> None:
     assert kept(tmp_path / "state") == {}
     code = (
         "import sys; from hotmap.agent.act.state_file import StateFile\n"
+        "from hotmap.agent.decide.progress import KeptAttempt\n"
         "second = StateFile(sys.argv[1])\n"
-        "second.save({'default': ('digest of B', True)})\n"
+        "second.save({'default': KeptAttempt('digest of B', done=True)})\n"
         "print(second.problem)"
     )
     told = subprocess.run(
@@ -67,7 +71,7 @@ def test_state_that_cannot_be_written_is_removed(tmp_path: Path) -> None:
     state.save(LOADED)
     draft = tmp_path / f"state.{os.getpid()}"
     draft.mkdir()
-    state.save({"default": ("digest of B", False)})
+    state.save({"default": KeptAttempt("digest of B", done=False)})
     assert state.problem == f"cannot write {tmp_path}/state: is a directory"
     state.close()
     assert kept(tmp_path / "state") == {}

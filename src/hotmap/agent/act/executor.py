@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from hotmap.agent.act.stage import Stage
     from hotmap.agent.act.state_file import StateFile
     from hotmap.agent.decide.facts import ExitRequested
+    from hotmap.agent.decide.progress import KeptAttempt
     from hotmap.agent.decide.snapshot import Snapshot
     from hotmap.agent.runtime.log import Log
     from hotmap.agent.runtime.loop import Loop
@@ -133,9 +134,7 @@ class Executor:
             self._results.append(StageAltered(self._stage_intact_at))
         self._stage_intact_at = self._loop.now()
 
-    def save(
-        self, attempts: dict[str, tuple[str, bool]], revisions: dict[str, tuple[str, str]]
-    ) -> None:
+    def save(self, attempts: dict[str, KeptAttempt], revisions: dict[str, tuple[str, str]]) -> None:
         """Keep for the next start what was tried and loaded, and what was read last."""
         problem = self._state_file.problem
         self._state_file.save(attempts, revisions)

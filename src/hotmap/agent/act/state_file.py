@@ -14,6 +14,7 @@ import os
 
 from hotmap.agent.act.replace_file import replace_file
 from hotmap.agent.decide.digest import KEY_LENGTH
+from hotmap.agent.decide.progress import KeptAttempt
 from hotmap.agent.runtime.clock import since_boot
 from hotmap.core.errors import os_reason
 
@@ -36,8 +37,8 @@ class StateFile:
         self.problem = ""
         #: Key of digests: equal digests of two starts mean equal content.
         self.key = os.urandom(KEY_LENGTH)
-        #: By rule: the digest that was tried last, and whether it was loaded.
-        self.attempts: dict[str, tuple[str, bool]] = {}
+        #: By rule.
+        self.attempts: dict[str, KeptAttempt] = {}
         #: By directory that a kubelet writes: the name of what was read last, and its digest.
         self.revisions: dict[str, tuple[str, str]] = {}
         #: Seconds since boot at which it was written last; 0 where that is unknown.
@@ -88,7 +89,11 @@ class StateFile:
                 return
             key = bytes.fromhex(found["key"])
             attempts = {
-                str(name): (str(each["tried"]), each["done"] is True)
+                str(name): KeptAttempt(
+                    str(each["tried"]),
+                    each["done"] is True,
+                    is_adopted=each.get("adopted") is True,
+                )
                 for name, each in found["rules"]
             }
             revisions = {
@@ -114,7 +119,7 @@ class StateFile:
 
     def save(
         self,
-        attempts: dict[str, tuple[str, bool]],
+        attempts: dict[str, KeptAttempt],
         revisions: dict[str, tuple[str, str]] | None = None,
     ) -> None:
         """Write the file atomically, if anything differs; a failure is kept in `problem`."""
@@ -134,8 +139,8 @@ class StateFile:
                 "boot": _boot(),
                 "at": since_boot(),
                 "rules": [
-                    [name, {"tried": tried, "done": done}]
-                    for name, (tried, done) in attempts.items()
+                    [name, {"tried": kept.tried, "done": kept.done, "adopted": kept.is_adopted}]
+                    for name, kept in attempts.items()
                 ],
                 "directories": [[directory, *found] for directory, found in revisions.items()],
             }

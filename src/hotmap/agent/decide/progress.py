@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from math import inf
 
-__all__ = ["Progress"]
+from hotmap.core.value import Value
+
+__all__ = ["KeptAttempt", "Progress"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,6 +19,20 @@ if TYPE_CHECKING:
 
 #: Seconds that newer content waits for the end of an attempt: the default settle time.
 _SUPERSEDE_AFTER = 0.1
+
+
+class KeptAttempt(Value):
+    """What an agent keeps of the last attempt of a rule, for the next agent in the pod.
+
+    tried: digest of what was tried, or the announced fingerprint
+    done: whether the process has loaded it
+    is_adopted: the containers are assumed to have started with this fingerprint, so no agent has
+        restarted anything for it
+    """
+
+    tried: str
+    done: bool
+    is_adopted: bool = False
 
 
 class Progress:

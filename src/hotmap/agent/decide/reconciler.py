@@ -30,7 +30,7 @@ from hotmap.agent.decide.facts import (
     Transition,
 )
 from hotmap.agent.decide.gate import Gate
-from hotmap.agent.decide.progress import Progress
+from hotmap.agent.decide.progress import KeptAttempt, Progress
 from hotmap.agent.decide.rule_state import RuleState
 from hotmap.agent.decide.snapshot import Snapshot
 from hotmap.core.target import Target
@@ -57,13 +57,13 @@ class Reconciler:
         self,
         settings: Settings,
         key: bytes,
-        attempts: Mapping[str, tuple[str, bool]],
+        attempts: Mapping[str, KeptAttempt],
         random: Callable[[], float],
     ) -> None:
         """Start from what an earlier agent kept; `random` gives numbers from 0 to 1.
 
         key: of digests
-        attempts: by rule, the digest that was tried last and whether it was loaded
+        attempts: by rule
         """
         self._settings = settings
         self._key = key
@@ -74,6 +74,9 @@ class Reconciler:
             RuleState(rule, settings.watch.directories, _progress(attempts.get(rule.name)))
             for rule in settings.rules
         ]
+        for state in self.rules:
+            if state.rule.name in attempts:
+                state.loaded_by_itself = attempts[state.rule.name].is_adopted
         #: Number of checks by result.
         self.checks = {PASSED: 0, REFUSED: 0, ERROR: 0}
         #: The content that is to be checked; the content that passed, without its bytes.
@@ -121,12 +124,13 @@ class Reconciler:
         """Whether the current content still has to be checked."""
         return self.gate.undecided or self._passed is None
 
-    def attempts(self) -> dict[str, tuple[str, bool]]:
-        """What to keep for the next start: by rule, what was tried last and whether it loaded."""
+    def attempts(self) -> dict[str, KeptAttempt]:
+        """Return what to keep for the next start, by rule."""
         return {
-            state.rule.name: (
+            state.rule.name: KeptAttempt(
                 state.progress.tried,
                 state.progress.is_certain,
+                is_adopted=state.is_frozen and state.loaded_by_itself,
             )
             for state in self.rules
             if state.progress.tried is not None and not state.doubt
@@ -490,8 +494,8 @@ class Reconciler:
         self._transitions.append(Transition(event, message, fields, is_warning=True))
 
 
-def _progress(attempt: tuple[str, bool] | None) -> Progress:
-    return Progress(tried=attempt[0], done=attempt[1]) if attempt else Progress()
+def _progress(kept: KeptAttempt | None) -> Progress:
+    return Progress(tried=kept.tried, done=kept.done) if kept else Progress()
 
 
 def _unconfirmed(state: RuleState) -> str:

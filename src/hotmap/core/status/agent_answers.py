@@ -107,7 +107,7 @@ class AgentRestart(_Part, frozen=True):
     """The state of the restart for content that is read at start."""
 
     state: AgentState = AgentState.NONE
-    #: The announced fingerprint of the last restart, or what an agent before has kept as its own;
+    #: The announced fingerprint of the last restart, by this agent or by one before it;
     #: "" where the first announcement was there before the agent.
     fingerprint: _Name = ""
 
