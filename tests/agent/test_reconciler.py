@@ -224,6 +224,38 @@ def test_newer_content_waits_a_moment_for_a_running_attempt() -> None:
     assert (decided.rules[0].state, decided.rules[0].loads) == ("loaded", 1)
 
 
+@pytest.mark.parametrize("staged", [False, True])
+@pytest.mark.parametrize("ends_at", [2.02, 2.06], ids=["before", "after"])
+def test_content_is_loaded_again_after_newer_content_waited(ends_at: float, staged: bool) -> None:
+    """The process may have read the newer one, which was there while it was told to read."""
+    stage = ("--stage", "/s") if staged else ()
+    decided = reconciler("--url", "http://127.0.0.1:1/", *stage)
+
+    def see(digest: str, at: float) -> list[object]:
+        decided.record(snapshot(digest), at)
+        commands: list[object] = [*decided.decide(at)]
+        if StartCheck(snapshot(digest)) in commands:
+            decided.record(CheckFinished(snapshot(digest), PASSED), at)
+            commands += decided.decide(at)
+        return [each for each in commands if isinstance(each, StartAttempt)]
+
+    assert len(see("a", 1.0)) == 1
+    assert see("b", 2.0) == []
+    if ends_at < 2.05:
+        assert see("a", 2.01) == []
+    decided.record(AttemptFinished("default", "", 0, 1234.0), ends_at)
+    if ends_at > 2.05:
+        assert len(decided.decide(ends_at)) == 1
+        assert see("a", 2.07) == [], "the attempt for b is running"
+        decided.record(AttemptFinished("default", "", 0, 1234.0), 2.08)
+    assert decided.rules[0].state == "pending"
+    (attempt,) = decided.decide(2.09)
+    assert isinstance(attempt, StartAttempt)
+    decided.record(AttemptFinished("default", "", 0, 1234.0), 3.0)
+    assert decided.rules[0].state == "loaded"
+    assert decided.next_time() is None
+
+
 def test_result_of_an_attempt_counts_while_newer_content_waits() -> None:
     """It ended in time: both are loads."""
     decided = reconciler("--url", "http://127.0.0.1:1/")

@@ -131,19 +131,21 @@ class Progress:
         """Record that the desired content is visible `since` then.
 
         If other content was before, and this had been tried already, it is loaded again. Where no
-        attempt has succeeded or is running, no process has it that could still have it.
+        attempt has succeeded or is running, no process has it that could still have it. While other
+        content than what was tried waits for its attempt, what was tried may still come back.
         """
         if self.exposed_since is None:
             return
         self.desired_since = max(self.desired_since, since)
-        if self.tried == self.desired:
-            if self.done or self.running:
-                self.doubted_since = self.exposed_since
-                self.desired_since = now
-            self.retry_at = now
-            self.position = 0
-            self._update_pending_since(now)
+        if self.tried != self.desired:
+            return
+        if self.done or self.running:
+            self.doubted_since = self.exposed_since
+            self.desired_since = now
+        self.retry_at = now
+        self.position = 0
         self.exposed_since = None
+        self._update_pending_since(now)
 
     def adopt(self, digest: str) -> None:
         """Record that the process has loaded this content without an action of ours."""
@@ -175,6 +177,7 @@ class Progress:
         """Record that an attempt starts; return the index of its first action."""
         if self.tried != self.desired:
             self.position = 0
+            self.exposed_since = None
         self.tried, self.done, self.running = self.desired, False, True
         self.superseded_at = None
         self.doubted_since = None

@@ -375,13 +375,16 @@ class Reconciler:
         self._passed = snapshot._replace(contents={})
         self.directories.accept(snapshot)
         since = self._visible_since(snapshot, now)
+        is_staged = bool(self._settings.checks.stage)
         for state in self.rules:
             if not state.is_frozen:
                 state.files, digest = state.select(snapshot.files, self._key)
                 if state.at_start is None:
                     state.at_start = digest
+                if is_staged and state.progress.tried not in (None, digest):
+                    state.progress.expose(0.0 if state.progress.acted_since(since) else since)
                 state.progress.set_desired(digest, now, since=since, delay=self._splay(state))
-                if self.gate.seen == snapshot.digest:
+                if is_staged or self.gate.seen == snapshot.digest:
                     state.progress.restore(now, since)
         self._find_changes_without_rule(snapshot)
         self._update_loaded(now)
