@@ -178,6 +178,35 @@ def test_load_under_way_does_not_confirm_newer_content(tmp_path: Path) -> None:
         program.wait()
 
 
+def test_load_that_a_killed_agent_began_does_not_confirm_newer_content(tmp_path: Path) -> None:
+    """The next agent knows from the state file that the process may still load."""
+    volume = Volume(tmp_path / "volume", text="one")
+    source = volume.path / "text"
+    program = Popen([sys.executable, "-S", "-c", SLOW, str(tmp_path), str(source), "1"])
+    try:
+        eventually((tmp_path / "shown").exists)
+        pidfile = tmp_path / "pid"
+        pidfile.write_text(str(program.pid))
+        flags = (
+            *("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{pidfile}"),
+            *("--verify", f"output cat {tmp_path}/shown", "--verify-timeout", "3s"),
+            *("--state", tmp_path / "state"),
+        )
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            volume.write(text="two")
+            eventually(lambda: hups(tmp_path) == 2)
+            running.process.kill()
+        volume.write(text="three")
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            assert (tmp_path / "shown").read_text() == "three"
+            assert hups(tmp_path) == 3
+    finally:
+        program.kill()
+        program.wait()
+
+
 def test_newer_content_does_not_wait_for_verification(tmp_path: Path) -> None:
     """The process is told of it while the last change is still being confirmed by its value."""
     volume, told = Volume(tmp_path / "volume", text="one"), tmp_path / "told"

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from hotmap.agent.decide.snapshot import Snapshot
     from hotmap.agent.runtime.log import Log
     from hotmap.agent.runtime.loop import Loop
-    from hotmap.agent.settings.settings import Settings
+    from hotmap.agent.settings.settings import Rule, Settings
 
     Result = (
         CheckFinished
@@ -101,6 +101,12 @@ class Executor:
         self._attempts: dict[str, Attempt] = {}
         self._next: dict[str, StartAttempt] = {}
         self._histories: dict[str, ContentHistory] = {}
+        #: By rule: until when a load that an earlier agent has begun may change what probes show.
+        self._loading_until = {
+            rule.name: loop.now() + settings.actions.verify_timeout
+            for rule in settings.rules
+            if self._may_be_loading(rule)
+        }
 
     def take(self) -> list[Result]:
         """Return the results since the last call, in order."""
@@ -225,6 +231,10 @@ class Executor:
             result = AttemptFinished(name, evidence.error, 0, wall(), by_itself, evidence.doubt)
             self._results.append(result)
             return
+        if (wait := self._loading_until.get(name, 0.0) - self._loop.now()) > 0:
+            self._next[name] = command
+            self._loop.after(wait, lambda: self._attempt_next(name))
+            return
         history = self._histories.get(name)
         if history is None or history.desired_since != command.desired_since:
             limit = self._context.settings.actions.timeout
@@ -233,6 +243,24 @@ class Executor:
             )
         attempt = self._attempts[name] = Attempt(command, self._context, history, self._on_attempt)
         attempt.start()
+
+    def _attempt_next(self, name: str) -> None:
+        command = self._next.pop(name, None)
+        if command is not None:
+            self._attempt(command)
+
+    def _may_be_loading(self, rule: Rule) -> bool:
+        """Whether an earlier agent has told a process to load, and any load confirms a probe.
+
+        The end of that load would confirm newer content. The application ends with its agent.
+        """
+        kept = self._state_file.attempts.get(rule.name)
+        if kept is None or kept.done or not self._state_file.saved_at or not rule.probes:
+            return False
+        from hotmap.agent.act.probes import compares_with_before  # of few agents only
+
+        is_supervised = bool(self._context.settings.application.command)
+        return not is_supervised and any(map(compares_with_before, rule.probes))
 
     def _on_attempt(self, result: AttemptFinished) -> None:
         self._attempts.pop(result.rule, None)
