@@ -177,6 +177,46 @@ def test_reload_signal_waits_for_a_handler_for_a_minute(
         process.communicate()
 
 
+#: Executes itself again at the signal, and sets its handler once a file is there.
+_EXECUTES = """
+import os, signal, sys, time
+def execute(*_):
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGHUP])
+    os.execv(sys.executable, [sys.executable, "-S", *sys.orig_argv[2:-1], "again"])
+while sys.argv[1] == "again" and not os.path.exists("go"): time.sleep(0.01)
+signal.signal(signal.SIGHUP, execute)
+print(sys.argv[1], flush=True)
+time.sleep(60)
+"""
+
+
+def test_program_that_executes_itself_again_gets_no_signal_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Celery does at HUP: its handlers are gone for seconds; the process is as old as before."""
+    command = [sys.executable, "-S", "-c", _EXECUTES, "first"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, cwd=tmp_path)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"first\n"
+        found = identify(process.pid)
+        assert found is not None
+        monkeypatch.setattr(signals, "since_boot", lambda: started_at(found) + 100)
+        signals.send_reload(found, signal.SIGHUP)
+        cmdline = Path(f"/proc/{process.pid}/cmdline")
+        eventually(lambda: cmdline.read_bytes().endswith(b"\0again\0"))
+        with pytest.raises(ProcessError, match="may not handle HUP yet"):
+            signals.send_reload(found, signal.SIGHUP)
+        (tmp_path / "go").touch()
+        assert process.stdout.readline() == b"again\n"
+        signals.send_reload(found, signal.SIGHUP)
+        assert process.stdout.readline() == b"again\n"
+        assert process.poll() is None
+    finally:
+        process.kill()
+        process.communicate()
+
+
 def test_last_of_many_updates_is_loaded(tmp_path: Path) -> None:
     """1,000 swaps are 1,000 loads or fewer; the last content is loaded, and none is torn."""
     volume = Volume(tmp_path / "volume", text="0")

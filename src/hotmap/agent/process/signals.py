@@ -73,7 +73,8 @@ def send_reload(process: Process, number: int) -> None:
     process. Later it is sent in any case: a thread that waits for it in sigwait(3) looks as if it
     did not block it, and is not recognised everywhere. The runtime of Go catches every signal
     before the program has asked for one, and still exits, so a Go program has to be older than
-    some seconds.
+    some seconds. A program that had a handler at the last signal and has none now executes itself
+    again, so it gets another minute.
 
     Raises:
         ProcessError: it is not ready yet, it has exited, or permission is denied.
@@ -84,7 +85,10 @@ def send_reload(process: Process, number: int) -> None:
             f"process {process.pid} has just started and may not handle {signal_name(number)} "
             "yet, which would kill it"
         )
+    is_caught = _is_caught(process, number)
     send_signal(process, number)
+    if is_caught:
+        _caught[process, number] = since_boot()
 
 
 #: Seconds that a program may take to set its handlers. gunicorn needs 0.3, and more than five on a
@@ -93,6 +97,9 @@ _STARTUP = 60.0
 
 #: The same for a program in Go, which sets them within milliseconds, and does not show that.
 _STARTUP_OF_GO = 10.0
+
+#: By process and signal: when it was sent to a handler last, for a minute.
+_caught: dict[tuple[Process, int], float] = {}
 
 #: Seconds; Go takes some 30 µs for all of its handlers.
 _ADDING_HANDLERS = 0.002
@@ -110,8 +117,11 @@ _HARMLESS_OR_MEANT = (
 
 def _is_ready_for(process: Process, number: int) -> bool:
     """Whether a signal does not kill a process; seen twice, since Go adds handlers one by one."""
-    age = since_boot() - started_at(process)
-    if age >= _STARTUP:
+    now = since_boot()
+    for each in [each for each, at in _caught.items() if now - at >= _STARTUP]:
+        del _caught[each]
+    age = now - started_at(process)
+    if age >= _STARTUP and (process, number) not in _caught:
         return True
     for pause in (_ADDING_HANDLERS, 0):
         masks = _signal_masks(f"/proc/{process.pid}/status")
@@ -122,6 +132,11 @@ def _is_ready_for(process: Process, number: int) -> bool:
             return _is_awaited(process.pid, number)
         time.sleep(pause)
     return True
+
+
+def _is_caught(process: Process, number: int) -> bool:
+    """Whether a process has a handler for a signal; execve(2) removes it."""
+    return bool(_signal_masks(f"/proc/{process.pid}/status")["SigCgt"] >> (number - 1) & 1)
 
 
 def _is_awaited(pid: int, number: int) -> bool:
