@@ -166,10 +166,15 @@ def _require_combinable(flags: _Flags) -> None:
     for flag, required in (
         ("drain-url", "restart-on"),
         ("client-key", "client-cert"),
+        ("stage-mode", "stage"),
         *((name, "url") for name in ("method", "body", "header", "status")),
         *((name, "url") for name in ("credentials", "token")),
     ):
         require(flags.has(required) or not flags.has(flag), f"--{flag} requires --{required}")
+    require(
+        not (flags.has("credentials") and flags.has("token")),
+        "--credentials and --token cannot be used together",
+    )
     callers = ("url", "verify", "drain-url", "rules")
     for flag in ("ca", "client-cert"):
         require(
@@ -534,7 +539,7 @@ def _parse_frozen(text: str) -> str:
 
 
 def _parse_program(text: str) -> str:
-    if text and text not in KNOWN_PROGRAMS:
+    if text not in KNOWN_PROGRAMS:
         raise InvalidValue("program", f"expected one of {', '.join(sorted(KNOWN_PROGRAMS))}")
     return text
 

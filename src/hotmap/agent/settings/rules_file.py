@@ -172,6 +172,8 @@ def _parse_call(url: str, fields: Mapping[str, Any], where: str) -> Call:
 
     headers = fields.get("headers", {})
     require(isinstance(headers, dict), f"{where}: headers: not a table")
+    if "credentials" in fields and "token" in fields:
+        raise SettingsError(f"{where}: credentials and token cannot be used together")
     return Call(
         parse_value(url, parse_url, f"{where}: http", is_secret=True),
         method=parse_value(
