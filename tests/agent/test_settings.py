@@ -55,6 +55,8 @@ def complaint(*arguments: str) -> str:
         (["--max-size", "9" * 5000], "expected a number of bytes, such as 512, 64Ki or 1Mi"),
         (["--url", "http://h", "--status", "2000"], 'invalid list of HTTP status codes "2000"'),
         (["--method", "POST"], "--method requires --url"),
+        (["--socket", "/x" * 60], "path of a unix socket"),
+        (["--", ""], "-- requires an application after it"),
         (["--stage-mode", "0600"], "--stage-mode requires --stage"),
         (
             ["--url", "http://h", "--credentials", "/c", "--token", "/t"],

@@ -208,7 +208,7 @@ def parse_arguments(words: Sequence[str], *, subcommand: str = "") -> Arguments:
         if subcommand and (word in ("-", "--") or not word.startswith("-")):
             raise SettingsError(f"{subcommand} takes no argument, got {quote_redacted(word)}")
         if word == "--":
-            if not rest:
+            if not rest or not rest[0]:
                 raise SettingsError("-- requires an application after it")
             return Arguments(values, spelling, tuple(rest))
         if not word.startswith("-") or word == "-":

@@ -44,6 +44,7 @@ from hotmap.agent.settings.values import (
     parse_positive_duration,
     parse_signal,
     parse_size,
+    parse_socket_path,
     parse_statuses,
     parse_stop_signal,
     parse_url,
@@ -306,7 +307,7 @@ def _report_settings(flags: _Flags) -> ReportSettings:
     return ReportSettings(
         listen=flags.one("listen", parse_address, listen),
         metrics_path=flags.one("metrics-path", _parse_url_path, "/metrics"),
-        socket=flags.path("socket"),
+        socket=flags.one("socket", parse_socket_path, ""),
         log_format=flags.one("log-format", _parse_format, "text"),
         log_checker_output=flags.switch("log-checker-output"),
     )

@@ -26,6 +26,7 @@ __all__ = [
     "parse_positive_duration",
     "parse_signal",
     "parse_size",
+    "parse_socket_path",
     "parse_statuses",
     "parse_stop_signal",
     "parse_url",
@@ -273,6 +274,14 @@ def parse_path(text: str) -> str:
         return os.path.abspath(text)
     except FileNotFoundError:
         raise InvalidValue("path", "is relative to a working directory that was removed") from None
+
+
+def parse_socket_path(text: str) -> str:
+    """Parse the path of a unix socket."""
+    path = parse_path(text)
+    if len(os.fsencode(path)) > _MAX_SOCKET:
+        raise InvalidValue("path of a unix socket", f"must not exceed {_MAX_SOCKET} bytes")
+    return path
 
 
 def parse_method(text: str) -> str:
