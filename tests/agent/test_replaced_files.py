@@ -11,13 +11,14 @@ import pytest
 from hotmap.agent.act.config_output import ConfigOutput
 from hotmap.agent.act.replace_file import replace_file
 from hotmap.agent.act.state_file import StateFile
+from hotmap.agent.decide.progress import KeptAttempt
 from hotmap.agent.settings.settings import RenderSettings
 
 
 def save_state(path: Path) -> Path:
     """Write a state file; returns its draft."""
     state = StateFile(str(path))
-    state.save({"default": ("digest", True)})
+    state.save({"default": KeptAttempt("digest", done=True)})
     state.close()
     assert state.problem == ""
     return path.with_name(f"{path.name}.{os.getpid()}")

@@ -28,6 +28,7 @@ from hotmap.agent.decide.facts import (
     StartAttempt,
     StartCheck,
 )
+from hotmap.agent.decide.progress import KeptAttempt
 from hotmap.agent.decide.readings import Readings
 from hotmap.agent.decide.reconciler import Reconciler
 from hotmap.agent.decide.snapshot import Snapshot
@@ -90,7 +91,7 @@ class _StateFile(NamedTuple):
     """What is kept for the next start."""
 
     key: bytes
-    attempts: dict[str, tuple[str, bool]]
+    attempts: dict[str, KeptAttempt]
     saved_at: float = 0.0
     revisions: dict[str, tuple[str, str]] = {}  # noqa: RUF012 - never changed
 

@@ -10,7 +10,7 @@ from tests.local.apiserver.test_server_side_apply import apply, web
 
 from hotmap.local.apiserver.api_types import Field
 from hotmap.local.apiserver.field_sets import compare
-from hotmap.local.apiserver.pod_scheduling_validation import pod_warnings
+from hotmap.local.apiserver.pod_warnings import pod_warnings
 
 if TYPE_CHECKING:
     from tests.local.apiserver.api import Api
