@@ -122,7 +122,8 @@ def test_types_of_constants_are_known() -> None:
 
 def test_policy_with_wrong_expressions_is_refused() -> None:
     """Texts as kube-apiserver's."""
-    rules_ = [{"resources": ["deployments"]}]
+    asked = {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"]}
+    rules_ = [{**asked, "resources": ["deployments"]}]
     policy = {
         "spec": {
             "failurePolicy": "Fail",

@@ -61,7 +61,8 @@ def asked_errors(rule: JsonObject, path: str) -> Iterator[FieldError]:
             if field == "apiVersions" and not value:
                 yield required(f"{at}[{index}]")
     yield from _resources_errors(rule.get("resources") or [], f"{path}.resources")
-    yield from choice_errors(rule, path, "scope", ("*", "Cluster", "Namespaced"))
+    if "scope" in rule:
+        yield from choice_errors(rule, path, "scope", ("*", "Cluster", "Namespaced"))
 
 
 def _resources_errors(resources: list[str], path: str) -> Iterator[FieldError]:
