@@ -26,6 +26,7 @@ def subjects() -> dict[str, list[Call]]:
         "values": [*_base64(), *_times()],
         "versions": [*_namespaces(), *_versions(), *_lease_versions()],
         "options": [*_delete_options(), *_other_options()],
+        "configurations": [*_escapes(), *_unread(), *_copies(), *_evictions()],
         "references": [*_owners(), *_accounts()],
         "event-rules": [*_events(), *_new_events()],
     }
@@ -290,4 +291,76 @@ def _new_events() -> list[Call]:
         post("n"),
         post("other", regarding={"namespace": "other"}),
         events.patch("new series", "n", {"series": {"count": 2, "lastObservedTime": _NEW_TIME}}),
+    ]
+
+
+def _escapes() -> list[Call]:
+    maps = core("configurations", "configmaps")
+    start = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"y"},\n"data":'
+
+    def apply(name: str, value: str) -> Call:
+        return maps.apply(name, "y", f'{start}{{"a":"{value}"}}}}')
+
+    sent = start.partition(",")[2]
+    return [
+        apply("surrogates", r"\ud83d\ude00"),
+        apply("upper case", r"\uD83D"),
+        apply("escaped escape", r"\\ud83d"),
+        apply("other escapes", r"\u00fc\n\""),
+        Call(
+            "surrogates in yaml", "POST", maps.path, r'{"data":{"a":"\ud83d"}}', "application/yaml"
+        ),
+        Call("surrogates in json", "POST", maps.path, f'{{{sent}{{"a":"x"}}}}'),
+        maps.apply("no name", "none", {"apiVersion": "v1", "kind": "ConfigMap"}),
+    ]
+
+
+def _unread() -> list[Call]:
+    secrets, pods = core("configurations", "secrets"), core("configurations", "pods")
+    leases = group("configurations", "coordination.k8s.io/v1", "leases")
+    body: dict[str, Any] = {"apiVersion": "v1", "kind": "Secret", "data": {"a": "A"}}
+    named = {**body, "metadata": {"name": "s", "namespace": "configurations"}}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}}
+    limited = pod("p", containers=[{"name": "m", "resources": {"limits": {"cpu": "x"}}}])
+    return [
+        secrets.apply("base64 without name", "s", body),
+        secrets.post("secret", {"metadata": {"name": "s"}, "data": {"a": "QQ=="}}),
+        secrets.apply("base64", "s", named, force="true"),
+        secrets.patch("strategic base64", "s", {"data": {"a": "A"}}, STRATEGIC),
+        leases.apply("time", "l", {**lease, "spec": {"renewTime": "x"}}),
+        pods.apply("quantity", "p", limited),
+        leases.post("gated", {**lease, "spec": {"strategy": "x", "preferredHolder": "y"}}),
+    ]
+
+
+def _copies() -> list[Call]:
+    maps = core("configurations", "configmaps")
+
+    def copy(name: str, source: str, path: str = "/data/a", op: str = "copy") -> Call:
+        return maps.patch(name, "c", [{"op": op, "path": path, "from": source}], JSON_PATCH)
+
+    return [
+        maps.post("to copy", configmap("c")),
+        copy("copy missing", "/none"),
+        copy("copy missing of missing", "/none/none"),
+        copy("copy missing of map", "/data/none"),
+        copy("copy missing of list", "/metadata/managedFields/9"),
+        copy("copy document", ""),
+        copy("copy over data", "/none", "/data"),
+        copy("move missing", "/none", op="move"),
+    ]
+
+
+def _evictions() -> list[Call]:
+    pods = core("configurations", "pods")
+
+    def evict(title: str, **metadata: str) -> Call:
+        return pods.post(title, {"metadata": metadata}, "e/eviction", dryRun="All")
+
+    return [
+        pods.post("to evict", pod("e")),
+        evict("evict without name"),
+        evict("evict another", name="x"),
+        evict("evict in another namespace", name="e", namespace="x"),
+        evict("evict", name="e"),
     ]

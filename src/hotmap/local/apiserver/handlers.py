@@ -315,8 +315,12 @@ async def _bind(registry: Registry, path: ResourcePath, request: Request) -> Ans
 
 async def _evict(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     eviction = (await _decode(request, "Eviction")).value
-    name = (eviction.get("metadata") or {}).get("name", "")
-    if name not in ("", path.name):
+    metadata = eviction.get("metadata") or {}
+    if (metadata.get("namespace") or path.namespace) != path.namespace:
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if metadata.get("name") != path.name:
         raise BadRequest("name in URL does not match name in Eviction object")
     options = delete_options(request.query, eviction.get("deleteOptions") or {})
     await evict(registry, path.namespace or "", path.name, options._replace(user=request.user))

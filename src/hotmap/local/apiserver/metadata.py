@@ -139,6 +139,13 @@ def _owner_errors(owners: list[JsonObject]) -> list[FieldError]:
     return errors
 
 
+def name_missing(name: str) -> BadRequest:
+    """Make the 400 for an object without the name that its URL has."""
+    return BadRequest(
+        f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+    )
+
+
 def check_name(metadata: JsonObject, name: str) -> None:
     """Refuse an update that names another object than its URL.
 
@@ -147,10 +154,7 @@ def check_name(metadata: JsonObject, name: str) -> None:
     """
     found = metadata.get("name")
     if not found:
-        raise BadRequest(
-            f"the name of the object ({name} based on URL) was undeterminable: "
-            "name must be provided"
-        )
+        raise name_missing(name)
     if found != name:
         raise BadRequest(
             f"the name of the object ({found}) does not match the name on the URL ({name})"

@@ -6,6 +6,7 @@ apiserver/pkg/endpoints/handlers/negotiation).
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
@@ -56,6 +57,10 @@ class Decoded(NamedTuple):
     value: JsonObject
     #: What Go's strict reader says about keys that its YAML has twice; "" for none.
     repeated: str = ""
+
+
+# Halves of surrogate pairs, which JSON has and readers of YAML refuse.
+_NO_YAML = re.compile(rb"(?<!\\)(?:\\\\)*\\u[dD][89a-fA-F]")
 
 
 class Patch(NamedTuple):
@@ -275,7 +280,7 @@ def _read_configuration(body: bytes) -> Patch:
 
 def _read_json_document(body: bytes) -> YamlDocument | None:
     """Read YAML that is JSON, as most is, quickly; None where only a YAML reader can say more."""
-    if not body.lstrip().startswith(b"{"):
+    if not body.lstrip().startswith(b"{") or _NO_YAML.search(body):
         return None
     try:
         decoded = _read_json(body)

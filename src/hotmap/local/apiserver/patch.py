@@ -2,8 +2,9 @@
 
 JSON patch as the library upstream uses does it (gopkg.in/evanphx/json-patch.v4), with its
 departures from RFC 6902: `replace` creates a missing member of a map, a `test` for null is met
-by a missing member, negative indices count from the end, what comes before the first slash of a
-path is not looked at, and the empty path is for `replace` and `test` only.
+by a missing member, a `copy` of one copies null, negative indices count from the end, what comes
+before the first slash of a path is not looked at, and the empty path is for `replace` and `test`
+only.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def _operate(root: list[Any], step: JsonObject) -> int:
         case "move":
             _add(root, path, _remove(root, _pointer(step["from"])))
         case "copy":
-            value = _get(root, _pointer(step["from"]))
+            value = _copied(root, _pointer(step["from"]))
             _add(root, path, deepcopy(value))
             return len(msgspec.json.encode(value))
         case "test":
@@ -141,6 +142,14 @@ def _get(root: list[Any], path: list[str]) -> Any:
     for part in path:
         value = value[part] if isinstance(value, dict) else _list(value)[_index(value, part)]
     return value
+
+
+def _copied(root: list[Any], path: list[str]) -> Any:
+    """Get what a copy copies: null for a missing member of a map, never the whole document."""
+    if len(path) == 1:
+        raise ValueError(path)
+    parent, last = _get(root, path[:-1]), path[-1]
+    return parent.get(last) if isinstance(parent, dict) else _get(root, path)
 
 
 def _add(root: list[Any], path: list[str], value: Any) -> None:

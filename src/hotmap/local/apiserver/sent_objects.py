@@ -16,7 +16,7 @@ from hotmap.local.apiserver.encoding import arrange_fields
 from hotmap.local.apiserver.metadata import check_name
 from hotmap.local.apiserver.patch import apply_patch
 from hotmap.local.apiserver.shapes import decode_error
-from hotmap.local.apiserver.status import invalid_patch, invalid_strategic_patch
+from hotmap.local.apiserver.status import internal, invalid_patch, invalid_strategic_patch
 from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from hotmap.local.client import PatchKind
     from hotmap.local.scheme import Kind
 
-__all__ = ["patched_object", "read_object"]
+__all__ = ["patched_object", "read_object", "unconverted"]
 
 
 _WRONG_TYPE = re.compile(r"cannot unmarshal (\w+).* into Go struct field \S+ of type (\S+)$")
@@ -88,11 +88,22 @@ def _check_still_same_type(kind: Kind, patched: JsonObject) -> None:
         raise invalid_patch(patched, text)
 
 
+def unconverted(kind: Kind, config: JsonObject, error: BadRequest) -> Exception:
+    """Make the 500 for a configuration whose values Go does not read."""
+    why = _conversion_error(error.message.partition(": ")[2])
+    metadata, gvk = config.get("metadata") or {}, f"{kind.group}/{kind.version}, Kind={kind.kind}"
+    name = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
+    return internal(
+        f"failed to convert new object ({name}; {gvk}) to proper version: unable to convert "
+        f"unstructured object to {gvk}: {why}"
+    )
+
+
 def _conversion_error(why: str) -> str:
     """Describe a wrong type of a field as runtime.DefaultUnstructuredConverter does."""
     match = _WRONG_TYPE.search(why)
     if match is None:
-        return why
+        return f"error decoding from json: {why}" if why.startswith("illegal base64") else why
     sent, wanted = match.groups()
     if sent == "number":
         sent = "float64" if "." in match[0].partition(" into ")[0] else "int64"

@@ -25,11 +25,11 @@ from hotmap.local.apiserver.configurations import check_configuration
 from hotmap.local.apiserver.decode_errors import unsigned_error
 from hotmap.local.apiserver.encoding import decode
 from hotmap.local.apiserver.large_objects import beside_loop
-from hotmap.local.apiserver.metadata import carry_metadata, check_name
+from hotmap.local.apiserver.metadata import carry_metadata, check_name, name_missing
 from hotmap.local.apiserver.namespace_lifecycle import check_namespace
 from hotmap.local.apiserver.object_size import encode_limited
 from hotmap.local.apiserver.plugins import AdmissionChain, AdmissionRequest
-from hotmap.local.apiserver.sent_objects import patched_object, read_object
+from hotmap.local.apiserver.sent_objects import patched_object, read_object, unconverted
 from hotmap.local.apiserver.status import (
     already_exists,
     conflict,
@@ -229,8 +229,13 @@ class ObjectWriter:
         if entry is None:
             check_namespace(self._reader, kind, path.namespace, path.name)
             new["metadata"].pop("resourceVersion", None)
-        await beside_loop(size, partial(admission.decode, kind, new))
+        try:
+            await beside_loop(size, partial(admission.decode, kind, new))
+        except BadRequest as error:
+            raise (unconverted(kind, patch, error) if kind.strategy.typed else error) from None
         if entry is None:
+            if not (patch.get("metadata") or {}).get("name"):
+                raise name_missing(path.name)
             return await self._create(path, new, options, size, managers=managers)
         replaced = _Replaced(entry, live, size)
         return await self._replace(path, replaced, new, options, managers=managers)

@@ -15,6 +15,14 @@ class LeaseStrategy(Strategy):
     create_on_update = True
     columns = (NAME, Column("Holder", field_cell("spec.holderIdentity")), AGE)
 
+    def prepare_create(self, obj: dict[str, Any]) -> None:
+        """Drop what needs the feature gate CoordinatedLeaderElection, which is off."""
+        for field in ("strategy", "preferredHolder"):
+            obj.get("spec", {}).pop(field, None)
+
+    def prepare_update(self, old: dict[str, Any], new: dict[str, Any]) -> None:
+        self.prepare_create(new)
+
     def validate(self, obj: dict[str, Any]) -> list[FieldError]:
         spec = obj.get("spec") or {}
         duration, changes = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
