@@ -204,6 +204,8 @@ def _other_options() -> list[Call]:
         ),
         maps.patch("malformed apply for missing", "none?fieldManager=a", "a: [", APPLY),
         sets.patch("malformed scale of missing", "none/scale", "x"),
+        group("options", "batch/v1", "jobs").delete("all jobs"),
+        group("options", "batch/v1", "jobs").delete("jobs", "", {"propagationPolicy": "Orphan"}),
         sets.patch("malformed status of missing", "none/status", "x"),
         maps.post("nothing", configmap("n", {})),
         maps.patch("forget managers", "n", {"metadata": {"managedFields": [{}]}}),

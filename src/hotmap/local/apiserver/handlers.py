@@ -438,6 +438,7 @@ async def _delete(registry: Registry, path: ResourcePath, request: Request) -> A
 async def _delete_collection(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     body = (await _decode(request)).value if request.body else {}
     options = _delete_options(request, body)
+    request.warn(path.kind.strategy.deletion_warning(options.propagation))
     deleted = await registry.delete_collection(
         registry.scheme.name(path.kind),
         path.namespace,
