@@ -408,7 +408,7 @@ def _check_revision(kind: Kind, name: str, entry: Entry, new: JsonObject) -> Non
 
 
 def _is_version(text: str | None) -> TypeGuard[str]:
-    """Return whether a resourceVersion is one; 0 is none, and so is what is no number."""
+    """Return whether a resourceVersion is one; neither 0 nor what is not a number is."""
     return text is not None and not unsigned_error(text) and int(text) > 0
 
 
