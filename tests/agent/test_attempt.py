@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,8 +21,12 @@ from hotmap.agent.settings.loader import load_settings
 
 @pytest.fixture
 def pidfile(tmp_path: Path) -> Iterator[Path]:
-    """A pid file of a process that ignores HUP."""
-    words = ["sh", "-c", f"trap '' HUP; echo > {tmp_path}/ready; exec sleep 600"]
+    """A pid file of a process that blocks HUP."""
+    blocks = (
+        "import pathlib, signal, time; signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP]); "
+        f"pathlib.Path({str(tmp_path / 'ready')!r}).touch(); time.sleep(600)"
+    )
+    words = [sys.executable, "-S", "-c", blocks]
     with subprocess.Popen(words) as process:
         eventually((tmp_path / "ready").exists)
         path = tmp_path / "pid"

@@ -177,6 +177,29 @@ def test_reload_signal_waits_for_a_handler_for_a_minute(
         process.communicate()
 
 
+@pytest.mark.parametrize(("program", "is_sent"), [(_NEVER, False), (_WAITED, True)])
+def test_signal_that_a_program_ignores_is_no_load(program: str, *, is_sent: bool) -> None:
+    """Under nohup, or while it executes itself again: the kernel drops the signal."""
+    ignores = "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+    words = [sys.executable, "-S", "-c", _BEFORE + ignores + program]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        found = identify(process.pid)
+        assert found is not None
+        wchan = Path(f"/proc/{process.pid}/wchan")
+        eventually(lambda: wchan.read_text() not in ("", "0"), "sleep")
+        if is_sent:
+            signals.send_reload(found, signal.SIGHUP)
+        else:
+            with pytest.raises(ProcessError, match="ignores HUP, so it would load nothing"):
+                signals.send_reload(found, signal.SIGHUP)
+    finally:
+        process.kill()
+        process.communicate()
+
+
 #: Executes itself again at the signal, and sets its handler once a file is there.
 _EXECUTES = """
 import os, signal, sys, time

@@ -77,9 +77,13 @@ def send_reload(process: Process, number: int) -> None:
     again, so it gets another minute.
 
     Raises:
-        ProcessError: it is not ready yet, it has exited, or permission is denied.
+        ProcessError: it is not ready yet, ignores the signal, has exited, or permission is denied.
     """
     send_signal(process, 0)
+    if number not in _HARMLESS_OR_MEANT and _is_ignored(process, number):
+        raise ProcessError(
+            f"process {process.pid} ignores {signal_name(number)}, so it would load nothing"
+        )
     if number not in _HARMLESS_OR_MEANT and not _is_ready_for(process, number):
         raise ProcessError(
             f"process {process.pid} has just started and may not handle {signal_name(number)} "
@@ -137,6 +141,20 @@ def _is_ready_for(process: Process, number: int) -> bool:
 def _is_caught(process: Process, number: int) -> bool:
     """Whether a process has a handler for a signal; execve(2) removes it."""
     return bool(_signal_masks(f"/proc/{process.pid}/status")["SigCgt"] >> (number - 1) & 1)
+
+
+def _is_ignored(process: Process, number: int) -> bool:
+    """Whether the kernel drops a signal to a process; not while its first thread blocks it.
+
+    In sigwait(3) it does not seem to (linux: kernel/signal.c, sig_ignored), so where the kernel
+    does not say what that thread waits for, this is False.
+    """
+    masks = _signal_masks(f"/proc/{process.pid}/status")
+    bit = number - 1
+    if not masks["SigIgn"] >> bit & 1 or masks["SigBlk"] >> bit & 1:
+        return False
+    waits_in = read_proc(f"/proc/{process.pid}/wchan")
+    return waits_in not in ("", "0") and "sigtimedwait" not in waits_in
 
 
 def _is_awaited(pid: int, number: int) -> bool:
