@@ -23,8 +23,8 @@ from typing import NamedTuple
 from tests.controller.world import World
 from tests.support.control_plane import control_plane
 
-from hotmap.controller.leadership import LeaderTerm
 from hotmap.controller.reconcile.reconcile import Reconciler
+from hotmap.controller.term import LeaderTerm
 from hotmap.kube.client import Client
 from hotmap.local.pki import create_pki
 
