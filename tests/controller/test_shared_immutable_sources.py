@@ -152,6 +152,40 @@ async def test_new_workload_is_held_beside_pods_that_keep_the_source(world: Worl
         await is_released(world, controller, "free", uid)
 
 
+async def test_workload_that_started_beside_a_deleted_one_while_down_is_held(world: World) -> None:
+    """The pods of both may have run at once, and then the new one has the old content."""
+    await immutable(world)
+    await world.workload("api", spec=SPEC)
+    await world.pod("api-1", of="api", spec=SPEC)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+    await recreate(world)
+    await world.workload("web", spec=SPEC)
+    await world.pod("web-1", started=time.time() + 3, spec=SPEC)
+    await world.delete("Deployment", "api")
+    await end(world, "api-1")
+    async with world.controller() as controller:
+        assert "app was immutable and has been recreated" in await world.event("Held")
+        found = recorded(controller, "web")
+        assert found is not None
+        assert found.pinned
+
+
+async def test_workload_that_is_created_after_the_end_of_a_deleted_one_is_not_held(
+    world: World,
+) -> None:
+    await immutable(world)
+    await world.workload("api", spec=SPEC)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+    uid = await recreate(world)
+    await world.delete("Deployment", "api")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.workload("web", spec=SPEC)
+        await is_released(world, controller, "web", uid)
+
+
 async def test_workload_that_is_recreated_over_held_pods_is_held(world: World) -> None:
     """Its pod has started since the recreation of the source, beside one from before."""
     await immutable(world)

@@ -29,6 +29,8 @@ class Records:
         #: By source, the uids of the immutable objects that kubelets may serve for it, according to
         #: the records; "" of one whose uid is not known.
         self._immutable: dict[ObjectKey, Counter[str]] = {}
+        #: The same of consumers that were deleted while no controller was running.
+        self._formerly_immutable: dict[ObjectKey, set[str]] = {}
         self._changes = RecentChanges()
         #: Records that were changed in memory and are not to be written yet.
         self._unwritten: set[str] = set()
@@ -79,6 +81,13 @@ class Records:
         """
         return any(other != uid for other in self._immutable.get(source, ()))
 
+    def was_served_before_start(self, source: ObjectKey, uid: str) -> bool:
+        """Return whether an unobserved workload had an immutable object in place of a source.
+
+        It was deleted while no controller was running; nothing shows when its pods ended.
+        """
+        return any(other != uid for other in self._formerly_immutable.get(source, ()))
+
     def put(self, record: Record) -> None:
         """Store a record and schedule it to be written."""
         if self.get(record.uid) != record:
@@ -119,12 +128,14 @@ class Records:
     def retain(self, uids: Collection[str], *, is_visible: Callable[[str], bool]) -> None:
         """Drop the records of all other consumers in the visible namespaces."""
         gone = [
-            record.uid
+            record
             for record in self.values()
             if record.uid not in uids and is_visible(record.namespace)
         ]
-        for uid in gone:
-            self.forget(uid)
+        for record in gone:
+            for source, immutable in immutable_objects(record):
+                self._formerly_immutable.setdefault(source, set()).add(immutable)
+            self.forget(record.uid)
 
     def changes(self) -> Collection[SourceChanges]:
         """Return the observed changes of sources."""
@@ -147,6 +158,7 @@ class Records:
         for records in self._records:
             records.clear()
         self._immutable.clear()
+        self._formerly_immutable.clear()
         self._changes.clear()
         self._unwritten.clear()
         self.watched_until = None

@@ -289,9 +289,21 @@ class Observer:
             visible=source.exists or self._is_visible(source.source),
             unreadable=unreadable,
             replaces_immutable=replaces_immutable(history, template, recorded)
-            or has_immutable_predecessor(snapshot.record, name, source.uid),
+            or has_immutable_predecessor(snapshot.record, name, source.uid)
+            or self._may_have_started_beside_deleted(source, snapshot),
             pinned_before=None if is_known else self._pinned_before(source, history, snapshot),
         )
+
+    def _may_have_started_beside_deleted(self, source: SourceSnapshot, snapshot: Snapshot) -> bool:
+        """Return whether pods of a deleted workload may have kept what this source replaces.
+
+        Both workloads and the source changed while no controller was running, so nothing shows
+        which pods ran at once.
+        """
+        if snapshot.record is not None or not source.exists:
+            return False
+        was_seen = self._index.templates.last_change(snapshot.consumer.key) is not None
+        return not was_seen and self._records.was_served_before_start(source.source, source.uid)
 
     def _pinned_before(
         self, source: SourceSnapshot, history: SourceHistory, snapshot: Snapshot
