@@ -105,8 +105,10 @@ _STARTUP_OF_GO = 10.0
 #: By process and signal: when it was sent to a handler last, for a minute.
 _caught: dict[tuple[Process, int], float] = {}
 
-#: Seconds; Go takes some 30 µs for all of its handlers.
+#: Seconds; Go takes some 30 µs for all of its handlers. In the first second, when it does that, it
+#: may have to wait for a processor in between.
 _ADDING_HANDLERS = 0.002
+_ADDING_HANDLERS_FIRST = 0.03
 
 #: Signals 35 to 64, all of which the runtime of Go catches, and hardly anything else does.
 _CAUGHT_BY_GO = sum(1 << (number - 1) for number in range(35, 65))
@@ -127,7 +129,7 @@ def _is_ready_for(process: Process, number: int) -> bool:
     age = now - started_at(process)
     if age >= _STARTUP and (process, number) not in _caught:
         return True
-    for pause in (_ADDING_HANDLERS, 0):
+    for pause in (_ADDING_HANDLERS if age >= 1 else _ADDING_HANDLERS_FIRST, 0):
         masks = _signal_masks(f"/proc/{process.pid}/status")
         # While the runtime of Go starts a thread, it blocks all signals instead.
         if any(masks[name] & _CAUGHT_BY_GO == _CAUGHT_BY_GO for name in ("SigCgt", "SigBlk")):
