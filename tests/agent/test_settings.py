@@ -74,6 +74,7 @@ def complaint(*arguments: str) -> str:
         (["--for", "apache"], '--for: invalid program "apache": expected one of gunicorn,'),
         (["--url", "http://[::1/x"], '--url: invalid address: expected a closing bracket'),
         (["--verify", "see it"], '--verify: invalid probe "see it": expected http, field'),
+        (["--verify", "metric http://a/ up{=1"], "labels of a metric are in braces, such as up"),
         (["--restart", "term"], "--restart term requires --process"),
         (["--restart", "supervised"], "--restart supervised requires an application"),
         (["--restart", "now"], '--restart: invalid restart mode "now": expected supervised'),

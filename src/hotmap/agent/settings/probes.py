@@ -72,6 +72,8 @@ def _parse_argument(kind: str, rest: str) -> Probe:
         name = second
     if not name:
         raise InvalidValue("probe", f"expected {kind} URL NAME or {kind} URL NAME=VALUE")
+    if kind == "metric" and ("{" in name) != name.endswith("}"):
+        raise InvalidValue("probe", 'labels of a metric are in braces, such as up{job="web"}')
     return Probe(kind, call=call, name=name, value=value if equals else None)
 
 
