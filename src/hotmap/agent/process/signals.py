@@ -105,10 +105,11 @@ _STARTUP_OF_GO = 10.0
 #: By process and signal: when it was sent to a handler last, for a minute.
 _caught: dict[tuple[Process, int], float] = {}
 
-#: Seconds; Go takes some 30 µs for all of its handlers. In the first second, when it does that, it
-#: may have to wait for a processor in between.
+#: Seconds; Go takes some 30 µs for all of its handlers. It may have to wait for a processor in
+#: between: then the process is young, and has handlers of signals that other programs rarely catch.
 _ADDING_HANDLERS = 0.002
-_ADDING_HANDLERS_FIRST = 0.03
+_ADDING_HANDLERS_LATE = 0.03
+_RARELY_CAUGHT = signal.SIGTRAP
 
 #: Signals 35 to 64, all of which the runtime of Go catches, and hardly anything else does.
 _CAUGHT_BY_GO = sum(1 << (number - 1) for number in range(35, 65))
@@ -129,14 +130,16 @@ def _is_ready_for(process: Process, number: int) -> bool:
     age = now - started_at(process)
     if age >= _STARTUP and (process, number) not in _caught:
         return True
-    for pause in (_ADDING_HANDLERS if age >= 1 else _ADDING_HANDLERS_FIRST, 0):
+    for is_last in (False, True):
         masks = _signal_masks(f"/proc/{process.pid}/status")
         # While the runtime of Go starts a thread, it blocks all signals instead.
         if any(masks[name] & _CAUGHT_BY_GO == _CAUGHT_BY_GO for name in ("SigCgt", "SigBlk")):
             return age >= _STARTUP_OF_GO
         if not any(mask >> (number - 1) & 1 for mask in masks.values()):
             return _is_awaited(process.pid, number)
-        time.sleep(pause)
+        if not is_last:
+            is_late = age < 1 and masks["SigCgt"] >> (_RARELY_CAUGHT - 1) & 1
+            time.sleep(_ADDING_HANDLERS_LATE if is_late else _ADDING_HANDLERS)
     return True
 
 
