@@ -46,7 +46,7 @@ from hotmap.core.status.desired import (
     has_current_template,
 )
 from hotmap.core.status.observed_pods import ObservedPod, observe_pods
-from hotmap.core.status.pods import pod_proofs
+from hotmap.core.status.pods import KUBELET_SYNC, pod_proofs
 from hotmap.core.status.stage import Confidence, PodState, Stage
 from hotmap.core.target import Target
 
@@ -473,6 +473,30 @@ def test_template_proves_content_that_its_pods_read_before_it_was_replaced(
     _, loaded = only(wish._replace(written=""), unmarked)  # from before the first rollout
     is_before = ended == 898 and bool(wish.replaced_at)
     assert loaded.confidence is (Confidence.INFERRED if is_before else Confidence.UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("started", "known"),
+    [(CHANGED + 10, Confidence.UNKNOWN), (CHANGED + KUBELET_SYNC, Confidence.INFERRED)],
+)
+@pytest.mark.parametrize(
+    "wish",
+    [
+        pytest.param(FILES_AT_START, id="files"),
+        pytest.param(
+            with_start_change(ENV_WISH, edited_since=CHANGED, pinned_at=CHANGED), id="subPath"
+        ),
+    ],
+)
+def test_template_proves_nothing_of_files_that_the_kubelet_may_not_have_updated(
+    wish: DesiredContent, started: float, known: Confidence
+) -> None:
+    """A pod that was kept after a revert, and whose container starts again, may read the edit."""
+    wish = wish._replace(edited=True, files_edited_since=CHANGED, replaced_at=900.0)
+    pod_seen = seen(890, revision=wish.template)
+    start = pod_seen.start._replace(at=started, containers=(Span(started, started + 1),))
+    _, loaded = only(wish._replace(written=wish.template), pod_seen._replace(start=start))
+    assert loaded.confidence is known
 
 
 @pytest.mark.parametrize(

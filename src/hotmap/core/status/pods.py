@@ -247,6 +247,7 @@ class _PodAssessment:
                     stages.append((self._pinned_files(container, change, mounted), change.in_place))
         if desired.files_changed != -inf and desired.files_read_at_start and start.at is not None:
             is_older = any_started_before((start,), desired.files_edited_since)
+            is_older |= _mounted_by(mounted) <= desired.files_edited_since
             files = self._files_at_start(start.at, mounted)
             latest = max((span.latest for span in start.containers), default=inf)
             stage = self._or_by_template(files, is_older=is_older, latest=latest)
@@ -260,7 +261,8 @@ class _PodAssessment:
     def _environment(self, container: ContainerStart, change: StartChange) -> Stage:
         began = container.span.earliest
         by_time = self._known_by_time(began, change.at, edited=change.edited)
-        return self._or_otherwise(by_time, container, change, change.at)
+        is_older = container.span.latest < change.edited_since
+        return self._or_otherwise(by_time, container, change, change.at, is_older=is_older)
 
     def _reloaded(self, files: Stage, mounted: float) -> Stage:
         """Judge files that something in the pod reloads while it runs."""
@@ -377,11 +379,16 @@ class _PodAssessment:
         return stage
 
     def _or_otherwise(
-        self, by_time: Stage, container: ContainerStart, change: StartChange, at: float | None
+        self,
+        by_time: Stage,
+        container: ContainerStart,
+        change: StartChange,
+        at: float | None,
+        *,
+        is_older: bool,
     ) -> Stage:
         """Fall back on the pod's template, then on its agent, where times prove nothing."""
         latest = container.span.latest
-        is_older = latest < change.edited_since
         stage = self._or_by_template(by_time, is_older=is_older, latest=latest)
         return self._or_by_agent(stage, container, change, at) if change.in_place else stage
 
@@ -398,7 +405,8 @@ class _PodAssessment:
         """Fall back on the pod's template where times prove nothing.
 
         `latest` is by when what has read the content had started, and `is_older` says that this was
-        before the change, as observed.
+        before the change, as observed; or that files were written before it, and may not have been
+        updated yet.
         """
         if by_time.reached or self._desired.pinned is not None:
             return by_time
@@ -472,7 +480,10 @@ class _PodAssessment:
     ) -> Stage:
         """Judge files that are bound when a container starts (subPath)."""
         by_time = self._pinned_by_time(container.span.earliest, change, mounted)
-        return self._or_otherwise(by_time, container, change, change.pinned_at)
+        # A container that started later may have been given what was there before.
+        written = min(container.span.latest, _mounted_by(mounted))
+        is_older = written < change.edited_since
+        return self._or_otherwise(by_time, container, change, change.pinned_at, is_older=is_older)
 
     def _pinned_by_time(self, started: float, change: StartChange, mounted: float) -> Stage:
         """Judge such files by when they were written.
@@ -505,6 +516,11 @@ class _PodAssessment:
         if started >= changed + KUBELET_SYNC:
             return Stage(Confidence.INFERRED, "restarted after the kubelet had updated its files")
         return by_time
+
+
+def _mounted_by(mounted: float) -> float:
+    """Return by when a pod's files were written; times are whole seconds."""
+    return mounted + 1
 
 
 def _find_replaced(desired: DesiredContent, pod: ObservedPod) -> ObjectKey | None:
