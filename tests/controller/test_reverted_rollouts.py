@@ -61,6 +61,17 @@ async def roll_out_bad_value(world: World) -> str:
     return revision
 
 
+async def crash_after_the_revert(world: World) -> None:
+    """Leave a template without a revision, and the records of the bad value."""
+    async with world.controller(pod_checks=SOON) as controller:
+        await adopt(world, controller)
+        await roll_out_bad_value(world)
+    records = await world.records()
+    async with world.controller(pod_checks=SOON):
+        await revert(world)
+    await world.put_records_back(records)
+
+
 async def end_rollout(world: World) -> None:
     await world.registry.delete("pods", "default", "web-3", grace_period=0)
     await world.rolled_out()
@@ -147,13 +158,7 @@ async def test_same_bad_value_again_is_rolled_out_again(world: World) -> None:
 
 async def test_crash_after_the_return_is_decided_again(world: World) -> None:
     """The template has no revision by then, so the return gets one."""
-    async with world.controller(pod_checks=SOON) as controller:
-        await adopt(world, controller)
-        await roll_out_bad_value(world)
-    records = await world.records()
-    async with world.controller(pod_checks=SOON):
-        await revert(world)
-    await world.put_records_back(records)
+    await crash_after_the_revert(world)
     async with world.controller(pod_checks=SOON):
         await end_rollout(world)
         assert await world.rollout()
@@ -162,13 +167,7 @@ async def test_crash_after_the_return_is_decided_again(world: World) -> None:
 
 async def test_crash_after_the_return_hides_no_further_edit(world: World) -> None:
     """The bad value is back, as recorded, and the pods are still those from before it."""
-    async with world.controller(pod_checks=SOON) as controller:
-        await adopt(world, controller)
-        await roll_out_bad_value(world)
-    records = await world.records()
-    async with world.controller(pod_checks=SOON):
-        await revert(world)
-    await world.put_records_back(records)
+    await crash_after_the_revert(world)
     await end_rollout(world)
     await world.edit(LEVEL="bad")
     async with world.controller(pod_checks=SOON):
