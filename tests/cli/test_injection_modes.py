@@ -456,6 +456,8 @@ def test_supervisor_rejects_uses_it_cannot_restart() -> None:
     [
         (edited("        command: [app, --run]\n", ""), (), {"mode": "supervisor"},
          "container app has no command; --mode supervisor needs one, so add the image"),
+        (edited("[app, --run]", "['', --run]"), (), {"mode": "supervisor"},
+         "the command of container app starts with an empty word, so it cannot start"),
         (BASE.replace("kind: Deployment", "kind: Job").replace(
             "      securityContext", "      restartPolicy: Never\n      securityContext"),
          (), {"mode": "sidecar"}, "a plain sidecar prevents; use --mode native-sidecar"),

@@ -95,10 +95,17 @@ class PodInspection:
                     f"{name}: container {self.application['name']} mounts a volume at "
                     f"{mount['mountPath']}; injection uses the paths below /hotmap"
                 )
-        if self.supervises and not self.application.get("command"):
+        if not self.supervises:
+            return
+        if not self.application.get("command"):
             raise ManifestError(
                 f"{name}: container {self.application['name']} has no command; --mode supervisor "
                 "needs one, so add the image's entrypoint to the manifest as command"
+            )
+        if not str(self.application["command"][0]):
+            raise ManifestError(
+                f"{name}: the command of container {self.application['name']} starts with an "
+                "empty word, so it cannot start; set the program to run as its first word"
             )
 
     def _runs_to_completion(self) -> bool:
