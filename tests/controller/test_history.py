@@ -113,6 +113,20 @@ def test_history_keeps_when_an_immutable_source_was_deleted(immutable: bool) -> 
     assert history.of(before.key).immutable_until == (clock.now if immutable else None)
 
 
+def test_content_is_compared_with_all_deleted_immutable_sources_of_the_name() -> None:
+    history = make_history(Clock())
+    levels = ["info", "debug", "info", "warn"]
+    first, *_, last = states = [
+        msgspec.structs.replace(source("app", LEVEL=level), immutable=True) for level in levels
+    ]
+    assert history.is_like_deleted(first)
+    for state, only_one in zip(states, (True, False, False, False), strict=True):
+        history.record_change(state.key, state, None)
+        assert history.is_like_deleted(state) is only_one
+        history.record_change(state.key, None, state)
+    assert not history.is_like_deleted(last)
+
+
 def test_history_bounds_the_number_of_deleted_sources() -> None:
     """9,000 names that do not come back: those of the latest 4,096 are kept."""
     history = make_history(Clock())

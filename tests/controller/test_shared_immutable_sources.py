@@ -186,6 +186,46 @@ async def test_workload_that_is_created_after_the_end_of_a_deleted_one_is_not_he
         await is_released(world, controller, "web", uid)
 
 
+@pytest.mark.parametrize("name", ["web", "shop"], ids=["same name", "another name"])
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_equal_content_of_a_recreated_source_holds_nothing_until_an_edit(
+    world: World, name: str, restarted: bool
+) -> None:
+    """An application is installed anew beside its old pods, which keep the same content in use."""
+    await immutable(world)
+    await world.workload("web", spec=SPEC)
+    await world.pod("web-1", spec=SPEC)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        if not restarted:
+            await install_anew(world, name)
+            await is_adopted(world, controller, name)
+    if restarted:
+        await install_anew(world, name)
+    async with world.controller() as controller:
+        await is_adopted(world, controller, name)
+        assert not await world.events("Held")
+        await world.edit(LEVEL="debug")
+        await world.event("Held")
+
+
+async def install_anew(world: World, name: str) -> None:
+    """Delete everything but the pods, and create it again."""
+    await world.delete("Deployment", "web")
+    await world.delete("ConfigMap", "app")
+    await world.config_map(LEVEL="info")
+    await world.workload(name, spec=SPEC)
+    await world.pod(f"{name}-2", of=name, started=time.time() + 3, spec=SPEC)
+
+
+async def is_adopted(world: World, controller: Controller, name: str) -> None:
+    async def has_it() -> bool:
+        found = recorded(controller, name)
+        return found is not None and bool(found.uid)
+
+    await world.until(has_it, f"{name} is recorded")
+
+
 async def test_workload_that_is_recreated_over_held_pods_is_held(world: World) -> None:
     """Its pod has started since the recreation of the source, beside one from before."""
     await immutable(world)

@@ -148,6 +148,20 @@ def test_first_pods_of_a_consumer_get_what_others_keep(
     assert later.verdict is (Verdict.HOLD if verdict is Verdict.HOLD else Verdict.UP_TO_DATE)
 
 
+def test_first_pods_may_get_equal_content_that_others_keep() -> None:
+    """It makes no difference until an edit, which these others hold."""
+    who = deployment(ENV)
+    taken = take_snapshots(who.uses, sources(app(uid="uid-2", changed_at=500)), KEY)
+    snapshots = [item._replace(pinned_before=500.0, is_like_replaced=True) for item in taken]
+    facts = Facts(now=1000, revision="r", starts=(), others={APP: OTHER})
+    found = assess(who, None, snapshots, facts)
+    assert found.verdict is Verdict.ADOPT
+    record = record_after(who, None, found)
+    assert record.sources[0].pinned
+    edited = [app(B_FROZEN, uid="uid-2", version=3)]
+    assert assess_change(who, record, edited).verdict is Verdict.HOLD
+
+
 @pytest.mark.parametrize(
     ("created", "verdict"),
     [

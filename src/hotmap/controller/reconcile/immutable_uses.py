@@ -60,7 +60,7 @@ class ImmutableUses:
     def _pods_ended(self, consumer: Consumer) -> None:
         found = self._index.sources_of(consumer.uses)
         for key, source in found.items():
-            if self._records.may_serve_another(key, source.uid):
+            if self._records.served_instead(key, source.uid):
                 self._changes.decide_again(key)
 
     def _has_record(self, consumer: Consumer) -> bool:

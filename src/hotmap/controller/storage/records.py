@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Set
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,10 +15,19 @@ from hotmap.controller.storage.recent_changes import RecentChanges
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import SHARDS, Record, SourceChanges, shard_of
 
-__all__ = ["Records", "immutable_objects"]
+__all__ = ["Records", "ServedObject", "immutable_objects"]
 
 #: Data keys that are named in the changes of one source; with more, the keys count as unknown.
 _MAX_KEYS = 256
+
+
+class ServedObject(NamedTuple):
+    """An immutable object that kubelets may serve."""
+
+    #: "" if it is not known.
+    uid: str
+    #: Fingerprint over all its data keys; "" if it is not known.
+    content: str
 
 
 class Records:
@@ -26,11 +36,10 @@ class Records:
     def __init__(self) -> None:
         #: By their shard of the most that there may be; with fewer, a shard has several of these.
         self._records: tuple[dict[str, Record], ...] = tuple({} for _ in range(SHARDS))
-        #: By source, the uids of the immutable objects that kubelets may serve for it, according to
-        #: the records; "" of one whose uid is not known.
-        self._immutable: dict[ObjectKey, Counter[str]] = {}
+        #: By source, the immutable objects that kubelets may serve for it, as the records tell.
+        self._immutable: dict[ObjectKey, Counter[ServedObject]] = {}
         #: The same of consumers that were deleted while no controller was running.
-        self._formerly_immutable: dict[ObjectKey, set[str]] = {}
+        self._formerly_immutable: dict[ObjectKey, set[ServedObject]] = {}
         self._changes = RecentChanges()
         #: Records that were changed in memory and are not to be written yet.
         self._unwritten: set[str] = set()
@@ -73,20 +82,21 @@ class Records:
         """Return the record of a consumer."""
         return self._records[shard_of(uid)].get(uid)
 
-    def may_serve_another(self, source: ObjectKey, uid: str) -> bool:
-        """Return whether kubelets may serve an immutable object in place of a source.
+    def served_instead(self, source: ObjectKey, uid: str) -> Set[str]:
+        """Return the content of immutable objects that kubelets may serve in place of a source.
 
-        `uid` is the source's now. That is so if a record has such an object: its consumer's pods
-        have used it, and were not found to have ended since.
+        `uid` is the source's now; "" is content that is not known. A record has such an object: its
+        consumer's pods have used it, and were not found to have ended since.
         """
-        return any(other != uid for other in self._immutable.get(source, ()))
+        return {other.content for other in self._immutable.get(source, ()) if other.uid != uid}
 
-    def was_served_before_start(self, source: ObjectKey, uid: str) -> bool:
-        """Return whether an unobserved workload had an immutable object in place of a source.
+    def served_before_start(self, source: ObjectKey, uid: str) -> Set[str]:
+        """Return the same of unobserved workloads.
 
-        It was deleted while no controller was running; nothing shows when its pods ended.
+        They were deleted while no controller was running; nothing shows when their pods ended.
         """
-        return any(other != uid for other in self._formerly_immutable.get(source, ()))
+        served = self._formerly_immutable.get(source, ())
+        return {other.content for other in served if other.uid != uid}
 
     def put(self, record: Record) -> None:
         """Store a record and schedule it to be written."""
@@ -190,15 +200,14 @@ class Records:
         return before
 
 
-def immutable_objects(record: Record) -> Iterator[tuple[ObjectKey, str]]:
-    """List the sources that kubelets may serve an immutable object for, with its uid."""
+def immutable_objects(record: Record) -> Iterator[tuple[ObjectKey, ServedObject]]:
+    """List the sources that kubelets may serve an immutable object for, with that object."""
     for source in (*record.sources, *record.former):
-        if source.pinned:
-            yield ObjectKey(source.kind, record.namespace, source.name), ""
-        elif source.immutable:
-            yield ObjectKey(source.kind, record.namespace, source.name), source.uid
+        if source.pinned or source.immutable:
+            served = ServedObject("" if source.pinned else source.uid, source.content)
+            yield ObjectKey(source.kind, record.namespace, source.name), served
     for use in record.immutable_uses:
-        yield ObjectKey(use.kind, record.namespace, use.name), use.uid
+        yield ObjectKey(use.kind, record.namespace, use.name), ServedObject(use.uid, "")
 
 
 def _ignore(name: str) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,7 +26,7 @@ from hotmap.core.decide.source_changes import (
     thin_changes,
 )
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.source import Source, changed_keys, has_removed_keys
+from hotmap.core.model.source import Marks, Source, changed_keys, has_removed_keys
 from hotmap.core.model.state import ObservedChange
 from hotmap.core.text import parse_number
 
@@ -40,8 +41,19 @@ _KEPT = 32
 _DELETED_FOR = 3600.0
 _DELETED_AT_MOST = 4096
 
+#: Deleted immutable sources that are kept by name, the last ones with different content. Two are
+#: enough: any other content differs from one of them.
+_IMMUTABLE = 2
+
 #: Deleted sources that are examined at each deletion, which adds one.
 _EXAMINED = 2
+
+
+class _Deleted(NamedTuple):
+    """An immutable source that was deleted, and when (POSIX seconds)."""
+
+    at: float
+    marks: tuple[Marks, ...]
 
 
 class History:
@@ -66,8 +78,8 @@ class History:
         self._watched_until: float | None = None
         #: The time of a source's last data change, if later writes changed only its metadata.
         self._changed_at: dict[ObjectKey, float | None] = {}
-        #: When immutable sources were last deleted.
-        self._immutable_until: dict[ObjectKey, float] = {}
+        #: The last immutable sources that were deleted, and when; see _IMMUTABLE.
+        self._immutable: dict[ObjectKey, tuple[_Deleted, ...]] = {}
         #: When sources were deleted that have not been recreated, or were examined since, oldest
         #: first.
         self._deleted: dict[ObjectKey, float] = {}
@@ -127,7 +139,8 @@ class History:
         if new is None:
             self._deleted[key] = now
             if old is not None and old.immutable:
-                self._immutable_until[key] = now
+                known = (each for each in self._immutable.get(key, ()) if each.marks != old.marks)
+                self._immutable[key] = (_Deleted(now, old.marks), *known)[:_IMMUTABLE]
             self._drop_deleted(now)
         return True
 
@@ -146,7 +159,7 @@ class History:
                 self._changes[key] = self.changes(key)[-1:]
                 self._saved.pop(key, None)
                 continue
-            for kept in (self._changes, self._saved, self._listed, self._immutable_until):
+            for kept in (self._changes, self._saved, self._listed, self._immutable):
                 kept.pop(key, None)
 
     def bounded(self, source: Source) -> Source:
@@ -163,8 +176,12 @@ class History:
             self._changes.get(key, ()),
             self._listed.get(key),
             None if at is None else WatchGap(self._watched_until, at),
-            self._immutable_until.get(key),
+            max((each.at for each in self._immutable.get(key, ())), default=None),
         )
+
+    def is_like_deleted(self, source: Source) -> bool:
+        """Return whether all immutable sources that were deleted under its name had its content."""
+        return all(each.marks == source.marks for each in self._immutable.get(source.key, ()))
 
     def changes(self, key: ObjectKey) -> tuple[ObservedChange, ...]:
         """Return what is known of a source's latest changes, oldest first."""

@@ -136,6 +136,11 @@ class Index:
         """Return whether a source, as it is or was, is offered to consumers that search."""
         return source is None or source_offered(source.annotations, self._defaults)
 
+    def is_like_deleted(self, key: ObjectKey) -> bool:
+        """Return whether a source has the content of all immutable ones deleted under its name."""
+        source = self.sources[key.kind].get(key)
+        return source is not None and self.history.is_like_deleted(source)
+
     def sources_in(self, namespace: str) -> list[ObjectKey]:
         """List the sources of a namespace."""
         return [

@@ -6,7 +6,7 @@ nothing and decides nothing. `reconcile`, `pod_checks` and the status start from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from math import inf
 from typing import NamedTuple
 
@@ -283,45 +283,58 @@ class Observer:
         source = add_changes(source, recorded, history, is_known=snapshot.record is not None)
         unreadable = self._index.is_unreadable(source.source)
         template = self._index.templates.last_change(snapshot.consumer.key)
-        name = source.source.kind_and_name
-        is_known = recorded is not None and bool(recorded.uid)
-        return source._replace(
+        source = source._replace(
             visible=source.exists or self._is_visible(source.source),
             unreadable=unreadable,
             replaces_immutable=replaces_immutable(history, template, recorded)
-            or has_immutable_predecessor(snapshot.record, name, source.uid)
-            or self._may_have_started_beside_deleted(source, snapshot),
-            pinned_before=None if is_known else self._pinned_before(source, history, snapshot),
+            or has_immutable_predecessor(snapshot.record, source.source.kind_and_name, source.uid),
+        )
+        if recorded is not None and recorded.uid:
+            return source
+        return self._with_replaced(source, history, snapshot)
+
+    def _with_replaced(
+        self, source: SourceSnapshot, history: SourceHistory, snapshot: Snapshot
+    ) -> SourceSnapshot:
+        """Add what is known of immutable sources that this one replaces, and no record of it has.
+
+        Any pod makes kubelets serve such a source if a record has it: the record of a consumer, or
+        of a deleted workload of the same name, whose pods may still run. Otherwise those from
+        before its deletion do.
+        """
+        if not source.exists:
+            return source._replace(pinned_before=history.immutable_until)
+        served = self._records.served_instead(source.source, source.uid)
+        served |= self._served_by_predecessor(source, snapshot)
+        before_start = self._served_before_start(source, snapshot)
+        return source._replace(
+            replaces_immutable=source.replaces_immutable or bool(before_start),
+            pinned_before=inf if served else history.immutable_until,
+            is_like_replaced=served | before_start <= {source.content}
+            and self._index.is_like_deleted(source.source),
         )
 
-    def _may_have_started_beside_deleted(self, source: SourceSnapshot, snapshot: Snapshot) -> bool:
-        """Return whether pods of a deleted workload may have kept what this source replaces.
+    def _served_by_predecessor(self, source: SourceSnapshot, snapshot: Snapshot) -> Set[str]:
+        """Return the content of an immutable source that pods of a deleted workload may have."""
+        predecessor = self._predecessors.get(snapshot.consumer.key)
+        if snapshot.record is not None or predecessor is None:
+            return frozenset()
+        return {
+            served.content
+            for key, served in immutable_objects(predecessor)
+            if key == source.source and served.uid != source.uid
+        }
+
+    def _served_before_start(self, source: SourceSnapshot, snapshot: Snapshot) -> Set[str]:
+        """Return the content of immutable sources that pods of a deleted workload may have kept.
 
         Both workloads and the source changed while no controller was running, so nothing shows
         which pods ran at once.
         """
-        if snapshot.record is not None or not source.exists:
-            return False
         was_seen = self._index.templates.last_change(snapshot.consumer.key) is not None
-        return not was_seen and self._records.was_served_before_start(source.source, source.uid)
-
-    def _pinned_before(
-        self, source: SourceSnapshot, history: SourceHistory, snapshot: Snapshot
-    ) -> float | None:
-        """Return which pods make kubelets serve an immutable source that this one replaces.
-
-        Any pod does if a record has the replaced source: the record of a consumer, or of a deleted
-        workload of the same name, whose pods may still run. Otherwise those from before its
-        deletion do. The result is as in `SourceSnapshot.pinned_before`.
-        """
-        if source.exists and self._records.may_serve_another(source.source, source.uid):
-            return inf
-        predecessor = self._predecessors.get(snapshot.consumer.key)
-        if source.exists and snapshot.record is None and predecessor is not None:
-            served = immutable_objects(predecessor)
-            if any(key == source.source and uid != source.uid for key, uid in served):
-                return inf
-        return history.immutable_until
+        if snapshot.record is not None or was_seen:
+            return frozenset()
+        return self._records.served_before_start(source.source, source.uid)
 
     def _hidden_sources(self, snapshot: Snapshot) -> list[ObjectKey]:
         """List the sources that a selector flag may hide, so that their changes are not seen."""

@@ -62,7 +62,11 @@ def assess_source(case: Case) -> Finding:
         verdict = Verdict.UP_TO_DATE if known else Verdict.ADOPT
         why = "is mounted in different versions, or by no pod: waiting for updates"
         return case.find(verdict, why)
-    if (pinned := assess_unrecorded_pin(case)) is not None:
+    pinned = assess_unrecorded_pin(case)
+    if pinned is not None and pinned.verdict is Verdict.HOLD and current.is_like_replaced:
+        # Kubelets serve equal content until the next edit, which the record has to tell.
+        case = case._replace(current=current._replace(replaces_immutable=True))
+    elif pinned is not None:
         return pinned
     if recorded is None:
         return _assess_unknown(case) if case.record is None else _assess_new_use(case)

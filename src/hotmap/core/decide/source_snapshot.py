@@ -119,6 +119,8 @@ class SourceSnapshot(NamedTuple):
     #: seconds) make kubelets serve the replaced source, to new pods too. inf: any pod does. None:
     #: no pod does, as far as is known.
     pinned_before: float | None = None
+    #: Whether all immutable sources that it is known to replace had its content.
+    is_like_replaced: bool = False
     #: Whether other sources of the same environment replace some of its data keys now.
     overridden: bool = False
     #: Whether it is what the record has, and more of it is used only since a source that replaced
