@@ -251,6 +251,33 @@ async def test_workload_that_is_recreated_over_held_pods_is_held(world: World) -
         assert found.pinned
 
 
+@pytest.mark.parametrize("ended", ["before", "after"])
+async def test_first_pods_of_a_workload_beside_pods_that_have_just_ended(
+    world: World, ended: str
+) -> None:
+    """The last old pod ends after or before the first new one starts; no decision sees it."""
+    await immutable(world)
+    await world.workload("web", spec=SPEC)
+    await world.pod("web-1", spec=SPEC)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.delete("Deployment", "web")
+        await world.delete("Pod", "web-1")
+        uid = await recreate(world)
+        await world.passes_a_second()
+        if ended == "before":
+            await end(world, "web-1")
+            await asyncio.sleep(3)
+        await world.pod("shop-1", of="shop", started=time.time() + 3, spec=SPEC)
+        if ended == "after":
+            await end(world, "web-1")
+        await world.workload("shop", spec=SPEC)
+        if ended == "before":
+            await is_released(world, controller, "shop", uid)
+        else:
+            assert "scale to zero first" in await world.event("Held")
+
+
 async def test_pods_of_a_daemon_set_that_started_beside_others_do_not_end_its_hold(
     world: World,
 ) -> None:

@@ -148,6 +148,28 @@ def test_first_pods_of_a_consumer_get_what_others_keep(
     assert later.verdict is (Verdict.HOLD if verdict is Verdict.HOLD else Verdict.UP_TO_DATE)
 
 
+@pytest.mark.parametrize(
+    ("kept", "pods", "verdict"),
+    [
+        pytest.param(True, 1, Verdict.HOLD, id="pods were always there since the deletion"),
+        pytest.param(False, 1, Verdict.ADOPT, id="there were none in between"),
+        pytest.param(True, 0, Verdict.ADOPT, id="it has no pods yet, and others have none"),
+    ],
+)
+def test_first_pods_may_have_started_beside_others_that_have_ended(
+    kept: bool, pods: int, verdict: Verdict
+) -> None:
+    """No pod from before is left at the first decision."""
+    who = deployment(ENV)
+    taken = take_snapshots(who.uses, sources(app(B_FROZEN, uid="uid-2", changed_at=500)), KEY)
+    snapshots = [item._replace(pinned_before=500.0, kept_in_use=kept) for item in taken]
+    starts = (PodStart("web-1", 600.0, "", created=600.0),) * pods
+    facts = Facts(now=1000, revision="r", starts=starts, others={APP: None})
+    found = assess(who, None, snapshots, facts)
+    assert found.verdict is verdict
+    assert record_after(who, None, found).sources[0].pinned is (verdict is Verdict.HOLD)
+
+
 def test_first_pods_may_get_equal_content_that_others_keep() -> None:
     """It makes no difference until an edit, which these others hold."""
     who = deployment(ENV)

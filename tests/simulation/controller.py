@@ -25,7 +25,7 @@ from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.changes import ChangeListener, Queues
 from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index
-from hotmap.controller.watch.observation import Observer, ObserverSettings
+from hotmap.controller.watch.observation import Observer, ObserverSettings, TermKnowledge
 from hotmap.controller.watch.stored_changes import StoredChanges
 from hotmap.controller.watch.stores import CONSUMER_KINDS, SOURCE_KINDS
 from hotmap.controller.watch.transforms import Transforms
@@ -150,8 +150,7 @@ class Controller:
             settings=ObserverSettings(self.keys),
             clock=clock,
             monotonic=clock,
-            sent_nudge=self._sent_nudge,
-            first_decisions=self._first,
+            others=TermKnowledge(self._first, self._sent_nudge),
         )
         for consumer in self._index.all_consumers():
             for key in self._observer.unrecorded_deletions(consumer):

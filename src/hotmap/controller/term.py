@@ -30,6 +30,7 @@ from hotmap.controller.startup import StartupRetry
 from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.changes import ChangeListener, Queues
+from hotmap.controller.watch.deleted_immutables import DeletedImmutables
 from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer
@@ -65,6 +66,7 @@ class TermParts(NamedTuple):
     annotation_warnings: AnnotationWarnings
     unreadable_objects: UnreadableObjects
     first_decisions: FirstDecisions
+    deleted_immutables: DeletedImmutables
     stored_progress: StoredProgress
     #: Returns whether more watch events have arrived than were read.
     is_behind: Callable[[], bool]
@@ -106,6 +108,7 @@ class LeaderTerm:
         self._annotation_warnings = parts.annotation_warnings
         self._unreadable_objects = parts.unreadable_objects
         self._first_decisions = parts.first_decisions
+        self._deleted_immutables = parts.deleted_immutables
         self._stored_progress = parts.stored_progress
         self._is_behind = parts.is_behind
         self._settings = settings
@@ -165,6 +168,7 @@ class LeaderTerm:
     def _subscribe_to_sources(self) -> None:
         for sources in self._index.sources.values():
             self._unsubscribe.append(sources.subscribe(self._stored_changes.source_changed))
+            self._unsubscribe.append(sources.subscribe(self._deleted_immutables.source_changed))
         immutable_uses = ImmutableUses(self._index, self._changes, self._records)
         self._unsubscribe.extend(immutable_uses.subscribe())
 
@@ -201,6 +205,7 @@ class LeaderTerm:
         self._background.start("store watch progress", self._stored_progress.run)
         self._background.start("check pods", self.pod_checker.run)
         self._background.start("report unreadable objects", self._unreadable_objects.run)
+        self._background.start("follow deleted immutable sources", self._deleted_immutables.run)
         self._background.start("check agents", self.pod_checker.run_agent_checks)
         if self._recreations is not None:
             self._background.start("recreate jobs", self._recreations.run)

@@ -39,10 +39,11 @@ from hotmap.controller.storage.records import Records
 from hotmap.controller.term import LeaderTerm, TermParts
 from hotmap.controller.watch.changes import ChangeListener
 from hotmap.controller.watch.consistent_reads import ConsistentReader
+from hotmap.controller.watch.deleted_immutables import DeletedImmutables
 from hotmap.controller.watch.disruption_budgets import DisruptionBudgets
 from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index
-from hotmap.controller.watch.observation import Observer, ObserverSettings
+from hotmap.controller.watch.observation import Observer, ObserverSettings, TermKnowledge
 from hotmap.controller.watch.other_uses import OtherUses
 from hotmap.controller.watch.pods import list_pods, with_all_runs
 from hotmap.controller.watch.reflectors import Reflectors
@@ -103,7 +104,8 @@ class TermFactory:
 
         nudges = self._make_nudges(reporter, on_agents_notified=on_agents_notified)
         first_decisions = FirstDecisions(shared.watch_index.sources.values())
-        observer = self._make_observer(keys, nudges, first_decisions)
+        deleted = DeletedImmutables(OtherUses(shared.client).find)
+        observer = self._make_observer(keys, nudges, first_decisions, deleted)
         consumer_states = ConsumerStates(
             index=shared.watch_index,
             decision_log=shared.decision_log,
@@ -126,7 +128,7 @@ class TermFactory:
             changes=shared.changes,
             observer=observer,
             rollout_turns=turns,
-            reconciler=self._make_reconciler(observer, nudges, turns, reporter),
+            reconciler=self._make_reconciler(observer, nudges, turns, reporter, deleted),
             pod_checker=pod_checker,
             leader_view=LeaderView(
                 observer, consumer_states, pod_checker, reader, rollout_limit=turns.limit_of
@@ -136,6 +138,7 @@ class TermFactory:
             ),
             unreadable_objects=UnreadableObjects(shared.watch_index, shared.recorder),
             first_decisions=first_decisions,
+            deleted_immutables=deleted,
             stored_progress=StoredProgress(shared.records, watched, first_decisions),
             is_behind=shared.reflectors.is_behind,
             record_shards=shared.record_shards,
@@ -194,7 +197,11 @@ class TermFactory:
         )
 
     def _make_observer(
-        self, keys: tuple[FingerprintKey, ...], nudges: Nudges, first_decisions: FirstDecisions
+        self,
+        keys: tuple[FingerprintKey, ...],
+        nudges: Nudges,
+        first_decisions: FirstDecisions,
+        deleted: DeletedImmutables,
     ) -> Observer:
         shared = self._shared
         return Observer(
@@ -206,12 +213,16 @@ class TermFactory:
                 detects_conflicts=shared.shadow is None,
             ),
             clock=shared.client.server_time,
-            sent_nudge=nudges.sent,
-            first_decisions=first_decisions,
+            others=TermKnowledge(first_decisions, nudges.sent, deleted.may_be_kept),
         )
 
     def _make_reconciler(
-        self, observer: Observer, nudges: Nudges, turns: RolloutTurns, reporter: EventReporter
+        self,
+        observer: Observer,
+        nudges: Nudges,
+        turns: RolloutTurns,
+        reporter: EventReporter,
+        deleted: DeletedImmutables,
     ) -> Reconciler:
         shared = self._shared
         executor = ClusterExecutor(
@@ -224,7 +235,7 @@ class TermFactory:
             observer=observer,
             lookups=Lookups(
                 pods=partial(list_pods, shared.client),
-                other_uses=OtherUses(shared.client).find,
+                other_uses=deleted.find_uses,
                 runs=partial(with_all_runs, shared.client, cached=False),
             ),
             executor=ShadowExecutor() if shared.shadow else executor,

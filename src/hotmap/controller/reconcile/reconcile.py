@@ -12,7 +12,7 @@ They never process one consumer at the same time: each would nudge pods that the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
@@ -21,6 +21,7 @@ from hotmap.controller.reconcile.rollout_turns import RolloutTurns
 from hotmap.controller.report.events import EventReporter
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.observation import Observer
+from hotmap.controller.watch.other_uses import FindUses
 from hotmap.core.decide.assessment import OtherUse
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.decision import Decision
@@ -39,10 +40,6 @@ from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.model.state import Record
 
 __all__ = ["Lookups", "Reconciler"]
-
-FindOtherUses = Callable[
-    [Collection[ObjectKey], Collection[str]], Awaitable[Mapping[ObjectKey, OtherUse | None]]
-]
 
 
 class ListPods(Protocol):
@@ -71,7 +68,7 @@ class Lookups(NamedTuple):
 
     pods: ListPods
     #: Pods that use sources of a namespace, beside some by their uids.
-    other_uses: FindOtherUses
+    other_uses: FindUses
     #: A CronJob with all its Jobs in progress.
     runs: Callable[[Consumer], Awaitable[Consumer]]
 

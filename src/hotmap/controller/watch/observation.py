@@ -32,7 +32,7 @@ from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, records_
 from hotmap.core.policy.policy import ROLLABLE, Policy, followed_uses, unfollowed_sources
 from hotmap.kube.loop_clock import loop_time
 
-__all__ = ["FollowedSource", "Observer", "ObserverSettings"]
+__all__ = ["FollowedSource", "Observer", "ObserverSettings", "TermKnowledge"]
 
 #: Deleted consumers that are remembered; most are recreated within a minute.
 _REPLACED = 1024
@@ -56,6 +56,17 @@ class ObserverSettings(NamedTuple):
     detects_conflicts: bool = True
 
 
+class TermKnowledge(NamedTuple):
+    """What other parts of a term know."""
+
+    #: The sources for consumers without a record.
+    first_decisions: FirstDecisions
+    #: Returns the last nudge of a consumer's pods.
+    sent_nudge: Callable[[ObjectKey], SentNudge | None] = lambda consumer: None
+    #: Returns whether pods may go on using an immutable source that was deleted.
+    may_be_kept: Callable[[ObjectKey], bool] = lambda source: False
+
+
 class FollowedSource(NamedTuple):
     """A source that a consumer follows."""
 
@@ -76,21 +87,19 @@ class Observer:
         settings: ObserverSettings,
         clock: Callable[[], float],
         monotonic: Callable[[], float] = loop_time,
-        sent_nudge: Callable[[ObjectKey], SentNudge | None] = lambda key: None,
-        first_decisions: FirstDecisions | None = None,
+        others: TermKnowledge | None = None,
     ) -> None:
-        """`clock` returns POSIX seconds of the API server; `sent_nudge` the last nudge.
+        """`clock` returns POSIX seconds of the API server.
 
-        `first_decisions` has the sources for consumers without a record; None: the current ones.
-        `monotonic` measures how long a consumer has been waiting.
+        `monotonic` measures how long a consumer has been waiting. `others`: None for an observer
+        without other parts.
         """
         self._index = index
         self._records = records
         self._settings = settings
         self._clock = clock
         self._monotonic = monotonic
-        self._sent_nudge = sent_nudge
-        self._first_decisions = first_decisions or FirstDecisions(())
+        self._others = others or TermKnowledge(FirstDecisions(()))
         #: Since when a consumer's own rollout is waited for, in monotonic seconds (rule 6).
         self._waiting_since: dict[ObjectKey, float] = {}
         #: Records of replaced Jobs and Pods, for their successors with the same name: a successor
@@ -121,7 +130,7 @@ class Observer:
         )
         snapshot = self._with_changes(snapshot)
         return snapshot._replace(
-            sent=self._sent_nudge(key),
+            sent=self._others.sent_nudge(key),
             waited=self._waited(key),
             unwatched_since=self._unwatched_since(key) if record is None else None,
             template=self._index.templates.last_change(key),
@@ -136,7 +145,7 @@ class Observer:
 
     def _unwatched_since(self, key: ObjectKey) -> float | None:
         """Return since when nothing has been watched, of a consumer that may be new since then."""
-        since = self._first_decisions.unwatched_since(key)
+        since = self._others.first_decisions.unwatched_since(key)
         return self._index.templates.unwatched_since(key) if since is None else since
 
     def followed_sources(self, consumer: Consumer) -> list[FollowedSource]:
@@ -188,7 +197,7 @@ class Observer:
         sources = self._index.sources_of(uses)
         if record is None and not policy.catch_up:  # which compares with the starts of the pods
             used = {use.source for use in uses}
-            sources = self._first_decisions.sources_at_start(consumer.key, used, sources)
+            sources = self._others.first_decisions.sources_at_start(consumer.key, used, sources)
         ignored = self._index.ignored(sources)
         return tuple(use for use in uses if use.source not in ignored), sources
 
@@ -310,6 +319,7 @@ class Observer:
         return source._replace(
             replaces_immutable=source.replaces_immutable or bool(before_start),
             pinned_before=inf if served else history.immutable_until,
+            kept_in_use=self._others.may_be_kept(source.source),
             is_like_replaced=served | before_start <= {source.content}
             and self._index.is_like_deleted(source.source),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import NamedTuple
 
 from hotmap.core.decide.assessment import OtherUse
@@ -16,7 +16,12 @@ from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.paging import list_items
 from hotmap.kube.resources import PODS, Selection
 
-__all__ = ["OtherUses"]
+__all__ = ["FindUses", "OtherUses"]
+
+#: Finds a pod that uses each of some sources of one namespace, beside pods with these uids.
+FindUses = Callable[
+    [Collection[ObjectKey], Collection[str]], Awaitable[dict[ObjectKey, OtherUse | None]]
+]
 
 #: Sources for which a pod is remembered at most.
 _AT_MOST = 1024

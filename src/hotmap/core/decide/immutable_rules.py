@@ -125,9 +125,11 @@ def _assess_pinned_for_new_consumer(current: SourceSnapshot, facts: Facts) -> Fi
     if any(start.created < own_before for start in facts.starts or ()):
         return _held(held, what)
     other = facts.others[current.source]
-    if other is None or other.created >= before:
-        return None
-    return _held(held, what, other.pod, shared_at=facts.now)
+    if other is not None and other.created < before:
+        return _held(held, what, other.pod, shared_at=facts.now)
+    if current.kept_in_use and facts.starts:
+        return _held(held, what, shared_at=facts.now)
+    return None
 
 
 def _held(

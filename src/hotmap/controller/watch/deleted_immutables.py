@@ -1,0 +1,109 @@
+"""Follows immutable sources that were deleted until no pod uses them.
+
+A kubelet serves such a source for as long as a pod on its node uses it, also to pods that start
+after it has been recreated. At the first decision on a new workload, the pods from before may have
+ended a moment ago, and the first pods of the workload may have started beside them. Only a moment
+that was seen in between, at which no pod used the source, excludes that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from math import inf
+from typing import NoReturn
+
+from hotmap.controller.watch.other_uses import FindUses
+from hotmap.core.decide.assessment import OtherUse
+from hotmap.core.errors import ApiError, Unreachable
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.source import Source
+from hotmap.kube.loop_clock import loop_time
+from hotmap.kube.workqueue import WorkQueue
+
+__all__ = ["DeletedImmutables"]
+
+#: Seconds between two looks at the pods of a namespace, at first and after a minute: most pods end
+#: within the 30 s of their grace period.
+_PAUSE, _LATER_PAUSE, _LATER = 1.0, 10.0, 60.0
+
+#: Seconds for which a deleted source is followed, and how many of them at most, the last ones: a
+#: tenant may delete any number that are in use.
+_FOLLOWED_FOR = 600.0
+_AT_MOST = 256
+
+
+class DeletedImmutables:
+    """Looks for pods that use deleted immutable sources, by namespace."""
+
+    def __init__(self, find: FindUses, clock: Callable[[], float] = loop_time) -> None:
+        """`clock` returns monotonic seconds."""
+        self._find = find
+        self._clock = clock
+        #: When they were deleted, oldest first, in monotonic seconds.
+        self._deleted: dict[ObjectKey, float] = {}
+        #: The namespaces that have some.
+        self._due = WorkQueue[str](clock=clock)
+
+    def source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
+        """Follow a source that is deleted, as a subscriber of its store."""
+        if old is None or not old.immutable or (new is not None and new.uid == old.uid):
+            return
+        self._deleted.pop(key, None)
+        self._deleted[key] = self._clock()
+        if len(self._deleted) > _AT_MOST:
+            del self._deleted[next(iter(self._deleted))]
+        self._due.add(key.namespace)
+
+    def may_be_kept(self, source: ObjectKey) -> bool:
+        """Return whether pods have used a source at each look since an immutable one was deleted.
+
+        Then kubelets may still serve that one. False for a source that is not followed any more.
+        """
+        return self._clock() - self._deleted.get(source, -inf) < _FOLLOWED_FOR
+
+    async def find_uses(
+        self, sources: Collection[ObjectKey], own: Collection[str]
+    ) -> dict[ObjectKey, OtherUse | None]:
+        """Find pods as OtherUses does, and remember the sources that no pod uses.
+
+        Raises:
+            ApiError, Unreachable: as the client raises them.
+        """
+        deleted = {source: self._deleted.get(source) for source in sources}
+        uses = await self._find(sources, own)
+        for source, use in uses.items():
+            # Another one may have been deleted meanwhile.
+            if use is None and not own and self._deleted.get(source) == deleted[source]:
+                self._deleted.pop(source, None)
+        return uses
+
+    async def run(self) -> NoReturn:
+        """Look until cancelled."""
+        while True:
+            namespace = await self._due.get()
+            try:
+                pause = await self._look(namespace)
+            except (ApiError, Unreachable):
+                self._due.retry(namespace)
+            else:
+                self._due.forget(namespace)
+                if pause:
+                    self._due.add_after(namespace, pause)
+            finally:
+                self._due.done(namespace)
+
+    async def _look(self, namespace: str) -> float:
+        """Look for pods that use the sources of a namespace; returns seconds until the next look.
+
+        0: there are none left.
+        """
+        now = self._clock()
+        for source in [key for key, at in self._deleted.items() if now - at >= _FOLLOWED_FOR]:
+            del self._deleted[source]
+        followed = [source for source in self._deleted if source.namespace == namespace]
+        if followed:
+            await self.find_uses(followed, ())
+        left = [at for key, at in self._deleted.items() if key.namespace == namespace]
+        if not left:
+            return 0.0
+        return _PAUSE if self._clock() - max(left) < _LATER else _LATER_PAUSE

@@ -1,0 +1,150 @@
+"""Looks at the pods of immutable sources that were deleted, until there are none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+
+from tests.support.objects import config_map, sources
+
+from hotmap.controller.watch.deleted_immutables import DeletedImmutables
+from hotmap.core.decide.assessment import OtherUse
+from hotmap.core.errors import Unreachable
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.source import Source
+
+
+class Pods:
+    """The pods of a namespace, by the source that they use."""
+
+    def __init__(self) -> None:
+        self.users: dict[ObjectKey, str] = {}
+        self.is_away = False
+        #: For how many sources they were looked at, each time.
+        self.looks: list[int] = []
+
+    async def find(
+        self, asked: Collection[ObjectKey], own: Collection[str]
+    ) -> dict[ObjectKey, OtherUse | None]:
+        self.looks.append(len(asked))
+        await asyncio.sleep(0.2)
+        if self.is_away:
+            raise Unreachable("the API server is away")
+        found = {key: self.users.get(key) for key in asked}
+        return {key: OtherUse(pod, 1.0) if pod else None for key, pod in found.items()}
+
+
+def source(name: str, *, immutable: bool = True, uid: str = "uid-1") -> Source:
+    (made,) = sources(config_map(name, uid=uid, immutable=immutable)).values()
+    return made
+
+
+@asynccontextmanager
+async def looking(deleted: DeletedImmutables) -> AsyncIterator[None]:
+    task = asyncio.create_task(deleted.run())
+    yield
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def delete(deleted: DeletedImmutables, name: str, pods: Pods | None = None) -> ObjectKey:
+    """Delete an immutable source, which a pod of `pods` uses."""
+    old = source(name)
+    if pods is not None:
+        pods.users[old.key] = f"{name}-1"
+    deleted.source_changed(old.key, old, None)
+    return old.key
+
+
+async def test_sources_are_followed_until_a_moment_without_pods() -> None:
+    pods = Pods()
+    deleted = DeletedImmutables(pods.find)
+    async with looking(deleted):
+        key, unused = delete(deleted, "app", pods), delete(deleted, "old")
+        assert deleted.may_be_kept(unused)
+        await asyncio.sleep(0.3)
+        assert not deleted.may_be_kept(unused)
+        await asyncio.sleep(3)
+        assert deleted.may_be_kept(key)
+        assert len(pods.looks) == 3
+        del pods.users[key]
+        await asyncio.sleep(1.5)
+        assert not deleted.may_be_kept(key)
+        count = len(pods.looks)
+        await asyncio.sleep(60)
+        assert len(pods.looks) == count
+
+
+async def test_only_immutable_sources_that_are_deleted_are_followed() -> None:
+    deleted = DeletedImmutables(Pods().find)
+    changes = [
+        (None, source("new")),
+        (source("edited", immutable=False), source("edited")),
+        (source("labelled"), source("labelled")),
+        (source("mutable", immutable=False), None),
+    ]
+    for old, new in changes:
+        key = (old or new or source("")).key
+        deleted.source_changed(key, old, new)
+        assert not deleted.may_be_kept(key)
+    old = source("replaced")
+    deleted.source_changed(old.key, old, source("replaced", uid="uid-2"))
+    assert deleted.may_be_kept(old.key)
+
+
+async def test_looks_become_rare_and_end() -> None:
+    """Pods may go on using a source that was deleted for ever."""
+    pods = Pods()
+    deleted = DeletedImmutables(pods.find)
+    async with looking(deleted):
+        key = delete(deleted, "app", pods)
+        await asyncio.sleep(599)
+        assert deleted.may_be_kept(key)
+        assert 100 <= len(pods.looks) <= 120
+        await asyncio.sleep(30)
+        assert not deleted.may_be_kept(key)
+        count = len(pods.looks)
+        await asyncio.sleep(600)
+        assert len(pods.looks) == count
+
+
+async def test_looks_that_fail_show_nothing_and_are_repeated() -> None:
+    pods = Pods()
+    deleted = DeletedImmutables(pods.find)
+    pods.is_away = True
+    async with looking(deleted):
+        key = delete(deleted, "app")
+        await asyncio.sleep(5)
+        assert deleted.may_be_kept(key)
+        assert 1 < len(pods.looks) < 50
+        pods.is_away = False
+        await asyncio.sleep(30)
+        assert not deleted.may_be_kept(key)
+
+
+async def test_a_decision_that_finds_no_pods_counts_too() -> None:
+    """But not for a consumer that has pods of its own, nor for one that is deleted meanwhile."""
+    pods = Pods()
+    deleted = DeletedImmutables(pods.find)
+    key = delete(deleted, "app")
+    await deleted.find_uses([key], ["pod-uid"])
+    assert deleted.may_be_kept(key)
+    reading = asyncio.create_task(deleted.find_uses([key], ()))
+    await asyncio.sleep(0.1)
+    delete(deleted, "app")
+    await reading
+    assert deleted.may_be_kept(key)
+    await deleted.find_uses([key], ())
+    assert not deleted.may_be_kept(key)
+
+
+async def test_many_deleted_sources_are_bounded_and_looked_at_together() -> None:
+    """3,000 of one namespace: one look at a time, for the last ones."""
+    pods = Pods()
+    deleted = DeletedImmutables(pods.find)
+    keys = [delete(deleted, f"app-{number}", pods) for number in range(3_000)]
+    async with looking(deleted):
+        await asyncio.sleep(2.5)
+    assert pods.looks == [256] * 3
+    assert [key for key in keys if deleted.may_be_kept(key)] == keys[-256:]
