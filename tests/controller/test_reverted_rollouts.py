@@ -7,7 +7,7 @@ import time
 
 import pytest
 from tests.controller.pod_check_results import SOON, wait_for_state
-from tests.controller.world import Object, World
+from tests.controller.world import Object, World, files, rfc3339
 
 from hotmap.controller.run import Controller
 
@@ -34,6 +34,20 @@ async def revert(world: World) -> None:
 
     await world.edit(LEVEL="info")
     await world.until(has_none, "the template has no revision")
+
+
+async def restart_container(world: World, pod: str) -> None:
+    """Report that the container of a pod has started again just now."""
+
+    def report(obj: Object) -> Object:
+        (status,) = obj["status"]["containerStatuses"]
+        running = {"running": {"startedAt": rfc3339(time.time())}}
+        again = {**status, "restartCount": 1, "state": running}
+        return {**obj, "status": {**obj["status"], "containerStatuses": [again]}}
+
+    await world.registry.modify(
+        "pods", "default", pod, report, subresource="status", manager="kubelet"
+    )
 
 
 async def template(world: World) -> Object:
@@ -172,3 +186,30 @@ async def test_crash_after_the_return_hides_no_further_edit(world: World) -> Non
     await world.edit(LEVEL="bad")
     async with world.controller(pod_checks=SOON):
         assert await world.rollout()
+
+
+async def test_kept_pod_that_may_have_restarted_with_reverted_files_is_replaced(
+    world: World,
+) -> None:
+    """Its kubelet may not have restored the files when the container started again."""
+    async with world.controller(pod_checks=SOON) as controller:
+        await world.config_map(LEVEL="first")
+        await world.workload(spec=files(), replicas=2)
+        await world.pod("web-1", started=time.time() + 5)
+        await wait_for_state(world, controller, "current")
+        await asyncio.sleep(30)
+        await world.edit(LEVEL="info")
+        revision = await world.rollout()
+        await world.registry.delete("pods", "default", "web-1", grace_period=0)
+        mark = {"hotmap.dev/revision": revision}
+        await world.pod("web-2", annotations=mark, started=time.time() + 5)
+        await world.rolled_out()
+        await wait_for_state(world, controller, "current")
+        await roll_out_bad_value(world)
+        bad = await world.revision()
+        await world.edit(LEVEL="info")
+        assert await world.rollout(after=bad) == revision
+        await asyncio.sleep(5)
+        await restart_container(world, "web-2")
+        await end_rollout(world)
+        assert await world.rollout(after=revision) == f"{revision}.1"

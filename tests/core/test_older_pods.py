@@ -10,7 +10,7 @@ from tests.support.objects import ENV, ENV_AND_FILES, FILES, config_map, deploym
 
 from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.decide import decide
-from hotmap.core.decide.evidence import PodStart
+from hotmap.core.decide.evidence import PodStart, Span
 from hotmap.core.decide.record import Outcome, next_record
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.decide.source_snapshot import StartBound
@@ -86,6 +86,32 @@ def test_pods_that_may_be_older_are_replaced(
 def test_pod_whose_template_was_written_for_the_content_is_left() -> None:
     taken = after_check()
     assert decide(taken, [started(980, revision=taken.revision)]).assessment.heals is False
+
+
+@pytest.mark.parametrize(
+    ("spec", "mounted", "at", "heals"),
+    [
+        pytest.param(FILES, 970, 995, True, id="files, and a container has started again"),
+        pytest.param(FILES, 970, 975, False, id="files, and none has"),
+        pytest.param(FILES, 993, 995, False, id="files, written since the edit"),
+        pytest.param(ENV, 970, 995, False, id="the environment"),
+    ],
+)
+def test_restarted_pod_may_have_files_of_a_reverted_edit(
+    spec: str, mounted: float, at: float, heals: bool
+) -> None:
+    """It has the template of the content, and its kubelet may have restored the files later."""
+    taken = after_check(spec)
+    start = PodStart(
+        "web-1",
+        mounted,
+        taken.revision,
+        containers=(Span(at, at + 1),),
+        created=mounted,
+        mounted=mounted,
+        restarted=at > mounted + 5,
+    )
+    assert decide(taken, [start]).assessment.heals is heals
 
 
 @pytest.mark.parametrize(

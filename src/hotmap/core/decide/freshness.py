@@ -62,6 +62,7 @@ from hotmap.core.decide.assessment import (
 )
 from hotmap.core.decide.evidence import (
     MARGIN,
+    PodStart,
     all_created_since,
     all_started_after,
     find_pods_started_within,
@@ -195,15 +196,19 @@ def _assess_older_pods(
     # The content of other sources may differ by now, for example of a deleted one.
     rolled_at = max(record.rollouts.times[-1:], default=0.0)
     rolled_revision = content_of(record.revision)
+    read_at_start = [_read_at_start(f.current, facts) for f in affected]
     older = [
         start.name
         for start in facts.starts
         if not (record.proven_since and start.created >= floor(record.proven_since))
-        and not was_made_for(start, facts.revision, applied_at=facts.applied_at)
+        and not (
+            was_made_for(start, facts.revision, applied_at=facts.applied_at)
+            and not _may_have_reverted_files(start, read_at_start)
+        )
         and not all(
             all_started_after((start,), read.changed_at, files=read.is_mounted)
             or was_rolled_out_after(start, read.changed_at, rolled_revision, rolled_at=rolled_at)
-            for read in (_read_at_start(f.current, facts) for f in affected)
+            for read in read_at_start
         )
     ]
     if not older:
@@ -212,6 +217,18 @@ def _assess_older_pods(
         return _with_finding(by_content, pinned)
     reason = f"{join_names(older)} may run with older content"
     return _new_pods(reason, _as_frozen(by_content, affected), distinct=True)._replace(heals=True)
+
+
+def _may_have_reverted_files(start: PodStart, read_at_start: Sequence[SourceSnapshot]) -> bool:
+    """Return whether a pod that was made for the content may have files of a reverted edit.
+
+    A container that starts again reads them if the kubelet has not restored them yet.
+    """
+    if start.mounted is None or not start.containers:
+        return False
+    mounted_by, latest = start.mounted + 1, max(span.latest for span in start.containers)
+    edits = (read.changed_since for read in read_at_start if read.is_mounted)
+    return any(edit is not None and mounted_by <= edit <= latest for edit in edits)
 
 
 def _read_at_start(current: SourceSnapshot, facts: Facts) -> SourceSnapshot:
