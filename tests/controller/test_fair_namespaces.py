@@ -15,7 +15,7 @@ import pytest
 from tests.controller.pod_check_results import status
 from tests.controller.world import REREADS, World, files
 
-from hotmap.controller.reconcile import nudges
+from hotmap.controller.reconcile import nudge_round
 from hotmap.controller.report.pod_reader import PodReader
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import PodCheckSettings
@@ -69,7 +69,7 @@ async def test_nudges_of_many_pods_leave_workers_to_other_namespaces(
     async with world.controller() as controller:
         await world.quiet(controller)
         listing = never_for_many(list_pods, namespace_of)
-        monkeypatch.setattr(nudges, "list_pods", listing)
+        monkeypatch.setattr(nudge_round, "list_pods", listing)
         await world.edit(namespace=MANY, LEVEL="debug")
         await asyncio.sleep(1)
         assert controller.queue_statistics()["refresh"].processing == 28
@@ -103,7 +103,7 @@ async def test_reconciles_of_one_namespace_do_not_delay_checks_of_others(
     checks = PodCheckSettings(rate=100.0, initial_delay=3.0)
     async with world.controller(pod_checks=checks) as controller:
         await world.quiet(controller)
-        monkeypatch.setattr(nudges, "list_pods", never_for_many(list_pods, namespace_of))
+        monkeypatch.setattr(nudge_round, "list_pods", never_for_many(list_pods, namespace_of))
         await world.edit(namespace=MANY, LEVEL="debug")
         await asyncio.sleep(1)
         assert controller.queue_statistics()["refresh"].ready == WORKLOADS - 28

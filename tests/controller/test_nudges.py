@@ -12,6 +12,7 @@ from tests.controller.sent_nudges import count_nudges, hurried, nudged, rereadin
 from tests.controller.world import FOLLOW, REREADS, Object, World, both, files
 from tests.support.objects import FILES, deployment, snapshot
 
+from hotmap.controller.reconcile import nudge_round
 from hotmap.controller.reconcile import nudges as nudging
 from hotmap.controller.reconcile.nudges import NudgeReporter, Nudges, _SentNudges
 from hotmap.controller.reconcile.payload_digests import PayloadDigests
@@ -158,7 +159,7 @@ def count_pod_lists(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         lists[consumer.key.name] += 1
         return await list_pods(client, consumer, **options)
 
-    monkeypatch.setattr(nudging, "list_pods", count)
+    monkeypatch.setattr(nudge_round, "list_pods", count)
     return lists
 
 
@@ -307,7 +308,7 @@ async def test_workloads_of_one_source_do_not_wait_for_each_other(
 
     async with world.controller() as controller:
         await world.quiet(controller)
-        monkeypatch.setattr(nudging, "list_pods", list_together)
+        monkeypatch.setattr(nudge_round, "list_pods", list_together)
         await world.edit(LEVEL="debug")
         await asyncio.gather(*(nudged(world, f"{name}-pod") for name in names))
 
@@ -317,7 +318,7 @@ async def test_pods_that_are_too_large_for_a_short_list_are_nudged(
 ) -> None:
     """They are few, and listed once more when it is the turn of a long list."""
     monkeypatch.setattr(nudging, "SECOND_NUDGE", 60.0)
-    monkeypatch.setattr(nudging, "_SHORT_LIST", 100)
+    monkeypatch.setattr(nudge_round, "_SHORT_LIST", 100)
     await rereading_workload(world, "web-1")
     async with world.controller() as controller:
         await world.quiet(controller)

@@ -13,6 +13,7 @@ from tests.controller.world import REREADS, World, files
 
 from hotmap.controller.reconcile import nudges as nudging
 from hotmap.controller.settings import PodCheckSettings
+from hotmap.core.decide import nudge_choice
 from hotmap.core.errors import api_error
 
 
@@ -117,7 +118,7 @@ async def test_content_that_came_back_while_no_controller_ran_is_told_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pods were told of it before, and a kubelet may have shown what was there in between."""
-    monkeypatch.setattr(nudging, "_RECENT", 0.0)
+    monkeypatch.setattr(nudge_choice, "_RECENT", 0.0)
     await rereading_workload(world, "web-1")
     async with world.controller() as controller:
         await world.quiet(controller)

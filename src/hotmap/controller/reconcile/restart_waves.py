@@ -22,7 +22,6 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod, PodDisruptionBudget
 from hotmap.core.model.pod_conditions import is_ready
 from hotmap.core.patch.nudge import read_target
-from hotmap.core.status.desired import latest_time
 from hotmap.core.status.pods import KUBELET_SYNC
 from hotmap.core.target import Target
 
@@ -208,7 +207,7 @@ def restarts_in_place(snapshot: Snapshot, pod: Pod, target: Target) -> bool:
         return True
     if not policy.agent.restarts_for_files or told.live == target.live:
         return False
-    changed = latest_time(each.changed_at for each in snapshot.sources if each.live)
+    changed = snapshot.files_changed_at
     return changed is None or snapshot.now < changed + KUBELET_SYNC
 
 

@@ -59,6 +59,7 @@ __all__ = [
     "any_started_before",
     "earliest_mount",
     "find_pods_started_within",
+    "latest_time",
     "pod_starts",
 ]
 
@@ -385,3 +386,9 @@ def find_pods_started_within(
             for low, high in wide
         )
     )
+
+
+def latest_time(times: Iterable[float | None]) -> float | None:
+    """Return the latest time, -inf without any; None if one is unknown."""
+    found = list(times)
+    return None if None in found else max((at for at in found if at is not None), default=-inf)

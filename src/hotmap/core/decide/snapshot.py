@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
+from hotmap.core.decide.evidence import latest_time
 from hotmap.core.decide.revisions import (
     desired_target,
     is_all_frozen,
@@ -170,6 +171,11 @@ class Snapshot(NamedTuple):
             if source.live and source.changes.window and source.source in self.returned
         )
         return max(ends, default=-inf)
+
+    @property
+    def files_changed_at(self) -> float | None:
+        """By when the files that kubelets update last changed, POSIX seconds; None: unknown."""
+        return latest_time(source.changed_at for source in self.sources if source.live)
 
     @property
     def has_windows(self) -> bool:

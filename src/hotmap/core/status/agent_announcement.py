@@ -6,9 +6,10 @@ from collections.abc import Collection
 from math import inf
 from typing import NamedTuple
 
+from hotmap.core.decide.evidence import latest_time
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.patch.nudge import needs_repetition
-from hotmap.core.status.desired import DesiredContent, latest_time
+from hotmap.core.status.desired import DesiredContent
 from hotmap.core.status.observed_pods import ObservedPod
 from hotmap.core.status.stage import stage_by_time
 from hotmap.core.target import Target

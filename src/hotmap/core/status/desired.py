@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import inf
 from typing import NamedTuple
 
+from hotmap.core.decide.evidence import latest_time
 from hotmap.core.decide.immutable_rules import serves_another
 from hotmap.core.decide.revisions import content_of
 from hotmap.core.decide.snapshot import Snapshot
@@ -25,7 +26,6 @@ __all__ = [
     "StartChange",
     "desired_content",
     "has_current_template",
-    "latest_time",
     "with_volume_digests",
     "without_times",
 ]
@@ -362,9 +362,3 @@ def _unless_unused(at: float | None) -> float | None:
 
 def _last_change(sources: Sequence[SourceSnapshot]) -> float | None:
     return latest_time(source.changed_at for source in sources)
-
-
-def latest_time(times: Iterable[float | None]) -> float | None:
-    """Return the latest time, -inf without any; None if one is unknown."""
-    found = list(times)
-    return None if None in found else max((at for at in found if at is not None), default=-inf)

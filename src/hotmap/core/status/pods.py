@@ -36,6 +36,7 @@ from hotmap.core.decide.evidence import (
     PodStart,
     any_started_before,
     find_pods_started_within,
+    latest_time,
 )
 from hotmap.core.decide.own_rollouts import was_made_for, was_rolled_out_after
 from hotmap.core.decide.source_rules import started_with
@@ -56,7 +57,6 @@ from hotmap.core.status.desired import (
     DesiredClass,
     DesiredContent,
     StartChange,
-    latest_time,
     without_times,
 )
 from hotmap.core.status.observed_pods import ObservedPod
