@@ -1,0 +1,156 @@
+"""What the record of a consumer keeps as evidence of the content that its pods have."""
+
+from __future__ import annotations
+
+import msgspec
+
+from hotmap.core.decide.assessment import CHANGED, Verdict
+from hotmap.core.decide.decision import Decision
+from hotmap.core.decide.evidence import MARGIN
+from hotmap.core.decide.snapshot import Snapshot, changed_before
+from hotmap.core.model.state import PodCheck, Record, SourceRecord, StartRecord, records_by_source
+
+__all__ = ["with_evidence", "with_first_evidence"]
+
+
+def with_evidence(record: Record, decision: Decision) -> Record:
+    """Keep what is known of the pods beside the content that was applied, by a decision.
+
+    `record` is the new one, with that content.
+    """
+    record = _with_adopted(_with_bounds(_with_proof(record, decision), decision), decision)
+    return _with_reading(record, decision.snapshot)
+
+
+def with_first_evidence(record: Record, decision: Decision) -> Record:
+    """Do the same for the first record of a consumer, before a decision on it is carried out."""
+    snapshot = decision.snapshot
+    record = msgspec.structs.replace(record, proven_since=_proven_since_creation(snapshot))
+    return _with_reading(_with_adopted(record, decision), snapshot)
+
+
+def _with_proof(record: Record, decision: Decision) -> Record:
+    """Keep what proves the content of pods apart from their starts, while the content is the same.
+
+    A reverted edit of files ends it: kubelets may have written the other content meanwhile.
+    """
+    before, snapshot = decision.snapshot.record, decision.snapshot
+    since, replaced_at = decision.assessment.proven_since, 0.0
+    is_same = decision.assessment.verdict not in CHANGED
+    if is_same and before is not None and _same_used_content(before, record):
+        since, replaced_at = since or before.proven_since, before.replaced_at
+    if before is None:
+        since = since or _proven_since_creation(snapshot)
+    healed = before.healed if before else ""
+    if decision.assessment.heals:
+        healed = snapshot.revision
+    return msgspec.structs.replace(
+        record, proven_since=since, replaced_at=replaced_at, healed=healed
+    )
+
+
+def _same_used_content(before: Record, after: Record) -> bool:
+    def content(record: Record) -> list[tuple[str, ...]]:
+        return [(s.kind, s.name, s.uses, s.frozen, s.live) for s in record.sources]
+
+    return content(before) == content(after)
+
+
+def _proven_since_creation(snapshot: Snapshot) -> float:
+    """Return when a consumer was created, if that was after every change of its sources; else 0."""
+    template = snapshot.template
+    if template is None or not template.created:
+        return 0.0
+    before = changed_before(template, snapshot)
+    after = template.at - MARGIN
+    proven = all(
+        item.source in before or (item.changed_at is not None and item.changed_at <= after)
+        for item in snapshot.sources
+    )
+    return template.at if proven else 0.0
+
+
+def _with_bounds(record: Record, decision: Decision) -> Record:
+    """Keep the recorded time of a source's last change if a later edit was reverted unnoticed.
+
+    This applies if no pod has read the edit. It does not apply to files that a process re-reads,
+    since kubelets write them while the pod runs; what is read at start beside them keeps its time.
+    """
+    snapshot, known = decision.snapshot, records_by_source(decision.snapshot.record)
+    if snapshot.record is None or decision.assessment.verdict is Verdict.FROZEN:
+        return record
+
+    def bounded(source: SourceRecord) -> SourceRecord:
+        before = known.get((source.kind, source.name))
+        if (
+            before is None
+            or before.changed_by is None
+            or source.pinned
+            or (before.uses, before.frozen) != (source.uses, source.frozen)
+        ):
+            return source
+        if source.live and not snapshot.live_needs_rollout:
+            return _with_start(source, before)
+        if before.live != source.live:
+            return source
+        return msgspec.structs.replace(
+            source, changed_by=before.changed_by, estimated=before.estimated
+        )
+
+    return msgspec.structs.replace(record, sources=tuple(map(bounded, record.sources)))
+
+
+def _with_start(source: SourceRecord, before: SourceRecord) -> SourceRecord:
+    """Keep the time of the last change of what is read at start."""
+    if not source.frozen:
+        return source
+    start = before.start or StartRecord(before.changed_by, before.edited, before.estimated)
+    return msgspec.structs.replace(source, start=start)
+
+
+def _with_adopted(record: Record, decision: Decision) -> Record:
+    """Note which sources were adopted as they were, and not changed since (rules 1 and 10).
+
+    None counts as adopted within MARGIN of the workload's creation: an edit may have been delivered
+    before the workload was.
+    """
+    snapshot, known = decision.snapshot, records_by_source(decision.snapshot.record)
+    verdicts = {f.current.source.kind_and_name: f.verdict for f in decision.assessment.findings}
+    template = snapshot.template
+    is_new = template is not None and template.created and snapshot.now - template.at < MARGIN
+
+    def adopted_version(source: SourceRecord) -> str:
+        name = source.kind, source.name
+        before, verdict = known.get(name), verdicts.get(name)
+        if before is None or not before.uid:
+            # A creation is a change, for which the starts of the pods were compared.
+            created = before is not None and not before.pinned and snapshot.policy.reload_on_create
+            is_adopted = verdict is Verdict.ADOPT and not created and not is_new
+            return source.resource_version if is_adopted else ""
+        is_same = (before.frozen, before.live) == (source.frozen, source.live)
+        return before.adopted if is_same and verdict not in CHANGED else ""
+
+    return msgspec.structs.replace(
+        record,
+        sources=tuple(
+            source
+            if source.adopted == (version := adopted_version(source))
+            else msgspec.structs.replace(source, adopted=version)
+            for source in record.sources
+        ),
+    )
+
+
+def _with_reading(record: Record, snapshot: Snapshot) -> Record:
+    """Note whether files count as read at start, and have pods checked again if that has changed.
+
+    It changes with the annotation that says that the application re-reads files: the same pods may
+    have the content with it and not have it without it.
+    """
+    if not any(source.live for source in record.sources):
+        return record
+    before, now = snapshot.record, snapshot.live_needs_rollout
+    record = msgspec.structs.replace(record, files_at_start=now)
+    if before is None or before.files_at_start in (None, now):
+        return record
+    return msgspec.structs.replace(record, pods_checked=PodCheck.NOT_YET)
