@@ -21,14 +21,15 @@ class Pods:
     def __init__(self) -> None:
         self.users: dict[ObjectKey, str] = {}
         self.is_away = False
-        #: For how many sources they were looked at, each time.
+        #: For how many sources they were looked at, each time; and how long that takes, in seconds.
         self.looks: list[int] = []
+        self.takes = 0.01
 
     async def find(
         self, asked: Collection[ObjectKey], own: Collection[str]
     ) -> dict[ObjectKey, OtherUse | None]:
         self.looks.append(len(asked))
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(self.takes)
         if self.is_away:
             raise Unreachable("the API server is away")
         found = {key: self.users.get(key) for key in asked}
@@ -67,7 +68,7 @@ async def test_sources_are_followed_until_a_moment_without_pods() -> None:
         assert not deleted.may_be_kept(unused)
         await asyncio.sleep(3)
         assert deleted.may_be_kept(key)
-        assert len(pods.looks) == 3
+        assert len(pods.looks) == 4
         del pods.users[key]
         await asyncio.sleep(1.5)
         assert not deleted.may_be_kept(key)
@@ -130,6 +131,7 @@ async def test_a_decision_that_finds_no_pods_counts_too() -> None:
     key = delete(deleted, "app")
     await deleted.find_uses([key], ["pod-uid"])
     assert deleted.may_be_kept(key)
+    pods.takes = 1.0
     reading = asyncio.create_task(deleted.find_uses([key], ()))
     await asyncio.sleep(0.1)
     delete(deleted, "app")
@@ -137,6 +139,18 @@ async def test_a_decision_that_finds_no_pods_counts_too() -> None:
     assert deleted.may_be_kept(key)
     await deleted.find_uses([key], ())
     assert not deleted.may_be_kept(key)
+
+
+async def test_long_looks_are_rare() -> None:
+    """A namespace of 10,000 pods, in which an immutable source is deleted each second."""
+    pods = Pods()
+    pods.takes = 2.0
+    deleted = DeletedImmutables(pods.find)
+    async with looking(deleted):
+        for number in range(200):
+            delete(deleted, f"app-{number}")
+            await asyncio.sleep(1)
+    assert len(pods.looks) == 5
 
 
 async def test_many_deleted_sources_are_bounded_and_looked_at_together() -> None:

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from hotmap.controller.watch.other_uses import FindUses
 from hotmap.core.decide.assessment import OtherUse
-from hotmap.core.errors import ApiError, Unreachable
+from hotmap.core.errors import HotmapError
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source
 from hotmap.kube.loop_clock import loop_time
@@ -25,6 +25,10 @@ __all__ = ["DeletedImmutables"]
 #: Seconds between two looks at the pods of a namespace, at first and after a minute: most pods end
 #: within the 30 s of their grace period.
 _PAUSE, _LATER_PAUSE, _LATER = 1.0, 10.0, 60.0
+
+#: How much longer than a look the pause after it takes at least: a tenant may have 10,000 pods, and
+#: delete sources all the time.
+_REST = 20.0
 
 #: Seconds for which a deleted source is followed, and how many of them at most, the last ones: a
 #: tenant may delete any number that are in use.
@@ -43,6 +47,9 @@ class DeletedImmutables:
         self._deleted: dict[ObjectKey, float] = {}
         #: The namespaces that have some.
         self._due = WorkQueue[str](clock=clock)
+        self._looking_at = ""
+        #: When the pods of a namespace may be looked at again, in monotonic seconds.
+        self._rests_until: dict[str, float] = {}
 
     def source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         """Follow a source that is deleted, as a subscriber of its store."""
@@ -52,7 +59,9 @@ class DeletedImmutables:
         self._deleted[key] = self._clock()
         if len(self._deleted) > _AT_MOST:
             del self._deleted[next(iter(self._deleted))]
-        self._due.add(key.namespace)
+        if key.namespace != self._looking_at:  # else the next look follows from this one
+            rest = self._rests_until.get(key.namespace, -inf) - self._clock()
+            self._due.add_after(key.namespace, max(rest, 0.0))
 
     def may_be_kept(self, source: ObjectKey) -> bool:
         """Return whether pods have used a source at each look since an immutable one was deleted.
@@ -80,17 +89,28 @@ class DeletedImmutables:
     async def run(self) -> NoReturn:
         """Look until cancelled."""
         while True:
-            namespace = await self._due.get()
+            self._looking_at = namespace = await self._due.get()
+            began = self._clock()
             try:
                 pause = await self._look(namespace)
-            except (ApiError, Unreachable):
+            except HotmapError:
                 self._due.retry(namespace)
             else:
                 self._due.forget(namespace)
+                rest = self._rest(namespace, began)
                 if pause:
-                    self._due.add_after(namespace, pause)
+                    self._due.add_after(namespace, max(pause, rest))
             finally:
+                self._looking_at = ""
                 self._due.done(namespace)
+
+    def _rest(self, namespace: str, began: float) -> float:
+        """Return the least pause in seconds after a look that began then, and remember its end."""
+        now = self._clock()
+        rest = (now - began) * _REST
+        kept = {name: until for name, until in self._rests_until.items() if until > now}
+        self._rests_until = kept | {namespace: now + rest}
+        return rest
 
     async def _look(self, namespace: str) -> float:
         """Look for pods that use the sources of a namespace; returns seconds until the next look.
