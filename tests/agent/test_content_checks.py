@@ -102,6 +102,26 @@ def test_check_runs_on_a_copy_of_all_directories(tmp_path: Path) -> None:
     assert list(work.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("end", "state"),
+    [
+        ("exit 126", "waiting"),
+        ("exit 127", "waiting"),
+        ("exit 137", "waiting"),
+        ("kill -KILL $$", "waiting"),
+        ("exit 128", "refused"),
+        ("exit 255", "refused"),
+    ],
+)
+def test_exit_status_that_says_nothing_of_a_signal_refuses(
+    tmp_path: Path, end: str, state: str
+) -> None:
+    """sshd and php end with 255 where they refuse content, git with 128; no signal does."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with agent(tmp_path, "--dir", volume, "--check", f"sh -c '{end}'") as running:
+        running.reaches(state)
+
+
 def test_check_timeout_is_not_a_refusal(tmp_path: Path) -> None:
     """It is killed and asked again; once it answers, the content is loaded."""
     volume, quick = Volume(tmp_path / "volume", text="one"), tmp_path / "quick"

@@ -7,6 +7,7 @@ exits.
 from __future__ import annotations
 
 import os
+import signal
 
 from hotmap.agent.decide.content_checks import find_error
 from hotmap.agent.decide.facts import ERROR, PASSED, REFUSED
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from hotmap.agent.settings.settings import CheckSettings
 
     Done = Callable[[str, str, int | None], None]
+
+#: Exit statuses with which a shell says that it could not start a program, or 128+n that signal n
+#: ended it. Larger ones are the checker's own: `sshd -t` and `php -l` refuse with 255.
+_STATUSES_OF_NO_CHECK = {126, 127, *range(129, 128 + signal.NSIG)}
 
 
 class Checker:
@@ -125,7 +130,7 @@ class Checker:
                 done(ERROR, f"check timed out after {timeout:g}s", None)
             elif not outcome.started:
                 done(ERROR, f"check could not run: {output}", outcome.status)
-            elif outcome.status in (126, 127) or outcome.status >= 128:
+            elif outcome.status in _STATUSES_OF_NO_CHECK:
                 instead = f"check could not run: {words[0]} ended with exit status {outcome.status}"
                 text = mark_output(output and f"check could not run: {output}", instead)
                 done(ERROR, text, outcome.status)
