@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import shutil
 import signal
 import socket
 import subprocess
@@ -189,6 +190,39 @@ def test_process_that_blocks_all_signals_has_just_started(tmp_path: Path) -> Non
                 send_reload(asked, signal.SIGHUP)
         finally:
             process.kill()
+
+
+def test_starting_java_program_is_not_killed_by_a_signal(tmp_path: Path) -> None:
+    """A Java virtual machine catches HUP at once, and exits at it until its program asks for it."""
+    requires("java", available=shutil.which("javac") is not None, reason="there is no JDK")
+    source = tmp_path / "Starting.java"
+    source.write_text(
+        "class Starting {\n"
+        "  public static void main(String[] arguments) throws Exception {\n"
+        "    System.in.read();\n"
+        '    sun.misc.Signal.handle(new sun.misc.Signal("HUP"), number -> {});\n'
+        "    System.in.read();\n"
+        "  }\n"
+        "}\n"
+    )
+    subprocess.run(["javac", "-nowarn", source], check=True, stderr=subprocess.DEVNULL)
+    command = ("java", "-cp", str(tmp_path), "Starting")
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as process:
+        asked = identify(process.pid)
+        assert asked is not None
+
+        def catches() -> bool:
+            with pytest.raises(ProcessError, match="may not handle HUP yet"):
+                send_reload(asked, signal.SIGHUP)
+            masks = Path(f"/proc/{process.pid}/status").read_text().partition("SigCgt:")[2]
+            return bool(int(masks.split()[0], 16) & 1)
+
+        eventually(catches, "a handler of HUP")
+        with pytest.raises(ProcessError, match="may not handle HUP yet"):
+            send_reload(asked, signal.SIGHUP)
+        assert process.poll() is None
+        process.communicate(b"\n\n")
+        assert process.returncode == 0
 
 
 @pytest.mark.slow  # ten seconds of processor time, most of them for initdb

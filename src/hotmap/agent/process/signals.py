@@ -73,8 +73,9 @@ def send_reload(process: Process, number: int) -> None:
     process. Later it is sent in any case: a thread that waits for it in sigwait(3) looks as if it
     did not block it, and is not recognised everywhere. The runtime of Go catches every signal
     before the program has asked for one, and still exits, so a Go program has to be older than
-    some seconds. A program that had a handler at the last signal and has none now executes itself
-    again, so it gets another minute.
+    some seconds. A Java virtual machine does so too, and its programs start slowly: no signal is
+    sent to one in its first minute. A program that had a handler at the last signal and has none
+    now executes itself again, so it gets another minute.
 
     Raises:
         ProcessError: it is not ready yet, ignores the signal, has exited, or permission is denied.
@@ -114,6 +115,15 @@ _RARELY_CAUGHT = signal.SIGTRAP
 #: Signals 35 to 64, all of which the runtime of Go catches, and hardly anything else does.
 _CAUGHT_BY_GO = sum(1 << (number - 1) for number in range(35, 65))
 
+#: What a Java virtual machine catches before it catches HUP, to shut down, and then still does
+#: (jdk: src/hotspot/os/posix/signals_posix.cpp).
+_CAUGHT_BY_JAVA = sum(
+    1 << (number - 1)
+    for number in (
+        signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV, signal.SIGPIPE, signal.SIGXFSZ,
+    )
+)  # fmt: skip
+
 #: Signals whose default action is what the sender wants, or nothing.
 _HARMLESS_OR_MEANT = (
     signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGABRT,
@@ -135,6 +145,8 @@ def _is_ready_for(process: Process, number: int) -> bool:
         # While the runtime of Go starts a thread, it blocks all signals instead.
         if any(masks[name] & _CAUGHT_BY_GO == _CAUGHT_BY_GO for name in ("SigCgt", "SigBlk")):
             return age >= _STARTUP_OF_GO
+        if number == signal.SIGHUP and masks["SigCgt"] & _CAUGHT_BY_JAVA == _CAUGHT_BY_JAVA:
+            return age >= _STARTUP
         if not any(mask >> (number - 1) & 1 for mask in masks.values()):
             return _is_awaited(process.pid, number)
         if not is_last:
