@@ -105,6 +105,7 @@ def complaint(*arguments: str) -> str:
         (["--settle", "1s", "--settle", "2s"], "--settle must not be repeated"),
         (["nginx"], 'unexpected argument "nginx": put the application and its arguments after --'),
         (["--once=maybe"], '--once takes no value, got "maybe"'),
+        (["--rules="], '--rules: invalid path "": must not be empty'),
         (["--rules", "/no/such"], "--rules: cannot read /no/such: no such file or directory"),
     ],
 )  # fmt: skip

@@ -79,7 +79,7 @@ def load_settings(arguments: Arguments) -> Settings:
         SettingsError: a value is invalid, two flags cannot be used together, or nothing is to be
             watched; one sentence.
     """
-    rules_file = arguments.values.get("rules", [""])[0]
+    rules_file = _Flags(arguments).path("rules")
     document = load_rules(rules_file) if rules_file else {}
     tables = document.pop("rule", [])
     flags = _Flags(add_document(arguments, document, rules_file))
