@@ -66,11 +66,18 @@ def nobody(directory: Path) -> Person:
     """Return a user without rights, also where the tests run as root."""
     if os.geteuid() != 0:
         return yourself(directory)
-    identity = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
+    identity: dict[str, Any] = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
     places = (str(Path(hotmap.__file__).parents[1]), sysconfig.get_path("purelib"))
     environment = {"PYTHONPATH": os.pathsep.join(places)}
-    person = Person(directory, _PYTHON_OF_ALL, environment, **identity)
-    with person.start("--version") as process:
-        problem = process.communicate()[1]
-    requires("python-for-nobody", available=process.returncode == 0, reason=problem)
-    return person
+    # Compiled modules of the tests' environment are of its Python, which may be another version.
+    tried = subprocess.run(
+        [_PYTHON_OF_ALL, "-B", "-c", "import hotmap.cli.demo.cluster"],
+        check=False,
+        env=environment,
+        cwd="/",
+        capture_output=True,
+        **identity,
+    )
+    problem = tried.stderr.decode()
+    requires("python-for-nobody", available=tried.returncode == 0, reason=problem)
+    return Person(directory, _PYTHON_OF_ALL, environment, **identity)
