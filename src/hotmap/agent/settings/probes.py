@@ -1,7 +1,7 @@
 """Probes, which confirm that an action took effect:
 
     http URL              the endpoint returns 200
-    field URL PATH=VALUE  a field of a JSON response, such as config.version
+    field URL PATH=VALUE  a field of a JSON response, such as config.loads
     metric URL NAME=VALUE
                           a sample of a Prometheus page, with its labels if any
     output COMMAND        the output of a command
@@ -17,7 +17,8 @@
 
 Without `=VALUE`, `field` and `metric` must differ from their value before the
 action; `output` always must. What differs by itself, such as an uptime or a
-count of requests, confirms every action.
+count of requests, confirms every action. What stays the same when the same
+content is loaded again, such as its digest, does not confirm that.
 """
 
 from __future__ import annotations
