@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import TIMEOUT, Volume, agent, eventually
+from tests.agent.agents import TIMEOUT, Volume, agent, eventually, tick
 
 from hotmap.agent.act import probes
 from hotmap.agent.act.probes import NotConfirmed, Refused, confirm, read_before
@@ -246,17 +246,31 @@ def test_workers_probe_detects_new_workers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("replaced", "name", "expected"),
-    [(1, "worker", False), (2, "worker", True), (1, "haproxy", True)],
+    ("replaced", "apart", "name", "expected"),
+    [
+        (1, False, "worker", False),
+        (2, False, "worker", True),
+        (2, True, "worker", False),
+        (1, True, "haproxy", True),
+        (2, True, "haproxy", True),
+    ],
 )
 def test_workers_probe_waits_while_workers_are_replaced_one_by_one(
-    replaced: int, name: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    replaced: int,
+    apart: bool,
+    name: str,
+    expected: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As uvicorn does: the next one is told when the new one serves, and has old content till then.
 
-    haproxy starts one worker, beside all that have connections to finish.
+    So has the last one while the last new one starts. haproxy starts one worker, beside all that
+    have connections to finish.
     """
     monkeypatch.setattr(probes, "_HAND_OVER", 0.0)
+    monkeypatch.setattr(probes, "_HAND_OVER_APART", TIMEOUT)
+    monkeypatch.setattr(probes, "_APART", 0.0 if apart else TIMEOUT)
     program = tmp_path / name
     program.write_text("#!/bin/sh\nread line\n")
     program.chmod(0o755)
@@ -282,6 +296,7 @@ def test_workers_probe_waits_while_workers_are_replaced_one_by_one(
                 shell.stdin.write("\n")
                 shell.stdin.flush()
                 new = int(shell.stdout.readline())
+                tick()
             eventually(lambda: all_started(read_before(parse_probe(probe), 0), [new], name))
             assert confirmed(probe, before) is expected
         finally:

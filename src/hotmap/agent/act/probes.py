@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from binascii import crc32
+from itertools import pairwise
 
 from hotmap.agent.act.http import EndpointError, send_request
 from hotmap.agent.act.metric_samples import parse_sample
@@ -23,6 +24,7 @@ from hotmap.agent.process.process_table import (
     parent_of,
 )
 from hotmap.agent.process.spawn import execute_program, exit_status
+from hotmap.agent.runtime.clock import since_boot
 from hotmap.agent.runtime.program_output import mark_output
 from hotmap.core.errors import os_reason
 
@@ -30,6 +32,7 @@ __all__ = ["NotConfirmed", "Refused", "compares_with_before", "confirm", "read_b
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from hotmap.agent.settings.settings import Probe
@@ -45,8 +48,14 @@ _INTERVAL_FIRST, _INTERVAL_MAX = 0.02, 0.5
 #: of its master are looked at.
 _WORKERS_INTERVAL, _WATCH_INTERVAL = 0.03, 0.005
 
-#: Seconds that old workers have to hand over; some serve open connections for hours.
+#: Seconds that old workers have to hand over, from the start of the last new one; some serve open
+#: connections for hours.
 _HAND_OVER = 2.0
+
+#: The same where new workers started so many seconds apart: each may have been started once the one
+#: before served, and the last old one is told once the last new one does. uvicorn waits five
+#: seconds for that, and otherwise keeps the old one. gunicorn starts all of them within a moment.
+_APART, _HAND_OVER_APART = 0.5, 6.0
 
 #: In the command line of haproxy's workers. Each reload starts one, however many serve open
 #: connections since earlier ones.
@@ -122,8 +131,7 @@ def confirm(probe: Probe, before: str | None, child: int, *, seconds: float) -> 
             shows may be what it showed before.
         NotConfirmed: it did not within `seconds`; the message is the last one.
     """
-    began = time.monotonic()
-    deadline = began + seconds
+    deadline = time.monotonic() + seconds
     interval = _INTERVAL_FIRST
     longest = _WORKERS_INTERVAL if probe.kind == "workers" else _INTERVAL_MAX
     seen: list[bool] = []
@@ -131,8 +139,7 @@ def confirm(probe: Probe, before: str | None, child: int, *, seconds: float) -> 
         _watch_nginx(_lines(before), seen)
     while True:
         try:
-            hand_over = began + _HAND_OVER - time.monotonic()
-            _confirm_once(probe, before, child, hand_over=hand_over, seen=seen)
+            _confirm_once(probe, before, child, seen=seen)
         except (NotConfirmed, EndpointError, ProcessError) as error:
             if isinstance(error, _NothingToCompare) or time.monotonic() + interval > deadline:
                 kind = Refused if isinstance(error, Refused) else NotConfirmed
@@ -143,9 +150,7 @@ def confirm(probe: Probe, before: str | None, child: int, *, seconds: float) -> 
         interval = min(longest, interval * 1.5)
 
 
-def _confirm_once(
-    probe: Probe, before: str | None, child: int, *, hand_over: float, seen: list[bool]
-) -> None:
+def _confirm_once(probe: Probe, before: str | None, child: int, *, seen: list[bool]) -> None:
     if probe.kind == "log":
         if (probe.value or "").encode() not in _read_from(probe.path, int(before or 0)):
             raise NotConfirmed(f"no new line in {probe.path} contains {probe.value!r}")
@@ -165,7 +170,7 @@ def _confirm_once(
         if any(_TITLE in line for line in old):
             _confirm_nginx(probe, old, new, seen)
         else:
-            _confirm_workers(probe, old, new, hand_over)
+            _confirm_workers(probe, old, new)
     else:
         _confirm_value(probe, before, now)
 
@@ -185,12 +190,12 @@ def _lines(text: str) -> set[str]:
     return set(filter(None, text.split("\n")))
 
 
-def _confirm_workers(probe: Probe, old: set[str], new: set[str], hand_over: float) -> None:
+def _confirm_workers(probe: Probe, old: set[str], new: set[str]) -> None:
     """Confirm that a program has replaced its workers.
 
     Old ones may stay beside as many new ones, since they have connections to finish. With fewer new
-    ones, the program replaces one after the other: an old one may not have been told yet, and serve
-    the old content.
+    ones, or as many of which the last has just started, the program may replace one after the
+    other: an old one may not have been told yet, and serve the old content.
     """
     old, new = ({line for line in lines if _TRACKER not in line} for lines in (old, new))
     numbers = {line.partition(" ")[0] for line in old}
@@ -198,9 +203,27 @@ def _confirm_workers(probe: Probe, old: set[str], new: set[str], hand_over: floa
     if not started:
         raise NotConfirmed(f"{probe.target} has not started a new worker")
     wanted = 1 if any(_ONE_WORKER in line for line in old) else len(old)
-    if old & new and (hand_over > 0 or len(started) < wanted):
-        replaced = "" if len(started) >= wanted else f": {len(started)} of {wanted} are replaced"
-        raise NotConfirmed(f"{probe.target} still has old workers{replaced}")
+    if not old & new:
+        return
+    if len(started) < wanted:
+        replaced = f"{len(started)} of {wanted} are replaced"
+        raise NotConfirmed(f"{probe.target} still has old workers: {replaced}")
+    starts = _starts(started)
+    if since_boot() - starts[-1] < (_HAND_OVER if wanted == 1 else _hand_over(starts)):
+        raise NotConfirmed(f"{probe.target} still has old workers")
+
+
+def _hand_over(starts: list[float]) -> float:
+    """Return how long old workers have to hand over to new ones that started then."""
+    longest = max(later - earlier for earlier, later in pairwise(starts))
+    return _HAND_OVER if longest <= _APART else max(_HAND_OVER_APART, 2 * longest)
+
+
+def _starts(workers: Iterable[str]) -> list[float]:
+    """Return when workers started, in seconds since boot, the first one first."""
+    return sorted(
+        int(line.partition(" ")[0].partition(":")[2]) * START_PRECISION for line in workers
+    )
 
 
 def _watch_nginx(old: set[str], seen: list[bool]) -> None:
@@ -256,8 +279,8 @@ def _confirm_nginx(probe: Probe, old: set[str], new: set[str], seen: list[bool])
 
 def _started_together(workers: set[str]) -> bool:
     """Whether the master has started workers together, and not one by one as they crashed."""
-    starts = [int(line.partition(" ")[0].partition(":")[2]) for line in workers]
-    return (max(starts) - min(starts)) * START_PRECISION <= _STARTING
+    starts = _starts(workers)
+    return starts[-1] - starts[0] <= _STARTING
 
 
 def _name(probe: Probe) -> str:
