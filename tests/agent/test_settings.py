@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.agent.agents import Volume, agent
 
 from hotmap.agent.drop_in import configmap_reload, prometheus_config_reloader
 from hotmap.agent.settings import probes
@@ -370,6 +371,31 @@ def test_status_rejects_other_flags() -> None:
         "hotmap agent: no response from an agent: cannot reach unix:/no/such:/status: no such "
         "file or directory\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["status", "--socket="], '--socket: invalid path "": must not be empty'),
+        (["status", "--socket", f"/{'x' * 200}"], "--socket: invalid path of a unix socket"),
+        (["status", "--socket=/a", "--url=http://b/"], "status requires one address only"),
+        (["status", "--url=http://a/", "--url=http://b/"], "status requires one address only"),
+        (["copy", ""], "copy requires one argument"),
+    ],
+)
+def test_subcommands_reject_invalid_values(words: list[str], text: str) -> None:
+    """As the agent does: one sentence that names the flag."""
+    done = run(*words)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"hotmap agent: {text}" in done.stderr
+
+
+def test_status_asks_at_every_path_that_an_agent_listens_on(tmp_path: Path) -> None:
+    """A path may have characters that a URL may not have."""
+    volume, place = Volume(tmp_path / "volume", text="one"), tmp_path / "a b: é"
+    with agent(place, "--dir", volume) as running:
+        running.reaches("told")
+        assert run("status", "--socket", str(place / "agent.sock")).returncode == 0
 
 
 def test_help_lists_every_flag() -> None:

@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from hotmap.agent.settings.settings import Call
+
 #: Sockets at which `status` looks for an agent: the usual one, and that of an injected agent.
 SOCKETS = ("/run/hotmap/agent.sock", "/hotmap/run/agent.sock")
 
@@ -113,18 +115,15 @@ def _show_status(arguments: Arguments, *, as_json: bool) -> int:
 
     from hotmap.agent.act.http import EndpointError, send_request
     from hotmap.agent.report.status_text import format_status
-    from hotmap.agent.settings.settings import Call
-    from hotmap.agent.settings.values import parse_url, parse_value
 
     for name in arguments.values:
         if name not in ("socket", "url"):
             raise SettingsError(f"status does not support {arguments.spelling[name]}; use --socket")
-    url = _status_url(arguments)
-    if not url:
+    call = _status_call(arguments)
+    if call is None:
         places = " or ".join(SOCKETS)
         _print_error(f"there is no socket of an agent at {places}; name it with --socket")
         return 1
-    call = Call(parse_value(url, parse_url, "--url"), method="GET")
     try:
         status = json.loads(send_request(call, seconds=5.0).body)
         text = format_status(status)
@@ -138,18 +137,26 @@ def _show_status(arguments: Arguments, *, as_json: bool) -> int:
     return 0 if status["state"] in ("loaded", "told") else 1
 
 
-def _status_url(arguments: Arguments) -> str:
-    """Return where an agent serves its status; "" without a flag and without a usual socket."""
-    if "url" in arguments.values:
-        return arguments.values["url"][0]
-    existing = [path for path in SOCKETS if os.path.exists(path)]
-    sockets = arguments.values.get("socket", existing)
-    return f"unix:{os.path.abspath(sockets[0])}:/status" if sockets else ""
+def _status_call(arguments: Arguments) -> Call | None:
+    """Return the call that asks an agent; None without a flag and without a usual socket."""
+    from hotmap.agent.settings.settings import Call
+    from hotmap.agent.settings.values import Url, parse_socket_path, parse_url, parse_value
+
+    urls, sockets = (arguments.values.get(name, []) for name in ("url", "socket"))
+    if len(urls) + len(sockets) > 1:
+        raise SettingsError("status requires one address only: --socket or --url")
+    if urls:
+        return Call(parse_value(urls[0], parse_url, "--url"), method="GET")
+    sockets = sockets or [path for path in SOCKETS if os.path.exists(path)]
+    if not sockets:
+        return None
+    path = parse_value(sockets[0], parse_socket_path, "--socket")
+    return Call(Url("http", "localhost", 0, path, "/status", "", ""), method="GET")
 
 
 def _copy(words: Sequence[str]) -> int:
     """Write the agent as one file; for an init container that copies it to another image."""
-    if len(words) != 1 or words[0].startswith("-"):
+    if len(words) != 1 or not words[0] or words[0].startswith("-"):
         raise SettingsError("copy requires one argument: the file to write")
     from hotmap.agent.build import build
 
