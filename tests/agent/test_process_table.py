@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from hotmap.agent.process.process_table import (
     ProcessError,
     children_of,
     find,
+    find_main,
     identify,
 )
 from hotmap.agent.process.signals import send_signal
@@ -47,6 +49,30 @@ def test_checker_that_ends_during_the_lookup_is_not_found(
         monkeypatch.setattr(process_table, "has_mark", end_before)
         with pytest.raises(ProcessError, match="no process with name a-checker found"):
             find("name:a-checker")
+
+
+def test_command_of_a_shell_is_found_rather_than_the_shell(tmp_path: Path) -> None:
+    """A reload is for the program; a container ends with the shell, so a restart is for that."""
+    program = tmp_path / "a-server"
+    program.write_text(f"#!{sys.executable}\nprint(flush=True)\ninput()\n")
+    program.chmod(0o755)
+    command = ["sh", "-c", f"{program} | cat"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as shell:
+        assert shell.stdout is not None
+        shell.stdout.readline()
+        found = find(f"command:{program}")
+        assert found.pid in {child.pid for child in children_of(shell.pid)}
+        assert find_main(f"command:{program}").pid == shell.pid
+        shell.communicate(b"\n")
+
+
+def test_shell_that_is_the_program_is_found() -> None:
+    """Where no other process has the text in its command line."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(["sh", "-c", ": a-script; read line"], stdin=pipe) as shell:
+        assert find("command:a-script").pid == shell.pid
+        shell.communicate(b"\n")
 
 
 def test_children_of_all_threads_are_found() -> None:

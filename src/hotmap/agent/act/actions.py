@@ -17,6 +17,7 @@ from hotmap.agent.process.process_table import (
     Process,
     ProcessError,
     find,
+    find_main,
     has_memory_of_parent,
     started_at,
 )
@@ -117,7 +118,7 @@ def _signal(action: Action, attempt: StartAttempt, context: ActionContext) -> st
 
 def _find(action: Action, context: ActionContext) -> Process:
     if action.target != "child":
-        found = find(action.target)
+        found = (find_main if action.kind == "restart" else find)(action.target)
         if found.pid == os.getpid():
             raise ProcessError(
                 f"process {found.pid} of {action.target} is the agent itself: set "

@@ -6,7 +6,7 @@ from hotmap.agent.decide.start_evidence import Lookups, ProcessStart, WrittenCon
 from hotmap.agent.process.process_table import (
     START_PRECISION,
     ProcessError,
-    find,
+    find_main,
     has_memory_of_parent,
     latest_since_boot,
     started_at,
@@ -33,7 +33,7 @@ def start_lookups(application: Application) -> Lookups:
 
 def _find_start(target: str) -> ProcessStart | str:
     try:
-        return _start_of(find(target))
+        return _start_of(find_main(target))
     except ProcessError as error:
         return str(error)
 

@@ -19,6 +19,7 @@ __all__ = [
     "children_of",
     "command_of",
     "find",
+    "find_main",
     "has_mark",
     "has_memory_of_parent",
     "identify",
@@ -35,10 +36,12 @@ __all__ = [
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 #: Characters of a command line in which it says that it is of a master: `nginx: master process …`.
 _TITLE_LENGTH = 30
+
+_SHELLS = ("sh", "bash", "dash", "ash")
 
 #: Variable in the environment of check commands.
 CHECK_MARK = "HOTMAP_CHECK"
@@ -74,19 +77,29 @@ def find(target: str) -> Process:
     """Find the process that `pidfile:PATH`, `name:NAME` or `command:TEXT` names.
 
     Of a process and its children with the same name (a master and its workers) it is the parent;
-    of two masters during an upgrade of the program, the one with workers.
+    of a shell and what its command runs, the latter; of two masters during an upgrade of the
+    program, the one with workers.
 
     Raises:
         ProcessError: none or several match; the message says what to do.
     """
-    return _serving(_named(target))
+    return _serving(_named(target, _without_shells))
 
 
-def _named(target: str) -> Process:
+def find_main(target: str) -> Process:
+    """Find the process that a container ends with: as `find`, but a shell, not its command.
+
+    Raises:
+        ProcessError: none or several match; the message says what to do.
+    """
+    return _serving(_named(target, dict))
+
+
+def _named(target: str, select: Callable[[dict[int, Process]], dict[int, Process]]) -> Process:
     kind, _, value = target.partition(":")
     if kind == "pidfile":
         return _from_file(value)
-    found = {process.pid: process for process in _matching(kind, value)}
+    found = select({process.pid: process for process in _matching(kind, value)})
     parents = [process for process in found.values() if parent_of(process.pid) not in found]
     if not parents:
         raise ProcessError(f"no process with {kind} {value} found{_why_invisible()}")
@@ -94,6 +107,21 @@ def _named(target: str) -> Process:
         pids = ", ".join(str(process.pid) for process in sorted(parents))
         raise ProcessError(f"{len(parents)} processes have {kind} {value} ({pids}): use a pid file")
     return parents[0]
+
+
+def _without_shells(found: dict[int, Process]) -> dict[int, Process]:
+    """Leave out shells that run the command in their command line as another process.
+
+    `sh -c "app | tee log"` does. A reload signal would end the shell, and its container with it.
+    """
+    others = {pid: process for pid, process in found.items() if not _is_shell_with_command(pid)}
+    return others or found
+
+
+def _is_shell_with_command(pid: int) -> bool:
+    words = read_proc(f"/proc/{pid}/cmdline").split("\0")
+    is_shell = words[0].rpartition("/")[2] in _SHELLS
+    return is_shell and words[1:2] != [] and words[1].startswith("-") and "c" in words[1]
 
 
 def _serving(process: Process) -> Process:
