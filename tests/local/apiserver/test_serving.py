@@ -371,6 +371,56 @@ async def test_request_beyond_limits_is_refused_without_traceback(
     assert not [record for record in caplog.records if record.exc_info]
 
 
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        (b"User-Agent: na\xefve/1.0\r\n", 201),
+        (b"User-Agent: a\x09b\xc2\x85/1.0\r\n", 201),
+        (b"Impersonate-User: na\xefve\r\nImpersonate-Group: \xef\r\n", 201),
+        (b"Impersonate-User: a\r\nImpersonate-Extra-b: \xef\r\n", 201),
+        (b"Authorization: Bearer \xef\r\n", 401),
+        (b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+         b"Sec-WebSocket-Key: \xef\r\n", 400),
+    ],
+)  # fmt: skip
+async def test_headers_that_are_not_utf_8_are_read(
+    api: Api, caplog: pytest.LogCaptureFixture, header: bytes, status: int
+) -> None:
+    """Go reads any bytes; a header that is needed then has no valid value."""
+    review = b'{"kind":"SelfSubjectReview","apiVersion":"authentication.k8s.io/v1"}'
+    method, path, body = "POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", review
+    if b"User-Agent" in header:
+        path, body = CONFIGMAPS, json.dumps(configmap("a", a="1")).encode()
+    if b"WebSocket" in header:
+        method, path, body = "GET", f"{CONFIGMAPS}?watch=1", b""
+    head = f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n".encode()
+    head += b"Content-Type: application/json\r\n" if body else b""
+    if b"Authorization" not in header:
+        head += f"Authorization: Bearer {TOKEN}\r\n".encode()
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    reader, writer = await asyncio.open_connection(
+        "127.0.0.1", int(api.url.rpartition(":")[2]), ssl=context
+    )
+    writer.write(head + header + b"\r\n" + body)
+    async with asyncio.timeout(60):
+        answer = await reader.readuntil(b"\r\n")
+    writer.close()
+    assert int(answer.split()[1]) == status
+    assert not [record for record in caplog.records if record.exc_info]
+
+
+async def test_manager_is_what_is_printable_of_the_user_agent(api: Api) -> None:
+    """At most 128 bytes of it (apiserver: prefixFromUserAgent)."""
+    data = json.dumps(configmap("a", a="1")).encode()
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+    headers["User-Agent"] = "x\u00a0" + "\u00e9" * 100 + "/1.0"
+    async with api.session.post(api.url + CONFIGMAPS, data=data, headers=headers) as reply:
+        created = await reply.json()
+    assert reply.status == 201
+    assert created["metadata"]["managedFields"][0]["manager"] == "x" + "\u00e9" * 63
+
+
 async def test_long_query_is_accepted(api: Api) -> None:
     selector = ",".join(f"label-{index}" for index in range(2_000))
     assert (await api.get(CONFIGMAPS, labelSelector=selector)).status == 200

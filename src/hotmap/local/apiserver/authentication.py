@@ -21,6 +21,7 @@ from hotmap.local.access import (
 )
 from hotmap.local.apiserver.authorization import check_allowed
 from hotmap.local.apiserver.encoding import decode
+from hotmap.local.apiserver.header_text import header_text
 from hotmap.local.apiserver.streaming.protocols import protocol_token
 from hotmap.local.service_tokens import ISSUER
 
@@ -42,7 +43,8 @@ _EXTRA_HEADER = "impersonate-extra-"
 
 def bearer_token(headers: Mapping[str, str]) -> str:
     """Return the bearer token of a request, "" where it has none."""
-    scheme, _, token = headers.get("Authorization", "").strip().partition(" ")
+    authorization = header_text(headers.get("Authorization", ""))
+    scheme, _, token = authorization.strip().partition(" ")
     return token.strip() if scheme.lower() == "bearer" else protocol_token(headers)
 
 
@@ -162,9 +164,9 @@ def impersonate(user: UserInfo, headers: CIMultiDictProxy[str], authorizer: Auth
         Forbidden: the sender may not impersonate that user.
         BadRequest: groups or extras come without a user.
     """
-    name = headers.get("Impersonate-User", "")
-    groups = tuple(headers.getall("Impersonate-Group", []))
-    uid = headers.get("Impersonate-Uid", "")
+    name = header_text(headers.get("Impersonate-User", ""))
+    groups = tuple(map(header_text, headers.getall("Impersonate-Group", [])))
+    uid = header_text(headers.get("Impersonate-Uid", ""))
     extra = _extra(headers)
     if not name:
         if groups or uid or extra:
@@ -208,5 +210,5 @@ def _extra(headers: CIMultiDictProxy[str]) -> tuple[tuple[str, tuple[str, ...]],
     for header, value in headers.items():
         if header.lower().startswith(_EXTRA_HEADER):
             key = unquote(header[len(_EXTRA_HEADER) :].lower())
-            found[key] = (*found.get(key, ()), value)
+            found[key] = (*found.get(key, ()), header_text(value))
     return tuple(found.items())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 from hotmap.core.errors import BadRequest
 from hotmap.local.access import SYSTEM, UserInfo
 from hotmap.local.apiserver.decode_errors import json_type, unsigned_error
+from hotmap.local.apiserver.header_text import header_text
 from hotmap.local.apiserver.routes import is_true
 from hotmap.local.apiserver.status import internal, invalid_options
 from hotmap.local.field_errors import (
@@ -107,7 +108,7 @@ def write_options(query: Mapping[str, str], user_agent: str, options: str) -> Wr
         Invalid: a parameter has an impossible value.
     """
     errors: list[FieldError] = []
-    manager = query.get("fieldManager") or user_agent.partition("/")[0][:_MAX_MANAGER]
+    manager = query.get("fieldManager") or _manager_of(user_agent)
     if len(manager.encode()) > _MAX_MANAGER:
         errors.append(too_long("fieldManager", _MAX_MANAGER))
     for position, char in enumerate(manager):
@@ -128,6 +129,13 @@ def write_options(query: Mapping[str, str], user_agent: str, options: str) -> Wr
         cast("FieldValidation", validation),
         is_true(query.get("force")),
     )
+
+
+def _manager_of(user_agent: str) -> str:
+    """Return the manager that a user agent stands for (apiserver: prefixFromUserAgent)."""
+    first = header_text(user_agent).partition("/")[0]
+    printable = "".join(char for char in first if char.isprintable())
+    return printable.encode()[:_MAX_MANAGER].decode(errors="ignore")
 
 
 def check_patch_options(query: Mapping[str, str], *, is_apply: bool) -> None:

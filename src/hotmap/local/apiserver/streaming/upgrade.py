@@ -30,7 +30,12 @@ async def open_websocket(
         BadRequest: the request is no proper one for a WebSocket.
     """
     socket = web.WebSocketResponse(protocols=protocols, max_msg_size=_MESSAGE_LIMIT)
-    if not socket.can_prepare(request):
+    try:
+        can_prepare = socket.can_prepare(request).ok
+    except ValueError:
+        # aiohttp expects a key in ASCII.
+        can_prepare = False
+    if not can_prepare:
         raise BadRequest("Upgrade request required")
     await socket.prepare(request)
     return socket
