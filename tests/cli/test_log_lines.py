@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import pathlib
 import re
+import socket
 
 import pytest
 
@@ -99,3 +101,20 @@ def test_reason_of_a_system_call_is_shown(capsys: pytest.CaptureFixture[str]) ->
     except OSError:
         logging.getLogger("hotmap.test").exception("internal error")
     assert "FileNotFoundError: No such file or directory\n" in capsys.readouterr().err
+
+
+async def test_writes_to_a_lost_connection_are_not_logged(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """asyncio warns of each from the fifth on, until it has closed the connection."""
+    set_up_logging("text")
+    ours, other = socket.socketpair()
+    other.close()
+    _, writer = await asyncio.open_connection(sock=ours)
+    for _ in range(10):
+        writer.write(b"x")
+    writer.transport.abort()
+    logging.getLogger("asyncio").warning("another warning")
+    assert [line.split(" ", 1)[1] for line in capsys.readouterr().err.splitlines()] == [
+        "WARNING another warning"
+    ]

@@ -107,3 +107,9 @@ def set_up_logging(log_format: str, *, level: int = logging.INFO) -> None:
     handler.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("hotmap").setLevel(level)
+    logging.getLogger("asyncio").addFilter(_is_relevant)
+
+
+def _is_relevant(record: logging.LogRecord) -> bool:
+    """Leave out that a connection that was just lost is written to: asyncio closes it itself."""
+    return not record.getMessage().endswith(".send() raised exception.")
