@@ -90,3 +90,19 @@ def test_nothing_is_left_of_a_demo_that_is_ended_early(
         assert orphans() == []
     assert person.files() == []
     assert mounts_below(person.directory) == []
+
+
+@pytest.mark.parametrize("person", ["root"], indirect=True)
+def test_nothing_is_left_of_a_demo_whose_output_is_closed(person: Person) -> None:
+    """As by `hotmap demo | head -1`."""
+    with adopting() as orphans:
+        with person.start("demo") as process:
+            assert process.stdout is not None
+            process.stdout.readline()
+            process.stdout.close()
+            assert process.stderr is not None
+            assert process.stderr.read() == ""
+            assert process.wait(timeout=90) == 141
+        assert orphans() == []
+    assert person.files() == []
+    assert mounts_below(person.directory) == []

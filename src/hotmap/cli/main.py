@@ -416,11 +416,10 @@ def demo(as_json: bool) -> int:
     require_extra("local", command="hotmap demo")
     import asyncio
 
-    from rich.console import Console
-
     from hotmap.cli.demo.scenario import run_demo
+    from hotmap.cli.terminal import OutputConsole
 
-    return asyncio.run(run_demo(None if as_json else Console(highlight=False)))
+    return asyncio.run(run_demo(None if as_json else OutputConsole(highlight=False)))
 
 
 @hotmap.group()

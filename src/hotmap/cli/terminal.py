@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from rich.console import Console, RenderableType
 from rich.segment import Segment, Segments
 
-__all__ = ["print_unpadded"]
+__all__ = ["OutputConsole", "print_unpadded"]
+
+
+class OutputConsole(Console):
+    """A console that raises what it is told of a closed pipe.
+
+    rich's own raises SystemExit, which ends an event loop before its tasks are done.
+    """
+
+    def on_broken_pipe(self) -> NoReturn:
+        raise BrokenPipeError
 
 
 def print_unpadded(console: Console, renderable: RenderableType) -> None:
