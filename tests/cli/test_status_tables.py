@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+import sys
 
 import pytest
 from rich.console import Console
 
 from hotmap.cli.printers import TableForm, print_proof, print_workloads
+from hotmap.cli.status_output import create_console
 from hotmap.core.status.status_document import Consumer, Pod, Source, Stage, StatusDocument
 
 REASON = "waiting for 3 pods: files are updated at the kubelet's next sync, within 90s"
@@ -63,3 +65,18 @@ def test_text_stands_below_long_names() -> None:
         "  waiting for 3 pods: files are updated at the kubelet's",
         "  next sync, within 90s",
     ]
+
+
+@pytest.mark.parametrize(
+    ("columns", "width"),
+    [("40", 40), ("1", 20), ("0", 80), ("-5", 80), ("", 80), ("abc", 80), ("\u00b2", 80)],
+)
+def test_width_is_that_of_the_environment(
+    monkeypatch: pytest.MonkeyPatch, columns: str, width: int
+) -> None:
+    """But not so small that words are left out; 0 says that the width is not known."""
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "dumb")
+    assert create_console("table").width == width
+    assert create_console("wide").width > 1000

@@ -419,7 +419,7 @@ def demo(as_json: bool) -> int:
     from hotmap.cli.demo.scenario import run_demo
     from hotmap.cli.terminal import OutputConsole
 
-    return asyncio.run(run_demo(None if as_json else OutputConsole(highlight=False)))
+    return asyncio.run(run_demo(None if as_json else OutputConsole()))
 
 
 @hotmap.group()

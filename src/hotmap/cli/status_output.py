@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from typing import Any, TypeVar
 
@@ -11,6 +10,7 @@ import msgspec
 from rich.console import Console
 
 from hotmap.cli.status_client import StatusUnavailable
+from hotmap.cli.terminal import OutputConsole, width_from_environment
 from hotmap.core.status.status_document import StatusDocument
 from hotmap.core.text import printable
 
@@ -71,6 +71,5 @@ def create_console(output: str) -> Console:
 
     So that grep finds whole lines, as of kubectl. COLUMNS in the environment is a terminal's width.
     """
-    wrapped = output != "wide" and (sys.stdout.isatty() or "COLUMNS" in os.environ)
-    width = None if wrapped else _WIDEST
-    return Console(highlight=False, markup=False, emoji=False, width=width)
+    wrapped = output != "wide" and (sys.stdout.isatty() or width_from_environment() is not None)
+    return OutputConsole(width=None if wrapped else _WIDEST)
