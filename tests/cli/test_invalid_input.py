@@ -208,13 +208,12 @@ def test_invalid_follow_is_an_error(tmp_path: Path) -> None:
     [
         ("", "has no contexts, so it names no cluster"),
         ("clusters: [", "is not valid YAML at line 1, column 12"),
-        ("- a list\n", "is not valid: Expected `object`, got `array`"),
         (
             "clusters: 7\n",
             "is not valid: Expected `array | null`, got `int` - at `$.clusters`",
         ),
     ],
-    ids=["empty", "no YAML", "a list", "a number"],
+    ids=["empty", "no YAML", "a number"],
 )
 def test_invalid_kubeconfig_is_an_error(content: str, problem: str, tmp_path: Path) -> None:
     """The file is named, and the place in it."""
@@ -222,6 +221,16 @@ def test_invalid_kubeconfig_is_an_error(content: str, problem: str, tmp_path: Pa
     path.write_text(content)
     status, sentence = hotmap("controller", "--kubeconfig", str(path), home=tmp_path)
     assert (status, sentence) == (WRONG, f"hotmap: kubeconfig {path} {problem}")
+
+
+@pytest.mark.parametrize("content", ["- a list\n", "root:x:0:0::/root:/bin/sh\n", "7"])
+def test_file_that_is_no_kubeconfig_is_an_error(content: str, tmp_path: Path) -> None:
+    """It says what such a file has."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(content)
+    status, sentence = hotmap("controller", "--kubeconfig", str(path), home=tmp_path)
+    problem = "is not a kubeconfig: expected clusters, contexts and users in YAML"
+    assert (status, sentence) == (WRONG, f"hotmap: {path} {problem}")
 
 
 def test_missing_kubeconfig_is_an_error(tmp_path: Path) -> None:

@@ -101,5 +101,5 @@ class LogOptions(NamedTuple):
     """How log lines are written."""
 
     log_format: Annotated[
-        str, Flag("Log format.", "text|json", type=QuotedChoice(["text", "json", ""]))
+        str, Flag("Log format.", "text|json", type=QuotedChoice(["text", "json"]))
     ] = "text"

@@ -242,7 +242,12 @@ def _read_kubeconfig(path: Path) -> _File:
 
     text = read_file(path, "kubeconfig")
     try:
-        return msgspec.convert(yaml.safe_load(text) or {}, _File)
+        content = yaml.safe_load(text) or {}
+        if not isinstance(content, dict):
+            raise SettingsError(
+                f"{path} is not a kubeconfig: expected clusters, contexts and users in YAML"
+            )
+        return msgspec.convert(content, _File)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""

@@ -74,8 +74,9 @@ class StateDirectory:
             while not self._write_owner():
                 self._remove_left_over()
         except OSError as error:
+            reason = "not a directory" if isinstance(error, FileExistsError) else os_reason(error)
             raise SettingsError(
-                f"the state directory {self.path} cannot be used: {os_reason(error)}; "
+                f"the state directory {self.path} cannot be used: {reason}; "
                 "choose a directory that can be written"
             ) from None
 

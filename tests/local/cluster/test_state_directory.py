@@ -31,3 +31,13 @@ async def test_start_on_a_full_disk_leaves_nothing(tmp_path: Path) -> None:
         with pytest.raises(SettingsError, match=r"cannot be used: .*; choose a directory"):
             await LocalCluster(directory).start()
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_file_is_no_state_directory(tmp_path: Path) -> None:
+    """It is said as of a path below a file."""
+    file = tmp_path / "file"
+    file.write_text("kept")
+    for path in (file, file / "below"):
+        with pytest.raises(SettingsError, match=f"{path} cannot be used: not a directory; "):
+            await LocalCluster(path).start()
+    assert file.read_text() == "kept"
