@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from hotmap.core.errors import BadRequest
+from hotmap.core.text import quote
 from hotmap.local.names import label_value_errors, qualified_name_errors
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
     from hotmap.local.scheme import Kind
     from hotmap.local.strategy import FieldPath
+
+# Values of labels are not longer.
+_INTEGER, _INT64 = re.compile("[-+]?[0-9]{1,63}"), 1 << 63
 
 Operator = Literal["in", "notin", "exists", "!", "gt", "lt"]
 
@@ -44,11 +48,14 @@ class Requirement(NamedTuple):
 
 
 def _compares(value: str | None, operator: str, bound: str) -> bool:
-    try:
-        number = int(value or "")
-    except ValueError:
+    if value is None or not _is_int64(value):
         return False
-    return number > int(bound) if operator == "gt" else number < int(bound)
+    return int(value) > int(bound) if operator == "gt" else int(value) < int(bound)
+
+
+def _is_int64(text: str) -> bool:
+    """Return whether Go's strconv.ParseInt reads a label's value."""
+    return _INTEGER.fullmatch(text) is not None and -_INT64 <= int(text) < _INT64
 
 
 class FieldRequirement(NamedTuple):
@@ -141,7 +148,7 @@ def parse_labels(text: str) -> tuple[Requirement, ...]:
         if not tokens:
             break
         if tokens[0] != ",":
-            raise _unparsable(f"found '{tokens[0]}', expected: ',' or 'end of string'")
+            raise BadRequest(f"found '{tokens[0]}', expected: ',' or 'end of string'")
         tokens.pop(0)
         if not tokens:
             raise BadRequest("found '', expected: identifier after ','")
@@ -161,21 +168,15 @@ def _requirement(tokens: list[str]) -> Requirement:
         return Requirement(label, "!" if absent else "exists")
     operator = tokens.pop(0)
     if operator in ("=", "==", "!="):
-        # `a=` selects the empty value.
-        value = "" if not tokens or tokens[0] == "," else tokens.pop(0)
-        if value in _PUNCTUATION:
-            raise _unparsable(f"found '{value}', expected: identifier")
-        values = frozenset([_value(label, value)])
+        values = frozenset([_value(label, _exact_value(tokens))])
         return Requirement(label, "notin" if operator == "!=" else "in", values)
     if operator in ("in", "notin"):
         return Requirement(label, "in" if operator == "in" else "notin", _values(label, tokens))
     if operator in ("<", ">"):
-        bound = tokens.pop(0) if tokens else ""
-        if not bound.lstrip("-").isdigit():
-            raise _unparsable(
-                f'values[0]: Invalid value: "{bound}": '
-                "for 'Gt', 'Lt' operators, the value must be an integer"
-            )
+        bound = _exact_value(tokens)
+        errors = _bound_errors(label, bound)
+        if errors:
+            raise _unparsable(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
         return Requirement(label, "gt" if operator == ">" else "lt", frozenset([bound]))
     raise _unparsable(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
 
@@ -184,16 +185,40 @@ def _label(tokens: list[str]) -> str:
     label = tokens.pop(0) if tokens else ""
     if not label or label in _PUNCTUATION:
         raise _unparsable(f"found '{label}', expected: identifier")
-    for why in qualified_name_errors(label):
+    if errors := qualified_name_errors(label):
         # Upstream prints no path here either.
-        raise _unparsable(f'<nil>: Invalid value: "{label}": {why}')
+        raise _unparsable(f"<nil>: Invalid value: {quote(label)}: {'; '.join(errors)}")
     return label
 
 
-def _value(label: str, value: str, index: int = 0) -> str:
-    for why in label_value_errors(value):
-        raise _unparsable(f'values[{index}][{label}]: Invalid value: "{value}": {why}')
+def _exact_value(tokens: list[str]) -> str:
+    """Take the value behind an operator; `a=` selects the empty one."""
+    value = "" if not tokens or tokens[0] == "," else tokens.pop(0)
+    if value in _PUNCTUATION:
+        raise _unparsable(f"found '{value}', expected: identifier")
     return value
+
+
+def _bound_errors(label: str, bound: str) -> list[str]:
+    """Check the value of `<` or `>`, which a label could have, as a label and as a number."""
+    errors = []
+    if not _is_int64(bound):
+        text = "for 'Gt', 'Lt' operators, the value must be an integer"
+        errors.append(f"values[0]: Invalid value: {quote(bound)}: {text}")
+    return [*errors, *_value_errors(label, bound, 0)]
+
+
+def _value(label: str, value: str, index: int = 0) -> str:
+    for error in _value_errors(label, value, index):
+        raise _unparsable(error)
+    return value
+
+
+def _value_errors(label: str, value: str, index: int) -> list[str]:
+    errors = label_value_errors(value)
+    if not errors:
+        return []
+    return [f"values[{index}][{label}]: Invalid value: {quote(value)}: {'; '.join(errors)}"]
 
 
 def _values(label: str, tokens: list[str]) -> frozenset[str]:

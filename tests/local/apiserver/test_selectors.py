@@ -75,6 +75,12 @@ def test_selectors_exclude_as_kubectls_do(text: str) -> None:
         ("-a", 'Invalid value: "-a": name part must consist of alphanumeric characters'),
         ("a=-b", 'values[0][a]: Invalid value: "-b": a valid label must be an empty string'),
         ("a>b", "for 'Gt', 'Lt' operators, the value must be an integer"),
+        ("a>99999999999999999999", "for 'Gt', 'Lt' operators, the value must be an integer"),
+        ("a>-1", 'values[0][a]: Invalid value: "-1": a valid label must be an empty string'),
+        ("a>+", 'the value must be an integer, values[0][a]: Invalid value: "+": a valid label'),
+        ("a<(", "found '(', expected: identifier"),
+        ("/é", "prefix part must be non-empty; name part must consist of alphanumeric"),
+        ('"', '<nil>: Invalid value: "\\"": name part must consist of alphanumeric characters'),
     ],
 )
 def test_invalid_selectors_are_refused(text: str, why: str) -> None:
@@ -82,6 +88,18 @@ def test_invalid_selectors_are_refused(text: str, why: str) -> None:
     with pytest.raises(BadRequest) as caught:
         parse_labels(text)
     assert why in caught.value.message
+
+
+@pytest.mark.parametrize("value", ["1_0", "\u0661\u0660", "9" * 20, ""])
+def test_value_that_is_no_number_is_not_compared(value: str) -> None:
+    """Python reads more as numbers than Go."""
+    assert not parse_labels("a>1")[0].matches({"a": value})
+
+
+def test_selector_that_does_not_end_is_no_invalid_requirement() -> None:
+    with pytest.raises(BadRequest) as caught:
+        parse_labels("a=b=c")
+    assert caught.value.message == "found '=', expected: ',' or 'end of string'"
 
 
 def test_label_selector_objects() -> None:
