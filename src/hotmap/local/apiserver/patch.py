@@ -79,7 +79,8 @@ def json_patch(document: Any, patch: object) -> Any:
     if len(patch) > MAX_OPERATIONS:
         raise api_error(
             413,
-            f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}",
+            "Request entity too large: The allowed maximum operations in a JSON patch is "
+            f"{MAX_OPERATIONS}, got {len(patch)}",
             reason="RequestEntityTooLarge",
         )
     # A list around the document lets the empty path mean the document itself.
