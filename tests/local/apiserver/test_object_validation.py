@@ -287,6 +287,71 @@ async def test_traffic_policy_goes_with_the_type_that_needs_it(api: Api) -> None
     assert (reply.status, "externalTrafficPolicy" in reply.body["spec"]) == (200, False)
 
 
+async def test_service_with_external_addresses_has_a_traffic_policy(api: Api) -> None:
+    spec = {"ports": [{"port": 80}], "externalIPs": ["192.0.2.1"]}
+    made = await api.post(SERVICES, {"metadata": {"name": "outside"}, "spec": spec})
+    assert made.body["spec"]["externalTrafficPolicy"] == "Cluster"
+
+
+@pytest.mark.parametrize(
+    ("spec", "text"),
+    [
+        ({"loadBalancerIP": "192.0.2.1", "clusterIP": "None"},
+         "spec.loadBalancerIP is ignored for headless services"),
+        ({"externalIPs": ["192.0.2.1"], "clusterIP": "None"},
+         "spec.externalIPs is ignored for headless services"),
+        ({"sessionAffinity": "ClientIP", "clusterIP": "None"},
+         "spec.SessionAffinity is ignored for headless services"),
+        ({"externalIPs": ["192.0.2.1"]},
+         "spec.externalIPs is deprecated and may no longer be implemented in some clusters"),
+        ({"externalIPs": ["192.0.2.1"], "type": "ExternalName", "externalName": "a.b"},
+         r'spec.externalIPs is ignored when spec.type is \"ExternalName\"'),
+        ({"trafficDistribution": "PreferClose"},
+         r'spec.trafficDistribution: \"PreferClose\" is deprecated; use \"PreferSameZone\"'),
+    ],
+)  # fmt: skip
+async def test_fields_of_services_without_effect_are_warned_of(
+    api: Api, spec: dict[str, Any], text: str
+) -> None:
+    """At the creation and at each update."""
+    body = {"metadata": {"name": "odd"}, "spec": {"ports": [{"port": 80}], **spec}}
+    made = await api.post(SERVICES, body)
+    assert (made.status, made.headers["Warning"]) == (201, f'299 - "{text}"')
+    updated = await api.patch(f"{SERVICES}/odd", {"metadata": {"labels": {"a": "b"}}})
+    assert (updated.status, updated.headers["Warning"]) == (200, f'299 - "{text}"')
+
+
+async def test_list_of_addresses_has_no_manager(api: Api) -> None:
+    """The server derives it from the clusterIP that the manager has written."""
+    body = {"metadata": {"name": "headless"}, "spec": {"clusterIP": "None"}}
+    made = (await api.post(SERVICES, body)).body
+    assert made["spec"]["clusterIPs"] == ["None"]
+    fields = made["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
+    assert ("f:clusterIP" in fields, "f:clusterIPs" in fields) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (SERVICES, {"spec": {"ports": [{"port": 80}]}}),
+        ("/apis/storage.k8s.io/v1/storageclasses", {"provisioner": "a/b"}),
+        ("/apis/storage.k8s.io/v1/csidrivers", {"spec": {}}),
+        ("/apis/storage.k8s.io/v1/csinodes", {"spec": {"drivers": []}}),
+        ("/apis/storage.k8s.io/v1/volumeattachments",
+         {"spec": {"attacher": "a", "nodeName": "b", "source": {"persistentVolumeName": "c"}}}),
+        ("/apis/storage.k8s.io/v1/volumeattributesclasses",
+         {"driverName": "a.b", "parameters": {"c": "d"}}),
+    ],
+)  # fmt: skip
+async def test_deletion_of_these_kinds_returns_the_object(
+    api: Api, path: str, body: dict[str, Any]
+) -> None:
+    made = await api.post(path, {"metadata": {"name": "gone"}, **body})
+    deleted = await api.request("DELETE", f"{path}/gone")
+    assert (made.status, deleted.status, deleted.body["kind"]) == (201, 200, made.body["kind"])
+    assert deleted.body["metadata"]["uid"] == made.body["metadata"]["uid"]
+
+
 async def test_subresource_without_get_is_not_read(api: Api) -> None:
     assert (await api.get("/api/v1/namespaces/default/finalize")).status == 405
 

@@ -211,21 +211,31 @@ STORED = (
         StoredStrategy(has_generation=True),
         namespaced=False,
     ),
-    _stored(_STORAGE, Names("storageclasses", "StorageClass", ("sc",)), namespaced=False),
+    _stored(
+        _STORAGE,
+        Names("storageclasses", "StorageClass", ("sc",)),
+        ReturningStrategy(),
+        namespaced=False,
+    ),
     _stored(
         _STORAGE,
         Names("csidrivers", "CSIDriver"),
         DriverStrategy(),
         namespaced=False,
     ),
-    _stored(_STORAGE, Names("csinodes", "CSINode"), namespaced=False),
+    _stored(_STORAGE, Names("csinodes", "CSINode"), ReturningStrategy(), namespaced=False),
     _stored(_STORAGE, Names("csistoragecapacities", "CSIStorageCapacity")),
     _stored(
-        _STORAGE, Names("volumeattachments", "VolumeAttachment"), None, STATUS, namespaced=False
+        _STORAGE,
+        Names("volumeattachments", "VolumeAttachment"),
+        ReturningStrategy(),
+        STATUS,
+        namespaced=False,
     ),
     _stored(
         _STORAGE,
         Names("volumeattributesclasses", "VolumeAttributesClass", ("vac",)),
+        ReturningStrategy(),
         namespaced=False,
     ),
 )

@@ -108,7 +108,7 @@ class PodTemplateStrategy(TemplateStrategy):
         return bool(old["template"] != new["template"])
 
 
-class DriverStrategy(StoredStrategy):
+class DriverStrategy(ReturningStrategy):
     """CSIDrivers have no generation before they are changed."""
 
     def changes_generation(self, old: JsonObject, new: JsonObject) -> bool:

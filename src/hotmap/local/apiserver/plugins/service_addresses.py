@@ -49,8 +49,14 @@ class ServiceAddressPlugin:
             spec.setdefault("ipFamilyPolicy", "RequireDualStack")
         elif spec.get("ipFamilyPolicy") == "RequireDualStack":
             why = "this cluster is not configured for dual-stack services"
-            error = invalid_value("spec.ipFamilyPolicy", "RequireDualStack", why)
-            raise invalid(request.kind, request.obj["metadata"].get("name", ""), [error])
+            errors = [invalid_value("spec.ipFamilyPolicy", "RequireDualStack", why)]
+            why = "not configured on this cluster"
+            errors += [
+                invalid_value(f"spec.ipFamilies[{index}]", family, why)
+                for index, family in enumerate(spec.get("ipFamilies") or ())
+                if family == "IPv6"
+            ]
+            raise invalid(request.kind, request.obj["metadata"].get("name", ""), errors)
         self._give_address(request, spec, others)
         if spec.get("type") in _OUTSIDE:
             _give_node_ports(request, spec, others)

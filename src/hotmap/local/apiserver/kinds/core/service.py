@@ -81,6 +81,7 @@ def _selector(service: JsonObject, _: float) -> Cell:
 
 class ServiceStrategy(Strategy):
     create_on_update = True
+    returns_deleted = True
     selectable_fields = field_labels("spec.clusterIP", "spec.type")
     columns = (
         NAME,
@@ -108,8 +109,6 @@ class ServiceStrategy(Strategy):
         if spec["sessionAffinity"] == "ClientIP":
             config = spec.setdefault("sessionAffinityConfig", {}).setdefault("clientIP", {})
             config.setdefault("timeoutSeconds", 10800)
-        if spec.get("clusterIP") and not spec.get("clusterIPs"):
-            spec["clusterIPs"] = [spec["clusterIP"]]
         for port in spec.get("ports", ()):
             port.setdefault("protocol", "TCP")
             if port.get("nodePort") == 0:
@@ -119,15 +118,20 @@ class ServiceStrategy(Strategy):
         if spec["type"] == "ExternalName":
             return
         spec.setdefault("internalTrafficPolicy", "Cluster")
-        if spec["type"] in _OUTSIDE:
+        if _is_reachable(spec):
             spec.setdefault("externalTrafficPolicy", "Cluster")
         if spec["type"] == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
+
+    def prepare_create(self, obj: JsonObject) -> None:
+        _fill_addresses(obj["spec"])
 
     def prepare_update(self, old: JsonObject, new: JsonObject) -> None:
         """Keep what the update leaves out: addresses, families and ports of the node."""
         before, after = old["spec"], new["spec"]
         _drop_traffic_policy(before, after)
+        if not before.get("clusterIPs"):
+            _fill_addresses(after)
         if after.get("type", "ClusterIP") == "ExternalName":
             for field in _ADDRESS_FIELDS:
                 if after.get(field) == before.get(field):
@@ -180,6 +184,9 @@ class ServiceStrategy(Strategy):
             errors.append(invalid_value("spec.clusterIPs[0]", "None", text))
         return errors
 
+    def warnings(self, obj: JsonObject) -> list[str]:
+        return list(_ignored_fields(obj["spec"]))
+
     def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
         errors = self.validate(new)
         before, after = old["spec"], new["spec"]
@@ -194,6 +201,32 @@ class ServiceStrategy(Strategy):
         if kinds == ("LoadBalancer",) * 2 and before.get("loadBalancerClass") != name:
             errors.append(invalid_value("spec.loadBalancerClass", name, text))
         return errors
+
+
+def _ignored_fields(spec: JsonObject) -> Iterator[str]:
+    """Name fields without effect, and deprecated ones (api/service: GetWarningsForService)."""
+    is_headless = spec.get("clusterIP") == "None" and spec["type"] != "ExternalName"
+    if is_headless:
+        for field, is_set in (
+            ("loadBalancerIP", bool(spec.get("loadBalancerIP"))),
+            ("externalIPs", bool(spec.get("externalIPs"))),
+            ("SessionAffinity", spec["sessionAffinity"] != "None"),
+        ):
+            if is_set:
+                yield f"spec.{field} is ignored for headless services"
+    elif spec.get("externalIPs"):
+        if spec["type"] == "ExternalName":
+            yield 'spec.externalIPs is ignored when spec.type is "ExternalName"'
+        else:
+            yield "spec.externalIPs is deprecated and may no longer be implemented in some clusters"
+    if spec.get("trafficDistribution") == "PreferClose":
+        yield 'spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"'
+
+
+def _fill_addresses(spec: JsonObject) -> None:
+    """Fill in the list of addresses, which belongs to no field manager (normalizeClusterIPs)."""
+    if spec.get("clusterIP") and not spec.get("clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"]]
 
 
 def _keep_addresses(before: JsonObject, after: JsonObject) -> None:
