@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -191,6 +192,68 @@ def test_stage_survives_a_kill(tmp_path: Path) -> None:
         volume.write(text="good again")
         running.reaches("told")
         assert visible(stage) == {"text": b"good again"}
+
+
+#: Notes what it reads when it starts.
+READER = """
+import sys, time
+with open(sys.argv[1] + "/text") as file: text = file.read()
+with open(sys.argv[2], "a") as file: file.write(text + "\\n")
+time.sleep(600)
+"""
+
+
+def read_by(notes: Path) -> list[str]:
+    return notes.read_text().splitlines() if notes.exists() else []
+
+
+@pytest.mark.parametrize("state", [(), ("--state", "state")], ids=["no state file", "state file"])
+@pytest.mark.parametrize("then", ["good again", "good"])
+def test_application_starts_from_the_stage_while_other_content_is_refused(
+    tmp_path: Path, then: str, state: tuple[str, ...]
+) -> None:
+    """Its container starts again, as after an end of the application."""
+    volume, stage, notes = (
+        Volume(tmp_path / "volume", text="good"),
+        tmp_path / "stage",
+        tmp_path / "n",
+    )
+    flags = ("--dir", volume, "--stage", stage, "--check", CHECK, *state)
+    flags += ("--", sys.executable, "-S", "-c", READER, stage, notes)
+    with agent(tmp_path, *flags) as running:
+        running.reaches("loaded")
+        eventually(lambda: read_by(notes) == ["good"])
+    volume.write(text="evil")
+    with agent(tmp_path, *flags) as running:
+        running.reaches("refused")
+        eventually(lambda: read_by(notes) == ["good", "good"])
+        assert running.get("/startupz")[0] == 200
+        assert running.get("/readyz")[0] == 503
+        assert "starting with the content that was published last" in running.log
+        volume.write(text=then)
+        running.reaches("loaded")
+        eventually(lambda: read_by(notes) == ["good", "good", then])
+
+
+@pytest.mark.parametrize("filled", [True, False], ids=["variables of files", "an empty stage"])
+def test_application_that_cannot_start_from_the_stage_waits(tmp_path: Path, filled: bool) -> None:
+    """Variables are not published, so those that passed last are not known."""
+    volume, stage, notes = (
+        Volume(tmp_path / "volume", text="evil"),
+        tmp_path / "stage",
+        tmp_path / "n",
+    )
+    variables: tuple[object, ...] = ()
+    if filled:
+        Volume(stage, text="good")
+        variables = ("--env-from", volume)
+    flags = ("--dir", volume, "--stage", stage, "--check", CHECK, *variables)
+    program = ("--", sys.executable, "-S", "-c", READER, stage, notes)
+    with agent(tmp_path, *flags, *program) as running:
+        running.reaches("refused")
+        time.sleep(0.3)
+        assert read_by(notes) == []
+        assert running.get("/startupz")[0] == 503
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,8 @@ class Agent:
         )
         self._reconciler = Reconciler(settings, state.key, state.attempts, _random)
         self._reconciler.doubt_processes_since(state.saved_at, state.revisions)
+        if self._executor.can_start_from_stage():
+            self._reconciler.use_stage()
         self.reporter = Reporter(
             loop, self._log, settings.reports,
             observer=self._observer, reconciler=self._reconciler, executor=self._executor,

@@ -84,6 +84,7 @@ class Executor:
             from hotmap.agent.act.config_output import ConfigOutput  # of few agents only
 
             self._output = ConfigOutput(settings.render, os.environb)
+        self._application_settings = settings.application
         self.application = Application(
             loop, self._children, log, settings.application,
             grace=settings.actions.grace,
@@ -131,6 +132,16 @@ class Executor:
                 )
         else:
             self.application.start()
+
+    def can_start_from_stage(self) -> bool:
+        """Whether the application can start with what an earlier agent has published.
+
+        Not with variables of files, which are not published.
+        """
+        settings = self._application_settings
+        if self._stage is None or not settings.command or settings.env_from:
+            return False
+        return self._stage.is_filled() and not self.application.find_error({})
 
     def check_stage(self) -> None:
         """Find out whether another program has changed what is published."""

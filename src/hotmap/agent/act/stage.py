@@ -61,6 +61,10 @@ class Stage:
             except (OSError, RecursionError):
                 continue  # it is not there yet, or the next publication says why
 
+    def is_filled(self) -> bool:
+        """Whether all directories have been published before, by another agent of the pod."""
+        return all(os.path.isdir(os.path.join(place, DATA_LINK)) for place in self.places.values())
+
     def publish(self, snapshot: Snapshot) -> None:
         """Publish this content.
 

@@ -84,6 +84,10 @@ class Reconciler:
         self._passed: Snapshot | None = None
         #: The files of the first reading that no rule is about; None before it.
         self._first_without_rule: dict[str, str] | None = None
+        #: Whether the application can start with what an earlier agent has published; whether it
+        #: has.
+        self._can_start_from_stage = False
+        self._started_from_stage = False
         #: Whether an agent has run before in this pod, beside the same containers.
         self._ran_before = False
         #: By directory that a kubelet writes: the name of what was read last, and its digest.
@@ -114,10 +118,22 @@ class Reconciler:
             if state.knows_process and state.progress.done:
                 state.progress.expose(when)
 
+    def use_stage(self) -> None:
+        """Let the application start with what an earlier agent has published.
+
+        That has passed its check, and is used only where what is mounted does not.
+        """
+        self._can_start_from_stage = True
+
     @property
     def started(self) -> bool:
         """Whether any content has passed its check."""
         return self._passed is not None
+
+    @property
+    def has_content(self) -> bool:
+        """Whether the application may start, with what passed now or before."""
+        return self.started or self._started_from_stage
 
     @property
     def undecided(self) -> bool:
@@ -286,6 +302,8 @@ class Reconciler:
             self._warn("refused", check.error, digest=self.gate.refused)
             if self._settings.once:
                 self._commands.append(Exit(1))
+            elif self._can_start_from_stage and not self.has_content:
+                self._start_from_stage()
         else:
             self._record_passed(check.snapshot, now)
             return
@@ -304,7 +322,7 @@ class Reconciler:
         if self._settings.once:
             self._log("done", "content passed its check", digest=snapshot.digest)
             self._commands.append(Exit(0))
-        elif is_first and self._settings.application.command:
+        elif is_first and self._settings.application.command and not self._started_from_stage:
             # It reads the content when it starts.
             for state in self.rules:
                 if state.is_about_application:
@@ -313,6 +331,19 @@ class Reconciler:
                         state.progress.expose(self.gate.seen_since)
             self._commands.append(StartApplication())
             self._update_loaded(now)
+
+    def _start_from_stage(self) -> None:
+        """Start the application with content that has passed before.
+
+        Which it is, is not known, so whatever passes next is loaded.
+        """
+        self._started_from_stage = True
+        for state in self.rules:
+            if state.is_about_application:
+                state.progress = Progress()
+                state.at_start = ""
+        self._log("published", "starting with the content that was published last")
+        self._commands.append(StartApplication())
 
     def _record_attempt(self, attempt: AttemptFinished, now: float) -> None:
         state = next(state for state in self.rules if state.rule.name == attempt.rule)

@@ -151,7 +151,7 @@ class Reporter:
             age = f"{self._observer.poll_age:.1f}\n".encode()
             return _code(self._observer.healthy), _TEXT, age
         if path == "/startupz":
-            return _code(self._reconciler.started), _TEXT, b""
+            return _code(self._reconciler.has_content), _TEXT, b""
         if path == "/readyz":
             state = str(self.status()["state"])
             return _code(self._reconciler.directories.all_loaded_once), _TEXT, f"{state}\n".encode()
