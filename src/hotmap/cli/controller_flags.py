@@ -63,7 +63,7 @@ class ControllerFlags(NamedTuple):
     settle: Annotated[
         str | None,
         Flag(
-            "Quiet time before a rollout.",
+            "Time without further edits before a rollout.",
             "DURATION",
             default=_from_settings(lambda settings: _duration(settings.defaults.settle)),
         ),
@@ -91,7 +91,7 @@ class ControllerFlags(NamedTuple):
         int | None,
         Flag(
             "Rollouts of one workload in a minute, or in ten minutes between the same contents, "
-            "before further ones are suppressed; 0 means no limit.",
+            "before further ones are held; 0 means no limit.",
             "N",
             type=click.IntRange(0, 100),
             default=_from_settings(lambda settings: settings.flap_limit),
@@ -117,8 +117,8 @@ class ControllerFlags(NamedTuple):
     pod_check_rate: Annotated[
         float | None,
         Flag(
-            "Workloads per second whose pods are checked after a rollout or an adoption; "
-            "0 disables the checks.",
+            "Workloads per second whose pods are checked, after a rollout and when hotmap starts "
+            "to track a workload; 0 disables the checks.",
             "N",
             type=Rate(0, 100),
             default=_from_settings(lambda settings: f"{settings.pod_checks.rate:g}"),

@@ -292,8 +292,8 @@ def dashboard(
 ) -> int:
     """Show sources, workloads and pods as a map in a browser.
 
-    Prints the URL of a page on this machine, which follows the status until SIGINT, SIGTERM or
-    SIGHUP. Anyone with the URL sees what the caller may see.
+    Serves a page that is kept up to date on this machine, until SIGINT, SIGTERM or SIGHUP, and
+    prints its URL. Anyone with the URL sees what the caller may see.
     """
     from hotmap.cli.dashboard import run_dashboard
 
@@ -340,10 +340,10 @@ hotmap release deployment/web --namespace shop
 @add_options(NamespaceOptions, "workload")
 @add_options(ClusterOptions, "cluster")
 def release(name: str, workload: NamespaceOptions, cluster: ClusterOptions) -> int:
-    """End the suppression of a workload's rollouts.
+    """Release a workload that is held after too many rollouts.
 
-    Sets the annotation hotmap.dev/release. Earlier rollouts are no longer counted, so a suppressed
-    rollout proceeds.
+    Sets the annotation hotmap.dev/release. Earlier rollouts are no longer counted, so the rollout
+    that is held proceeds.
     """
     from hotmap.cli.release import run_release
 

@@ -1,4 +1,4 @@
-"""`hotmap release`: end the suppression of a workload's rollouts.
+"""`hotmap release`: release a workload that is held after too many rollouts.
 
 Writes one annotation with the caller's own rights; kubectl or any other tool may write it, too.
 """

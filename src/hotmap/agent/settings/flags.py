@@ -122,7 +122,11 @@ _SECTIONS: tuple[tuple[str, tuple[Flag, ...]], ...] = (
         "Announcements",
         (
             Flag("target-file", "FILE", "The pod's annotations, from a downwardAPI volume."),
-            Flag("restart-on", "frozen", "Restart when new frozen content is announced."),
+            Flag(
+                "restart-on",
+                "frozen",
+                "Restart when a change of variables or subPath mounts is announced.",
+            ),
             Flag("drain-url", "URL", "Call this endpoint before such a restart."),
         ),
     ),
