@@ -73,6 +73,18 @@ async def test_repeated_keys_of_a_yaml_object_are_refused(api: Api) -> None:
     )
 
 
+async def test_repeated_keys_of_a_yaml_object_are_warned_of(api: Api) -> None:
+    """One warning for each line (endpoints/handlers: parseYAMLWarnings)."""
+    body = b"metadata: {name: a}\ndata:\n  a: b\n  a: c\n"
+    made = await api.request("POST", CONFIGMAPS, body, content_type=YAML)
+    assert (made.status, made.body["data"]) == (201, {"a": "c"})
+    assert made.headers["Warning"] == r'299 - "line 4: key \"a\" already set in map"'
+    put = await api.request(
+        "PUT", f"{CONFIGMAPS}/a", body, content_type=YAML, fieldValidation="Ignore"
+    )
+    assert (put.status, "Warning" in put.headers) == (200, False)
+
+
 async def test_warning_that_no_header_can_have_is_left_out(api: Api) -> None:
     """The warning of repeated keys has lines; upstream drops it as well."""
     body = b"{kind: ConfigMap, apiVersion: v1, metadata: {name: a}, data: {a: b, a: c}}"

@@ -15,6 +15,7 @@ from hotmap.local.apiserver.status import (
     invalid_patch,
     invalid_strategic_patch,
 )
+from hotmap.local.apiserver.yaml_reader import YAML_ERRORS
 from hotmap.local.field_errors import invalid_value
 from hotmap.local.json_object import JsonObject
 
@@ -112,7 +113,13 @@ def field_warnings(
             f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
             f"strict decoding error: {', '.join(found)}"
         )
-    return tuple(found)
+    return tuple(line for text in found for line in _yaml_warnings(text))
+
+
+def _yaml_warnings(text: str) -> list[str]:
+    """Return a warning for each line, which no header can have (parseYAMLWarnings)."""
+    lines = text.removeprefix(YAML_ERRORS)
+    return [text] if lines == text else [line.strip() for line in lines.split("\n")]
 
 
 def patched_field_warnings(

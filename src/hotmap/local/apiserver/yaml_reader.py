@@ -18,7 +18,10 @@ from hotmap.local.apiserver.nesting import MAX_DEPTH
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["YamlDocument", "YamlError", "read_yaml"]
+__all__ = ["YAML_ERRORS", "YamlDocument", "YamlError", "read_yaml"]
+
+#: What Go's strict reader says before the lines of repeated keys.
+YAML_ERRORS = "yaml: unmarshal errors:\n"
 
 #: Nodes that aliases may make of a short document (go-yaml: alias_ratio_range_low).
 _ALIASED_NODES = 400_000
@@ -59,7 +62,7 @@ class YamlDocument(NamedTuple):
         """What Go's strict reader says about the repeated keys; "" for none."""
         if not self.repeated:
             return ""
-        return "yaml: unmarshal errors:\n" + "\n".join(self.repeated)
+        return YAML_ERRORS + "\n".join(self.repeated)
 
 
 class _Node(NamedTuple):
