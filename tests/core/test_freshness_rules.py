@@ -40,7 +40,7 @@ from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.model.consumer import FIELD_MANAGER
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ConfigMap, ManagedFields, ObjectKey
-from hotmap.core.model.state import UNVOUCHED
+from hotmap.core.model.state import UNVOUCHED, Window
 
 # -- rule 0: a crash between the patch and the record -----------------------------------------
 
@@ -218,6 +218,30 @@ def test_rule_6_template_change_alone_proves_nothing(created: float, verdict: Ve
     }
     record = applied_record(deployment(), app())
     assert assess_change(who, record, now, started=[created], **facts).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("ended", "verdict"),
+    [
+        pytest.param(504.0, Verdict.ADOPT, id="no pod of this template is as old"),
+        pytest.param(504.6, Verdict.FROZEN, id="edited again after the template"),
+    ],
+)
+def test_rule_6_several_edits_before_the_template_change_are_one(
+    ended: float, verdict: Verdict
+) -> None:
+    """A manifest that is applied again during its rollout needs no further rollout."""
+    who = deployment(generation=2)
+    found = assess_change(
+        who,
+        applied_record(deployment(), app()),
+        [app(B_FROZEN, version=3, changed_at=504)],
+        started=[505.0],
+        before_template=frozenset((ObjectKey("ConfigMap", "shop", "app"),)),
+        template_at=504.3,
+        windows=(Window(501.0, ended),),
+    )
+    assert found.verdict is verdict
 
 
 @pytest.mark.parametrize(

@@ -279,9 +279,13 @@ def _assess_windows(
 ) -> Assessment:
     """Rule 3's exception: an edit and its revert, with a container that started in between.
 
-    `by_content` is the verdict by content alone.
+    `by_content` is the verdict by content alone. If all pods were created by a template change,
+    none has content that was replaced before it.
     """
-    windows = (*record.windows, *facts.windows)
+    since = by_content.proven_since
+    windows = [
+        window for window in (*record.windows, *facts.windows) if not since or window.end >= since
+    ]
     affected = [
         f
         for f in by_content.findings
