@@ -144,6 +144,12 @@ def test_current_template_requires_our_write_after_the_change(
     assert has_current_template(snapshot(web, source)) is vouched
 
 
+def test_no_template_is_written_for_a_deleted_source() -> None:
+    """What it had last is not known, and it may have been edited before."""
+    web = deployment(ENV, revision="kid.any", written_at=1005)
+    assert not has_current_template(snapshot(web))
+
+
 @pytest.mark.parametrize(
     ("kind", "used", "reached"),
     [

@@ -334,9 +334,7 @@ def has_current_template(snapshot: Snapshot) -> bool:
         return False
     gone = _gone_sources(snapshot)
     found = [
-        gone.get(source.source, source)
-        for source in snapshot.sources
-        if source.exists or source.source in gone
+        gone.get(source.source, source) for source in snapshot.sources if _may_be_read(source, gone)
     ]
     in_place = not snapshot.live_needs_rollout
     times = [(source.at_start if in_place else source).changed_at for source in found]
