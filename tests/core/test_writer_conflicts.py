@@ -150,6 +150,19 @@ def test_reason_names_the_other_writer(who: Consumer, words: str) -> None:
     assert ("docs/guides/gitops.md" in seen.reason) == (seen.until == 0)
 
 
+def test_writer_from_before_the_last_rollout_is_not_named() -> None:
+    """`kubectl rollout undo` removes the annotation and leaves no trace in managedFields."""
+    rollouts = msgspec.structs.replace(RECORD.rollouts, times=(4000.5,), contents=("now",))
+    record = msgspec.structs.replace(RECORD, rollouts=rollouts)
+    for at, words in (
+        (3999, "hotmap.dev/revision was removed from its pod template. "),
+        (4000, "hotmap.dev/revision was removed from its pod template (argocd last modified it). "),
+    ):
+        seen = found(web("", ("argocd", at, IMAGE)), record)
+        assert seen is not None
+        assert words in seen.reason
+
+
 @pytest.mark.parametrize(
     ("who", "at"),
     [

@@ -16,13 +16,15 @@ itself once the other is gone, and two that hold for one another are late, not s
 
 An undo that restores a revision of ours is no conflict, nor are marks that existed at the adoption.
 If a mark was only removed, managedFields do not name the writer (kubernetes: structured-merge-diff
-drops removed fields from every manager), so the last writer of any part is reported instead.
+drops removed fields from every manager), so the last writer of any part since our last rollout is
+reported instead, if there is one.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Collection
+from math import floor
 from typing import NamedTuple
 
 import msgspec
@@ -142,7 +144,8 @@ def _changed_mark(
     if not now and consumer.template_writer == _UNDO:
         return None
     if not now:
-        who = f" ({consumer.template_writer} last modified it)" if consumer.template_writer else ""
+        writer = _last_writer(consumer, record)
+        who = f" ({writer} last modified it)" if writer else ""
         reason = (
             f"hotmap.dev/revision was removed from its pod template{who}. {_AGAIN} If that was "
             f"not a rollback, {_ADVICE}"
@@ -158,6 +161,15 @@ def _changed_mark(
         f"that, {_ADVICE}"
     )
     return WriterConflict(Kind.OVERWRITTEN, reason, f"{Kind.OVERWRITTEN.value} {now}")
+
+
+def _last_writer(consumer: Consumer, record: Record) -> str:
+    """Name the writer of a template since our last rollout; "" if nothing shows one.
+
+    One that only removed our annotation, as `kubectl rollout undo` does, leaves no trace.
+    """
+    rolled_at = max(record.rollouts.times[-1:], default=0.0)
+    return consumer.template_writer if consumer.template_written_at >= floor(rolled_at) else ""
 
 
 def _reported_mark(record: Record) -> str:

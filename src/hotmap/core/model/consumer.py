@@ -105,8 +105,10 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     applications: tuple[str, ...] = ()
     #: The field manager that owns the revision; "" if none does, or it does not exist.
     revision_owner: str = ""
-    #: The other field manager that last wrote any of its pod template; "" if unknown.
+    #: The other field manager that last wrote any of its pod template ("" if unknown), and when:
+    #: POSIX seconds of the API server.
     template_writer: str = ""
+    template_written_at: float = 0.0
     #: When Reloader last wrote one of its marks, POSIX seconds of the API server; None: never.
     reloaded_at: float | None = None
     #: Job: it has completed or failed, and no pod of it will start any more.

@@ -131,6 +131,7 @@ def _with_new_status(
         written_at=writers.written_at(stamped=dialect.writing is not Writing.REVISION),
         revision_owner=writers.revision_owner,
         template_writer=writers.last,
+        template_written_at=writers.last_at,
         reloaded_at=writers.reloaded_at,
     )
 
@@ -426,6 +427,7 @@ def _consumer(
         applications=found.applications,
         revision_owner=writers.revision_owner,
         template_writer=writers.last,
+        template_written_at=writers.last_at,
         reloaded_at=writers.reloaded_at,
         too_large=found.too_large,
     )
