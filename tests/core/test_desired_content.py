@@ -5,7 +5,9 @@ from __future__ import annotations
 from math import inf
 from typing import Any
 
+import msgspec
 import pytest
+from tests.core.freshness import app, applied_record, assess_change, record_after
 from tests.support.objects import ENV, ENV_AND_FILES, FILES, config_map, deployment, snapshot
 
 from hotmap.core.decide.snapshot import Snapshot
@@ -93,3 +95,28 @@ def test_template_is_compared_with_what_pods_read_at_start(policy: Policy, curre
         taken(ENV_AND_FILES, policy, written_at=950.0), start=StartBound(900.0, None, True, False)
     )
     assert has_current_template(found) is current
+
+
+@pytest.mark.parametrize(
+    ("spec", "adopted", "is_awaited"),
+    [
+        pytest.param(FILES, False, True, id="created while its pods waited"),
+        pytest.param(FILES, True, False, id="adopted as it was"),
+        pytest.param(
+            FILES.replace("name: app}", "name: app, optional: true}"),
+            False,
+            False,
+            id="optional",
+        ),
+    ],
+)
+def test_created_source_was_awaited(spec: str, adopted: bool, is_awaited: bool) -> None:
+    """Containers that require it have not started before; one that was adopted may be a return."""
+    who, item = deployment(spec), app(changed_at=900.0)
+    record = record_after(who, applied_record(who), assess_change(who, [], [item], started=[905]))
+    if adopted:
+        sources = tuple(msgspec.structs.replace(each, adopted="1") for each in record.sources)
+        record = msgspec.structs.replace(record, sources=sources)
+    wish = desired_content(snapshot(who, item, record=record))
+    expected = (900.0, -inf) if is_awaited else (-inf, 900.0)
+    assert (wish.files_awaited, wish.files_not_awaited) == expected

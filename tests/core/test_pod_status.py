@@ -259,6 +259,49 @@ def test_files_are_judged_by_the_start_of_the_pod(
     assert loaded.confidence is known
 
 
+@pytest.mark.parametrize("wish", [FILES_WISH, FILES_AT_START])
+@pytest.mark.parametrize(
+    ("others", "started", "restarted", "known"),
+    [
+        pytest.param(-inf, 1001.0, False, Confidence.PROBABLE, id="started after the creation"),
+        pytest.param(-inf, 990.0, False, Confidence.UNKNOWN, id="started before it"),
+        pytest.param(-inf, 1020.0, True, Confidence.UNKNOWN, id="has run before"),
+        pytest.param(900.0, 1001.0, False, Confidence.PROBABLE, id="beside older files"),
+        pytest.param(995.0, 1001.0, False, Confidence.UNKNOWN, id="beside files edited meanwhile"),
+    ],
+)
+def test_containers_that_waited_for_their_files_have_them(
+    wish: DesiredContent, others: float, started: float, restarted: bool, known: Confidence
+) -> None:
+    """The pod is older than the ConfigMap; its kubelet could not mount it until then."""
+    wish = wish._replace(files_awaited=CHANGED, files_not_awaited=others)
+    waited = seen(started, mounted_at=980)
+    start = waited.start._replace(containers=(Span(started, started + 1),), restarted=restarted)
+    _, loaded = only(wish, waited._replace(start=start))
+    assert loaded.confidence is known
+
+
+@pytest.mark.parametrize(
+    ("awaited", "restarted", "known"),
+    [
+        (True, False, Confidence.PROBABLE),
+        (True, True, Confidence.UNKNOWN),
+        (False, False, Confidence.UNKNOWN),
+    ],
+)
+def test_container_that_waited_for_its_sub_path_has_it(
+    awaited: bool, restarted: bool, known: Confidence
+) -> None:
+    """The same for files that are bound when a container starts."""
+    wish = with_start_change(desired(SUB_PATH), awaited=awaited)
+    waited = seen(1001.0, mounted_at=980)
+    container = ContainerStart(
+        Span(1001.0, 1002.0), frozenset((ObjectKey("ConfigMap", "shop", "app"),)), restarted
+    )
+    _, loaded = only(wish, waited._replace(start=waited.start._replace(at_start=(container,))))
+    assert loaded.confidence is known
+
+
 TOLD = FILES_WISH.target._replace(sequence=7)
 
 

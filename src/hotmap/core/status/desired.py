@@ -57,6 +57,8 @@ class StartChange(NamedTuple):
     in_place: bool = False
     #: Whether it was not observed, so that there may have been other content just before it.
     estimated: bool = False
+    #: Whether what they read from files was created then, so that containers waited for it.
+    awaited: bool = False
 
     def without_times(self) -> StartChange:
         """Leave open when it was, so that no time is evidence."""
@@ -104,6 +106,10 @@ class DesiredContent(NamedTuple):
     edited: bool = False
     #: After when files that pods read at their start were last replaced, as observed; -inf: never.
     files_edited_since: float = -inf
+    #: When the last source of files was created for which containers waited (-inf: there is none),
+    #: and the last change of all other files.
+    files_awaited: float = -inf
+    files_not_awaited: float | None = -inf
     #: Pods that were created in or after this second have the content; 0: nothing is known.
     proven_since: float = 0.0
     #: Last change of each source in live use.
@@ -143,6 +149,7 @@ class DesiredContent(NamedTuple):
                 latest_time(each.pinned_at for each in part),
                 part[0].in_place,
                 any(each.estimated for each in part),
+                all(each.awaited for each in part if each.pinned_at != -inf),
             )
             for part in parts
             if part
@@ -161,6 +168,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
     gone = _gone_sources(snapshot)
     known = [gone.get(item.source, item) for item in sources if _may_be_read(item, gone)]
     read = known if snapshot.live_needs_rollout else [item.at_start for item in known]
+    awaited = _awaited_sources(snapshot)
     times = snapshot.record.rollouts.times if snapshot.record else ()
     rolled_at = times[-1] if times else 0.0
     return DesiredContent(
@@ -173,7 +181,9 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         rolled_revision=content_of(snapshot.record.revision) if snapshot.record else "",
         target=snapshot.target,
         start_changes=tuple(
-            (source.source, _start_change(source, snapshot)) for source in read if source.frozen
+            (source.source, _start_change(source, snapshot, awaited))
+            for source in read
+            if source.frozen
         ),
         files_changed=_last_change([source for source in known if source.live]),
         files_changed_until=latest_time(each.changed_until for each in known if each.live),
@@ -184,6 +194,13 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
         edited=any(source.edited or source.modified for source in known),
         files_edited_since=max(
             (_edited_since(source) for source in known if source.live), default=-inf
+        ),
+        files_awaited=max(
+            (each.changed_at or -inf for each in known if each.live and each.source in awaited),
+            default=-inf,
+        ),
+        files_not_awaited=_last_change(
+            [each for each in known if each.live and each.source not in awaited]
         ),
         proven_since=_proven_since(snapshot),
         live_changes=tuple((each.source, each.changed_at) for each in known if each.live),
@@ -258,7 +275,9 @@ def _gone_sources(snapshot: Snapshot) -> dict[ObjectKey, SourceSnapshot]:
     }
 
 
-def _start_change(source: SourceSnapshot, snapshot: Snapshot) -> StartChange:
+def _start_change(
+    source: SourceSnapshot, snapshot: Snapshot, awaited: frozenset[ObjectKey]
+) -> StartChange:
     policy, in_place = snapshot.policy, False
     if policy.agent is not None and policy.agent_restarts:
         followed = (use for item in snapshot.sources for use in item.uses)
@@ -271,6 +290,24 @@ def _start_change(source: SourceSnapshot, snapshot: Snapshot) -> StartChange:
         source.changed_at if _is_pinned(source) else -inf,
         in_place,
         source.estimated,
+        source.source in awaited,
+    )
+
+
+def _awaited_sources(snapshot: Snapshot) -> frozenset[ObjectKey]:
+    """Return the sources whose last change was their creation, and that containers require.
+
+    None of them has started without it, whenever its pod was created. A source that was adopted as
+    it was may have been recreated.
+    """
+    return frozenset(
+        source.source
+        for source, recorded in snapshot.recorded_sources()
+        if source.exists
+        and source.uid == recorded.uid
+        and not (recorded.adopted or recorded.edited or recorded.pinned)
+        and not (source.edited or source.modified or source.estimated)
+        and not any(use.optional for use in source.uses)
     )
 
 

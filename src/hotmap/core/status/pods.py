@@ -80,6 +80,7 @@ _UNDATED = "a source was written after this pod, and its metadata does not show 
 _MADE_AFTER = Stage(Confidence.PROVEN, "created by a template change after the last change")
 _KEPT_CONTENT = Stage(Confidence.INFERRED, "its template is of this content, which has come back")
 _ROLLED_OUT = Stage(Confidence.INFERRED, "created by a rollout after the last change")
+_WAITED = Stage(Confidence.PROBABLE, "its containers waited for what was created last")
 
 
 class PodProof(NamedTuple):
@@ -473,30 +474,47 @@ class _PodAssessment:
             desired.rolled_revision,
             rolled_at=desired.rolled_at,
         )
-        return _ROLLED_OUT if is_ours else None
+        return _ROLLED_OUT if is_ours else self._waited_for_files()
+
+    def _waited_for_files(self) -> Stage | None:
+        """Judge files whose source was created after the pod; None: it has not waited for them.
+
+        The other files are as old as its volumes.
+        """
+        desired, start, mounted = self._desired, self._pod.start, self._pod.mounted_at
+        if desired.files_awaited == -inf or start.restarted or mounted is None:
+            return None
+        if any_started_before((start,), desired.files_awaited):
+            return None
+        others = self._known_by_time(mounted, desired.files_not_awaited)
+        return weakest((others, _WAITED)) if others.reached else None
 
     def _pinned_files(
         self, container: ContainerStart, change: StartChange, mounted: float
     ) -> Stage:
         """Judge files that are bound when a container starts (subPath)."""
-        by_time = self._pinned_by_time(container.span.earliest, change, mounted)
+        by_time = self._pinned_by_time(container, change, mounted)
         # A container that started later may have been given what was there before.
         written = min(container.span.latest, _mounted_by(mounted))
         is_older = written < change.edited_since
         return self._or_otherwise(by_time, container, change, change.pinned_at, is_older=is_older)
 
-    def _pinned_by_time(self, started: float, change: StartChange, mounted: float) -> Stage:
+    def _pinned_by_time(
+        self, container: ContainerStart, change: StartChange, mounted: float
+    ) -> Stage:
         """Judge such files by when they were written.
 
         The container gets what its kubelet has written by then, and that may be older than its
         start: only what the kubelet wrote after the change counts.
         """
-        changed, pod = change.pinned_at, self._pod
+        started, changed, pod = container.span.earliest, change.pinned_at, self._pod
         by_time = self._known_by_time(mounted, changed, edited=change.edited)
         if by_time.reached or changed is None or self._is_undated:
             return by_time
         if started >= changed + KUBELET_SYNC:
             return Stage(Confidence.INFERRED, "restarted after the kubelet had updated its files")
+        if change.awaited and not container.restarted and container.span.latest >= changed:
+            return _WAITED
         is_announced = pod.nudged is not None and pod.nudged.frozen == self._desired.target.frozen
         if is_announced and pod.nudged_at is not None and started >= max(pod.nudged_at, changed):
             return Stage(Confidence.INFERRED, "restarted after the pod was nudged")
@@ -515,7 +533,7 @@ class _PodAssessment:
             return by_time
         if started >= changed + KUBELET_SYNC:
             return Stage(Confidence.INFERRED, "restarted after the kubelet had updated its files")
-        return by_time
+        return self._waited_for_files() or by_time
 
 
 def _mounted_by(mounted: float) -> float:
