@@ -211,9 +211,9 @@ def test_pods_that_are_counted_and_not_listed_are_waited_for() -> None:
     who = msgspec.structs.replace(behind(count=0), pods=3)
     found = status_from_pods(who, [], DESIRED)
     assert (found.state, found.behind) == (State.WAITING, 3)
-    assert (
-        found.reason
-        == "waiting for 3 pods: its own controller reports them, but the API server lists none"
+    assert found.reason == (
+        "waiting for 3 pods: its own controller reports them, but no pod is listed that is not "
+        "terminating"
     )
 
 

@@ -250,9 +250,8 @@ def status_from_pods(
             return waiting._replace(reason=f"{waiting.reason}; {_NEVER_READY}")
         return waiting
     if not proofs and consumer.pods:
-        return _waiting(
-            consumer.pods, "its own controller reports them, but the API server lists none"
-        )
+        why = "its own controller reports them, but no pod is listed that is not terminating"
+        return _waiting(consumer.pods, why)
     return _current_status(proofs)
 
 
