@@ -26,11 +26,12 @@ from tests.support.objects import (
     config_map,
     pod,
     snapshot,
+    template,
 )
 
 from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.decide import decide
-from hotmap.core.decide.evidence import PodStart, pod_starts
+from hotmap.core.decide.evidence import PodStart, find_pods_started_within, pod_starts
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.record import Outcome, next_record
 from hotmap.core.decide.snapshot import Snapshot
@@ -181,6 +182,54 @@ def test_source_appears_and_containers_start_with_it(spec: str, started: float |
     now = [app(changed_at=500)]
     assert assess_change(deployment(spec), [], now).verdict is Verdict.CHECK_PODS
     assert assess_change(deployment(spec), [], now, started=[started]).verdict is Verdict.ADOPT
+
+
+READ_BY_INIT = """
+    initContainers: [{name: setup, envFrom: [{configMapRef: {name: app}}]}]
+    containers: [{name: web}]
+"""
+MOUNTED_BY_INIT = """
+    initContainers: [{name: setup, volumeMounts: [{name: v, mountPath: /v}]}]
+    containers: [{name: web}]
+    volumes: [{name: v, configMap: {name: app}}]
+"""
+
+
+@pytest.mark.parametrize("spec", [READ_BY_INIT, MOUNTED_BY_INIT], ids=["env", "files"])
+@pytest.mark.parametrize(
+    ("started", "ended", "verdict"),
+    [
+        pytest.param({"setup": None}, None, Verdict.ADOPT, id="it waits"),
+        pytest.param(None, {"setup": 501.0}, Verdict.ADOPT, id="it has waited"),
+        pytest.param(None, {"setup": 450.0}, Verdict.FROZEN, id="it had another one"),
+        pytest.param(None, None, Verdict.FROZEN, id="it is not known"),
+    ],
+)
+def test_source_appears_and_an_init_container_starts_with_it(
+    spec: str,
+    started: dict[str, float | None] | None,
+    ended: dict[str, float] | None,
+    verdict: Verdict,
+) -> None:
+    """The pod was acknowledged long before; its init container has waited all the same."""
+    who = deployment(spec)
+    waiting = pod("web-1", started=400.0, containers={}, restartable=started, ended=ended)
+    waiting = msgspec.structs.replace(waiting, spec=template(spec).spec)
+    found = assess_change(who, [], [app(changed_at=500)], starts=pod_starts(who, [waiting]))
+    assert found.verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("spec", "found"), [(READ_BY_INIT, ()), (MOUNTED_BY_INIT, ("web-1",))], ids=["env", "files"]
+)
+def test_init_container_that_has_not_started_may_have_files_of_a_window(
+    spec: str, found: tuple[str, ...]
+) -> None:
+    """Its volumes were written before its image was pulled, and its environment is not read yet."""
+    waiting = pod("web-1", started=400.0, containers={}, restartable={"setup": None})
+    waiting = msgspec.structs.replace(waiting, spec=template(spec).spec)
+    starts = pod_starts(deployment(spec), [waiting])
+    assert find_pods_started_within(starts, [Window(500.0, 510.0)]) == found
 
 
 @pytest.mark.parametrize(

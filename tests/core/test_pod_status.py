@@ -302,6 +302,27 @@ def test_container_that_waited_for_its_sub_path_has_it(
     assert loaded.confidence is known
 
 
+@pytest.mark.parametrize(
+    ("awaited", "latest", "known"),
+    [
+        pytest.param(True, 1003.0, Confidence.PROBABLE, id="started after the creation"),
+        pytest.param(True, 999.0, Confidence.UNKNOWN, id="started before it"),
+        pytest.param(False, 1003.0, Confidence.UNKNOWN, id="it was edited"),
+    ],
+)
+def test_init_container_that_waited_has_what_was_created(
+    awaited: bool, latest: float, known: Confidence
+) -> None:
+    """It has read its environment at some time between the pod's creation and its own start."""
+    wish = with_start_change(desired(ENV), awaited=awaited)
+    waited = seen(980.0)
+    container = ContainerStart(
+        Span(980.0, latest), frozenset((ObjectKey("ConfigMap", "shop", "app"),))
+    )
+    _, loaded = only(wish, waited._replace(start=waited.start._replace(at_start=(container,))))
+    assert loaded.confidence is known
+
+
 TOLD = FILES_WISH.target._replace(sequence=7)
 
 

@@ -13,7 +13,7 @@ node's, which may be wrong by minutes. So a start is converted to bounds on the 
   between. Then the start lies between the creation and that report
 * where the node's clock says that it is later than these bounds, its kubelet may have seen the pod
   late; it may have started in a window until then
-* what an init container reads is read from the creation on
+* what an init container reads is read between the creation and its start
 
 The earliest start proves that a pod is younger than a change, the latest one that it started after
 a window. The scheduling is a condition that the API server stamps when it binds a pod (kubernetes:
@@ -27,7 +27,7 @@ and partitions all keep old pods.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from math import floor, inf
 from typing import NamedTuple
 
@@ -149,8 +149,9 @@ def pod_starts(
     """Reduce a consumer's pods to their starts; terminating and finished ones do not count.
 
     The start is the earliest among the containers that use a source, so that one restarted
-    container is no evidence for the others; with a use in an init container it is the pod's
-    creation, since those do not run again. Containers that an admission webhook added count too.
+    container is no evidence for the others; with a use in an init container that has started it is
+    the pod's creation, since those do not run again. Containers that an admission webhook added
+    count too.
 
     `followed` are the uses that count for `PodStart.at_start`, by default all. Of a source that is
     followed by name, any container of an application counts.
@@ -201,9 +202,8 @@ def _pod_start(pod: Pod, uses: Sequence[Use]) -> PodStart:
         (status, at) for status, at in _container_starts(pod) if status.name in users or not users
     ]
     spans = [_span(pod, at) for _, at in counted if at is not None]
-    acknowledged = parse_time(pod.status.start_time)
-    if init and acknowledged is not None:
-        spans.append(_span(pod, acknowledged))
+    if init and (read := _read_by_init(pod, users, uses)) is not None:
+        spans.append(read.span)
     revision = (pod.metadata.annotations or {}).get(REVISION, "")
     at = min((span.earliest for span in spans), default=None)
     created = parse_time(pod.metadata.creation_timestamp) or 0.0
@@ -257,12 +257,40 @@ def _readers(
         for name in (use.container,) if use.container else applications or _running_names(pod):
             read.setdefault(name, set()).add(use.source)
     by_init = frozenset[ObjectKey]().union(*(read.pop(name, ()) for name in init))
-    acknowledged = parse_time(pod.status.start_time)
-    if by_init and acknowledged is not None:
-        yield ContainerStart(_span(pod, acknowledged), by_init)
+    if by_init and (found := _read_by_init(pod, init, followed)) is not None:
+        yield found._replace(read=by_init)
     for status, at in _container_starts(pod):
         if at is not None and (names := read.get(status.name)):
             yield ContainerStart(_span(pod, at), frozenset(names), bool(status.restart_count))
+
+
+def _read_by_init(pod: Pod, names: Collection[str], uses: Iterable[Use]) -> ContainerStart | None:
+    """Bound when these init containers of a pod have read content; no names: any of them.
+
+    What they mount was written after the pod was acknowledged, and they have read all by the time
+    of their first start. None: the pod is not acknowledged, or none of them has started and they
+    read no files.
+    """
+    acknowledged = parse_time(pod.status.start_time)
+    if acknowledged is None:
+        return None
+    span = _span(pod, acknowledged)
+    init = _init_containers(pod)
+    statuses = [
+        status
+        for status in pod.status.init_container_statuses or ()
+        if status.name in init and (status.name in names or not names)
+    ]
+    started = [_started_at(status.state, ended=True) for status in statuses]
+    known = [_span(pod, at) for at in started if at is not None]
+    restarted = any(status.restart_count for status in statuses)
+    if statuses and not known and not restarted:
+        if not any(use.init and use.reads_files for use in uses):
+            return None
+        span = span._replace(latest=inf)
+    if known and not restarted:
+        span = span._replace(latest=min(each.latest for each in known))
+    return ContainerStart(span, frozenset(), restarted)
 
 
 def _running_names(pod: Pod) -> Sequence[str]:

@@ -57,7 +57,7 @@ class StartChange(NamedTuple):
     in_place: bool = False
     #: Whether it was not observed, so that there may have been other content just before it.
     estimated: bool = False
-    #: Whether what they read from files was created then, so that containers waited for it.
+    #: Whether it was created then, and containers waited for it.
     awaited: bool = False
 
     def without_times(self) -> StartChange:
@@ -137,10 +137,14 @@ class DesiredContent(NamedTuple):
     def start_changes_of(self, read: Collection[ObjectKey]) -> tuple[StartChange, ...]:
         """Merge the changes of some sources: of those that agents restart for, and of the others.
 
-        At most two remain.
+        Of each, those that containers waited for are separate, so at most four remain.
         """
         changes = [change for source, change in self.start_changes if source in read]
-        parts = ([each for each in changes if each.in_place is way] for way in (True, False))
+        parts = (
+            [each for each in changes if (each.in_place, each.awaited) == (in_place, awaited)]
+            for in_place in (True, False)
+            for awaited in (True, False)
+        )
         return tuple(
             StartChange(
                 latest_time(each.at for each in part),
@@ -149,7 +153,7 @@ class DesiredContent(NamedTuple):
                 latest_time(each.pinned_at for each in part),
                 part[0].in_place,
                 any(each.estimated for each in part),
-                all(each.awaited for each in part if each.pinned_at != -inf),
+                part[0].awaited,
             )
             for part in parts
             if part

@@ -262,6 +262,8 @@ class _PodAssessment:
     def _environment(self, container: ContainerStart, change: StartChange) -> Stage:
         began = container.span.earliest
         by_time = self._known_by_time(began, change.at, edited=change.edited)
+        if not by_time.reached and _has_waited(container, change, change.at):
+            return _WAITED
         is_older = container.span.latest < change.edited_since
         return self._or_otherwise(by_time, container, change, change.at, is_older=is_older)
 
@@ -513,7 +515,7 @@ class _PodAssessment:
             return by_time
         if started >= changed + KUBELET_SYNC:
             return Stage(Confidence.INFERRED, "restarted after the kubelet had updated its files")
-        if change.awaited and not container.restarted and container.span.latest >= changed:
+        if _has_waited(container, change, changed):
             return _WAITED
         is_announced = pod.nudged is not None and pod.nudged.frozen == self._desired.target.frozen
         if is_announced and pod.nudged_at is not None and started >= max(pod.nudged_at, changed):
@@ -534,6 +536,13 @@ class _PodAssessment:
         if started >= changed + KUBELET_SYNC:
             return Stage(Confidence.INFERRED, "restarted after the kubelet had updated its files")
         return self._waited_for_files() or by_time
+
+
+def _has_waited(container: ContainerStart, change: StartChange, changed: float | None) -> bool:
+    """Return whether a container has waited for a creation, POSIX seconds; None: unknown."""
+    if changed is None or not change.awaited or container.restarted:
+        return False
+    return container.span.latest >= changed
 
 
 def _mounted_by(mounted: float) -> float:
