@@ -149,7 +149,7 @@ def _present_or_stray(folder: Path) -> Cluster | None:
 def _wait_for_end(pid: int) -> None:
     try:
         descriptor = os.pidfd_open(pid)
-    except ProcessLookupError:
+    except (ProcessLookupError, FileNotFoundError):
         return
     components.wait_gone(descriptor, None)
     os.close(descriptor)

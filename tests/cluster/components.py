@@ -231,7 +231,7 @@ def _opened(process: Process) -> Iterator[int | None]:
     """Yield a pidfd of exactly this process, or None when it is gone."""
     try:
         descriptor = os.pidfd_open(process.pid)
-    except ProcessLookupError:
+    except (ProcessLookupError, FileNotFoundError):  # the latter while it is being reaped
         yield None
         return
     try:
