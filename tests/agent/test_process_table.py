@@ -105,6 +105,7 @@ def test_children_of_all_threads_are_found() -> None:
         ("os.pidfd_open", errno.EPERM, "operation not permitted; the kernel, its sandbox or"),
         ("os.pidfd_open", errno.EMFILE, "too many open files"),
         ("os.pidfd_open", errno.ESRCH, "has exited"),
+        ("os.pidfd_open", errno.ENOENT, "has exited"),
         ("signal.pidfd_send_signal", errno.EPERM, "an AppArmor, SELinux or seccomp profile"),
     ],
 )

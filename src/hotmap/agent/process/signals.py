@@ -32,7 +32,7 @@ def open_pidfd(process: Process) -> int:
     """
     try:
         descriptor = os.pidfd_open(process.pid)
-    except ProcessLookupError:
+    except (ProcessLookupError, FileNotFoundError):  # the latter while it is being reaped
         raise ProcessError(f"process {process.pid} has exited") from None
     except OSError as error:
         reason = f"cannot open process {process.pid}: {os_reason(error)}"
