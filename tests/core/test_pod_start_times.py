@@ -53,6 +53,13 @@ FOREIGN_INIT = """
 """
 
 
+FILES_OF_INIT = """
+    initContainers: [{name: setup, volumeMounts: [{name: v, mountPath: /v}]}]
+    containers: [{name: web}]
+    volumes: [{name: v, configMap: {name: app}}]
+"""
+
+
 BESIDE_FOREIGN = """
     containers:
     - {name: web, envFrom: [{configMapRef: {name: app}}]}
@@ -86,8 +93,14 @@ BESIDE_FOREIGN = """
         pytest.param(
             READ_BY_INIT,
             pod(started=50, containers={"web": 300}, ended={"setup": 60}),
+            59.0,
+            id="read by an init container",
+        ),
+        pytest.param(
+            FILES_OF_INIT,
+            pod(started=50, containers={"web": 300}, ended={"setup": 60}),
             50.0,
-            id="read by an init container: the pod's creation",
+            id="files of an init container: the pod's creation",
         ),
         pytest.param(
             READ_BY_SIDECAR,
@@ -281,6 +294,35 @@ def test_container_that_restarted_in_a_window_is_seen(spec: str, member: Pod) ->
     """One crashed container reads the content of that moment, whatever its neighbours hold."""
     starts = pod_starts(deployment(spec), [member])
     assert find_pods_started_within(starts, [Window(100, 110)]) == ("web-1",)
+
+
+TWO_INIT_CONTAINERS = """
+    initContainers:
+    - {name: first, envFrom: [{configMapRef: {name: app}}]}
+    - {name: second, envFrom: [{configMapRef: {name: app}}]}
+    containers: [{name: web}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "ended", "seen"),
+    [
+        pytest.param(TWO_INIT_CONTAINERS, {"first": 60, "second": 105}, True, id="the second one"),
+        pytest.param(TWO_INIT_CONTAINERS, {"first": 60, "second": 90}, False, id="both before"),
+        pytest.param(TWO_INIT_CONTAINERS, {"first": 60, "second": 120}, False,
+                     id="one before, one after"),
+        pytest.param(FILES_OF_INIT, {"setup": 120}, True, id="files that were written before"),
+        pytest.param(FILES_OF_INIT, {"setup": 90}, False, id="files that were read before"),
+    ],
+)  # fmt: skip
+def test_init_container_that_started_in_a_window_is_seen(
+    spec: str, ended: dict[str, float], seen: bool
+) -> None:
+    """The pod was acknowledged long before; init containers may run for minutes."""
+    member = pod(started=50, containers={"web": 200}, ended=ended)
+    member = msgspec.structs.replace(member, spec=template(spec).spec)
+    starts = pod_starts(deployment(spec), [member])
+    assert bool(find_pods_started_within(starts, [Window(100, 110)])) is seen
 
 
 def test_restart_of_unrelated_container_does_not_count() -> None:

@@ -13,7 +13,7 @@ node's, which may be wrong by minutes. So a start is converted to bounds on the 
   between. Then the start lies between the creation and that report
 * where the node's clock says that it is later than these bounds, its kubelet may have seen the pod
   late; it may have started in a window until then
-* what an init container reads is read between the creation and its start
+* the files of an init container are written between the creation and its last start
 
 The earliest start proves that a pod is younger than a change, the latest one that it started after
 a window. The scheduling is a condition that the API server stamps when it binds a pod (kubernetes:
@@ -149,9 +149,8 @@ def pod_starts(
     """Reduce a consumer's pods to their starts; terminating and finished ones do not count.
 
     The start is the earliest among the containers that use a source, so that one restarted
-    container is no evidence for the others; with a use in an init container that has started it is
-    the pod's creation, since those do not run again. Containers that an admission webhook added
-    count too.
+    container is no evidence for the others; with files of an init container it is the pod's
+    creation, as they were written then. Containers that an admission webhook added count too.
 
     `followed` are the uses that count for `PodStart.at_start`, by default all. Of a source that is
     followed by name, any container of an application counts.
@@ -202,8 +201,7 @@ def _pod_start(pod: Pod, uses: Sequence[Use]) -> PodStart:
         (status, at) for status, at in _container_starts(pod) if status.name in users or not users
     ]
     spans = [_span(pod, at) for _, at in counted if at is not None]
-    if init and (read := _read_by_init(pod, users, uses)) is not None:
-        spans.append(read.span)
+    spans += [start.span for _, start in _init_starts(pod, init, uses)]
     revision = (pod.metadata.annotations or {}).get(REVISION, "")
     at = min((span.earliest for span in spans), default=None)
     created = parse_time(pod.metadata.creation_timestamp) or 0.0
@@ -219,19 +217,18 @@ def _pod_start(pod: Pod, uses: Sequence[Use]) -> PodStart:
     )
 
 
-def _users(pod: Pod, uses: Sequence[Use]) -> tuple[set[str], bool]:
+def _users(pod: Pod, uses: Sequence[Use]) -> tuple[set[str], set[str]]:
     """Name the containers with these uses of sources, and those that a webhook added to a pod.
 
-    None are named if it may be any. The second value is whether an init container is among them.
+    None are named if it may be any. The second value are the init containers among them.
     """
-    init = any(use.init for use in uses)
+    init = {use.container for use in uses if use.init}
     users = {use.container for use in uses}
     if not users or not all(users):  # a source that is followed by name may be read by any
-        return set(), init
+        return set(), (init - {""}) | (_init_containers(pod) if "" in init else set())
     found = find_users(pod.spec, pod.metadata.namespace, {use.source for use in uses})
     added = found.keys() - users
-    init = init or any(map(added.__contains__, _init_containers(pod)))
-    return users | added, init
+    return users | added, init | (added & _init_containers(pod))
 
 
 def _init_containers(pod: Pod) -> set[str]:
@@ -256,41 +253,43 @@ def _readers(
     for use in frozen:
         for name in (use.container,) if use.container else applications or _running_names(pod):
             read.setdefault(name, set()).add(use.source)
-    by_init = frozenset[ObjectKey]().union(*(read.pop(name, ()) for name in init))
-    if by_init and (found := _read_by_init(pod, init, followed)) is not None:
-        yield found._replace(read=by_init)
+    by_init = {name: frozenset(read.pop(name)) for name in init & read.keys()}
+    for name, start in _init_starts(pod, by_init, followed):
+        yield start._replace(read=by_init[name])
     for status, at in _container_starts(pod):
         if at is not None and (names := read.get(status.name)):
             yield ContainerStart(_span(pod, at), frozenset(names), bool(status.restart_count))
 
 
-def _read_by_init(pod: Pod, names: Collection[str], uses: Iterable[Use]) -> ContainerStart | None:
-    """Bound when these init containers of a pod have read content; no names: any of them.
+def _init_starts(
+    pod: Pod, names: Collection[str], uses: Sequence[Use]
+) -> Iterator[tuple[str, ContainerStart]]:
+    """Bound when each of these init containers has read content, as far as it has.
 
-    What they mount was written after the pod was acknowledged, and they have read all by the time
-    of their first start. None: the pod is not acknowledged, or none of them has started and they
-    read no files.
+    What it mounts is written between the acknowledgement of the pod and its last start; its
+    environment is read at that start.
     """
     acknowledged = parse_time(pod.status.start_time)
     if acknowledged is None:
-        return None
-    span = _span(pod, acknowledged)
-    init = _init_containers(pod)
-    statuses = [
-        status
-        for status in pod.status.init_container_statuses or ()
-        if status.name in init and (status.name in names or not names)
-    ]
-    started = [_started_at(status.state, ended=True) for status in statuses]
-    known = [_span(pod, at) for at in started if at is not None]
-    restarted = any(status.restart_count for status in statuses)
-    if statuses and not known and not restarted:
-        if not any(use.init and use.reads_files for use in uses):
-            return None
-        span = span._replace(latest=inf)
-    if known and not restarted:
-        span = span._replace(latest=min(each.latest for each in known))
-    return ContainerStart(span, frozenset(), restarted)
+        return
+    statuses = {status.name: status for status in pod.status.init_container_statuses or ()}
+    for name in sorted(names):
+        span = _span(pod, acknowledged)
+        if (status := statuses.get(name)) is None:  # none is reported yet
+            yield name, ContainerStart(span, frozenset())
+            continue
+        started, restarted = _started_at(status.state, ended=True), bool(status.restart_count)
+        last = span._replace(latest=inf) if started is None else _span(pod, started)
+        if restarted or _may_read_files(name, uses):
+            yield name, ContainerStart(span._replace(latest=last.latest), frozenset(), restarted)
+        elif started is not None:
+            yield name, ContainerStart(last, frozenset())
+
+
+def _may_read_files(init_container: str, uses: Iterable[Use]) -> bool:
+    """Return whether an init container may read files of a source; one that was added may."""
+    known = [use for use in uses if use.init and use.container == init_container]
+    return not known or any(use.reads_files for use in known)
 
 
 def _running_names(pod: Pod) -> Sequence[str]:
