@@ -255,7 +255,7 @@ async def test_workload_that_is_recreated_over_held_pods_is_held(world: World) -
 async def test_first_pods_of_a_workload_beside_pods_that_have_just_ended(
     world: World, ended: str
 ) -> None:
-    """The last old pod ends after or before the first new one starts; no decision sees it."""
+    """The last old pod ends after or before the first new one starts; a decision may not see it."""
     await immutable(world)
     await world.workload("web", spec=SPEC)
     await world.pod("web-1", spec=SPEC)
@@ -275,7 +275,7 @@ async def test_first_pods_of_a_workload_beside_pods_that_have_just_ended(
         if ended == "before":
             await is_released(world, controller, "shop", uid)
         else:
-            assert "scale to zero first" in await world.event("Held")
+            assert "to zero first" in await world.event("Held")
 
 
 async def test_pods_of_a_daemon_set_that_started_beside_others_do_not_end_its_hold(
