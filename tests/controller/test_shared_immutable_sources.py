@@ -278,12 +278,12 @@ async def test_first_pods_of_a_workload_beside_pods_that_have_just_ended(
             assert "to zero first" in await world.event("Held")
 
 
-async def test_pods_of_a_daemon_set_that_started_beside_others_do_not_end_its_hold(
+async def test_pod_of_a_stateful_set_that_started_beside_others_does_not_end_its_hold(
     world: World,
 ) -> None:
-    """They got what the others kept; the next ones, alone on their nodes, end it."""
+    """It got what the others kept; the next one, alone on its node, ends it."""
     await immutable(world)
-    await world.workload("agent", kind="DaemonSet", spec=SPEC)
+    await world.workload("agent", kind="StatefulSet", spec=SPEC)
     await world.workload("api", spec=SPEC)
     await world.pod("agent-1", of="agent", spec=SPEC)
     await world.pod("api-1", of="api", spec=SPEC)
@@ -305,7 +305,7 @@ async def test_pods_of_a_daemon_set_that_started_beside_others_do_not_end_its_ho
 
 
 async def replace(world: World, old: str, new: str) -> None:
-    """Replace the pod of a DaemonSet by one that starts soon; its status may not show that."""
+    """Replace the pod of a StatefulSet by one that starts soon; its status may not show that."""
     await end(world, old)
     await world.pod(new, of="agent", spec=SPEC, started=time.time() + 3)
 
@@ -358,3 +358,25 @@ async def test_pod_that_is_remembered_is_the_oldest_of_any_workload(world: World
         "api-1"
     ]
     assert [use.pod for use in (await uses.find([APP], set())).values() if use] == ["web-1"]
+
+
+async def test_pod_that_has_ended_uses_the_source_until_it_is_deleted(world: World) -> None:
+    """Its phase says that it has ended a moment before its kubelet releases the source."""
+    await immutable(world)
+    await world.pod("web-1", spec=SPEC)
+    now = 100.0
+
+    async def user(uses: other_uses.OtherUses) -> str:
+        use = (await uses.find([APP], set()))[APP]
+        return use.pod if use else ""
+
+    uses = other_uses.OtherUses(world.client, clock=lambda: now)
+    assert await user(uses) == "web-1"
+    await world.delete("Pod", "web-1")
+    await world.starts("web-1", phase="Succeeded")
+    now += 2
+    assert await user(uses) == "web-1", "read alone"
+    assert await user(other_uses.OtherUses(world.client)) == "web-1", "listed"
+    await end(world, "web-1")
+    now += 2
+    assert await user(uses) == ""

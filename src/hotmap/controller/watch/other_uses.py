@@ -77,7 +77,7 @@ class OtherUses:
             pod = await self._client.get(PODS, source.namespace, found.use.pod, type=Pod)
         except NotFound:
             return None
-        if pod.metadata.uid != found.uid or pod.status.phase in FINISHED:
+        if pod.metadata.uid != found.uid or _has_released(pod):
             return None
         self._remember(source, found._replace(at=began))
         return found.use
@@ -91,7 +91,7 @@ class OtherUses:
         selection = Selection(PODS, namespace)
         async for pod in list_items(self._client, selection, type=Pod, cached=False):
             metadata = pod.metadata
-            if pod.status.phase in FINISHED:
+            if _has_released(pod):
                 continue
             created = parse_time(metadata.creation_timestamp) or 0.0
             use = OtherUse(metadata.name, created)
@@ -112,3 +112,11 @@ class OtherUses:
         self._found[source] = found
         if len(self._found) > _AT_MOST:
             del self._found[next(iter(self._found))]
+
+
+def _has_released(pod: Pod) -> bool:
+    """Return whether a kubelet has released what a pod used, since all its containers have ended.
+
+    One that is being deleted is finished a moment earlier, and gone when that is done.
+    """
+    return pod.status.phase in FINISHED and not pod.metadata.deletion_timestamp
