@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 from msgspec import structs
 from tests.core.freshness import (
@@ -34,8 +33,7 @@ from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import make_plan
 from hotmap.core.decide.source_snapshot import SourceSnapshot, take_snapshots
-from hotmap.core.model.consumer_conversion import consumer_from_workload
-from hotmap.core.model.objects import ConfigMap, ObjectKey, Workload
+from hotmap.core.model.objects import ConfigMap, ObjectKey
 from hotmap.core.model.state import PodCheck, Record, Window
 from hotmap.core.policy.policy import Policy
 
@@ -43,12 +41,9 @@ from hotmap.core.policy.policy import Policy
 @pytest.mark.parametrize(
     ("kind", "fields", "started", "verdict"),
     [
-        pytest.param("DaemonSet", {}, None, Verdict.CHECK_OTHERS, id="pods not listed"),
-        pytest.param("DaemonSet", {}, [400.0], Verdict.HOLD, id="a pod that may serve the old one"),
-        pytest.param("DaemonSet", {}, [600.0], Verdict.ADOPT, id="all pods were replaced"),
-        pytest.param(
-            "DaemonSet", {"surges": True}, [600.0], Verdict.HOLD, id="new pods surge beside old"
-        ),
+        pytest.param("StatefulSet", {}, None, Verdict.CHECK_OTHERS, id="pods not listed"),
+        pytest.param("StatefulSet", {}, [400.0], Verdict.HOLD, id="it may serve the old one"),
+        pytest.param("DaemonSet", {}, [600.0], Verdict.HOLD, id="replaced before the old was gone"),
         pytest.param("Deployment", {}, [600.0], Verdict.HOLD, id="new pods overlapped old ones"),
         pytest.param("StatefulSet", {}, [600.0], Verdict.ADOPT, id="its only pod was replaced"),
         pytest.param(
@@ -68,18 +63,6 @@ def test_rule_7_ends_when_pods_were_replaced_that_never_overlap(
     record = applied_record(before, app(immutable=True))
     who = structs.replace(before, **fields)
     assert assess_change(who, record, now, started=started).verdict is verdict
-
-
-@pytest.mark.parametrize(
-    ("surge", "expected"), [(None, False), (0, False), ("0%", False), (1, True), ("10%", True)]
-)
-def test_daemon_set_surges_by_its_update_strategy(surge: int | str | None, expected: bool) -> None:
-    """An integer or a percentage."""
-    update = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge}}
-    body = {"metadata": {"name": "web"}, "spec": {"updateStrategy": update, "template": {}}}
-    made = msgspec.json.decode(msgspec.json.encode(body), type=Workload)
-    assert consumer_from_workload("DaemonSet", made).surges is expected
-    assert not consumer_from_workload("Deployment", made).surges
 
 
 def test_rule_7_other_uses_do_not_end_a_hold() -> None:
@@ -275,8 +258,13 @@ def test_rule_7_reason_has_the_remedy() -> None:
     held = assess_change(deployment(), before, now)
     assert "Use a new name, or scale to zero first" in held.reason
     later = [app(B_FROZEN, uid="uid-2", immutable=True, changed_at=500)]
-    daemons = assess_change(consumer("DaemonSet", ENV), before, later, started=[400.0])
-    assert "Use a new name, or delete its pods" in daemons.reason
+    single = assess_change(consumer("StatefulSet", ENV), before, later, started=[400.0])
+    assert "Use a new name, or delete its pods" in single.reason
+    daemons = assess_change(consumer("DaemonSet", ENV), before, later, started=[600.0])
+    assert "a nodeSelector that matches no node" in daemons.reason
+    gone = assess_change(consumer("DaemonSet", ENV), before, later, started=[])
+    assert gone.verdict is Verdict.ADOPT
+    assert gone.reason.endswith("has been recreated; no pods use it")
     empty = deployment(replicas=0, generation=2)
     adopted = assess_change(empty, applied_record(deployment(), *before), now)
     assert adopted.verdict is Verdict.ADOPT

@@ -187,8 +187,8 @@ def test_source_that_equals_the_applied_one_is_held_after_another_immutable_one(
 def test_restarted_container_gets_what_its_kubelet_has_served_to_the_pod(
     created: float, restarted: bool, verdict: Verdict
 ) -> None:
-    """The hold of a workload with one pod a node ends with its pods, not with their containers."""
-    who = consumer("DaemonSet", ENV)
+    """The hold of a StatefulSet with one pod ends with its pods, not with their containers."""
+    who = consumer("StatefulSet", ENV)
     record = applied_record(who, app(immutable=True))
     start = PodStart(
         "web-1", 700.0, "", (Span(700.0, 701.0),), created, created, restarted=restarted

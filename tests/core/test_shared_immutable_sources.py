@@ -34,7 +34,6 @@ OTHER = OtherUse("db-0", 400.0)
     [
         pytest.param("Deployment", {"replicas": 0, "pods": 0}, id="scaled to zero"),
         pytest.param("StatefulSet", {"wanted": 1, "pods": 1}, id="its only pod was replaced"),
-        pytest.param("DaemonSet", {}, id="all pods were replaced"),
         pytest.param("CronJob", {}, id="no run is in progress"),
     ],
 )
@@ -69,7 +68,7 @@ def test_pods_that_were_created_beside_other_pods_do_not_end_the_hold(
     created: float, verdict: Verdict
 ) -> None:
     """They got what their kubelet kept for the others, and keep it when those have ended."""
-    who = consumer("DaemonSet", ENV)
+    who = consumer("StatefulSet", ENV)
     now = [app(B_FROZEN, uid="uid-2", changed_at=500)]
     record = applied_record(who, app(immutable=True))
     held = assess_change(who, record, now, started=[600.0], others={APP: OTHER})
@@ -81,9 +80,20 @@ def test_pods_that_were_created_beside_other_pods_do_not_end_the_hold(
     assert again.sources[0].shared_at == (1000.0 if verdict is Verdict.HOLD else 0.0)
 
 
-def test_own_pod_that_is_terminating_delays_the_end_of_a_hold_only() -> None:
-    """The next pod of a DaemonSet is created when it has ended."""
+def test_daemon_set_whose_last_pod_is_terminating_is_held() -> None:
+    """Its status does not count that pod, and its kubelet keeps the source until it is gone."""
     who = consumer("DaemonSet", ENV)
+    now = [app(B_FROZEN, uid="uid-2", changed_at=500)]
+    record = applied_record(who, app(immutable=True))
+    last = {APP: OTHER._replace(own=True)}
+    assert assess_change(who, record, now, started=[], others={}).verdict is Verdict.CHECK_OTHERS
+    assert assess_change(who, record, now, started=[], others=last).verdict is Verdict.HOLD
+    assert assess_change(who, record, now, started=[]).verdict is Verdict.ADOPT
+
+
+def test_own_pod_that_is_terminating_delays_the_end_of_a_hold_only() -> None:
+    """The next pod of a StatefulSet is created when it has ended."""
+    who = consumer("StatefulSet", ENV)
     now = [app(B_FROZEN, uid="uid-2", changed_at=500)]
     record = applied_record(who, app(immutable=True))
     held = assess_change(who, record, now, started=[], others={APP: OTHER._replace(own=True)})

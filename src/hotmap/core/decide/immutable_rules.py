@@ -28,6 +28,9 @@ __all__ = [
 #: zero may scale up as soon as the last pods have ended.
 _WAIT_FOR_OTHERS, _WAIT_FOR_LAST_PODS = 10.0, 1.0
 
+_TO_ZERO = "scale to zero first"
+_NO_NODE = "give it a nodeSelector that matches no node until it is not held any more"
+
 
 def assess_unrecorded_pin(case: Case) -> Finding | None:
     """Rule 7, where the record of the source does not show that it was immutable before."""
@@ -62,10 +65,9 @@ def _pods_never_overlap(consumer: Consumer, recorded_generation: int) -> bool:
     """Return whether no node has had two pods of a consumer at once, as far as its spec says.
 
     Those of a StatefulSet may share a node; with a single one, the recorded generation says that
-    there were not more in between.
+    there were not more in between. A DaemonSet's may overlap: its controller replaces a pod that
+    has ended before the pod is gone, and the kubelet serves the old content until then.
     """
-    if consumer.key.kind == "DaemonSet":
-        return not consumer.surges
     is_same_spec = consumer.generation == recorded_generation
     return consumer.key.kind == "StatefulSet" and consumer.wanted == 1 and is_same_spec
 
@@ -81,10 +83,13 @@ def assess_recreated_immutable(case: Case) -> Finding:
     # A CronJob has pods only at times; they are found in the same way as pods of others.
     without_pods = consumer.has_no_pods or consumer.key.kind == "CronJob"
     if not without_pods:
-        if not _pods_never_overlap(consumer, case.recorded_generation):
+        is_daemon_set = consumer.key.kind == "DaemonSet"  # it cannot be scaled to zero
+        if not is_daemon_set and not _pods_never_overlap(consumer, case.recorded_generation):
             return _held(current, what)
         if facts.starts is None:
             return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking when its pods started")
+        if is_daemon_set and facts.starts:
+            return _held(current, what, remedy=_NO_NODE, recheck_in=_WAIT_FOR_OTHERS)
         if not _have_pods_read_it(facts.starts, case.recorded, current):
             return _held(current, what, remedy="delete its pods", recheck_in=_WAIT_FOR_OTHERS)
     if current.source not in facts.others:
@@ -94,7 +99,7 @@ def assess_recreated_immutable(case: Case) -> Finding:
         # Only what later pods are compared with is kept: it would be written at each check.
         shared_at = 0.0 if other.own or without_pods else facts.now
         return _held(current, what, other.pod, shared_at=shared_at, recheck_in=again)
-    why = "no pods use it" if without_pods else "all pods started after that"
+    why = "no pods use it" if without_pods or not facts.starts else "all pods started after that"
     return Finding(current, Verdict.ADOPT, f"{what}; {why}")
 
 
@@ -137,7 +142,7 @@ def _held(
     what: str,
     pod: str = "",
     *,
-    remedy: str = "scale to zero first",
+    remedy: str = _TO_ZERO,
     shared_at: float = 0.0,
     recheck_in: float = 0.0,
 ) -> Finding:

@@ -132,8 +132,6 @@ class Consumer(msgspec.Struct, frozen=True, gc=False):
     paused_by_other: bool = False
     #: The number of pods that may be unavailable during an update, at least 1.
     max_unavailable: int = 1
-    #: DaemonSet: a new pod is started beside the one that it replaces (maxSurge).
-    surges: bool = False
 
     @property
     def over_budget(self) -> str:

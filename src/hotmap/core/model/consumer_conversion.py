@@ -94,7 +94,6 @@ def consumer_from_workload(
             blocked_by=progress.blocked_by,
             ordered=kind == "StatefulSet" and spec.pod_management_policy != "Parallel",
             max_unavailable=_max_unavailable(kind, spec, wanted),
-            surges=kind == "DaemonSet" and _surges(spec),
         ),
         dialect=dialect,
         known=known,
@@ -197,12 +196,6 @@ def _max_unavailable(kind: str, spec: WorkloadSpec, wanted: int) -> int:
     return resolve_max_unavailable(
         rolling.max_unavailable if rolling else None, default=default, wanted=wanted
     )
-
-
-def _surges(spec: WorkloadSpec) -> bool:
-    """Return whether maxSurge, an integer or a percentage that is rounded up, is not zero."""
-    rolling = spec.update_strategy.rolling_update if spec.update_strategy else None
-    return rolling is not None and str(rolling.max_surge or 0).strip("0%") != ""
 
 
 def resolve_max_unavailable(value: int | str | None, *, default: int | str, wanted: int) -> int:
@@ -374,7 +367,6 @@ class _WorkloadState(TypedDict, total=False):
     blocked_by: str
     ordered: bool
     max_unavailable: int
-    surges: bool
 
 
 #: The state of what has none of it, such as a CronJob.

@@ -325,7 +325,6 @@ class LabelSelector(_Part, frozen=True):
 class RollingUpdate(_Part, frozen=True):
     partition: int | None = None
     max_unavailable: int | str | None = None
-    max_surge: int | str | None = None
 
 
 class UpdateStrategy(_Part, frozen=True):
