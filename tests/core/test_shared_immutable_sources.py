@@ -212,6 +212,7 @@ def test_adopted_pods_of_a_new_workload_keep_what_they_use(
     facts = Facts(now=1000, revision="r", starts=pods, others={APP: None})
     found = assess(who, None, snapshots, facts)
     assert found.verdict is verdict
+    assert ("nodeSelector" in found.reason) is (verdict is Verdict.HOLD), "it cannot be scaled"
     assert record_after(who, None, found).sources[0].pinned is (verdict is Verdict.HOLD)
 
 

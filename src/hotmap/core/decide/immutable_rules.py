@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from hotmap.core.decide.assessment import Case, Facts, Finding, Verdict
+from hotmap.core.decide.assessment import Case, Finding, Verdict
 from hotmap.core.decide.evidence import MARGIN, PodStart, all_created_since, all_started_after
 from hotmap.core.decide.immutable_uses import has_unrecorded_predecessor
 from hotmap.core.decide.source_snapshot import SourceSnapshot
@@ -40,7 +40,7 @@ def assess_unrecorded_pin(case: Case) -> Finding | None:
     if recorded is None or not recorded.uid:
         if current.replaces_immutable:
             return assess_recreated_immutable(case)
-        if (pinned := _assess_pinned_for_new_consumer(current, case.facts)) is not None:
+        if (pinned := _assess_pinned_for_new_consumer(case)) is not None:
             return pinned
     if record is None or recorded is None:
         return None
@@ -111,12 +111,13 @@ def _have_pods_read_it(
     return _are_pods_younger(starts, current) and all_created_since(starts, shared_at + MARGIN)
 
 
-def _assess_pinned_for_new_consumer(current: SourceSnapshot, facts: Facts) -> Finding | None:
+def _assess_pinned_for_new_consumer(case: Case) -> Finding | None:
     """Rule 7 for a consumer that is new: pods from before may keep the old source in use.
 
     They are those of others, or its own: a workload that was deleted without its pods and created
     again adopts them.
     """
+    current, facts = case.current, case.facts
     before = current.pinned_before
     if before is None:
         return None
@@ -124,16 +125,17 @@ def _assess_pinned_for_new_consumer(current: SourceSnapshot, facts: Facts) -> Fi
     if current.source not in facts.others:
         return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking which pods use it")
     held = current._replace(replaces_immutable=True)
+    remedy = _NO_NODE if case.consumer.key.kind == "DaemonSet" else _TO_ZERO
     own_before = before
     if before == inf:  # of its own, the pods that it has adopted from a deleted workload
         own_before = facts.template_at - MARGIN if facts.predecessor is not None else -inf
     if any(start.created < own_before for start in facts.starts or ()):
-        return _held(held, what)
+        return _held(held, what, remedy=remedy)
     other = facts.others[current.source]
     if other is not None and other.created < before:
         return _held(held, what, other.pod, shared_at=facts.now)
     if current.kept_in_use and facts.starts:
-        return _held(held, what, shared_at=facts.now)
+        return _held(held, what, remedy=remedy, shared_at=facts.now)
     return None
 
 
