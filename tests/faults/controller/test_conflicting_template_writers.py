@@ -124,7 +124,7 @@ async def test_reverted_rollouts_are_held(shop: Scenario) -> None:
         await shop.check_invariants({"web": 3}, left_alone=("web",))
 
 
-async def test_hold_names_the_reverting_writer(shop: Scenario) -> None:
+async def test_hold_names_the_writer_of_the_source(shop: Scenario) -> None:
     """The flap breaker says who keeps changing the source, and what becomes of the rollouts."""
     await shop.set_up()
     async with (
@@ -150,7 +150,7 @@ async def test_hold_names_the_reverting_writer(shop: Scenario) -> None:
         assert "rollout suppressed since" in message
         assert "2 rollouts in 1m" in message
         assert "last modified by kubectl-edit" in message
-        assert "was removed from its pod template (" in message
+        assert "was removed from its pod template. " in message, "a removal leaves no trace"
         assert len(shop.rollouts.of("web")) == 2
 
 
