@@ -380,3 +380,17 @@ async def test_pod_that_has_ended_uses_the_source_until_it_is_deleted(world: Wor
     await end(world, "web-1")
     now += 2
     assert await user(uses) == ""
+
+
+async def test_other_pod_that_terminates_is_known_to_end(world: World) -> None:
+    """Also where it was read before that."""
+    await immutable(world)
+    await world.pod("web-1", spec=SPEC)
+    now = 100.0
+    uses = other_uses.OtherUses(world.client, clock=lambda: now)
+    assert [use.ends for use in (await uses.find([APP], ())).values() if use] == [False]
+    await world.delete("Pod", "web-1")
+    now += 1
+    assert [use.ends for use in (await uses.find([APP], ())).values() if use] == [True]
+    fresh = other_uses.OtherUses(world.client)
+    assert [use.ends for use in (await fresh.find([APP], ())).values() if use] == [True]

@@ -57,6 +57,26 @@ def test_hold_lasts_while_other_pods_use_the_source(kind: str, fields: dict[str,
 
 
 @pytest.mark.parametrize(
+    ("other", "seconds"),
+    [
+        pytest.param(OTHER, 10.0, id="runs on"),
+        pytest.param(OTHER._replace(ends=True), 1.0, id="is terminating"),
+        pytest.param(OTHER._replace(own=True, ends=True), 1.0, id="is its own, and terminating"),
+    ],
+)
+def test_hold_is_checked_again_soon_while_the_other_pod_terminates(
+    other: OtherUse, seconds: float
+) -> None:
+    """A user who has scaled to zero may scale up as soon as that has ended."""
+    who = deployment(ENV, replicas=0)
+    record = applied_record(deployment(ENV), app(immutable=True))
+    now = [app(B_FROZEN, uid="uid-2", changed_at=500)]
+    held = assess_change(who, record, now, others={APP: other})
+    assert held.verdict is Verdict.HOLD
+    assert [found.recheck_in for found in held.findings] == [seconds]
+
+
+@pytest.mark.parametrize(
     ("created", "verdict"),
     [
         pytest.param(990.0, Verdict.HOLD, id="created while others used it"),

@@ -79,8 +79,9 @@ class OtherUses:
             return None
         if pod.metadata.uid != found.uid or _has_released(pod):
             return None
-        self._remember(source, found._replace(at=began))
-        return found.use
+        use = found.use._replace(ends=bool(pod.metadata.deletion_timestamp))
+        self._remember(source, found._replace(use=use, at=began))
+        return use
 
     async def _list(
         self, sources: Collection[ObjectKey], own: Collection[str]
@@ -94,7 +95,7 @@ class OtherUses:
             if _has_released(pod):
                 continue
             created = parse_time(metadata.creation_timestamp) or 0.0
-            use = OtherUse(metadata.name, created)
+            use = OtherUse(metadata.name, created, ends=bool(metadata.deletion_timestamp))
             is_own = metadata.uid in own
             for source in referenced_sources(pod.spec, namespace, sources):
                 if (first := oldest.get(source)) is None or created < first.use.created:

@@ -58,6 +58,8 @@ class OtherUse(NamedTuple):
     created: float
     #: Whether it is the consumer's own, and terminating.
     own: bool = False
+    #: Whether it is terminating, whosever it is.
+    ends: bool = False
 
 
 class Facts(NamedTuple):

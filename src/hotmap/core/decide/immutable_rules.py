@@ -24,8 +24,8 @@ __all__ = [
 ]
 
 #: Seconds until a hold is checked again, since nothing announces its end: while it waits for new
-#: pods or for pods of others, and while it waits for its own last pods. A user who has scaled to
-#: zero may scale up as soon as the last pods have ended.
+#: pods or for pods of others, and while it waits for pods that are terminating. A user who has
+#: scaled to zero may scale up as soon as the last pods have ended.
 _WAIT_FOR_OTHERS, _WAIT_FOR_LAST_PODS = 10.0, 1.0
 
 _TO_ZERO = "scale to zero first"
@@ -95,7 +95,7 @@ def assess_recreated_immutable(case: Case) -> Finding:
     if current.source not in facts.others:
         return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking which pods use it")
     if (other := facts.others[current.source]) is not None:
-        again = _WAIT_FOR_LAST_PODS if other.own else _WAIT_FOR_OTHERS
+        again = _WAIT_FOR_LAST_PODS if other.own or other.ends else _WAIT_FOR_OTHERS
         # Only what later pods are compared with is kept: it would be written at each check.
         shared_at = 0.0 if other.own or without_pods else facts.now
         return _held(current, what, other.pod, shared_at=shared_at, recheck_in=again)
