@@ -46,6 +46,15 @@ _SETTLED = 2.0
 #: are whole seconds, and a kubelet may lag.
 _UNDOUBTED = 4.0
 
+#: Changes of the specs of workloads after which they have no pods, and pods again.
+_WITHOUT_PODS: dict[str, tuple[JsonObject, JsonObject]] = {
+    **dict.fromkeys(("Deployment", "StatefulSet"), ({"replicas": 0}, {"replicas": 1})),
+    "DaemonSet": (
+        {"template": {"spec": {"nodeSelector": {"no": "node"}}}},
+        {"template": {"spec": {"nodeSelector": None}}},
+    ),
+}
+
 _TROUBLE = re.compile(r"Traceback|Task exception|internal error|never awaited")
 
 
@@ -231,17 +240,26 @@ class Trial:
     async def _act(self, workload: TrialWorkload) -> None:
         """Give a workload new pods; none of the old ones stays beside them."""
         await asyncio.sleep(_UNDOUBTED)
-        if workload.shape.kind in ("Deployment", "StatefulSet"):
-            await self._cluster.patch_workload(workload, {"spec": {"replicas": 0}})
+        if workload.shape.kind in _WITHOUT_PODS:
+            without, again = _WITHOUT_PODS[workload.shape.kind]
+            await self._cluster.patch_workload(workload, {"spec": without})
             await self._cluster.wait_until_gone(workload)
-            await asyncio.sleep(_SETTLED)  # a moment without pods that ends sooner is not noticed
-            await self._cluster.patch_workload(workload, {"spec": {"replicas": 1}})
+            await self._wait_until_released(workload)
+            await self._cluster.patch_workload(workload, {"spec": again})
             return
         for pod in await self._cluster.pods(workload):
             await self._cluster.delete_pod(pod)
         if workload.shape.kind == "Pod":
             await self._cluster.wait_until_gone(workload)
             await self._cluster.create(workload)
+
+    async def _wait_until_released(self, workload: TrialWorkload) -> None:
+        """Wait until a workload without pods is not held any more, as the reason says."""
+        deadline = time.monotonic() + _PATIENCE
+        while time.monotonic() < deadline:
+            await asyncio.sleep(_SETTLED)  # a moment without pods that ends sooner is not noticed
+            if (await self._one_status(workload)).get("state") != "held":
+                return
 
     async def _one_status(self, workload: TrialWorkload) -> JsonObject:
         document = await self._cluster.status(f"{self._cluster.query(workload)}&consistent=true")
