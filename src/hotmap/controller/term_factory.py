@@ -105,7 +105,8 @@ class TermFactory:
         nudges = self._make_nudges(reporter, on_agents_notified=on_agents_notified)
         first_decisions = FirstDecisions(shared.watch_index.sources.values())
         deleted = DeletedImmutables(OtherUses(shared.client).find)
-        observer = self._make_observer(keys, nudges, first_decisions, deleted)
+        knowledge = TermKnowledge(first_decisions, nudges.sent, deleted.may_be_kept)
+        observer = self._make_observer(keys, knowledge)
         consumer_states = ConsumerStates(
             index=shared.watch_index,
             decision_log=shared.decision_log,
@@ -197,11 +198,7 @@ class TermFactory:
         )
 
     def _make_observer(
-        self,
-        keys: tuple[FingerprintKey, ...],
-        nudges: Nudges,
-        first_decisions: FirstDecisions,
-        deleted: DeletedImmutables,
+        self, keys: tuple[FingerprintKey, ...], knowledge: TermKnowledge
     ) -> Observer:
         shared = self._shared
         return Observer(
@@ -213,7 +210,7 @@ class TermFactory:
                 detects_conflicts=shared.shadow is None,
             ),
             clock=shared.client.server_time,
-            others=TermKnowledge(first_decisions, nudges.sent, deleted.may_be_kept),
+            others=knowledge,
         )
 
     def _make_reconciler(
