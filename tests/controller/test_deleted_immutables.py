@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
+import msgspec
 from tests.support.objects import config_map, sources
 
 from hotmap.controller.watch.deleted_immutables import DeletedImmutables
@@ -151,6 +152,16 @@ async def test_long_looks_are_rare() -> None:
             delete(deleted, f"app-{number}")
             await asyncio.sleep(1)
     assert len(pods.looks) == 5
+
+
+async def test_many_deleted_sources_displace_none_of_another_namespace() -> None:
+    pods = Pods()
+    deleted = DeletedImmutables(pods.find)
+    other = msgspec.structs.replace(source("app"), key=ObjectKey("ConfigMap", "other", "app"))
+    deleted.source_changed(other.key, other, None)
+    for number in range(3_000):
+        delete(deleted, f"app-{number}", pods)
+    assert deleted.may_be_kept(other.key)
 
 
 async def test_many_deleted_sources_are_bounded_and_looked_at_together() -> None:

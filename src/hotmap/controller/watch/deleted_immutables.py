@@ -30,8 +30,8 @@ _PAUSE, _LATER_PAUSE, _LATER = 1.0, 10.0, 60.0
 #: delete sources all the time.
 _REST = 20.0
 
-#: Seconds for which a deleted source is followed, and how many of them at most, the last ones: a
-#: tenant may delete any number that are in use.
+#: Seconds for which a deleted source is followed, and how many of a namespace at most, the last
+#: ones: a tenant may delete any number that are in use, and must not displace those of others.
 _FOLLOWED_FOR = 600.0
 _AT_MOST = 256
 
@@ -43,8 +43,8 @@ class DeletedImmutables:
         """`clock` returns monotonic seconds."""
         self._find = find
         self._clock = clock
-        #: When they were deleted, oldest first, in monotonic seconds.
-        self._deleted: dict[ObjectKey, float] = {}
+        #: When they were deleted, by namespace, oldest first; in monotonic seconds.
+        self._deleted: dict[str, dict[ObjectKey, float]] = {}
         #: The namespaces that have some.
         self._due = WorkQueue[str](clock=clock)
         self._looking_at = ""
@@ -55,10 +55,11 @@ class DeletedImmutables:
         """Follow a source that is deleted, as a subscriber of its store."""
         if old is None or not old.immutable or (new is not None and new.uid == old.uid):
             return
-        self._deleted.pop(key, None)
-        self._deleted[key] = self._clock()
-        if len(self._deleted) > _AT_MOST:
-            del self._deleted[next(iter(self._deleted))]
+        deleted = self._deleted.setdefault(key.namespace, {})
+        deleted.pop(key, None)
+        deleted[key] = self._clock()
+        if len(deleted) > _AT_MOST:
+            del deleted[next(iter(deleted))]
         if key.namespace != self._looking_at:  # else the next look follows from this one
             rest = self._rests_until.get(key.namespace, -inf) - self._clock()
             self._due.add_after(key.namespace, max(rest, 0.0))
@@ -68,7 +69,10 @@ class DeletedImmutables:
 
         Then kubelets may still serve that one. False for a source that is not followed any more.
         """
-        return self._clock() - self._deleted.get(source, -inf) < _FOLLOWED_FOR
+        return self._clock() - self._deleted_at(source) < _FOLLOWED_FOR
+
+    def _deleted_at(self, source: ObjectKey) -> float:
+        return self._deleted.get(source.namespace, {}).get(source, -inf)
 
     async def find_uses(
         self, sources: Collection[ObjectKey], own: Collection[str]
@@ -78,12 +82,12 @@ class DeletedImmutables:
         Raises:
             ApiError, Unreachable: as the client raises them.
         """
-        deleted = {source: self._deleted.get(source) for source in sources}
+        deleted_at = {source: self._deleted_at(source) for source in sources}
         uses = await self._find(sources, own)
         for source, use in uses.items():
             # Another one may have been deleted meanwhile.
-            if use is None and not own and self._deleted.get(source) == deleted[source]:
-                self._deleted.pop(source, None)
+            if use is None and not own and self._deleted_at(source) == deleted_at[source]:
+                self._deleted.get(source.namespace, {}).pop(source, None)
         return uses
 
     async def run(self) -> NoReturn:
@@ -117,13 +121,12 @@ class DeletedImmutables:
 
         0: there are none left.
         """
-        now = self._clock()
-        for source in [key for key, at in self._deleted.items() if now - at >= _FOLLOWED_FOR]:
-            del self._deleted[source]
-        followed = [source for source in self._deleted if source.namespace == namespace]
-        if followed:
+        deleted = self._deleted.get(namespace, {})
+        if followed := [source for source in deleted if self.may_be_kept(source)]:
             await self.find_uses(followed, ())
-        left = [at for key, at in self._deleted.items() if key.namespace == namespace]
+        left = {source: at for source, at in deleted.items() if self.may_be_kept(source)}
         if not left:
+            self._deleted.pop(namespace, None)
             return 0.0
-        return _PAUSE if self._clock() - max(left) < _LATER else _LATER_PAUSE
+        self._deleted[namespace] = left
+        return _PAUSE if self._clock() - max(left.values()) < _LATER else _LATER_PAUSE
