@@ -148,10 +148,32 @@ def test_index_finds_exactly_what_it_should(changes: list[tuple[ObjectKey, str |
             store.put(key, word)
             model[key] = word
     assert {key: store.get(key) for key in store} == model
+    assert len(store) == len(model)
     for letter in "xyz":
         expected = {key for key, word in model.items() if letter in word}
         assert set(store.keys_by_index("letter", letter)) == expected
         assert sorted(store.by_index("letter", letter)) == sorted(model[key] for key in expected)
+
+
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from("xyz"), st.booleans())))
+def test_objects_are_listed_by_namespace(changes: list[tuple[str, str, bool]]) -> None:
+    """After any changes a namespace has its own objects, in the order in which they were added."""
+    store: Store[str] = Store()
+    model: dict[ObjectKey, str] = {}
+    for namespace, name, is_added in changes:
+        key = ObjectKey("ConfigMap", namespace, name)
+        if is_added:
+            store.put(key, name)
+            model.setdefault(key, name)
+        else:
+            store.remove(key)
+            model.pop(key, None)
+    for namespace in "abc":
+        expected = [key for key in model if key.namespace == namespace]
+        assert store.keys(namespace) == expected
+        assert store.values(namespace) == [model[key] for key in expected]
+    assert sorted(store.keys()) == sorted(model)
+    assert sorted(store.values()) == sorted(model.values())
 
 
 def test_index_keeps_many_objects_under_one_value_in_their_order(store: Store[str]) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import operator
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
 from hotmap.core.model.objects import ObjectKey
@@ -71,7 +72,9 @@ class Store(Generic[S]):
         self.resource_version = ""
         #: Until when the watches that fill it delivered every change.
         self.progress = WatchProgress()
-        self._objects: dict[ObjectKey, S] = {}
+        # By namespace, which is how they are listed and looked for. A namespace without objects has
+        # no entry.
+        self._objects: dict[str, dict[ObjectKey, S]] = {}
         #: Objects that exist and cannot be read: neither present nor absent.
         self.unreadable: dict[ObjectKey, UnreadableObject] = {}
         self._index_functions = dict(indexes or {})
@@ -93,32 +96,39 @@ class Store(Generic[S]):
 
     def get(self, key: ObjectKey) -> S | None:
         """Return the value of a key, or None if no such object is known."""
-        return self._objects.get(key)
+        objects = self._objects.get(key.namespace)
+        return objects.get(key) if objects else None
 
     def by_index(self, name: str, value: Hashable) -> list[S]:
         """List the objects that have an index value; empty if there are none."""
-        return [self._objects[key] for key in self._indexes[name].get(value, ())]
+        objects = self._objects
+        return [objects[key.namespace][key] for key in self._indexes[name].get(value, ())]
 
     def keys_by_index(self, name: str, value: Hashable) -> list[ObjectKey]:
         """List the keys of the objects that have an index value."""
         return list(self._indexes[name].get(value, ()))
 
-    def keys(self) -> list[ObjectKey]:
-        """List every object key, as a copy."""
-        return list(self._objects)
+    def keys(self, namespace: str | None = None) -> list[ObjectKey]:
+        """List the object keys of a namespace (None: of all), as a copy."""
+        return list(self) if namespace is None else list(self._in(namespace))
 
-    def values(self) -> list[S]:
-        """List every value, as a copy."""
-        return list(self._objects.values())
+    def values(self, namespace: str | None = None) -> list[S]:
+        """List the values of a namespace (None: of all), as a copy."""
+        if namespace is not None:
+            return list(self._in(namespace).values())
+        return [value for objects in self._objects.values() for value in objects.values()]
 
     def __len__(self) -> int:
-        return len(self._objects)
+        return sum(map(len, self._objects.values()))
 
-    def __contains__(self, key: object) -> bool:
-        return key in self._objects
+    def __contains__(self, key: ObjectKey) -> bool:
+        return self.get(key) is not None
 
     def __iter__(self) -> Iterator[ObjectKey]:
-        return iter(self._objects)
+        return chain.from_iterable(self._objects.values())
+
+    def _in(self, namespace: str) -> Mapping[ObjectKey, S]:
+        return self._objects.get(namespace, {})
 
     def subscribe(self, callback: Listener[S]) -> Callable[[], None]:
         """Call `callback(key, old, new)` after each change; returns a function that unsubscribes.
@@ -146,7 +156,7 @@ class Store(Generic[S]):
     def statistics(self) -> StoreStatistics:
         """Return the counts of objects and changes."""
         return StoreStatistics(
-            len(self._objects), self.synced.is_set(), self._changes, self.resource_version
+            len(self), self.synced.is_set(), self._changes, self.resource_version
         )
 
     # -- for the reflector ---------------------------------------------------------------------
@@ -154,12 +164,12 @@ class Store(Generic[S]):
     def put(self, key: ObjectKey, value: S) -> None:
         """Store a value; an equal one is no change and is not reported."""
         self.unreadable.pop(key, None)
-        old = self._objects.get(key)
+        old = self.get(key)
         if old is not None and old == value:
             return
         if old is None or not self._filed_alike(old, value):
             self._reindex(key, old, value)
-        self._objects[key] = value
+        self._objects.setdefault(key.namespace, {})[key] = value
         self._notify(key, old, value)
 
     def remove(self, key: ObjectKey) -> None:
@@ -176,9 +186,12 @@ class Store(Generic[S]):
         self._drop(key)
 
     def _drop(self, key: ObjectKey) -> None:
-        old = self._objects.pop(key, None)
+        objects = self._objects.get(key.namespace, {})
+        old = objects.pop(key, None)
         if old is None:
             return
+        if not objects:
+            del self._objects[key.namespace]
         self._reindex(key, old, None)
         self._notify(key, old, None)
 
@@ -186,8 +199,8 @@ class Store(Generic[S]):
         self, keys: Collection[ObjectKey], *, resource_version: str, namespace: str | None = None
     ) -> None:
         """Complete the list of a namespace (None: of all): remove what it did not have."""
-        for key in [key for key in (*self._objects, *self.unreadable) if key not in keys]:
-            if namespace in (None, key.namespace):
+        for key in [*self.keys(namespace), *self.unreadable]:
+            if key not in keys and namespace in (None, key.namespace):
                 self.remove(key)
         self.resource_version = resource_version
         self._complete.add(namespace)

@@ -133,7 +133,7 @@ class ChangeListener:
         self, key: ObjectKey, old: NamespaceAnnotations | None, new: NamespaceAnnotations | None
     ) -> None:
         for store in self._index.consumers.values():
-            for consumer in store.by_index("namespace", key.name):
+            for consumer in store.values(key.name):
                 before = self._index.policies.drop(consumer.key)
                 self._enqueue_consumer(consumer, before)
 

@@ -141,9 +141,7 @@ class ConsistentReader:
         if names:
             keys = (ObjectKey(kind, namespace or "", name) for name in sorted(names))
             return [key for key in keys if key in store]
-        if namespace is None:
-            return store.keys()
-        return store.keys_by_index("namespace", namespace)
+        return store.keys(namespace)
 
     def _is_known(self, key: ObjectKey) -> bool:
         return key in self._index.store(key.kind) or self._index.is_unreadable(key)

@@ -143,11 +143,7 @@ class Index:
 
     def sources_in(self, namespace: str) -> list[ObjectKey]:
         """List the sources of a namespace."""
-        return [
-            key
-            for store in self.sources.values()
-            for key in store.keys_by_index("namespace", namespace)
-        ]
+        return [key for store in self.sources.values() for key in store.keys(namespace)]
 
     def all_consumers(self) -> Iterator[Consumer]:
         """Iterate over all followed consumers."""
@@ -258,5 +254,5 @@ class Index:
         """List the consumers that may follow sources by name."""
         inherited = self.policies.annotations_of(namespace) or {}
         if names_sources(self._defaults.follow) or names_sources(inherited.get(FOLLOW, "")):
-            return store.by_index("namespace", namespace)
+            return store.values(namespace)
         return store.by_index("names", namespace)

@@ -37,14 +37,7 @@ CONSUMER_KINDS = (
 
 
 def make_source_stores(*, parts: int) -> dict[str, Store[Source]]:
-    return {
-        kind: Store(
-            {"namespace": _namespace_of_source},
-            parts=parts,
-            filed_alike=lambda old, new: True,  # the namespace is kept
-        )
-        for kind in SOURCE_KINDS
-    }
+    return {kind: Store(parts=parts) for kind in SOURCE_KINDS}
 
 
 def make_consumer_stores(names: Names, *, parts: int) -> dict[str, Store[Consumer]]:
@@ -52,7 +45,6 @@ def make_consumer_stores(names: Names, *, parts: int) -> dict[str, Store[Consume
     indexes = {
         "sources": _named_sources,
         "names": _names_by(naming),
-        "namespace": _namespace_of_consumer,
     }
     return {
         kind: Store(
@@ -100,11 +92,3 @@ def _names_by(annotations: frozenset[str]) -> Callable[[Consumer], Iterable[Hash
         return ()
 
     return names
-
-
-def _namespace_of_consumer(consumer: Consumer) -> Iterable[Hashable]:
-    return (consumer.key.namespace,)
-
-
-def _namespace_of_source(source: Source) -> Iterable[Hashable]:
-    return (source.key.namespace,)
