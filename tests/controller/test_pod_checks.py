@@ -187,15 +187,7 @@ async def set_pod(
     )
     down = {"waiting": {"reason": "CrashLoopBackOff"}}
     runs = {"running": {"startedAt": rfc3339(time.time() if started is None else started)}}
-    status = {"name": "main", "ready": False, "state": down if crashes else runs}
-    await world.registry.modify(
-        "pods",
-        "default",
-        name,
-        lambda obj: {**obj, "status": {**obj["status"], "containerStatuses": [status]}},
-        subresource="status",
-        manager="kubelet",
-    )
+    await world.is_not_ready(name, down if crashes else runs)
 
 
 @pytest.mark.parametrize(

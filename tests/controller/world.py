@@ -356,6 +356,18 @@ class World:
             manager="kubelet",
         )
 
+    async def is_not_ready(self, name: str, state: Object) -> None:
+        """Report a pod's container in some state, and as not ready."""
+        container = {"name": "main", "ready": False, "state": state}
+        await self.registry.modify(
+            "pods",
+            NAMESPACE,
+            name,
+            lambda obj: {**obj, "status": {**obj["status"], "containerStatuses": [container]}},
+            subresource="status",
+            manager="kubelet",
+        )
+
     async def end_deletion(self, plural: str, name: str) -> None:
         """Take the finalizers off an object that is being deleted, as garbage collection does."""
 

@@ -30,7 +30,7 @@ from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.errors import ApiError, HotmapError, ResponseTooLarge, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.status.consumer import ConsumerStatus, State
+from hotmap.core.status.consumer import ConsumerStatus, State, rollout_status
 from hotmap.core.status.pod_check import PodCheckResult
 from hotmap.core.status.pods import PodProof
 from hotmap.core.status.stage import Stage
@@ -357,8 +357,11 @@ class StatusPage:
         except (ApiError, ResponseTooLarge, Unreachable) as error:
             result = error
         status = leader.consumer_states.get(consumer)
-        if not isinstance(result, HotmapError) and status.is_reached:
-            # What was just found: the kind of proof, or that it is not so any more.
+        if not isinstance(result, HotmapError) and (
+            status.is_reached or status == rollout_status(consumer)
+        ):
+            # What was just found: the kind of proof, that it is not so any more, or the pods that a
+            # rollout waits for.
             status = result.status
         status = _confirmed(status, unconfirmed)
         decisions = reversed(self._decision_log.decisions_on(consumer.key))
