@@ -46,7 +46,8 @@ from hotmap.core.status.desired import (
     has_current_template,
 )
 from hotmap.core.status.observed_pods import ObservedPod, observe_pods
-from hotmap.core.status.pods import KUBELET_SYNC, pod_proofs
+from hotmap.core.status.pod_facts import KUBELET_SYNC
+from hotmap.core.status.pods import pod_proofs
 from hotmap.core.status.stage import Confidence, PodState, Stage
 from hotmap.core.target import Target
 
@@ -554,7 +555,7 @@ def test_template_proves_content_that_its_pods_read_before_it_was_replaced(
     [
         pytest.param(FILES_AT_START, id="files"),
         pytest.param(
-            with_start_change(ENV_WISH, edited_since=CHANGED, pinned_at=CHANGED), id="subPath"
+            with_start_change(ENV_WISH, edited_since=CHANGED, sub_path_at=CHANGED), id="subPath"
         ),
     ],
 )

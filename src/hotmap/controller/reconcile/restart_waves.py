@@ -22,7 +22,7 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey, Pod, PodDisruptionBudget
 from hotmap.core.model.pod_conditions import is_ready
 from hotmap.core.patch.nudge import read_target
-from hotmap.core.status.pods import KUBELET_SYNC
+from hotmap.core.status.pod_facts import KUBELET_SYNC
 from hotmap.core.target import Target
 
 __all__ = ["ReadAgents", "RestartWaves", "restarts_in_place"]

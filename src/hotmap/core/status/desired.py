@@ -52,7 +52,7 @@ class StartChange(NamedTuple):
     edited: bool = False
     edited_since: float = -inf
     #: The last change of what they read from files of a volume (subPath).
-    pinned_at: float | None = -inf
+    sub_path_at: float | None = -inf
     #: Whether agents restart each container that has read any of it.
     in_place: bool = False
     #: Whether it was not observed, so that there may have been other content just before it.
@@ -62,7 +62,7 @@ class StartChange(NamedTuple):
 
     def without_times(self) -> StartChange:
         """Leave open when it was, so that no time is evidence."""
-        return self._replace(at=None, pinned_at=_unless_unused(self.pinned_at))
+        return self._replace(at=None, sub_path_at=_unless_unused(self.sub_path_at))
 
 
 class DesiredContent(NamedTuple):
@@ -150,7 +150,7 @@ class DesiredContent(NamedTuple):
                 latest_time(each.at for each in part),
                 any(each.edited for each in part),
                 max(each.edited_since for each in part),
-                latest_time(each.pinned_at for each in part),
+                latest_time(each.sub_path_at for each in part),
                 part[0].in_place,
                 any(each.estimated for each in part),
                 part[0].awaited,
@@ -291,7 +291,7 @@ def _start_change(
         source.changed_at,
         source.edited or source.modified,
         _edited_since(source),
-        source.changed_at if _is_pinned(source) else -inf,
+        source.changed_at if _has_sub_path(source) else -inf,
         in_place,
         source.estimated,
         source.source in awaited,
@@ -341,7 +341,7 @@ def _edited_since(source: SourceSnapshot) -> float:
     return -inf if since is None else since
 
 
-def _is_pinned(source: SourceSnapshot) -> bool:
+def _has_sub_path(source: SourceSnapshot) -> bool:
     return any(use.kind is UseKind.FROZEN and use.reads_files for use in source.uses)
 
 
