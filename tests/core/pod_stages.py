@@ -44,28 +44,28 @@ def desired(
     return desired_content(snapshot(consumer, source, policy=policy))
 
 
-ENV_WISH, FILES_WISH, BOTH_WISH = desired(), desired(FILES), desired(ENV_AND_FILES)
+ENV_CONTENT, FILES_CONTENT, BOTH_CONTENT = desired(), desired(FILES), desired(ENV_AND_FILES)
 
 
-def seen(
+def observed_pod(
     at: float | None,
     *,
     mounted_at: float | None = None,
     ready: bool = True,
     revision: str = "",
-    told: Target | None = None,
-    told_at: float | None = CHANGED + 2,
-    trouble: str = "",
+    nudged: Target | None = None,
+    nudged_at: float | None = CHANGED + 2,
+    waiting_reason: str = "",
 ) -> ObservedPod:
     """A pod whose containers started then, and whose volumes were mounted at the same time."""
     mounted = at if mounted_at is None else mounted_at
     start = PodStart("web-1", at, revision)
-    return ObservedPod(start, mounted, ready, trouble, "", told, nudged_at=told_at)
+    return ObservedPod(start, mounted, ready, waiting_reason, "", nudged, nudged_at=nudged_at)
 
 
-def only(
-    wish: DesiredContent, pod: ObservedPod, *, now: float = NOW, **facts: Any
+def stages_of(
+    content: DesiredContent, pod: ObservedPod, *, now: float = NOW, **facts: Any
 ) -> tuple[Stage | None, Stage]:
     """The projected and the loaded stage of one pod."""
-    (proof,) = pod_proofs(wish, [pod], now=now, **facts)
+    (proof,) = pod_proofs(content, [pod], now=now, **facts)
     return proof.projected, proof.loaded

@@ -39,14 +39,14 @@ def desired(spec: str = FILES, *, secrets_changed: float | None = -inf) -> Desir
     """The content that a pod with an agent is to have: a ConfigMap, and maybe Secrets."""
     source = config_map(data={"LEVEL": "info"}, changed_at=CHANGED)
     policy = Policy(opted_in=True, agent=Agent(restart="term"))
-    wish = desired_content(snapshot(deployment(spec), source, policy=policy))
+    content = desired_content(snapshot(deployment(spec), source, policy=policy))
     digests = (DIGEST,) if spec == FILES else ()
-    return wish._replace(
-        order_changed=secrets_changed, target=wish.target._replace(payloads=digests)
+    return content._replace(
+        order_changed=secrets_changed, target=content.target._replace(payloads=digests)
     )
 
 
-WISH, ENV_WISH = desired(), desired(ENV)
+CONTENT, ENV_CONTENT = desired(), desired(ENV)
 OLD = "the announcement before"
 
 
@@ -60,8 +60,8 @@ def answer(*directories: dict[str, Any], **fields: Any) -> AgentReport:
     document = {
         "protocol": 1,
         "uid": UID,
-        "live": WISH.target.live,
-        "frozen": WISH.target.frozen,
+        "live": CONTENT.target.live,
+        "frozen": CONTENT.target.frozen,
         "directories": list(directories),
         **fields,
     }
@@ -76,7 +76,7 @@ AGENT_AT = AgentContainer("shop", "web-1", "hotmap-agent", ("agent",))
 def pod(
     *,
     ready: bool = True,
-    told: Target | None = WISH.target,
+    told: Target | None = CONTENT.target,
     at: float = STARTED,
     told_at: float | None = None,
 ) -> ObservedPod:
@@ -86,13 +86,13 @@ def pod(
 
 def proof(
     report: AgentReport | None,
-    wish: DesiredContent = WISH,
+    content: DesiredContent = CONTENT,
     *,
     now: float = NOW,
     **facts: Any,
 ) -> PodProof:
     agents = {} if report is None else {UID: report}
-    (found,) = pod_proofs(wish, [pod(**facts)], now=now, agents=agents)
+    (found,) = pod_proofs(content, [pod(**facts)], now=now, agents=agents)
     return found
 
 
@@ -102,20 +102,20 @@ LATER = CHANGED + 100
 
 
 @pytest.mark.parametrize(
-    ("report", "wish", "now", "state", "known"),
+    ("report", "content", "now", "state", "known"),
     [
         # -- ConfigMaps: by payload digest ----------------------------------------------------
-        pytest.param(answer(directory()), WISH, NOW, PodState.CURRENT, Confidence.PROVEN,
+        pytest.param(answer(directory()), CONTENT, NOW, PodState.CURRENT, Confidence.PROVEN,
                      id="loaded, by digest"),
-        pytest.param(answer(directory("told")), WISH, NOW, PodState.TOLD, Confidence.INFERRED,
+        pytest.param(answer(directory("told")), CONTENT, NOW, PodState.TOLD, Confidence.INFERRED,
                      id="told, and nothing confirms it"),
-        pytest.param(answer(directory("loaded", "order")), WISH, NOW, PodState.WAITING,
+        pytest.param(answer(directory("loaded", "order")), CONTENT, NOW, PodState.WAITING,
                      Confidence.UNKNOWN, id="loaded by order, where there is a digest"),
-        pytest.param(answer(directory(payload="before")), WISH, NOW, PodState.WAITING,
+        pytest.param(answer(directory(payload="before")), CONTENT, NOW, PodState.WAITING,
                      Confidence.UNKNOWN, id="loaded other content than is announced"),
-        pytest.param(answer(directory("waiting")), WISH, NOW, PodState.WAITING,
+        pytest.param(answer(directory("waiting")), CONTENT, NOW, PodState.WAITING,
                      Confidence.UNKNOWN, id="files are not updated"),
-        pytest.param(answer(), WISH, NOW, PodState.UNKNOWN, Confidence.UNKNOWN,
+        pytest.param(answer(), CONTENT, NOW, PodState.UNKNOWN, Confidence.UNKNOWN,
                      id="it watches nothing"),
         # -- Secrets: by the order of announcements and updates ---------------------------------
         pytest.param(answer(directory("loaded", "order")), SECRET, NOW, PodState.CURRENT,
@@ -138,23 +138,23 @@ LATER = CHANGED + 100
                             directory("loaded", "order", age=600)), SECRET, NOW, PodState.WAITING,
                      Confidence.UNKNOWN, id="Secret: files that are not followed were updated"),
         # -- steps, and what ends badly ---------------------------------------------------------
-        pytest.param(answer(directory("settling")), WISH, NOW, PodState.SETTLING,
+        pytest.param(answer(directory("settling")), CONTENT, NOW, PodState.SETTLING,
                      Confidence.UNKNOWN, id="settling"),
-        pytest.param(answer(directory("checking")), WISH, NOW, PodState.CHECKING,
+        pytest.param(answer(directory("checking")), CONTENT, NOW, PodState.CHECKING,
                      Confidence.UNKNOWN, id="checking"),
-        pytest.param(answer(directory("loading")), WISH, NOW, PodState.LOADING,
+        pytest.param(answer(directory("loading")), CONTENT, NOW, PodState.LOADING,
                      Confidence.UNKNOWN, id="loading"),
-        pytest.param(answer(directory("restarting")), WISH, NOW, PodState.RESTARTING,
+        pytest.param(answer(directory("restarting")), CONTENT, NOW, PodState.RESTARTING,
                      Confidence.UNKNOWN, id="restarting"),
-        pytest.param(answer(directory("refused"), exitStatus=1), WISH, NOW, PodState.REFUSED,
+        pytest.param(answer(directory("refused"), exitStatus=1), CONTENT, NOW, PodState.REFUSED,
                      Confidence.UNKNOWN, id="refused"),
-        pytest.param(answer(directory("check-failed"), exitStatus=127), WISH, NOW,
+        pytest.param(answer(directory("check-failed"), exitStatus=127), CONTENT, NOW,
                      PodState.FAILED, Confidence.UNKNOWN, id="no such checker"),
-        pytest.param(answer(directory("failed")), WISH, NOW, PodState.FAILED,
+        pytest.param(answer(directory("failed")), CONTENT, NOW, PodState.FAILED,
                      Confidence.UNKNOWN, id="not loaded"),
-        pytest.param(answer(directory("unreadable")), WISH, NOW, PodState.FAILED,
+        pytest.param(answer(directory("unreadable")), CONTENT, NOW, PodState.FAILED,
                      Confidence.UNKNOWN, id="unreadable"),
-        pytest.param(answer(directory(), directory("refused")), WISH, NOW, PodState.REFUSED,
+        pytest.param(answer(directory(), directory("refused")), CONTENT, NOW, PodState.REFUSED,
                      Confidence.UNKNOWN, id="one directory of two is refused"),
         pytest.param(answer(directory("waiting", "order", present="loaded")), SECRET, NOW,
                      PodState.WAITING, Confidence.UNKNOWN, id="Secret: awaited"),
@@ -164,30 +164,30 @@ LATER = CHANGED + 100
         pytest.param(answer(directory("waiting", "assumed", present="refused")), SECRET, LATER,
                      PodState.REFUSED, Confidence.UNKNOWN,
                      id="Secret: awaited, and what is there is refused"),
-        pytest.param(answer(directory("waiting", payload="", present="loaded")), WISH, LATER,
+        pytest.param(answer(directory("waiting", payload="", present="loaded")), CONTENT, LATER,
                      PodState.WAITING, Confidence.UNKNOWN, id="ConfigMap: awaited without end"),
         # -- an answer about something else -----------------------------------------------------
-        pytest.param(answer(directory(), live=OLD), WISH, NOW, PodState.WAITING,
+        pytest.param(answer(directory(), live=OLD), CONTENT, NOW, PodState.WAITING,
                      Confidence.UNKNOWN, id="it does not know the announcement yet"),
-        pytest.param(answer(directory("refused"), live=OLD), WISH, NOW, PodState.WAITING,
+        pytest.param(answer(directory("refused"), live=OLD), CONTENT, NOW, PodState.WAITING,
                      Confidence.UNKNOWN, id="it refused what was announced before"),
         # -- no answer --------------------------------------------------------------------------
-        pytest.param(AgentReport(None, "no connection"), WISH, NOW, PodState.UNKNOWN,
+        pytest.param(AgentReport(None, "no connection"), CONTENT, NOW, PodState.UNKNOWN,
                      Confidence.UNKNOWN, id="not reached"),
-        pytest.param(AgentReport(None, "no connection"), WISH, LATER, PodState.UNKNOWN,
+        pytest.param(AgentReport(None, "no connection"), CONTENT, LATER, PodState.UNKNOWN,
                      Confidence.UNKNOWN, id="not reached, long after the change"),
-        pytest.param(None, WISH, LATER, PodState.UNKNOWN, Confidence.UNKNOWN, id="not asked"),
+        pytest.param(None, CONTENT, LATER, PodState.UNKNOWN, Confidence.UNKNOWN, id="not asked"),
     ],
 )  # fmt: skip
 def test_agent_answer_decides_state_of_older_pod(
     report: AgentReport | None,
-    wish: DesiredContent,
+    content: DesiredContent,
     now: float,
     state: PodState,
     known: Confidence,
 ) -> None:
     """A nudge and the kubelet's sync prove files, and never that a process loaded them."""
-    found = proof(report, wish, now=now)
+    found = proof(report, content, now=now)
     assert (found.state, found.loaded.confidence) == (state, known)
 
 
@@ -213,7 +213,7 @@ def test_pod_does_not_wait_for_content_that_was_reverted(
 ) -> None:
     """It was nudged with an edit, and the revert came while no controller was running."""
     found = answer(directory("waiting", "assumed", present=present, age=None), live=OLD)
-    told = Target(3, OLD, WISH.target.frozen)
+    told = Target(3, OLD, CONTENT.target.frozen)
     assert proof(found, SECRET, now=now, told=told).state is state
 
 
@@ -287,9 +287,11 @@ def test_pod_that_is_not_ready_is_never_current(report: AgentReport, state: PodS
     assert (found.state, found.loaded.reached) == (state, False)
 
 
-def env_answer(state: str, fingerprint: str = ENV_WISH.target.frozen, **fields: Any) -> AgentReport:
+def env_answer(
+    state: str, fingerprint: str = ENV_CONTENT.target.frozen, **fields: Any
+) -> AgentReport:
     restart = {"state": state, "fingerprint": fingerprint}
-    given = {"live": ENV_WISH.target.live, "frozen": ENV_WISH.target.frozen, **fields}
+    given = {"live": ENV_CONTENT.target.live, "frozen": ENV_CONTENT.target.frozen, **fields}
     return answer(restart=restart, **given)
 
 
@@ -312,7 +314,7 @@ def test_restart_is_proven_by_the_start_of_containers(
     report: AgentReport, at: float, state: PodState
 ) -> None:
     """An agent says how far it is, and never that what is read at start was read."""
-    assert proof(report, ENV_WISH, at=at, told=ENV_WISH.target).state is state
+    assert proof(report, ENV_CONTENT, at=at, told=ENV_CONTENT.target).state is state
 
 
 @pytest.mark.parametrize(
@@ -333,16 +335,18 @@ def test_restart_in_the_second_of_the_change_is_known_from_the_agent(
     report: AgentReport, start: dict[str, Any], state: PodState
 ) -> None:
     """Times are whole seconds, and a restart that was announced came after its change."""
-    ((source, change),) = ENV_WISH.start_changes
+    ((source, change),) = ENV_CONTENT.start_changes
     changes = ((source, change._replace(edited=True)),)
-    wish = ENV_WISH._replace(start_changes=changes, edited=True, estimated=True, adopted_version=8)
+    content = ENV_CONTENT._replace(
+        start_changes=changes, edited=True, estimated=True, adopted_version=8
+    )
     spans = (Span(STARTED, STARTED + 1), Span(CHANGED - 1, CHANGED + 1))
     facts: dict[str, Any] = {"span": spans[1], "restarted": True, "version": 0} | start
     version = facts.pop("version")
     web = ContainerStart(read=frozenset([source]), **facts)
     begun = PodStart("web-1", STARTED, "", spans, version=version, at_start=(web,))
-    restarted = pod(told=wish.target)._replace(start=begun)
-    (found,) = pod_proofs(wish, [restarted], now=NOW, agents={UID: report})
+    restarted = pod(told=content.target)._replace(start=begun)
+    (found,) = pod_proofs(content, [restarted], now=NOW, agents={UID: report})
     assert found.state is state
     if state is PodState.CURRENT:
         assert found.loaded.confidence is Confidence.PROBABLE
@@ -351,42 +355,42 @@ def test_restart_in_the_second_of_the_change_is_known_from_the_agent(
 def test_source_that_was_created_with_the_pod_is_not_waited_for() -> None:
     """After an edit of another one: its files were there when the agent started."""
     first, second = (ObjectKey("Secret", "shop", name) for name in ("first", "second"))
-    wish = SECRET._replace(
+    content = SECRET._replace(
         live_changes=((first, CHANGED), (second, STARTED)),
         live_edited=frozenset([first]),
         edited=True,
     )
     watched = (WatchedVolume("a", frozenset([first])), WatchedVolume("b", frozenset([second])))
     coverage = AgentCoverage(watched, uncovered=(), directories=2)
-    found = pod(told=wish.target, told_at=CHANGED + 2)._replace(coverage=coverage)
+    found = pod(told=content.target, told_at=CHANGED + 2)._replace(coverage=coverage)
     report = answer(directory("loaded", "order", age=2.0), directory("loaded", "order", age=None))
 
-    def state(wish: DesiredContent) -> PodState:
-        (proof,) = pod_proofs(wish, [found], now=NOW, agents={UID: report})
+    def state(content: DesiredContent) -> PodState:
+        (proof,) = pod_proofs(content, [found], now=NOW, agents={UID: report})
         return proof.state
 
-    assert state(wish) is PodState.CURRENT
-    assert state(wish._replace(live_edited=frozenset([first, second]))) is PodState.WAITING
+    assert state(content) is PodState.CURRENT
+    assert state(content._replace(live_edited=frozenset([first, second]))) is PodState.WAITING
     later = ((first, CHANGED), (second, STARTED + 5))
-    assert state(wish._replace(live_changes=later)) is PodState.WAITING
+    assert state(content._replace(live_changes=later)) is PodState.WAITING
 
 
-@pytest.mark.parametrize("wish", [WISH, SECRET], ids=["ConfigMap", "Secret"])
+@pytest.mark.parametrize("content", [CONTENT, SECRET], ids=["ConfigMap", "Secret"])
 def test_files_of_a_recreated_immutable_source_are_not_waited_for_without_end(
-    wish: DesiredContent,
+    content: DesiredContent,
 ) -> None:
     """Where a kubelet has had the time to update them, a user has to replace the pod."""
     source = ObjectKey("ConfigMap", "shop", "app")
-    wish = wish._replace(immutable=((source, CHANGED),))
+    content = content._replace(immutable=((source, CHANGED),))
     waits = answer(directory("waiting"))
-    assert proof(waits, wish, now=CHANGED + 80).state is PodState.WAITING
-    late = proof(waits, wish, now=CHANGED + 95)
+    assert proof(waits, content, now=CHANGED + 80).state is PodState.WAITING
+    late = proof(waits, content, now=CHANGED + 95)
     assert late.state is PodState.UNKNOWN
     assert late.loaded.state is None, "so the consumer is latent"
     assert "ConfigMap shop/app, which is immutable and may have been recreated" in (
         late.loaded.reason
     )
-    status = status_from_pods(deployment(FILES), [late], wish)
+    status = status_from_pods(deployment(FILES), [late], content)
     assert (status.state, status.action_required) == (State.LATENT, True)
 
 
@@ -417,7 +421,7 @@ def test_workload_state_follows_its_agents(
     report: AgentReport, state: State, words: str, ends_wait: bool
 ) -> None:
     """It says whose doing is needed, and whether waiting can help."""
-    status = status_from_pods(deployment(FILES), [proof(report)], WISH)
+    status = status_from_pods(deployment(FILES), [proof(report)], CONTENT)
     assert (status.state, status.action_required) == (state, ends_wait)
     assert words in status.reason
 
@@ -428,7 +432,7 @@ def test_workload_state_follows_its_agents(
 def test_agent_that_cannot_be_queried_hides_no_other_one(other: str, state: State) -> None:
     """What another agent reports is known."""
     proofs = [proof(AgentReport(None, "no connection")), proof(answer(directory(other)))]
-    assert status_from_pods(deployment(FILES), proofs, WISH).state is state
+    assert status_from_pods(deployment(FILES), proofs, CONTENT).state is state
 
 
 # -- answers that do not count -----------------------------------------------------------------
@@ -471,7 +475,7 @@ def test_broken_answer_is_no_answer(body: bytes) -> None:
 
 
 def test_answer_is_asked_for_again_until_it_is_final() -> None:
-    announcement = Announcement(WISH.target, WISH.target, (), NOW)
+    announcement = Announcement(CONTENT.target, CONTENT.target, (), NOW)
     assert is_final(answer(directory()), announcement)
     assert is_final(answer(directory("told")), announcement)
     for state in ("waiting", "settling", "checking", "loading", "failed", "refused"):
@@ -515,9 +519,11 @@ def test_pod_has_restarted_when_all_its_agents_have() -> None:
     """A wave of restarts goes on only then."""
     restarting = answer(directory(), restart={"state": "restarting", "fingerprint": "x"})
     for each in ([restarting, answer(directory())], [answer(directory()), restarting]):
-        assert restart_progress(merge_reports(each), WISH.target) == RestartProgress(loaded=False)
+        assert restart_progress(merge_reports(each), CONTENT.target) == RestartProgress(
+            loaded=False
+        )
     done = merge_reports([answer(directory()), answer(directory())])
-    assert restart_progress(done, WISH.target) == RestartProgress(loaded=True)
+    assert restart_progress(done, CONTENT.target) == RestartProgress(loaded=True)
 
 
 @pytest.mark.parametrize(
@@ -527,7 +533,7 @@ def test_pod_has_restarted_when_all_its_agents_have() -> None:
         pytest.param({"frozen": OLD}, False, id="it was told other content since"),
         pytest.param({"restart": {"state": "loaded", "fingerprint": OLD}}, False, id="before"),
         pytest.param(
-            {"restart": {"state": "restarting", "fingerprint": WISH.target.frozen}},
+            {"restart": {"state": "restarting", "fingerprint": CONTENT.target.frozen}},
             False,
             id="it is restarting",
         ),
@@ -536,9 +542,9 @@ def test_pod_has_restarted_when_all_its_agents_have() -> None:
 def test_agent_has_restarted_for_what_it_was_told_last(
     fields: dict[str, Any], restarted: bool
 ) -> None:
-    done = {"restart": {"state": "loaded", "fingerprint": WISH.target.frozen}}
+    done = {"restart": {"state": "loaded", "fingerprint": CONTENT.target.frozen}}
     report = answer(directory(), **(done | fields))
-    assert has_restarted(report, agent_announcement(WISH, pod(), NOW)) is restarted
+    assert has_restarted(report, agent_announcement(CONTENT, pod(), NOW)) is restarted
 
 
 @pytest.mark.parametrize(
@@ -553,7 +559,7 @@ def test_agent_has_restarted_for_what_it_was_told_last(
     ],
 )  # fmt: skip
 def test_failure_to_load_files_after_a_restart_may_end(report: AgentReport, retried: bool) -> None:
-    progress = restart_progress(report, WISH.target)
+    progress = restart_progress(report, CONTENT.target)
     assert progress is not None
     assert (bool(progress.failure), progress.retried) == (True, retried)
 
@@ -565,7 +571,7 @@ def test_pod_that_is_never_ready_says_what_to_do() -> None:
     """By design or not: it does not wait for ever without a word."""
     for now, hint in ((STARTED + 60, False), (STARTED + 600, True)):
         found = proof(answer(directory()), ready=False, now=now)
-        status = status_from_pods(deployment(FILES), [found], WISH)
+        status = status_from_pods(deployment(FILES), [found], CONTENT)
         assert status.state is State.WAITING
         assert status.reason.startswith("waiting for 1 pod: web-1 is not ready")
         assert ('hotmap.dev/require-ready: "false"' in status.reason) is hint
@@ -573,9 +579,9 @@ def test_pod_that_is_never_ready_says_what_to_do() -> None:
 
 def test_readiness_may_play_no_part() -> None:
     """A standby that is never Ready counts by its proof alone, and not without one."""
-    wish = WISH._replace(require_ready=False)
-    found = proof(answer(directory()), wish, ready=False)
+    content = CONTENT._replace(require_ready=False)
+    found = proof(answer(directory()), content, ready=False)
     assert found.state is PodState.CURRENT
-    assert status_from_pods(deployment(FILES), [found], wish).state is State.CURRENT
-    found = proof(AgentReport(None, "no connection"), wish, ready=False)
-    assert status_from_pods(deployment(FILES), [found], wish).state is State.UNKNOWN
+    assert status_from_pods(deployment(FILES), [found], content).state is State.CURRENT
+    found = proof(AgentReport(None, "no connection"), content, ready=False)
+    assert status_from_pods(deployment(FILES), [found], content).state is State.UNKNOWN

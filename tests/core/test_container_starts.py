@@ -51,7 +51,7 @@ class Judged(NamedTuple):
     """A pod, with what its workload should have now."""
 
     who: Consumer
-    wish: DesiredContent
+    content: DesiredContent
     proof: PodProof
 
 
@@ -79,20 +79,20 @@ def judge(
     uses = followed_uses(who, policy, found)
     taken = take_snapshot(who, policy, None, uses=uses, sources=found, keys=[KEY], now=NOW)
     edited = tuple(source._replace(edited=True, estimated=not observed) for source in taken.sources)
-    wish = desired_content(taken._replace(sources=edited))
+    content = desired_content(taken._replace(sources=edited))
     (seen,) = observe_pods(who, [_restarted(pod_spec or spec)], followed=uses)
-    target = wish.target._replace(frozen=told or wish.target.frozen)
+    target = content.target._replace(frozen=told or content.target.frozen)
     nudged = seen._replace(
         nudged=target, nudged_at=max(changed.values()) if nudged_at is None else nudged_at
     )
     agents = None
     if report is not None:
-        fingerprint = wish.target.frozen if report.state is AgentState.LOADED else ""
+        fingerprint = content.target.frozen if report.state is AgentState.LOADED else ""
         restart = msgspec.structs.replace(report, fingerprint=fingerprint)
-        live, frozen = wish.target.live, wish.target.frozen
+        live, frozen = content.target.live, content.target.frozen
         agents = {"uid": AgentReport(AgentAnswer(1, "uid", live, frozen, (), restart))}
-    (proof,) = pod_proofs(wish, [nudged], now=now, agents=agents)
-    return Judged(who, wish, proof)
+    (proof,) = pod_proofs(content, [nudged], now=now, agents=agents)
+    return Judged(who, content, proof)
 
 
 def _restarted(spec: str) -> Pod:
@@ -182,7 +182,7 @@ def test_restart_in_the_second_of_a_change_counts_for_what_the_agent_restarts(
     """Where times are too close, its agent says that it was restarted for this content."""
     loaded = AgentRestart(AgentState.LOADED)
     found = judge(spec, changed, agent=agent, report=loaded)
-    assert status_from_pods(found.who, [found.proof], found.wish).state is state
+    assert status_from_pods(found.who, [found.proof], found.content).state is state
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_restart_counts_only_if_the_last_change_was_announced(
     found = judge(
         READ_BY_WEB, changed, report=report, nudged_at=nudged_at, observed=observed, now=now
     )
-    assert status_from_pods(found.who, [found.proof], found.wish).state is state
+    assert status_from_pods(found.who, [found.proof], found.content).state is state
 
 
 @pytest.mark.parametrize(
@@ -220,4 +220,4 @@ def test_restart_is_waited_for_as_long_as_its_agent_may_follow(
     """It says what it does meanwhile; one that has nothing to do restarts nothing later."""
     report = AgentRestart(AgentState.NONE)
     found = judge(spec, {"app": 1010}, report=report, told=told, now=now)
-    assert status_from_pods(found.who, [found.proof], found.wish).state is state
+    assert status_from_pods(found.who, [found.proof], found.content).state is state

@@ -37,17 +37,17 @@ def with_source(snapshot: Snapshot, **fields: Any) -> Snapshot:
 @pytest.mark.parametrize("replaced", ["edited", "modified"])
 def test_replaced_content_is_noted_for_all_uses(replaced: str) -> None:
     """An observed edit, or a write after the creation, at the first sight of a source."""
-    wish = desired_content(with_source(taken(ENV_AND_FILES), **{replaced: True}))
-    assert wish.edited
-    assert [source.name for source in wish.live_edited] == ["app"]
-    ((_, change),) = wish.start_changes
+    content = desired_content(with_source(taken(ENV_AND_FILES), **{replaced: True}))
+    assert content.edited
+    assert [source.name for source in content.live_edited] == ["app"]
+    ((_, change),) = content.start_changes
     assert change.edited
 
 
 def test_content_that_replaced_nothing_is_noted_as_that() -> None:
-    wish = desired_content(taken(ENV_AND_FILES))
-    assert (wish.edited, wish.live_edited) == (False, frozenset())
-    ((_, change),) = wish.start_changes
+    content = desired_content(taken(ENV_AND_FILES))
+    assert (content.edited, content.live_edited) == (False, frozenset())
+    ((_, change),) = content.start_changes
     assert not change.edited
 
 
@@ -60,8 +60,8 @@ def test_content_that_replaced_nothing_is_noted_as_that() -> None:
     ],
 )
 def test_edit_of_files_has_a_time(spec: str, edited: bool, since: float) -> None:
-    wish = desired_content(with_source(taken(spec), edited=edited))
-    assert wish.files_edited_since == since
+    content = desired_content(with_source(taken(spec), edited=edited))
+    assert content.files_edited_since == since
 
 
 @pytest.mark.parametrize(
@@ -117,6 +117,6 @@ def test_created_source_was_awaited(spec: str, adopted: bool, is_awaited: bool) 
     if adopted:
         sources = tuple(msgspec.structs.replace(each, adopted="1") for each in record.sources)
         record = msgspec.structs.replace(record, sources=sources)
-    wish = desired_content(snapshot(who, item, record=record))
+    content = desired_content(snapshot(who, item, record=record))
     expected = (900.0, -inf) if is_awaited else (-inf, 900.0)
-    assert (wish.files_awaited, wish.files_not_awaited) == expected
+    assert (content.files_awaited, content.files_not_awaited) == expected

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.core.pod_stages import (
-    ENV_WISH,
+    ENV_CONTENT,
     NOW,
     WEB,
 )
@@ -40,7 +40,7 @@ def test_pod_waiting_in_init_is_unknown() -> None:
     }
     pods = observe_pods(consumer, [msgspec.convert(body, Pod)])
     assert pods[0].start.at is not None
-    (proof,) = pod_proofs(ENV_WISH, pods, now=NOW)
+    (proof,) = pod_proofs(ENV_CONTENT, pods, now=NOW)
     assert proof.loaded == Stage(Confidence.UNKNOWN, "not ready")
 
 
@@ -102,7 +102,7 @@ def test_starting_container_has_no_waiting_reason(reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("init", "main", "trouble"),
+    ("init", "main", "waiting_reason"),
     [
         pytest.param({}, {"terminated": {"reason": "Error"}}, "Error", id="crashed"),
         pytest.param({}, {"terminated": {"reason": "Completed"}}, "Completed", id="ended"),
@@ -117,7 +117,7 @@ def test_starting_container_has_no_waiting_reason(reason: str) -> None:
     ],
 )
 def test_waiting_reason_is_that_of_the_first_container_not_running(
-    init: Any, main: Any, trouble: str
+    init: Any, main: Any, waiting_reason: str
 ) -> None:
     """In Kubernetes' own word, as containers are shown between two starts."""
     body = {
@@ -128,7 +128,7 @@ def test_waiting_reason_is_that_of_the_first_container_not_running(
         },
     }
     (observed,) = observe_pods(WEB, [msgspec.convert(body, Pod)])
-    assert observed.waiting_reason == trouble
+    assert observed.waiting_reason == waiting_reason
 
 
 @pytest.mark.parametrize("reason", ["Unschedulable", "SchedulingGated"])

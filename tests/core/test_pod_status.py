@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 from tests.core.pod_stages import (
-    BOTH_WISH,
+    BOTH_CONTENT,
     CHANGED,
-    ENV_WISH,
-    FILES_WISH,
+    ENV_CONTENT,
+    FILES_CONTENT,
     NOW,
     SUB_PATH,
     WEB,
     desired,
-    only,
-    seen,
+    observed_pod,
+    stages_of,
 )
 from tests.support.objects import (
     ENV,
@@ -54,20 +54,20 @@ from hotmap.core.target import Target
 FILES_AT_START = desired(FILES, live_needs_rollout=True)
 
 
-def with_start_change(wish: DesiredContent, **fields: Any) -> DesiredContent:
+def with_start_change(content: DesiredContent, **fields: Any) -> DesiredContent:
     """The same, and more of the change of the source that is read at start."""
-    ((source, change),) = wish.start_changes
-    return wish._replace(start_changes=((source, change._replace(**fields)),))
+    ((source, change),) = content.start_changes
+    return content._replace(start_changes=((source, change._replace(**fields)),))
 
 
 @pytest.mark.parametrize(
-    ("wish", "at", "known"),
+    ("content", "at", "known"),
     [
-        pytest.param(ENV_WISH, 1002, Confidence.PROVEN, id="the margin after the change"),
-        pytest.param(ENV_WISH, 1001, Confidence.PROBABLE, id="inside the margin"),
-        pytest.param(ENV_WISH, 1000, Confidence.PROBABLE, id="in the second of the change"),
-        pytest.param(ENV_WISH, 999, Confidence.UNKNOWN, id="before the change"),
-        pytest.param(ENV_WISH, None, Confidence.UNKNOWN, id="not started yet"),
+        pytest.param(ENV_CONTENT, 1002, Confidence.PROVEN, id="the margin after the change"),
+        pytest.param(ENV_CONTENT, 1001, Confidence.PROBABLE, id="inside the margin"),
+        pytest.param(ENV_CONTENT, 1000, Confidence.PROBABLE, id="in the second of the change"),
+        pytest.param(ENV_CONTENT, 999, Confidence.UNKNOWN, id="before the change"),
+        pytest.param(ENV_CONTENT, None, Confidence.UNKNOWN, id="not started yet"),
         pytest.param(
             FILES_AT_START, 1002, Confidence.PROVEN, id="files that are not re-read, after"
         ),
@@ -81,19 +81,19 @@ def with_start_change(wish: DesiredContent, **fields: Any) -> DesiredContent:
     ],
 )
 def test_start_time_decides_what_was_loaded(
-    wish: DesiredContent, at: float | None, known: Confidence
+    content: DesiredContent, at: float | None, known: Confidence
 ) -> None:
     """Proven or probable by time alone; the template is not considered yet."""
-    _, loaded = only(wish, seen(at))
+    _, loaded = stages_of(content, observed_pod(at))
     assert loaded.confidence is known
 
 
 @pytest.mark.parametrize(
     ("revision", "vouched", "known"),
     [
-        pytest.param(ENV_WISH.template, False, Confidence.INFERRED, id="its template names it"),
+        pytest.param(ENV_CONTENT.template, False, Confidence.INFERRED, id="its template names it"),
         pytest.param(
-            f"{ENV_WISH.template}.2", False, Confidence.INFERRED, id="… under its own name"
+            f"{ENV_CONTENT.template}.2", False, Confidence.INFERRED, id="… under its own name"
         ),
         pytest.param("kid.other", False, Confidence.UNKNOWN, id="its template names other content"),
         pytest.param("", False, Confidence.UNKNOWN, id="its template names nothing"),
@@ -104,7 +104,9 @@ def test_template_revision_is_evidence_for_its_pods(
     revision: str, vouched: bool, known: Confidence
 ) -> None:
     """Where clocks do not: a pod that seems older than the change was made for its content."""
-    _, loaded = only(ENV_WISH, seen(990, revision=revision), template_current=vouched)
+    _, loaded = stages_of(
+        ENV_CONTENT, observed_pod(990, revision=revision), template_current=vouched
+    )
     assert loaded.confidence is known
 
 
@@ -115,8 +117,10 @@ def test_template_says_nothing_of_a_source_that_is_not_seen(hidden: bool) -> Non
     (source,) = taken.sources
     unseen = source._replace(exists=False, visible=False, changed_at=None)
     unfollowed = (source.source,) if hidden else ()
-    wish = desired_content(taken._replace(sources=(unseen,), unfollowed=unfollowed))
-    _, loaded = only(wish, seen(990, revision=taken.revision), template_current=True)
+    content = desired_content(taken._replace(sources=(unseen,), unfollowed=unfollowed))
+    _, loaded = stages_of(
+        content, observed_pod(990, revision=taken.revision), template_current=True
+    )
     if hidden:
         assert loaded.reason == "uses no source that is followed"
     else:
@@ -169,18 +173,18 @@ def test_pod_of_an_earlier_template_is_unknown(kind: str, used: str, reached: bo
     assert start.is_outdated is not reached
 
 
-@pytest.mark.parametrize("revision", ["kid.other", ENV_WISH.template], ids=["other", "same"])
+@pytest.mark.parametrize("revision", ["kid.other", ENV_CONTENT.template], ids=["other", "same"])
 def test_proven_start_outweighs_template_revision(revision: str) -> None:
     """A proof does not depend on the template."""
-    _, loaded = only(ENV_WISH, seen(1010, revision=revision))
+    _, loaded = stages_of(ENV_CONTENT, observed_pod(1010, revision=revision))
     assert loaded.confidence is Confidence.PROVEN
 
 
 def test_pod_started_while_content_differed_is_unknown() -> None:
     """An edit and its revert, with a pod that started in between: its template proves nothing."""
-    there = pod(started=995, revision=ENV_WISH.template)
+    there = pod(started=995, revision=ENV_CONTENT.template)
     pods = observe_pods(WEB, [there])
-    (proof,) = pod_proofs(ENV_WISH, pods, now=NOW, windows=[Window(990.0, 999.0)])
+    (proof,) = pod_proofs(ENV_CONTENT, pods, now=NOW, windows=[Window(990.0, 999.0)])
     assert proof.loaded.confidence is Confidence.UNKNOWN
     assert "other content" in proof.loaded.reason
 
@@ -190,7 +194,7 @@ def test_container_that_started_while_files_differed_counts_if_it_reads_them_the
     read_at_start: bool,
 ) -> None:
     """Another container of the pod has read the environment before."""
-    wish = desired(ENV_AND_FILES, live_needs_rollout=read_at_start, changed_at=900.0)
+    content = desired(ENV_AND_FILES, live_needs_rollout=read_at_start, changed_at=900.0)
     environment, files = Span(980.0, 981.0), Span(995.0, 996.0)
     start = PodStart(
         "web-1",
@@ -201,66 +205,74 @@ def test_container_that_started_while_files_differed_counts_if_it_reads_them_the
             ContainerStart(environment, frozenset((ObjectKey("ConfigMap", "shop", "app"),))),
         ),
     )
-    pods = [seen(environment.earliest)._replace(start=start)]
-    (proof,) = pod_proofs(wish, pods, now=NOW, windows=[Window(990.0, 999.0)])
+    pods = [observed_pod(environment.earliest)._replace(start=start)]
+    (proof,) = pod_proofs(content, pods, now=NOW, windows=[Window(990.0, 999.0)])
     assert ("other content" in proof.loaded.reason) is read_at_start
 
 
 @pytest.mark.parametrize(
-    ("pod_seen", "reason"),
+    ("observed", "reason"),
     [
-        pytest.param(seen(1010, ready=False), "not ready", id="not ready"),
-        pytest.param(seen(None), "not started", id="not started"),
-        pytest.param(seen(None, mounted_at=1010), "not started", id="its volumes are mounted"),
+        pytest.param(observed_pod(1010, ready=False), "not ready", id="not ready"),
+        pytest.param(observed_pod(None), "not started", id="not started"),
         pytest.param(
-            seen(1010, ready=False, trouble="CrashLoopBackOff"),
+            observed_pod(None, mounted_at=1010), "not started", id="its volumes are mounted"
+        ),
+        pytest.param(
+            observed_pod(1010, ready=False, waiting_reason="CrashLoopBackOff"),
             "not running (CrashLoopBackOff)",
             id="crashing",
         ),
         pytest.param(
-            seen(1010, ready=False, revision=ENV_WISH.template), "not ready", id="current template"
+            observed_pod(1010, ready=False, revision=ENV_CONTENT.template),
+            "not ready",
+            id="current template",
         ),
         pytest.param(
-            seen(1010, trouble="CrashLoopBackOff"),
+            observed_pod(1010, waiting_reason="CrashLoopBackOff"),
             "not running (CrashLoopBackOff)",
             id="ready all the same",
         ),
     ],
 )
-def test_pod_that_is_not_ready_is_unknown(pod_seen: ObservedPod, reason: str) -> None:
+def test_pod_that_is_not_ready_is_unknown(observed: ObservedPod, reason: str) -> None:
     """Whatever its start time, template or nudge say: it does not serve, so it proves nothing."""
-    told = pod_seen._replace(nudged=BOTH_WISH.target)
-    for item in (pod_seen, told):
-        projected, loaded = only(BOTH_WISH, item, template_current=True)
+    nudged = observed._replace(nudged=BOTH_CONTENT.target)
+    for item in (observed, nudged):
+        projected, loaded = stages_of(BOTH_CONTENT, item, template_current=True)
         assert projected == loaded == Stage(Confidence.UNKNOWN, reason)
 
 
 @pytest.mark.parametrize(
-    ("wish", "started", "mounted_at", "known"),
+    ("content", "started", "mounted_at", "known"),
     [
         pytest.param(
-            FILES_WISH, 1030, 999, Confidence.UNKNOWN, id="re-read: image pulled during the change"
+            FILES_CONTENT,
+            1030,
+            999,
+            Confidence.UNKNOWN,
+            id="re-read: image pulled during the change",
         ),
         pytest.param(
             FILES_AT_START, 1030, 999, Confidence.UNKNOWN, id="at start: image pulled meanwhile"
         ),
-        pytest.param(FILES_WISH, 1030, 1002, Confidence.PROVEN, id="re-read: mounted after it"),
+        pytest.param(FILES_CONTENT, 1030, 1002, Confidence.PROVEN, id="re-read: mounted after it"),
         pytest.param(FILES_AT_START, 1030, 1002, Confidence.PROVEN, id="at start: mounted after"),
         pytest.param(
             FILES_AT_START, 1092, 999, Confidence.INFERRED, id="restarted a sync period later"
         ),
-        pytest.param(ENV_WISH, 1030, 999, Confidence.PROVEN, id="environment: container start"),
+        pytest.param(ENV_CONTENT, 1030, 999, Confidence.PROVEN, id="environment: container start"),
     ],
 )
 def test_files_are_judged_by_the_start_of_the_pod(
-    wish: DesiredContent, started: float, mounted_at: float, known: Confidence
+    content: DesiredContent, started: float, mounted_at: float, known: Confidence
 ) -> None:
     """The volume is written before the image is pulled, which can take half a minute."""
-    _, loaded = only(wish, seen(started, mounted_at=mounted_at), now=NOW)
+    _, loaded = stages_of(content, observed_pod(started, mounted_at=mounted_at), now=NOW)
     assert loaded.confidence is known
 
 
-@pytest.mark.parametrize("wish", [FILES_WISH, FILES_AT_START])
+@pytest.mark.parametrize("content", [FILES_CONTENT, FILES_AT_START])
 @pytest.mark.parametrize(
     ("others", "started", "restarted", "known"),
     [
@@ -272,13 +284,13 @@ def test_files_are_judged_by_the_start_of_the_pod(
     ],
 )
 def test_containers_that_waited_for_their_files_have_them(
-    wish: DesiredContent, others: float, started: float, restarted: bool, known: Confidence
+    content: DesiredContent, others: float, started: float, restarted: bool, known: Confidence
 ) -> None:
     """The pod is older than the ConfigMap; its kubelet could not mount it until then."""
-    wish = wish._replace(files_awaited=CHANGED, files_not_awaited=others)
-    waited = seen(started, mounted_at=980)
+    content = content._replace(files_awaited=CHANGED, files_not_awaited=others)
+    waited = observed_pod(started, mounted_at=980)
     start = waited.start._replace(containers=(Span(started, started + 1),), restarted=restarted)
-    _, loaded = only(wish, waited._replace(start=start))
+    _, loaded = stages_of(content, waited._replace(start=start))
     assert loaded.confidence is known
 
 
@@ -294,12 +306,14 @@ def test_container_that_waited_for_its_sub_path_has_it(
     awaited: bool, restarted: bool, known: Confidence
 ) -> None:
     """The same for files that are bound when a container starts."""
-    wish = with_start_change(desired(SUB_PATH), awaited=awaited)
-    waited = seen(1001.0, mounted_at=980)
+    content = with_start_change(desired(SUB_PATH), awaited=awaited)
+    waited = observed_pod(1001.0, mounted_at=980)
     container = ContainerStart(
         Span(1001.0, 1002.0), frozenset((ObjectKey("ConfigMap", "shop", "app"),)), restarted
     )
-    _, loaded = only(wish, waited._replace(start=waited.start._replace(at_start=(container,))))
+    _, loaded = stages_of(
+        content, waited._replace(start=waited.start._replace(at_start=(container,)))
+    )
     assert loaded.confidence is known
 
 
@@ -315,43 +329,45 @@ def test_init_container_that_waited_has_what_was_created(
     awaited: bool, latest: float, known: Confidence
 ) -> None:
     """It has read its environment at some time between the pod's creation and its own start."""
-    wish = with_start_change(desired(ENV), awaited=awaited)
-    waited = seen(980.0)
+    content = with_start_change(desired(ENV), awaited=awaited)
+    waited = observed_pod(980.0)
     container = ContainerStart(
         Span(980.0, latest), frozenset((ObjectKey("ConfigMap", "shop", "app"),))
     )
-    _, loaded = only(wish, waited._replace(start=waited.start._replace(at_start=(container,))))
+    _, loaded = stages_of(
+        content, waited._replace(start=waited.start._replace(at_start=(container,)))
+    )
     assert loaded.confidence is known
 
 
-TOLD = FILES_WISH.target._replace(sequence=7)
+NUDGED = FILES_CONTENT.target._replace(sequence=7)
 
 
 @pytest.mark.parametrize(
-    ("at", "told", "now", "known"),
+    ("at", "nudged", "now", "known"),
     [
         pytest.param(1002, None, NOW, Confidence.PROVEN, id="mounted after the change"),
         pytest.param(1001, None, NOW, Confidence.PROBABLE, id="mounted inside the margin"),
-        pytest.param(500, TOLD, NOW, Confidence.INFERRED, id="nudged after the change"),
+        pytest.param(500, NUDGED, NOW, Confidence.INFERRED, id="nudged after the change"),
         pytest.param(
-            500, TOLD._replace(live="old"), NOW, Confidence.UNKNOWN, id="nudged before it"
+            500, NUDGED._replace(live="old"), NOW, Confidence.UNKNOWN, id="nudged before it"
         ),
         pytest.param(500, None, NOW, Confidence.UNKNOWN, id="the kubelet may not have synced yet"),
         pytest.param(500, None, 1092, Confidence.INFERRED, id="the kubelet's period is over"),
-        pytest.param(None, TOLD, NOW, Confidence.UNKNOWN, id="not started"),
+        pytest.param(None, NUDGED, NOW, Confidence.UNKNOWN, id="not started"),
     ],
 )
 def test_files_are_projected_by_nudge_or_sync_period(
-    at: float | None, told: Target | None, now: float, known: Confidence
+    at: float | None, nudged: Target | None, now: float, known: Confidence
 ) -> None:
     """Projected; and loaded with it, by an application that re-reads its files."""
-    projected, loaded = only(FILES_WISH, seen(at, told=told), now=now)
+    projected, loaded = stages_of(FILES_CONTENT, observed_pod(at, nudged=nudged), now=now)
     assert projected is not None
     assert (projected.confidence, loaded.confidence) == (known, known)
 
 
 @pytest.mark.parametrize(
-    ("told_at", "now", "known"),
+    ("nudged_at", "now", "known"),
     [
         pytest.param(1002, 1004, Confidence.UNKNOWN, id="a moment ago"),
         pytest.param(1002, 1005, Confidence.INFERRED, id="long enough ago"),
@@ -367,11 +383,11 @@ def test_files_are_projected_by_nudge_or_sync_period(
     ],
 )
 def test_nudged_pod_has_its_files_some_seconds_later(
-    told_at: float | None, now: float, known: Confidence
+    nudged_at: float | None, now: float, known: Confidence
 ) -> None:
     """A nudge is a request to the kubelet, not its answer."""
-    pod_seen = seen(500, told=TOLD, told_at=told_at)
-    (proof,) = pod_proofs(FILES_WISH, [pod_seen], now=now)
+    observed = observed_pod(500, nudged=NUDGED, nudged_at=nudged_at)
+    (proof,) = pod_proofs(FILES_CONTENT, [observed], now=now)
     assert proof.projected is not None
     assert (proof.projected.confidence, proof.loaded.confidence) == (known, known)
     assert proof.files_pending is (known is Confidence.UNKNOWN)
@@ -395,17 +411,17 @@ def test_nudged_pod_has_its_files_some_seconds_later(
 def test_rereading_pod_is_current_only_where_it_is_said_when_it_rereads(
     policy: dict[str, Any], now: float, state: PodState, reason: str
 ) -> None:
-    wish = FILES_WISH._replace(**policy)
-    (proof,) = pod_proofs(wish, [seen(500, told=TOLD)], now=now)
+    content = FILES_CONTENT._replace(**policy)
+    (proof,) = pod_proofs(content, [observed_pod(500, nudged=NUDGED)], now=now)
     assert proof.state is state
     assert reason in proof.loaded.reason
     assert proof.loaded.reached_at == (1015 if state is PodState.LOADING else inf)
-    (restarted,) = pod_proofs(wish, [seen(1010, told=TOLD)], now=now)
+    (restarted,) = pod_proofs(content, [observed_pod(1010, nudged=NUDGED)], now=now)
     assert restarted.state is PodState.CURRENT
 
 
 @pytest.mark.parametrize(
-    ("started", "told", "known"),
+    ("started", "nudged", "known"),
     [
         pytest.param(1010, True, Confidence.INFERRED, id="after the nudge"),
         pytest.param(1009, True, Confidence.UNKNOWN, id="before the nudge"),
@@ -416,42 +432,50 @@ def test_rereading_pod_is_current_only_where_it_is_said_when_it_rereads(
     ],
 )
 def test_restarted_container_has_the_files_of_a_sub_path_that_its_kubelet_had_updated(
-    started: float, told: bool, known: Confidence
+    started: float, nudged: bool, known: Confidence
 ) -> None:
     """The pod is older than the change, so the files were there with other content before."""
-    wish = desired(SUB_PATH)
-    target = wish.target if told else None
-    pod_seen = seen(started, mounted_at=500, told=target, told_at=1010 if told else None)
-    _, loaded = only(wish, pod_seen, now=1100)
+    content = desired(SUB_PATH)
+    target = content.target if nudged else None
+    observed = observed_pod(
+        started, mounted_at=500, nudged=target, nudged_at=1010 if nudged else None
+    )
+    _, loaded = stages_of(content, observed, now=1100)
     assert loaded.confidence is known
 
 
 @pytest.mark.parametrize(
-    ("told", "when"),
+    ("nudged", "when"),
     [
         (True, "now, since the pods were nudged, within 5s"),
         (False, "at the kubelet's next sync, within 90s"),
     ],
 )
-def test_reason_says_how_soon_files_are_updated(told: bool, when: str) -> None:
-    pod_seen = seen(500, told=TOLD if told else None, told_at=CHANGED + 2)
-    proofs = pod_proofs(FILES_WISH, [pod_seen], now=CHANGED + 3)
-    status = status_from_pods(deployment(FILES), proofs, FILES_WISH)
+def test_reason_says_how_soon_files_are_updated(nudged: bool, when: str) -> None:
+    observed = observed_pod(500, nudged=NUDGED if nudged else None, nudged_at=CHANGED + 2)
+    proofs = pod_proofs(FILES_CONTENT, [observed], now=CHANGED + 3)
+    status = status_from_pods(deployment(FILES), proofs, FILES_CONTENT)
     assert (status.state, f"files are updated {when}" in status.reason) == (State.WAITING, True)
 
 
 def test_pod_without_mounts_has_no_projected_stage() -> None:
     """Environment alone: there is no such stage."""
-    projected, _ = only(ENV_WISH, seen(1010))
+    projected, _ = stages_of(ENV_CONTENT, observed_pod(1010))
     assert projected is None
 
 
 @pytest.mark.parametrize(
-    ("at", "told", "projected", "loaded"),
+    ("at", "nudged", "projected", "loaded"),
     [
-        pytest.param(500, TOLD, Confidence.UNKNOWN, Confidence.UNKNOWN, id="told of other content"),
         pytest.param(
-            500, BOTH_WISH.target, Confidence.INFERRED, Confidence.UNKNOWN, id="files alone follow"
+            500, NUDGED, Confidence.UNKNOWN, Confidence.UNKNOWN, id="told of other content"
+        ),
+        pytest.param(
+            500,
+            BOTH_CONTENT.target,
+            Confidence.INFERRED,
+            Confidence.UNKNOWN,
+            id="files alone follow",
         ),
         pytest.param(
             1010, None, Confidence.PROVEN, Confidence.PROVEN, id="started after the change"
@@ -459,40 +483,45 @@ def test_pod_without_mounts_has_no_projected_stage() -> None:
     ],
 )
 def test_stage_has_the_confidence_of_its_weakest_part(
-    at: float, told: Target | None, projected: Confidence, loaded: Confidence
+    at: float, nudged: Target | None, projected: Confidence, loaded: Confidence
 ) -> None:
     """An environment does not follow a nudge, so such a pod has loaded a part alone."""
-    stages = only(BOTH_WISH, seen(at, told=told))
+    stages = stages_of(BOTH_CONTENT, observed_pod(at, nudged=nudged))
     assert stages[0] is not None
     assert (stages[0].confidence, stages[1].confidence) == (projected, loaded)
 
 
 @pytest.mark.parametrize(
-    ("wish", "told", "follows"),
+    ("content", "nudged", "follows"),
     [
-        pytest.param(FILES_WISH, None, True, id="files alone are missing"),
-        pytest.param(FILES_WISH, TOLD, False, id="nothing is missing"),
-        pytest.param(BOTH_WISH, None, False, id="an environment is missing too"),
-        pytest.param(ENV_WISH, None, False, id="an environment alone is missing"),
+        pytest.param(FILES_CONTENT, None, True, id="files alone are missing"),
+        pytest.param(FILES_CONTENT, NUDGED, False, id="nothing is missing"),
+        pytest.param(BOTH_CONTENT, None, False, id="an environment is missing too"),
+        pytest.param(ENV_CONTENT, None, False, id="an environment alone is missing"),
     ],
 )
 def test_files_pending_only_where_files_alone_are_missing(
-    wish: DesiredContent, told: Target | None, follows: bool
+    content: DesiredContent, nudged: Target | None, follows: bool
 ) -> None:
     """A pod that only its files keep from the present content will have them by itself."""
-    (proof,) = pod_proofs(wish, [seen(500, told=told)], now=NOW)
+    (proof,) = pod_proofs(content, [observed_pod(500, nudged=nudged)], now=NOW)
     assert proof.files_pending is follows
 
 
 def test_reason_gives_durations_and_waiting_reason() -> None:
     """How long before or after, and what keeps a pod from running."""
-    assert only(ENV_WISH, seen(1065))[1].reason == "started 1m5s after the last change"
-    assert only(ENV_WISH, seen(1000 - 7200))[1].reason == "started 2h before the last change"
-    waits = seen(None, trouble="CrashLoopBackOff")
-    assert only(ENV_WISH, waits)[1].reason == "not running (CrashLoopBackOff)"
+    assert (
+        stages_of(ENV_CONTENT, observed_pod(1065))[1].reason == "started 1m5s after the last change"
+    )
+    assert (
+        stages_of(ENV_CONTENT, observed_pod(1000 - 7200))[1].reason
+        == "started 2h before the last change"
+    )
+    waits = observed_pod(None, waiting_reason="CrashLoopBackOff")
+    assert stages_of(ENV_CONTENT, waits)[1].reason == "not running (CrashLoopBackOff)"
 
 
-@pytest.mark.parametrize("wish", [ENV_WISH, FILES_AT_START], ids=["environment", "files"])
+@pytest.mark.parametrize("content", [ENV_CONTENT, FILES_AT_START], ids=["environment", "files"])
 @pytest.mark.parametrize(
     ("started", "known"),
     [
@@ -501,23 +530,23 @@ def test_reason_gives_durations_and_waiting_reason() -> None:
     ],
 )
 def test_template_proves_nothing_of_pods_from_before_the_last_edit(
-    wish: DesiredContent, started: float, known: Confidence
+    content: DesiredContent, started: float, known: Confidence
 ) -> None:
     """A return to earlier content brings its revision back, which pods of the time between have."""
-    if wish.start_changes:
-        wish = with_start_change(wish, edited_since=CHANGED)
-    wish = wish._replace(edited=True, files_edited_since=CHANGED)
+    if content.start_changes:
+        content = with_start_change(content, edited_since=CHANGED)
+    content = content._replace(edited=True, files_edited_since=CHANGED)
     span = Span(started, started + 1)
-    pod_seen = seen(started, revision=wish.template)
-    pod_seen = pod_seen._replace(start=pod_seen.start._replace(containers=(span,)))
-    _, loaded = only(wish, pod_seen)
+    observed = observed_pod(started, revision=content.template)
+    observed = observed._replace(start=observed.start._replace(containers=(span,)))
+    _, loaded = stages_of(content, observed)
     assert loaded.confidence is known
-    unnamed = pod_seen._replace(start=pod_seen.start._replace(revision=""))
-    _, loaded = only(wish, unnamed, template_current=True)  # as with Reloader's strategies
+    unnamed = observed._replace(start=observed.start._replace(revision=""))
+    _, loaded = stages_of(content, unnamed, template_current=True)  # as with Reloader's strategies
     assert loaded.confidence is known
 
 
-@pytest.mark.parametrize("wish", [ENV_WISH, FILES_AT_START], ids=["environment", "files"])
+@pytest.mark.parametrize("content", [ENV_CONTENT, FILES_AT_START], ids=["environment", "files"])
 @pytest.mark.parametrize(
     ("ended", "fields", "known"),
     [
@@ -529,20 +558,20 @@ def test_template_proves_nothing_of_pods_from_before_the_last_edit(
     ],
 )
 def test_template_proves_content_that_its_pods_read_before_it_was_replaced(
-    wish: DesiredContent, ended: float, fields: dict[str, Any], known: Confidence
+    content: DesiredContent, ended: float, fields: dict[str, Any], known: Confidence
 ) -> None:
     """It has come back since, and with it the ReplicaSet of these pods."""
-    if wish.start_changes:
-        wish = with_start_change(wish, edited_since=CHANGED)
-    wish = wish._replace(edited=True, files_edited_since=CHANGED, replaced_at=900.0)
-    wish = wish._replace(**{"written": wish.template} | fields)
-    pod_seen = seen(890, revision=wish.template)
-    start = pod_seen.start._replace(containers=(Span(890, ended),))
-    _, loaded = only(wish, pod_seen._replace(start=start))
+    if content.start_changes:
+        content = with_start_change(content, edited_since=CHANGED)
+    content = content._replace(edited=True, files_edited_since=CHANGED, replaced_at=900.0)
+    content = content._replace(**{"written": content.template} | fields)
+    observed = observed_pod(890, revision=content.template)
+    start = observed.start._replace(containers=(Span(890, ended),))
+    _, loaded = stages_of(content, observed._replace(start=start))
     assert loaded.confidence is known
-    unmarked = pod_seen._replace(start=start._replace(revision=""))
-    _, loaded = only(wish._replace(written=""), unmarked)  # from before the first rollout
-    is_before = ended == 898 and bool(wish.replaced_at)
+    unmarked = observed._replace(start=start._replace(revision=""))
+    _, loaded = stages_of(content._replace(written=""), unmarked)  # from before the first rollout
+    is_before = ended == 898 and bool(content.replaced_at)
     assert loaded.confidence is (Confidence.INFERRED if is_before else Confidence.UNKNOWN)
 
 
@@ -551,22 +580,24 @@ def test_template_proves_content_that_its_pods_read_before_it_was_replaced(
     [(CHANGED + 10, Confidence.UNKNOWN), (CHANGED + KUBELET_SYNC, Confidence.INFERRED)],
 )
 @pytest.mark.parametrize(
-    "wish",
+    "content",
     [
         pytest.param(FILES_AT_START, id="files"),
         pytest.param(
-            with_start_change(ENV_WISH, edited_since=CHANGED, sub_path_at=CHANGED), id="subPath"
+            with_start_change(ENV_CONTENT, edited_since=CHANGED, sub_path_at=CHANGED), id="subPath"
         ),
     ],
 )
 def test_template_proves_nothing_of_files_that_the_kubelet_may_not_have_updated(
-    wish: DesiredContent, started: float, known: Confidence
+    content: DesiredContent, started: float, known: Confidence
 ) -> None:
     """A pod that was kept after a revert, and whose container starts again, may read the edit."""
-    wish = wish._replace(edited=True, files_edited_since=CHANGED, replaced_at=900.0)
-    pod_seen = seen(890, revision=wish.template)
-    start = pod_seen.start._replace(at=started, containers=(Span(started, started + 1),))
-    _, loaded = only(wish._replace(written=wish.template), pod_seen._replace(start=start))
+    content = content._replace(edited=True, files_edited_since=CHANGED, replaced_at=900.0)
+    observed = observed_pod(890, revision=content.template)
+    start = observed.start._replace(at=started, containers=(Span(started, started + 1),))
+    _, loaded = stages_of(
+        content._replace(written=content.template), observed._replace(start=start)
+    )
     assert loaded.confidence is known
 
 
@@ -592,12 +623,12 @@ def test_files_of_a_pod_that_a_rollout_has_made(
     facts: dict[str, Any], revision: str, known: Confidence, agents: dict[str, AgentReport] | None
 ) -> None:
     """Its kubelet has written them after the change, and its process started with them."""
-    wish = FILES_WISH._replace(
+    content = FILES_CONTENT._replace(
         rolled_revision="r.a", edited=True, files_read_at_start=False, rereads=True, **facts
     )._replace(files_changed_until=CHANGED + 0.4)
-    pod_seen = seen(CHANGED + 0.9, revision=revision)
-    pod_seen = pod_seen._replace(start=pod_seen.start._replace(created=CHANGED))
-    projected, loaded = only(wish, pod_seen, now=CHANGED + 2, agents=agents)
+    observed = observed_pod(CHANGED + 0.9, revision=revision)
+    observed = observed._replace(start=observed.start._replace(created=CHANGED))
+    projected, loaded = stages_of(content, observed, now=CHANGED + 2, agents=agents)
     assert projected is not None
     assert (projected.confidence, loaded.confidence) == (known, known)
 
@@ -607,15 +638,15 @@ def test_metadata_alone_proves_nothing() -> None:
     every_key = "containers: [{name: web, envFrom: [{configMapRef: {name: app}}]}]"
     estimated = desired(every_key)._replace(estimated=True)
     for at in (1001.0, 1002.0, 2000.0):
-        _, loaded = only(estimated, seen(at))
+        _, loaded = stages_of(estimated, observed_pod(at))
         assert loaded.confidence is Confidence.INFERRED
         assert loaded.reason.endswith("that its metadata shows")
-    _, loaded = only(estimated, seen(999.0))
+    _, loaded = stages_of(estimated, observed_pod(999.0))
     assert loaded.confidence is Confidence.UNKNOWN
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "content",
     [
         desired("containers: [{name: web, envFrom: [{configMapRef: {name: app}}]}]"),
         FILES_AT_START,
@@ -638,20 +669,20 @@ def test_metadata_alone_proves_nothing() -> None:
     ],
 )
 def test_write_without_a_time_after_the_pod_is_doubt(
-    wish: DesiredContent, version: int, known: Confidence
+    content: DesiredContent, version: int, known: Confidence
 ) -> None:
     """At first sight a data key may have been removed; only resourceVersions show that."""
-    wish = wish._replace(estimated=True, adopted_version=60)
-    pod_seen = seen(2000.0)
-    pod_seen = pod_seen._replace(start=pod_seen.start._replace(version=version))
-    _, loaded = only(wish, pod_seen)
+    content = content._replace(estimated=True, adopted_version=60)
+    observed = observed_pod(2000.0)
+    observed = observed._replace(start=observed.start._replace(version=version))
+    _, loaded = stages_of(content, observed)
     assert loaded.confidence is known
 
 
 def test_pods_of_a_deleted_source_are_not_proven() -> None:
     """What a required source held before it was deleted is not known any more."""
     gone = desired_content(snapshot(WEB, policy=Policy(opted_in=True)))
-    _, loaded = only(gone, seen(2000.0))
+    _, loaded = stages_of(gone, observed_pod(2000.0))
     assert loaded.confidence is Confidence.UNKNOWN
 
 
@@ -692,8 +723,8 @@ def test_pod_of_class_is_current_only_by_what_it_mounted(
     """The times of the class prove nothing, and neither does the kubelet's sync."""
     pods = (MountedPod("web-1", *mounted),) if mounted else ()
     wanted = DesiredClass(VAULT, ClassMounts(is_known, True, pods), is_reread)
-    wish = ENV_WISH._replace(start_changes=(), classes=(wanted,), rereads=is_reread)
-    (proof,) = pod_proofs(wish, [seen(1000.0)], now=NOW)
+    content = ENV_CONTENT._replace(start_changes=(), classes=(wanted,), rereads=is_reread)
+    (proof,) = pod_proofs(content, [observed_pod(1000.0)], now=NOW)
     assert (proof.loaded.confidence, proof.state) == (confidence, state)
 
 
@@ -705,5 +736,5 @@ def test_start_in_the_second_of_a_write_proves_only_what_was_created_then(
 ) -> None:
     """A source that existed before may have been edited in that second, seen by no controller."""
     source = config_map(data={"LEVEL": "info"}, changed_at=CHANGED, created_at=created)
-    wish = desired_content(snapshot(WEB, source, policy=Policy(opted_in=True)))
-    assert only(wish, seen(CHANGED))[1].confidence is known
+    content = desired_content(snapshot(WEB, source, policy=Policy(opted_in=True)))
+    assert stages_of(content, observed_pod(CHANGED))[1].confidence is known

@@ -10,8 +10,8 @@ from tests.core.pod_stages import (
     CHANGED,
     SUB_PATH,
     WEB,
-    only,
-    seen,
+    observed_pod,
+    stages_of,
 )
 from tests.support.objects import (
     ENV,
@@ -31,7 +31,7 @@ from hotmap.core.status.stage import Confidence
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "content",
     [
         pytest.param((ENV, False), id="environment"),
         pytest.param((FILES, False), id="files that are re-read"),
@@ -48,22 +48,24 @@ from hotmap.core.status.stage import Confidence
     ],
 )
 def test_pod_older_than_an_immutable_source_is_unknown(
-    wish: tuple[str, bool], fields: dict[str, Any], is_known: bool
+    content: tuple[str, bool], fields: dict[str, Any], is_known: bool
 ) -> None:
     """Its kubelet may go on to serve one that was deleted, whatever restarts or is nudged."""
-    spec, live_needs_rollout = wish
+    spec, live_needs_rollout = content
     source = config_map(data={"LEVEL": "info", "app.yaml": "a: 1"}, changed_at=CHANGED, **fields)
     policy = Policy(opted_in=True, rereads=not live_needs_rollout)
     taken = snapshot(deployment(spec), source, policy=policy)
     wanted = desired_content(taken)
-    restarted = seen(1200, mounted_at=500, told=wanted.target._replace(sequence=7), told_at=1100)
+    restarted = observed_pod(
+        1200, mounted_at=500, nudged=wanted.target._replace(sequence=7), nudged_at=1100
+    )
     restarted = restarted._replace(start=restarted.start._replace(restarted=True))
-    projected, loaded = only(wanted, restarted, now=1300)
+    projected, loaded = stages_of(wanted, restarted, now=1300)
     assert loaded.reached is is_known
     assert projected is None or projected.reached is is_known
     if not is_known:
         assert "ConfigMap shop/app, which is immutable" in loaded.reason
-    _, younger = only(wanted, seen(1002), now=1300)
+    _, younger = stages_of(wanted, observed_pod(1002), now=1300)
     assert younger.reached
 
 
@@ -83,7 +85,7 @@ def test_no_time_is_evidence_while_kubelets_may_serve_an_immutable_source(
     before = applied_record(who, app(immutable=True))
     recreated = config_map(data=data, uid="uid-2", changed_at=CHANGED)
     wanted = desired_content(snapshot(who, recreated, record=before))
-    _, loaded = only(wanted, seen(CHANGED + 100), now=CHANGED + 300)
+    _, loaded = stages_of(wanted, observed_pod(CHANGED + 100), now=CHANGED + 300)
     assert loaded.reached is is_known
     if not is_known:
         assert loaded.reason == (
@@ -97,7 +99,7 @@ def test_pod_that_waited_for_an_immutable_source_is_proven() -> None:
         data={"LEVEL": "info"}, changed_at=CHANGED, created_at=CHANGED, immutable=True
     )
     wanted = desired_content(snapshot(WEB, source))
-    _, loaded = only(wanted, seen(1010, mounted_at=990))
+    _, loaded = stages_of(wanted, observed_pod(1010, mounted_at=990))
     assert loaded.confidence is Confidence.PROVEN
 
 
