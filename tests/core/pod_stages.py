@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.objects import (
-    ENV,
-    ENV_AND_FILES,
-    FILES,
-    config_map,
-    deployment,
-    snapshot,
-)
+from tests.support.objects import ENV, ENV_AND_FILES, FILES, config_map, deployment, snapshot
 
 from hotmap.core.decide.evidence import PodStart
 from hotmap.core.policy.policy import Policy
-from hotmap.core.status.desired import (
-    DesiredContent,
-    desired_content,
-)
+from hotmap.core.status.desired import DesiredContent, desired_content
 from hotmap.core.status.observed_pods import ObservedPod
 from hotmap.core.status.pods import pod_proofs
 from hotmap.core.status.stage import Stage
@@ -45,6 +35,16 @@ def desired(
 
 
 ENV_CONTENT, FILES_CONTENT, BOTH_CONTENT = desired(), desired(FILES), desired(ENV_AND_FILES)
+
+FILES_AT_START = desired(FILES, live_needs_rollout=True)
+#: What announces the files to a pod.
+NUDGED = FILES_CONTENT.target._replace(sequence=7)
+
+
+def with_start_change(content: DesiredContent, **fields: Any) -> DesiredContent:
+    """The same, and more of the change of the source that is read at start."""
+    ((source, change),) = content.start_changes
+    return content._replace(start_changes=((source, change._replace(**fields)),))
 
 
 def observed_pod(

@@ -6,16 +6,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.core.pod_stages import (
-    ENV_CONTENT,
-    NOW,
-    WEB,
-)
-from tests.support.objects import (
-    deployment,
-    pod,
-    timestamp,
-)
+from tests.core.pod_stages import ENV_CONTENT, NOW, WEB
+from tests.support.objects import deployment, pod, timestamp
 
 from hotmap.core.model.objects import Pod, PodCondition
 from hotmap.core.status.observed_pods import observe_pods

@@ -6,27 +6,12 @@ from typing import Any
 
 import pytest
 from tests.core.freshness import app, applied_record
-from tests.core.pod_stages import (
-    CHANGED,
-    SUB_PATH,
-    WEB,
-    observed_pod,
-    stages_of,
-)
-from tests.support.objects import (
-    ENV,
-    FILES,
-    config_map,
-    deployment,
-    snapshot,
-    with_changes,
-)
+from tests.core.pod_stages import CHANGED, SUB_PATH, WEB, observed_pod, stages_of
+from tests.support.objects import ENV, FILES, config_map, deployment, snapshot, with_changes
 
 from hotmap.core.decide.source_snapshot import ChangeSummary
 from hotmap.core.policy.policy import Policy
-from hotmap.core.status.desired import (
-    desired_content,
-)
+from hotmap.core.status.desired import desired_content
 from hotmap.core.status.stage import Confidence
 
 
