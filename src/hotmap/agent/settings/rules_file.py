@@ -14,6 +14,7 @@ from hotmap.agent.settings.values import (
     parse_statuses,
     parse_url,
     parse_value,
+    require,
     split_command,
 )
 from hotmap.core.errors import SettingsError, os_reason
@@ -24,7 +25,6 @@ __all__ = [
     "parse_command",
     "parse_restart_mode",
     "parse_rules",
-    "require",
 ]
 
 TYPE_CHECKING = False
@@ -217,12 +217,6 @@ def parse_restart_mode(text: str) -> str:
         expected = f"{', '.join(RESTART_MODES[:-1])} or {RESTART_MODES[-1]}"
         raise InvalidValue("restart mode", f"expected {expected}")
     return text
-
-
-def require(condition: bool, message: str) -> None:
-    """Raise SettingsError unless a condition holds."""
-    if not condition:
-        raise SettingsError(message)
 
 
 def _text(value: object, where: str, hint: str = "") -> str:

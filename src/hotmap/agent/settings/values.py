@@ -32,6 +32,7 @@ __all__ = [
     "parse_url",
     "parse_value",
     "quote_redacted",
+    "require",
     "split_command",
 ]
 
@@ -86,6 +87,12 @@ def parse_value(text: str, parse: Callable[[str], T], where: str, *, is_secret: 
     except (InvalidValue, InvalidDuration) as error:
         shown = "" if is_secret else f" {quote_redacted(text)}"
         raise SettingsError(f"{where}: invalid {error.noun}{shown}: {error.reason}") from None
+
+
+def require(condition: bool, message: str) -> None:
+    """Raise SettingsError unless a condition holds."""
+    if not condition:
+        raise SettingsError(message)
 
 
 def _redacted(url: Url) -> str:
