@@ -230,7 +230,7 @@ class AgentController(Controller):
         self._tasks.clear()
 
     def step(self) -> None:
-        self.api.is_away = self._is_outage
+        self.api.is_away = self.is_outage
         super().step()
         if self.is_up:
             self.loop.run_due()

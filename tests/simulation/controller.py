@@ -1,7 +1,7 @@
 """The controller on simulated time: the real index, records, observer and decisions, without I/O.
 
 What it has asked to be written survives a restart as text, as in its Secrets; what it had only in
-memory does not. Watch events reach it late, and in the order of each kind.
+memory does not. Watch events reach it late (`watches`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ from math import floor, inf
 from typing import Any
 
 import msgspec
-from tests.simulation.cluster import Cluster, Event
+from tests.simulation.cluster import Cluster
 from tests.simulation.pods import NAMESPACE, SOURCES
+from tests.simulation.watches import Watches
 from tests.support.objects import KEY
 from tests.support.shards import write_shard
 
@@ -97,9 +98,7 @@ class Controller:
         self._annotations = {"hotmap.dev/rereads": "true"} if rereads else {}
         #: The fingerprint keys, newest first.
         self.keys = [KEY]
-        self.is_cut_off = False
-        #: Whether the API server is away: nothing arrives, and nothing is written.
-        self._is_outage = False
+        self._watches = Watches(cluster, chance)
         #: The text of the state.
         self.state = write_shard([])
         #: When that was last deleted.
@@ -107,17 +106,15 @@ class Controller:
         self.is_up = False
         #: The decisions as text, for the message of a failure.
         self.said: list[str] = []
-        self._position = 0
-        #: Whether the response to the next rollout is lost, and until when each watch is delayed.
+        #: Whether the response to the next rollout is lost.
         self._loses_response = False
-        self._delayed: dict[str, float] = {}
 
     # -- up and down ---------------------------------------------------------------------------
 
     def start(self) -> None:
         """List everything, read the state, and look at every consumer."""
-        clock = lambda: self.cluster.now  # noqa: E731
         self.is_up = True
+        clock = self._clock
         self._index = Index(defaults=self._defaults, clock=clock)
         self._changes = ChangeListener(self._index, clock=clock, monotonic=clock)
         self._records = Records()
@@ -129,8 +126,7 @@ class Controller:
         self._due: dict[str, float] = {}
         self._flush_at: float | None = None
         self._noted_at = self._checked_at = self.cluster.now
-        self._position = len(self.cluster.events)
-        self._pending: list[tuple[float, Any]] = []
+        self._watches.start()
         for name in SOURCES:
             if self.cluster.data(name) is not None:
                 self._keep("ConfigMap", name, self.cluster.config_map(name))
@@ -140,7 +136,6 @@ class Controller:
             store = self._store(kind)
             store.retain(store.keys(), resource_version="1")
             store.progress.caught_up(None, self.cluster.now)
-        self.is_cut_off = self._is_outage = False
         if self.lost_at > 0 and not read_shard(self.state):
             self.said.append(f"{self.cluster.now:.1f} starts without its state")
         self._read_state()
@@ -159,6 +154,9 @@ class Controller:
             Queues(refresh=self._refresh_soon, reconcile=self._reconcile_after)
         )
         self._due["reconcile"] = self.cluster.now
+
+    def _clock(self) -> float:
+        return self.cluster.now
 
     def _sent_nudge(self, key: ObjectKey) -> SentNudge | None:
         return self._sent
@@ -217,8 +215,17 @@ class Controller:
     @property
     def is_watching(self) -> bool:
         """Whether changes of sources reach it soon."""
-        is_late = any(until > self.cluster.now for until in self._delayed.values())
-        return self.is_up and not self.is_cut_off and not is_late
+        return self.is_up and self._watches.is_current
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether its watch of ConfigMaps is interrupted."""
+        return self._watches.is_cut_off
+
+    @property
+    def is_outage(self) -> bool:
+        """Whether the API server is away, or was when the controller ended."""
+        return self._watches.is_outage
 
     def has_record(self, uid: str) -> bool:
         """Whether it knows what was applied to a workload, or the next one will."""
@@ -232,27 +239,13 @@ class Controller:
         """Take what has arrived, and do what is due."""
         if not self.is_up:
             return
-        now = self.cluster.now
-        events = self.cluster.events
-        while self._position < len(events):
-            event = events[self._position]
-            self._position += 1
-            late = max([at for at, other in self._pending if other.kind == event.kind] + [0.0])
-            late = max(late, self._delayed.get(event.kind, 0.0))
-            self._pending.append(
-                (max(late, event.at + self._chance.choice((0.0, 0.02, 0.3))), event)
-            )
-        ready = [event for at, event in self._pending if at <= now]
-        self._pending = [(at, event) for at, event in self._pending if at > now]
-        if self.is_cut_off:
-            held = [(event.at, event) for event in ready if self._is_held(event)]
-            self._pending = held + self._pending
-            ready = [event for event in ready if not self._is_held(event)]
-        elif now >= self._delayed.get("ConfigMap", 0.0):
+        now, kind = self.cluster.now, self.cluster.kind
+        arrived = self._watches.take_arrived()
+        if not (self.is_cut_off or self._watches.is_delayed("ConfigMap")):
             self._sources().progress.received(None, now)
-        if not self._is_outage and now >= self._delayed.get(self.cluster.kind, 0.0):
-            self._store(self.cluster.kind).progress.received(None, now)
-        for event in ready:
+        if not (self.is_outage or self._watches.is_delayed(kind)):
+            self._store(kind).progress.received(None, now)
+        for event in arrived:
             self._keep(event.kind, event.name, event.object)
         for work in ("refresh", "reconcile"):
             if self._due.get(work, now + 1) <= now:
@@ -279,7 +272,7 @@ class Controller:
 
     def delay(self, kind: str, seconds: float) -> None:
         """Let the watch of a kind deliver nothing for a while; then all that it has missed."""
-        self._delayed[kind] = self.cluster.now + seconds
+        self._watches.delay(kind, seconds)
 
     def replace_key(self) -> None:
         """Add a new fingerprint key, and begin anew with it; earlier ones are kept."""
@@ -315,33 +308,15 @@ class Controller:
 
     def cut_off(self, *, outage: bool) -> None:
         """Interrupt the watch of ConfigMaps, or all that goes to and from the API server."""
-        self.is_cut_off = self.is_up
-        self._is_outage = self.is_up and outage
-
-    @property
-    def is_outage(self) -> bool:
-        """Whether the API server is away, or was when the controller ended."""
-        return self._is_outage
-
-    def _is_held(self, event: Event) -> bool:
-        return event.kind == "ConfigMap" or self._is_outage
+        self._watches.is_cut_off, self._watches.is_outage = self.is_up, self.is_up and outage
 
     def reconnect(self, *, listing: bool) -> None:
         """Resume the watch of ConfigMaps where it was, or list them and watch from there."""
         if not (self.is_up and self.is_cut_off):
             return
-        was_outage, kind = self._is_outage, self.cluster.kind
-        self.is_cut_off = self._is_outage = False
+        was_outage, kind = self.is_outage, self.cluster.kind
         kinds = ("ConfigMap", kind) if was_outage else ("ConfigMap",)
-        missed = [item for _, item in self._pending if item.kind in kinds]  # in their order
-        self._pending = [(at, item) for at, item in self._pending if item.kind not in kinds]
-        while self._position < len(self.cluster.events):
-            event = self.cluster.events[self._position]
-            self._position += 1
-            if event.kind in kinds:
-                missed.append(event)
-            else:
-                self._pending.append((event.at, event))
+        missed = self._watches.reconnect(kinds)
         for each in kinds:
             self._store(each).progress.interrupted(None, listed=listing)
         if listing:
@@ -392,7 +367,7 @@ class Controller:
     @property
     def is_idle(self) -> bool:
         """Return whether nothing is due, on its way or unwritten."""
-        return not self._pending and not self._due and self._position == len(self.cluster.events)
+        return not self._due and self._watches.is_idle
 
     def _work(self, work: str) -> None:
         snapshot = self._observer.snapshot(self._key)
@@ -401,7 +376,7 @@ class Controller:
         snapshot = self._keep_immutable_uses(snapshot)
         decision = decide(snapshot)
         if decision.needs_pod_starts:
-            if self._is_outage:
+            if self.is_outage:
                 self._due[work] = self.cluster.now + 1
                 return
             pods = self._list_pods(snapshot.consumer, cached=not snapshot.has_windows)
@@ -457,7 +432,7 @@ class Controller:
             if record is not None:
                 self._log.add(decision)
         elif (decision.only_nudges and not decision.follows_deletion) or decision.corrects_nudge:
-            if self._is_outage:
+            if self.is_outage:
                 self._due["refresh"] = self.cluster.now + 1
             else:
                 self._nudge(decision)
@@ -470,7 +445,7 @@ class Controller:
             self._decided()
             self._due["reconcile"] = self.cluster.now + decision.settle_in
             return
-        if (decision.plan.actions or decision.corrects_nudge) and self._is_outage:
+        if (decision.plan.actions or decision.corrects_nudge) and self.is_outage:
             self._keep_windows(decision)
             self._due["reconcile"] = self.cluster.now + 1
             return
@@ -568,7 +543,7 @@ class Controller:
         self._flush_at = None
         if until is not None and self._is_decided:
             self._until = until
-        if self._is_outage:
+        if self.is_outage:
             self._flush_at = self.cluster.now + 1
             return
         self.state = write_shard(
@@ -584,7 +559,7 @@ class Controller:
         snapshot = self._observer.snapshot(self._key)
         if consumer is None or record is None or last is None or snapshot is None:
             return
-        if self._is_outage:
+        if self.is_outage:
             return
         if record.pods_checked in REACHED or self._due or not last.is_over:
             return
