@@ -166,7 +166,7 @@ class InjectOptions(NamedTuple):
         str | None,
         Flag(
             "How to restart: supervised, all-containers or term.",
-            "WAY",
+            "MODE",
             default="supervised with --mode supervisor, else all-containers",
         ),
     ] = None
@@ -279,7 +279,7 @@ class LocalOptions(NamedTuple):
         tuple[str, ...],
         Flag(
             "The content of an image: host:CMD for a program of this machine, or a directory with "
-            "its root file system. Repeatable. Some well-known images are predefined.",
+            "its root file system. May be repeated. Some well-known images are predefined.",
             "NAME=host[:CMD]|DIR[:CMD]",
         ),
     ] = ()
