@@ -26,7 +26,7 @@ YAML_ERRORS = "yaml: unmarshal errors:\n"
 #: Nodes that aliases may make of a short document (go-yaml: alias_ratio_range_low).
 _ALIASED_NODES = 400_000
 _PREFIX = "tag:yaml.org,2002:"
-_STR, _BINARY, _MERGE = f"{_PREFIX}str", f"{_PREFIX}binary", f"{_PREFIX}merge"
+_BINARY, _MERGE = f"{_PREFIX}binary", f"{_PREFIX}merge"
 _RESOLVED = tuple(_PREFIX + name for name in ("bool", "int", "float", "null"))
 
 # go-yaml: resolve.go

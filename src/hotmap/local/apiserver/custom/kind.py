@@ -61,7 +61,6 @@ class CustomStrategy(Strategy):
         self.schema: JsonObject = (version.get("schema") or {}).get("openAPIV3Schema") or {}
         self.defaults_on_read = has_defaults(self.schema)
         self._has_rules = has_rules(self.schema)
-        self.preserves = bool(self.schema.get("x-kubernetes-preserve-unknown-fields"))
         self.columns = _columns(version.get("additionalPrinterColumns"))
         self.selectable_fields = tuple(
             (path.lstrip("."), tuple(path.lstrip(".").split(".")))
