@@ -336,8 +336,8 @@ class _Payloads:
 class _Reporter:
     """Hears of what prevents nudges."""
 
-    def nudge_refused(self, consumer: Consumer, why: str) -> None:
+    def report_refused_nudge(self, consumer: Consumer, why: str) -> None:
         raise AssertionError(why)
 
-    def nudge_overwritten(self, consumer: Consumer, pod: str) -> None:
+    def report_overwritten_nudge(self, consumer: Consumer, pod: str) -> None:
         raise AssertionError(pod)

@@ -191,7 +191,7 @@ class TermFactory:
             on_agents_notified=on_agents_notified,
             waves=RestartWaves(
                 clock=loop_time,
-                report_stop=reporter.restart_stopped,
+                report_stop=reporter.report_stopped_restart,
                 read_agents=shared.pod_reader.read_restarts,
                 list_budgets=DisruptionBudgets(shared.client).list,
             ),

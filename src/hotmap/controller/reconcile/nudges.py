@@ -100,13 +100,13 @@ class _SentNudges:
 
 
 class NudgeReporter(Protocol):
-    """Tells users what prevents nudges."""
+    """Reports what prevents nudges."""
 
-    def nudge_refused(self, consumer: Consumer, why: str) -> None:
+    def report_refused_nudge(self, consumer: Consumer, why: str) -> None:
         """Report why pods refused a nudge."""
         ...
 
-    def nudge_overwritten(self, consumer: Consumer, pod: str) -> None:
+    def report_overwritten_nudge(self, consumer: Consumer, pod: str) -> None:
         """Report that another client has overwritten the nudge of a pod."""
         ...
 
@@ -216,9 +216,9 @@ class Nudges:
         self._sent[key] = earlier.after(done, due, held_until=now + wait)
         # Another hotmap would overwrite the next nudge too, and so on without end.
         for nudge in earlier.overwritten(done)[:1]:
-            self._reporter.nudge_overwritten(consumer, nudge.name)
+            self._reporter.report_overwritten_nudge(consumer, nudge.name)
         for refusal in list(done.refusals.values())[:1]:
-            self._reporter.nudge_refused(consumer, refusal)
+            self._reporter.report_refused_nudge(consumer, refusal)
         if done.new and snapshot.policy.agent is not None:
             self._on_agents_notified(key)
         for failure in done.failures.values():

@@ -147,7 +147,7 @@ class Reconciler:
             if snapshot is None:
                 return self._retry_or_forget(key)
             self._without_snapshot.discard(key)
-            self._reporter.annotation_problems(snapshot)
+            self._reporter.report_annotation_problems(snapshot)
             snapshot = self._keep_immutable_uses(snapshot)
             decision = await self._decide(snapshot)
             if snapshot.record is None and decision.assessment.changed():

@@ -169,7 +169,7 @@ class EventReporter:
 
     # -- problems ------------------------------------------------------------------------------
 
-    def annotation_problems(self, snapshot: Snapshot) -> None:
+    def report_annotation_problems(self, snapshot: Snapshot) -> None:
         """Write a Warning Event for each problem of a pod template and of annotations."""
         consumer, policy = snapshot.consumer, snapshot.policy
         if not policy.opted_in:
@@ -185,11 +185,11 @@ class EventReporter:
         if self._event(consumer, reason, message, type_="Warning", once=True):
             _log.warning(message, extra={"workload": str(consumer.key)})
 
-    def nudge_refused(self, consumer: Consumer, why: str) -> None:
+    def report_refused_nudge(self, consumer: Consumer, why: str) -> None:
         """Report that pods refuse the nudge; their kubelets update the files later."""
         self._event(consumer, Reason.NUDGE_REFUSED, why, type_="Warning")
 
-    def nudge_overwritten(self, consumer: Consumer, pod: str) -> None:
+    def report_overwritten_nudge(self, consumer: Consumer, pod: str) -> None:
         """Report that another client overwrites nudges; they are not repeated for that."""
         why = (
             f"another hotmap also nudges its pods, such as {pod}, so their files may be updated by "
@@ -198,7 +198,7 @@ class EventReporter:
         )
         self._event(consumer, Reason.OTHER_CONTROLLER, why, type_="Warning")
 
-    def restart_stopped(self, consumer: Consumer, why: str) -> None:
+    def report_stopped_restart(self, consumer: Consumer, why: str) -> None:
         """Report that restarts in place have stopped at a pod that did not come back."""
         _log.warning("restarts stopped: %s", why, extra={"workload": str(consumer.key)})
         self._event(consumer, Reason.RESTART_STOPPED, why, type_="Warning")
