@@ -252,18 +252,15 @@ class Reconciler:
 
     def _store_record(self, decision: Decision, record: Record | None) -> None:
         """Store a record; one without news is written with the next change."""
+        consumer, before = decision.snapshot.consumer, decision.snapshot.record
         if record is not None:
-            self._pending.discard(decision.snapshot.consumer.key)
-        if record is not None and not self._observer.exists(decision.snapshot.consumer):
-            self._observer.remember(decision, record)
-            return
-        if record is not None:
-            before = decision.snapshot.record
-            record = keep_added_uses(record, before, self._records.get(record.uid))
-        if record is not None and is_worth_writing(decision, record):
-            self._records.put(record)
-        elif record is not None:
-            self._records.put_in_memory(record)
+            self._pending.discard(consumer.key)
+            if self._observer.exists(consumer):
+                record = keep_added_uses(record, before, self._records.get(record.uid))
+                if is_worth_writing(decision, record):
+                    self._records.put(record)
+                else:
+                    self._records.put_in_memory(record)
         self._observer.remember(decision, record)
 
     def _keep_immutable_uses(self, snapshot: Snapshot) -> Snapshot:

@@ -250,9 +250,15 @@ def is_worth_writing(decision: Decision, record: Record) -> bool:
 
 def _content(record: Record) -> tuple[object, ...]:
     sources = [(s.kind, s.name, s.uses, s.uid, s.frozen, s.live, s.pinned) for s in record.sources]
-    release, former = record.rollouts.release, [(s.kind, s.name, s.uid) for s in record.former]
-    immutable = record.immutable_uses
-    return record.key_id, record.generation, record.windows, release, sources, former, immutable
+    return (
+        record.key_id,
+        record.generation,
+        record.windows,
+        record.rollouts.release,
+        sources,
+        [(source.kind, source.name, source.uid) for source in record.former],
+        record.immutable_uses,
+    )
 
 
 def _with_inherited_rollouts(record: Record, snapshot: Snapshot) -> Record:
