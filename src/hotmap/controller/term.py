@@ -1,7 +1,7 @@
 """One term of leadership: from the first reconcile of every consumer to the last write.
 
 1. the records are read: what was last applied to every consumer, the observed changes of its
-  sources, and the Jobs that an earlier leader had not recreated yet
+   sources, and the Jobs that an earlier leader had not recreated yet
 2. every consumer is reconciled once, then whenever something changes
 3. pods are checked in the background
 4. at the end workers finish their key, and the records are written
@@ -93,24 +93,13 @@ class LeaderTerm:
         supervisor: Supervisor,
     ) -> None:
         self._index = index
-        self._changes = parts.changes
-        self._observer = parts.observer
         self._records = records
         self._stored_changes = StoredChanges(index, records)
-        self._record_shards = parts.record_shards
-        self._recreations = parts.job_recreations
-        self._write_meta_info = parts.write_meta_info
-        self._reconciler = parts.reconciler
+        self._parts = parts
         self.rollout_turns = parts.rollout_turns
         self.pod_checker = parts.pod_checker
         #: The source of the status documents.
         self.leader_view = parts.leader_view
-        self._annotation_warnings = parts.annotation_warnings
-        self._unreadable_objects = parts.unreadable_objects
-        self._first_decisions = parts.first_decisions
-        self._deleted_immutables = parts.deleted_immutables
-        self._stored_progress = parts.stored_progress
-        self._is_behind = parts.is_behind
         self._settings = settings
         self._may_write = may_write
         self._startup_retry = startup_retry
@@ -138,38 +127,40 @@ class LeaderTerm:
             await self._begin()
         except BaseException:  # also when the Lease is lost meanwhile
             self._end_subscriptions()
-            self._first_decisions.end()
+            self._parts.first_decisions.end()
             raise
         return self
 
     async def _begin(self) -> None:
+        parts = self._parts
         there = (key for store in self._index.consumers.values() for key in store)
-        self._first_decisions.begin(there)
+        parts.first_decisions.begin(there)
         await self._index.read_policies()
-        if self._record_shards is not None:
+        if parts.record_shards is not None:
             await self._startup_retry.retry_until_available(
-                self._record_shards.load, what="the records cannot be read"
+                parts.record_shards.load, what="the records cannot be read"
             )
         self._stored_changes.restore()
         self._subscribe_to_sources()
         await self._note_deletions()
-        if self._recreations is not None:
+        if parts.job_recreations is not None:
             await self._startup_retry.retry_until_available(
-                self._recreations.load, what="pending Jobs cannot be read"
+                parts.job_recreations.load, what="pending Jobs cannot be read"
             )
         self._subscribe_to_consumers()
         self._drop_records_of_deleted()
-        self._changes.set_queues(Queues(refresh=self._refreshes.add, reconcile=self._add_settled))
-        self._annotation_warnings.begin()
+        parts.changes.set_queues(Queues(refresh=self._refreshes.add, reconcile=self._add_settled))
+        parts.annotation_warnings.begin()
         self._queue_consumers()
         self._start_workers()
         self._start_background_tasks()
 
     def _subscribe_to_sources(self) -> None:
+        parts = self._parts
         for sources in self._index.sources.values():
             self._unsubscribe.append(sources.subscribe(self._stored_changes.source_changed))
-            self._unsubscribe.append(sources.subscribe(self._deleted_immutables.source_changed))
-        immutable_uses = ImmutableUses(self._index, self._changes, self._records)
+            self._unsubscribe.append(sources.subscribe(parts.deleted_immutables.source_changed))
+        immutable_uses = ImmutableUses(self._index, parts.changes, self._records)
         self._unsubscribe.extend(immutable_uses.subscribe())
 
     def _subscribe_to_consumers(self) -> None:
@@ -181,7 +172,7 @@ class LeaderTerm:
     def _queue_consumers(self) -> None:
         """Queue each consumer for its first reconcile."""
         consumers = list(self._index.all_consumers())
-        self._first_decisions.wait_for(
+        self._parts.first_decisions.wait_for(
             (consumer.key for consumer in consumers), watched_until=self._records.watched_until
         )
         for consumer in consumers:
@@ -190,41 +181,40 @@ class LeaderTerm:
 
     def _start_workers(self) -> None:
         for _ in range(self._settings.workers):
-            for name, queue, work, worked in (
-                ("refresh", self._refreshes, self._reconciler.refresh, self._after_work),
-                ("reconcile", self._reconciles, self._reconcile, self._after_work),
+            for name, queue, work in (
+                ("refresh", self._refreshes, self._parts.reconciler.refresh),
+                ("reconcile", self._reconciles, self._reconcile),
             ):
-                self._workers.start(
-                    name, partial(_work, queue, work, worked, self._share_loop), may_return=True
-                )
+                self._workers.start(name, partial(self._work, queue, work), may_return=True)
 
     def _start_background_tasks(self) -> None:
-        if self._record_shards is not None:
-            self._background.start("write records", self._record_shards.run)
-            self._background.start("check records", self._record_shards.check)
-        self._background.start("store watch progress", self._stored_progress.run)
+        parts = self._parts
+        if parts.record_shards is not None:
+            self._background.start("write records", parts.record_shards.run)
+            self._background.start("check records", parts.record_shards.check)
+        self._background.start("store watch progress", parts.stored_progress.run)
         self._background.start("check pods", self.pod_checker.run)
-        self._background.start("report unreadable objects", self._unreadable_objects.run)
-        self._background.start("follow deleted immutable sources", self._deleted_immutables.run)
+        self._background.start("report unreadable objects", parts.unreadable_objects.run)
+        self._background.start("follow deleted immutable sources", parts.deleted_immutables.run)
         self._background.start("check agents", self.pod_checker.run_agent_checks)
-        if self._recreations is not None:
-            self._background.start("recreate jobs", self._recreations.run)
-        if self._write_meta_info is not None:
-            self._background.start("write meta-info", self._write_meta_info, may_return=True)
+        if parts.job_recreations is not None:
+            self._background.start("recreate jobs", parts.job_recreations.run)
+        if parts.write_meta_info is not None:
+            self._background.start("write meta-info", parts.write_meta_info, may_return=True)
 
     async def __aexit__(self, *exc_info: object) -> None:
         self.is_ending = True
-        watched_until = self._stored_progress.by_watches()
+        watched_until = self._parts.stored_progress.by_watches()
         try:
             if self._may_write():
-                watched_until = await self._stored_progress.by_reading()
+                watched_until = await self._parts.stored_progress.by_reading()
         finally:  # also where it is cancelled meanwhile
             await self._end(watched_until)
 
     async def _end(self, watched_until: float) -> None:
         """Stop the workers, and write what is known by then; later changes are not kept."""
-        self._changes.set_queues(None)
-        self._annotation_warnings.end()
+        self._parts.changes.set_queues(None)
+        self._parts.annotation_warnings.end()
         self._end_subscriptions()
         self._refreshes.shutdown()
         self._reconciles.shutdown()
@@ -234,10 +224,10 @@ class LeaderTerm:
         await self._background.stop()
         if self._may_write():
             self.pod_checker.write()
-            self._stored_progress.write(watched_until)
-            if self._record_shards is not None:
-                await self._record_shards.flush()
-        self._first_decisions.end()
+            self._parts.stored_progress.write(watched_until)
+            if self._parts.record_shards is not None:
+                await self._parts.record_shards.flush()
+        self._parts.first_decisions.end()
 
     def _end_subscriptions(self) -> None:
         for unsubscribe in self._unsubscribe:
@@ -250,7 +240,7 @@ class LeaderTerm:
         While watches are behind, they have most of the turns: what is decided on old content is
         decided again, and writes of it are refused.
         """
-        await _decisions.share(turns=_TURNS_BEHIND if self._is_behind() else 1)
+        await _decisions.share(turns=_TURNS_BEHIND if self._parts.is_behind() else 1)
 
     def has_ready(self) -> bool:
         """Return whether a consumer is due and waits for a worker."""
@@ -258,10 +248,7 @@ class LeaderTerm:
 
     def queue_statistics(self) -> dict[str, WorkQueueStatistics]:
         """Count the waiting and processed consumers, by queue."""
-        return {
-            "refresh": self._refreshes.statistics(),
-            "reconcile": self._reconciles.statistics(),
-        }
+        return {"refresh": self._refreshes.statistics(), "reconcile": self._reconciles.statistics()}
 
     def refresh(self, key: ObjectKey) -> None:
         """Nudge the pods of a consumer that are due."""
@@ -284,25 +271,58 @@ class LeaderTerm:
         """Return the seconds until a consumer's changes have settled; None: they have."""
         return self._reconciles.settles_in(key)
 
+    async def _work(
+        self, queue: WorkQueue[ObjectKey], work: Callable[[ObjectKey], Awaitable[float | None]]
+    ) -> None:
+        """Take keys and work on them until the queue is shut down.
+
+        Failures are retried for ever, with pauses that grow per key; an internal error is treated
+        the same way, so that it affects one consumer only.
+        """
+        while True:
+            await self._share_loop()
+            try:
+                key = await queue.get()
+            except QueueShutDown:
+                return
+            try:
+                again = await work(key)
+            except (ApiError, Unreachable, NotLeading) as error:
+                pause = queue.retry(key, least=getattr(error, "retry_after", None) or 0.0)
+                _log.info(_RETRY, pause, error, extra={"workload": str(key)})
+            except HotmapError as error:
+                pause = queue.retry(key)
+                _log.error(_RETRY, pause, error, extra={"workload": str(key)})
+            except Exception:
+                queue.retry(key)
+                _log.exception("internal error reconciling %s", key)
+            else:
+                queue.forget(key)
+                if again is not None:
+                    queue.add_after(key, again)
+            finally:
+                queue.done(key)
+                self._after_work(key)
+
     def _after_work(self, key: ObjectKey) -> None:
         """Update the pod checks and the status after a decision."""
         self.pod_checker.schedule_check(key)
         consumer_states = self.leader_view.consumer_states
         # A failed one is retried, so it stays behind.
         consumer_states.set_pending(
-            key,
-            pending=self._reconciles.has(key),
-            changed=self._reconciles.is_pending(key),
+            key, pending=self._reconciles.has(key), changed=self._reconciles.is_pending(key)
         )
         consumer_states.update(key)
 
     async def _reconcile(self, key: ObjectKey) -> float | None:
-        again = await self._reconciler.reconcile(key)
-        if self._reconciler.is_pending(key):
-            self._first_decisions.note_pending(key)
+        again = await self._parts.reconciler.reconcile(key)
+        if self._parts.reconciler.is_pending(key):
+            self._parts.first_decisions.note_pending(key)
             return again
         # A consumer whose pods could not be listed is not decided on either.
-        if self._reconciler.has_decided(key) and self._stored_progress.note_decided(key):
+        if self._parts.reconciler.has_decided(key) and self._parts.stored_progress.note_decided(
+            key
+        ):
             self._reconciles.add(key)
         return again
 
@@ -313,7 +333,7 @@ class LeaderTerm:
             self._stored_changes.note_deletions(record)
         for consumer in list(self._index.all_consumers()):
             await share_loop()
-            for key in self._observer.unrecorded_deletions(consumer):
+            for key in self._parts.observer.unrecorded_deletions(consumer):
                 self._stored_changes.note_deletion(key)
 
     def _drop_records_of_deleted(self) -> None:
@@ -333,9 +353,9 @@ class LeaderTerm:
         if old is not None and (new is None or new.uid != old.uid):
             if new is not None or not self._index.is_unreadable(key):
                 if (record := self._records.get(old.uid)) is not None:
-                    self._observer.keep_record(key, record)
+                    self._parts.observer.keep_record(key, record)
                 self._records.forget(old.uid)
-            self._reconciler.forget(key)
+            self._parts.reconciler.forget(key)
             self.leader_view.consumer_states.update(key)
 
 
@@ -346,42 +366,3 @@ _TURNS_BEHIND = 4
 
 def _namespace_of(key: ObjectKey) -> str:
     return key.namespace
-
-
-async def _work(
-    queue: WorkQueue[ObjectKey],
-    work: Callable[[ObjectKey], Awaitable[float | None]],
-    worked: Callable[[ObjectKey], None],
-    share: Callable[[], Awaitable[None]],
-) -> None:
-    """Take keys and work on them until the queue is shut down; call `worked` for each.
-
-    `share` waits until it is the turn of another one.
-
-    Failures are retried for ever, with pauses that grow per key; an internal error is treated the
-    same way, so that it affects one consumer only.
-    """
-    while True:
-        await share()
-        try:
-            key = await queue.get()
-        except QueueShutDown:
-            return
-        try:
-            again = await work(key)
-        except (ApiError, Unreachable, NotLeading) as error:
-            pause = queue.retry(key, least=getattr(error, "retry_after", None) or 0.0)
-            _log.info(_RETRY, pause, error, extra={"workload": str(key)})
-        except HotmapError as error:
-            pause = queue.retry(key)
-            _log.error(_RETRY, pause, error, extra={"workload": str(key)})
-        except Exception:
-            queue.retry(key)
-            _log.exception("internal error reconciling %s", key)
-        else:
-            queue.forget(key)
-            if again is not None:
-                queue.add_after(key, again)
-        finally:
-            queue.done(key)
-            worked(key)
