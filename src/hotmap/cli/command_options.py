@@ -116,18 +116,28 @@ class PreviewOptions(NamedTuple):
     ] = "table"
 
 
+#: The flags of commands that read manifests and write them again.
+_Manifests = Annotated[
+    tuple[str, ...],
+    Flag(
+        "Manifest, or directory of manifests; - reads standard input. May be repeated.",
+        "FILE",
+        short="-f",
+        default="required",
+    ),
+]
+_OutputFile = Annotated[
+    str | None, Flag("Output file.", "FILE", short="-o", default="standard output")
+]
+_InPlace = Annotated[
+    bool, Flag("Write each manifest back to the file it was read from.", short="-i")
+]
+
+
 class InjectOptions(NamedTuple):
     """What `hotmap inject` reads, adds and writes."""
 
-    filename: Annotated[
-        tuple[str, ...],
-        Flag(
-            "Manifest, or directory of manifests; - reads standard input. May be repeated.",
-            "FILE",
-            short="-f",
-            default="required",
-        ),
-    ] = ()
+    filename: _Manifests = ()
     mode: Annotated[
         str,
         Flag(
@@ -190,26 +200,14 @@ class InjectOptions(NamedTuple):
         str | None, Flag("Image for the agent's container.", "IMAGE", default=DEFAULT_IMAGE)
     ] = None
     remove: Annotated[bool, Flag("Remove the agent instead of adding it.")] = False
-    output: Annotated[
-        str | None, Flag("Output file.", "FILE", short="-o", default="standard output")
-    ] = None
-    in_place: Annotated[
-        bool, Flag("Write each manifest back to the file it was read from.", short="-i")
-    ] = False
+    output: _OutputFile = None
+    in_place: _InPlace = False
 
 
 class StampOptions(NamedTuple):
     """What `hotmap stamp` reads and writes."""
 
-    filename: Annotated[
-        tuple[str, ...],
-        Flag(
-            "Manifest, or directory of manifests; - reads standard input. May be repeated.",
-            "FILE",
-            short="-f",
-            default="required",
-        ),
-    ] = ()
+    filename: _Manifests = ()
     annotation: Annotated[str, Flag("Annotation of the pod template that is set.", "NAME")] = (
         "hotmap.dev/content"
     )
@@ -221,12 +219,8 @@ class StampOptions(NamedTuple):
             default="Secrets are not included",
         ),
     ] = None
-    output: Annotated[
-        str | None, Flag("Output file.", "FILE", short="-o", default="standard output")
-    ] = None
-    in_place: Annotated[
-        bool, Flag("Write each manifest back to the file it was read from.", short="-i")
-    ] = False
+    output: _OutputFile = None
+    in_place: _InPlace = False
 
 
 class LocalDirectory(NamedTuple):

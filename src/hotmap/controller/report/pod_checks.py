@@ -47,6 +47,7 @@ from hotmap.core.model.state import PodCheck, Record
 from hotmap.core.status.consumer import (
     NO_PODS,
     ConsumerStatus,
+    LastDecision,
     State,
 )
 from hotmap.core.status.pod_check import PodCheckResult
@@ -312,12 +313,9 @@ class PodChecker:
 
     async def _check_agents(self, key: ObjectKey, checks: int) -> bool:
         """Check one consumer; False: that failed, or a decision was made meanwhile."""
-        consumer = self._index.consumer(key)
-        record = self._records.get(consumer.uid) if consumer else None
-        last = self._decision_log.last_decision(key)
-        if consumer is None or record is None or last is None:
-            self._drop(key)
+        if (tracked := self._find_tracked(key)) is None:
             return True
+        consumer, record, _ = tracked
         scheduled = self._agent_checks.get(key)
         quiet = self._clock() - self._schedule.ensure(key, consumer.behind).progress_at
         result = await self._read_pods(consumer, record, quiet=quiet)
@@ -392,12 +390,9 @@ class PodChecker:
 
     async def _check_consumer(self, key: ObjectKey) -> bool:
         """Check one consumer's pods if it is due; return whether that needed a LIST."""
-        consumer = self._index.consumer(key)
-        record = self._records.get(consumer.uid) if consumer else None
-        last = self._decision_log.last_decision(key)
-        if consumer is None or record is None or last is None:
-            self._drop(key)
+        if (tracked := self._find_tracked(key)) is None:
             return False
+        consumer, record, last = tracked
         scheduled = self._schedule.ensure(key, consumer.behind)
         if self._gate.is_pending(key) or consumer.generation < record.generation:
             # A decision is to come, or the watch has not delivered our own write yet.
@@ -415,6 +410,16 @@ class PodChecker:
             return False
         await self._list_and_apply(consumer, record, quiet=quiet)
         return True
+
+    def _find_tracked(self, key: ObjectKey) -> tuple[Consumer, Record, LastDecision] | None:
+        """Find a consumer that was decided on, and its record; checks of others are dropped."""
+        consumer = self._index.consumer(key)
+        record = self._records.get(consumer.uid) if consumer else None
+        last = self._decision_log.last_decision(key)
+        if consumer is None or record is None or last is None:
+            self._drop(key)
+            return None
+        return consumer, record, last
 
     def _apply_scaled_to_zero(self, consumer: Consumer, record: Record) -> None:
         """Complete the check of a consumer scaled to zero, once it has no pods."""

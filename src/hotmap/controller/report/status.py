@@ -401,8 +401,8 @@ def _confirmed(status: ConsumerStatus, unconfirmed: str) -> ConsumerStatus:
     return ConsumerStatus(State.UNKNOWN, f"cannot be confirmed: {unconfirmed}")
 
 
-def _name_document(source: FollowedSource) -> dict[str, Any]:
-    """Name a source of an overview."""
+def _name_document(source: FollowedSource | SourceSnapshot) -> dict[str, Any]:
+    """Name a source, and say whether it is there."""
     return {
         "kind": source.source.kind,
         "name": source.source.name,
@@ -414,10 +414,7 @@ def _name_document(source: FollowedSource) -> dict[str, Any]:
 def _source_document(source: SourceSnapshot) -> dict[str, Any]:
     """Describe a source as the controller has it, which shows whether it has seen an edit."""
     return {
-        "kind": source.source.kind,
-        "name": source.source.name,
-        "exists": source.exists,
-        "visible": source.visible,
+        **_name_document(source),
         "resourceVersion": source.resource_version,
         "changedAt": source.changed_at,
         "read": [*(["start"] if source.frozen else []), *(["files"] if source.live else [])],
