@@ -19,13 +19,13 @@ from hotmap.agent.decide.facts import (
     PASSED,
     REFUSED,
     ApplicationExited,
+    ApplicationStartFailed,
     AttemptFinished,
     CheckFinished,
     StageAltered,
     StartApplication,
     StartAttempt,
     StartCheck,
-    StartFailed,
 )
 from hotmap.agent.decide.start_evidence import find_start_evidence
 from hotmap.agent.process.application import Application
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
         | ApplicationExited
         | ExitRequested
         | StageAltered
-        | StartFailed
+        | ApplicationStartFailed
     )
 
 
@@ -89,7 +89,7 @@ class Executor:
             loop, self._children, log, settings.application,
             grace=settings.actions.grace,
             on_exit=lambda status: self._results.append(ApplicationExited(status)),
-            on_start_failed=lambda error: self._results.append(StartFailed(error)),
+            on_start_failed=lambda error: self._results.append(ApplicationStartFailed(error)),
         )  # fmt: skip
         self.calls = CallStatistics(
             action.call.url for rule in settings.rules for action in rule.actions if action.call

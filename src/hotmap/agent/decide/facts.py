@@ -1,6 +1,6 @@
 """The reconciler's input (facts) and output (commands and transitions).
 
-Facts: Snapshot and Target from `watch`; CheckFinished, AttemptFinished, StartFailed,
+Facts: Snapshot and Target from `watch`; CheckFinished, AttemptFinished, ApplicationStartFailed,
 StageAltered, ApplicationExited and ExitRequested from `act`. Commands: ReadDirectories for `watch`;
 StartCheck, StartAttempt and StartApplication for `act`; and Exit.
 """
@@ -16,6 +16,7 @@ __all__ = [
     "PASSED",
     "REFUSED",
     "ApplicationExited",
+    "ApplicationStartFailed",
     "AttemptFinished",
     "CheckFinished",
     "Exit",
@@ -25,7 +26,6 @@ __all__ = [
     "StartApplication",
     "StartAttempt",
     "StartCheck",
-    "StartFailed",
     "Transition",
 ]
 
@@ -62,7 +62,7 @@ class AttemptFinished(Value):
     doubt: str = ""
 
 
-class StartFailed(Value):
+class ApplicationStartFailed(Value):
     """The supervised application could not run with new content; it has its previous one again."""
 
     error: str

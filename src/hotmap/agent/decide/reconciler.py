@@ -18,6 +18,7 @@ from hotmap.agent.decide.facts import (
     ERROR,
     PASSED,
     REFUSED,
+    ApplicationStartFailed,
     AttemptFinished,
     CheckFinished,
     Exit,
@@ -26,7 +27,6 @@ from hotmap.agent.decide.facts import (
     StartApplication,
     StartAttempt,
     StartCheck,
-    StartFailed,
     Transition,
 )
 from hotmap.agent.decide.gate import Gate
@@ -43,7 +43,9 @@ if TYPE_CHECKING:
 
     from hotmap.agent.settings.settings import Settings
 
-    Fact = Snapshot | Target | CheckFinished | AttemptFinished | StartFailed | StageAltered
+    Fact = (
+        Snapshot | Target | CheckFinished | AttemptFinished | ApplicationStartFailed | StageAltered
+    )
     Command = ReadDirectories | StartCheck | StartAttempt | StartApplication | Exit
 
 #: Seconds until content that is to be checked is read again, when it could not be read.
@@ -171,7 +173,7 @@ class Reconciler:
             self._record_announcement(fact, now)
         elif isinstance(fact, CheckFinished):
             self._record_check(fact, now)
-        elif isinstance(fact, StartFailed):
+        elif isinstance(fact, ApplicationStartFailed):
             self._record_start_failure(fact, now)
         elif isinstance(fact, StageAltered):
             self._record_altered_stage(fact)
@@ -253,7 +255,7 @@ class Reconciler:
         self.directories.project(snapshot, now)
         self._snapshot = snapshot
         visible_since = now if since is None else since
-        self._show(snapshot)
+        self._record_visible(snapshot)
         if self.gate.seen != self.gate.passed:
             self._expose(visible_since)
         elif is_reverted and not self._settings.checks.stage:
@@ -347,37 +349,47 @@ class Reconciler:
 
     def _record_attempt(self, attempt: AttemptFinished, now: float) -> None:
         state = next(state for state in self.rules if state.rule.name == attempt.rule)
-        progress = state.progress
         if attempt.error:
-            state.failures += 1
-            if not progress.failures or attempt.error != progress.error:
-                self._warn("failed", attempt.error, rule=attempt.rule, digest=progress.tried)
-            progress.failed(attempt.error, position=attempt.position, now=now, delay=self._delay)
+            self._record_failed_attempt(state, attempt, now)
         else:
-            progress.succeeded(now, by_itself=attempt.by_itself)
-            if not (attempt.by_itself and state.doubted):
-                state.loaded_by_itself = attempt.by_itself
-            state.doubt = attempt.doubt
-            state.at_start = ""
-            state.loaded_files = state.attempted_files
-            if _restarts_application(state) and not attempt.by_itself:
-                self._adopt_held()
-            if attempt.doubt:
-                self._log("told", attempt.doubt, rule=attempt.rule, digest=progress.loaded)
-            elif attempt.by_itself:
-                how = "process still has it" if state.doubted else "process loaded it at start"
-                self._log("adopted", how, rule=attempt.rule)
-            else:
-                state.loads += 1
-                state.loaded_at = attempt.at
-                # Announced content counts as loaded for the next agent, not at the request.
-                is_loaded = state.is_confirmed and not state.restarts_all_containers
-                event = "loaded" if is_loaded else "told"
-                message = "content loaded" if is_loaded else _unconfirmed(state)
-                self._log(event, message, rule=attempt.rule, digest=progress.loaded)
+            self._record_load(state, attempt, now)
         self._update_loaded(now)
 
-    def _record_start_failure(self, fact: StartFailed, now: float) -> None:
+    def _record_failed_attempt(
+        self, state: RuleState, attempt: AttemptFinished, now: float
+    ) -> None:
+        progress = state.progress
+        state.failures += 1
+        if not progress.failures or attempt.error != progress.error:
+            self._warn("failed", attempt.error, rule=attempt.rule, digest=progress.tried)
+        progress.failed(attempt.error, position=attempt.position, now=now, delay=self._delay)
+
+    def _record_load(self, state: RuleState, attempt: AttemptFinished, now: float) -> None:
+        """Record an attempt that succeeded, and log what it shows about the process."""
+        progress = state.progress
+        progress.succeeded(now, by_itself=attempt.by_itself)
+        if not (attempt.by_itself and state.doubted):
+            state.loaded_by_itself = attempt.by_itself
+        state.doubt = attempt.doubt
+        state.at_start = ""
+        state.loaded_files = state.attempted_files
+        if _restarts_application(state) and not attempt.by_itself:
+            self._adopt_held()
+        if attempt.doubt:
+            self._log("told", attempt.doubt, rule=attempt.rule, digest=progress.loaded)
+        elif attempt.by_itself:
+            how = "process still has it" if state.doubted else "process loaded it at start"
+            self._log("adopted", how, rule=attempt.rule)
+        else:
+            state.loads += 1
+            state.loaded_at = attempt.at
+            # Announced content counts as loaded for the next agent, not at the request.
+            is_loaded = state.is_confirmed and not state.restarts_all_containers
+            event = "loaded" if is_loaded else "told"
+            message = "content loaded" if is_loaded else _unconfirmed(state)
+            self._log(event, message, rule=attempt.rule, digest=progress.loaded)
+
+    def _record_start_failure(self, fact: ApplicationStartFailed, now: float) -> None:
         """Keep the application as it is until its content changes: each attempt would stop it."""
         self._warn("failed", fact.error)
         for state in self.rules:
@@ -448,7 +460,7 @@ class Reconciler:
             return now
         return self.gate.seen_since
 
-    def _show(self, snapshot: Snapshot) -> None:
+    def _record_visible(self, snapshot: Snapshot) -> None:
         """Record what processes read now, unless that is what is published."""
         if self._settings.checks.stage:
             return
