@@ -32,7 +32,7 @@ TOML = ContentLimits(syntax=(("*.toml", "toml"),))
         pytest.param(JSON, {"/a/a.json": b'{"key": hunter2}'},
                      "/a/a.json is not valid JSON: line 1, column 9", id="not JSON"),
         pytest.param(JSON, {"/a/a.json": b'{"key": [-Infinity]}'},
-                     "/a/a.json is not valid JSON: -Infinity is not a number of JSON (RFC 8259)",
+                     "/a/a.json is not valid JSON: -Infinity is not a JSON number (RFC 8259)",
                      id="a number of Python's"),
         pytest.param(JSON, {"/a/a.json": b"[" * 100_000},
                      "/a/a.json is not valid JSON: nested too deeply", id="deep"),

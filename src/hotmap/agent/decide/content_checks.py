@@ -51,7 +51,7 @@ class _NoJson(Exception):
 
 
 def _refuse_constant(name: str) -> None:
-    raise _NoJson(f"{name} is not a number of JSON (RFC 8259)")
+    raise _NoJson(f"{name} is not a JSON number (RFC 8259)")
 
 
 def _syntax_error(data: bytes, language: str) -> str:

@@ -264,7 +264,7 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """Refuse a second response to one request: the next request would get it."""
         if self._response is None:
-            raise ValueError("nothing was asked")
+            raise ValueError("a response without a request")
 
     def on_status(self, status: bytes) -> None:
         """Add to the reason phrase."""
