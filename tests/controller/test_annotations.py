@@ -226,11 +226,11 @@ async def test_strategy_rollout_replaces_pods_for_every_change(world: World) -> 
     assert await _is_rolled_by(world, "app")
 
 
-async def test_settle_time_zero(world: World) -> None:
-    """The rollout is written at once."""
+async def test_settle_time_zero_rolls_out_at_once(world: World) -> None:
+    """The flag says a day, which the test does not wait."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations={**FOLLOW, "hotmap.dev/settle": "0"})
-    async with world.controller(settle=30, settle_max=60) as controller:
+    async with world.controller(settle=86_400, settle_max=86_400) as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
         await world.rollout()
