@@ -361,7 +361,7 @@ def test_keep_env_leaves_the_environment() -> None:
     assert settings_of(app(spec)["command"][2:]).application.env_from == ()
 
 
-def test_supervisor_with_a_stage() -> None:
+def test_supervisor_with_a_stage_mounts_sources_apart() -> None:
     """Both share a root directory, so the sources are mounted apart."""
     spec, _ = run(mode="supervisor", stage=True)
     found = mounts(app(spec))

@@ -475,7 +475,9 @@ def test_closed_log_pipe_is_no_error(plane: Plane, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["POD_NAMESPACE", "KUBECONFIG", "UNRELATED"])
-def test_non_utf8_variable(name: str, plane: Plane, tmp_path: Path) -> None:
+def test_non_utf8_variable_is_reported_only_where_it_is_used(
+    name: str, plane: Plane, tmp_path: Path
+) -> None:
     """Bytes that are not valid UTF-8 are reported for variables in use and ignored in others."""
     environment: Any = {name: b"\xff\xfe"}
     call: tuple[str, ...] = ("controller", "--listen=none")

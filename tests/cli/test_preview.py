@@ -113,14 +113,14 @@ def test_preview_of_a_source_that_does_not_exist(stage: Stage) -> None:
     )
 
 
-def test_preview_of_an_unused_data_key(stage: Stage) -> None:
+def test_preview_of_an_unused_data_key_shows_no_action(stage: Stage) -> None:
     """Nothing is done, and the reason says why."""
     result = stage.hotmap("preview", "cm/app", "--key=OTHER", columns="")
     assert lines(result)[-1][1] == "none"
     assert "OTHER changed, but is not used" in result.out
 
 
-def test_preview_of_a_removal_that_would_be_held(stage: Stage) -> None:
+def test_preview_of_a_removal_that_would_be_held_exits_with_1(stage: Stage) -> None:
     """Exit status 1, so that a pipeline can stop."""
     result = stage.hotmap("preview", "cm/app", "--remove-key=LEVEL", columns="")
     assert result.status == 1
@@ -143,7 +143,7 @@ def test_manifests_are_compared_with_the_cluster(stage: Stage, tmp_path: Path) -
     assert "debug" not in result.out
 
 
-def test_manifest_without_a_difference(stage: Stage, tmp_path: Path) -> None:
+def test_manifest_without_a_difference_lists_no_workload(stage: Stage, tmp_path: Path) -> None:
     """It would change nothing, and no workload is listed."""
     manifest = tmp_path / "app.yaml"
     manifest.write_text(MANIFESTS.partition("---")[0] % "info")

@@ -221,7 +221,9 @@ async def test_page_of_a_standby_is_not_taken_for_the_last_one(
             await client.status({})
 
 
-async def test_discovery_without_cluster_wide_permission(server: Server, tmp_path: Path) -> None:
+async def test_discovery_without_cluster_wide_permission_tries_the_default_namespace(
+    server: Server, tmp_path: Path
+) -> None:
     """The default namespace is tried."""
     server.pods, server.allowed = {"hotmap-a": answer()}, {"hotmap"}
     assert (await ask(await server.start(tmp_path)))["ready"]

@@ -48,7 +48,7 @@ async def _is_rolled_by(world: World, source: str, *, kind: str = "ConfigMap") -
     ],
 )
 @pytest.mark.parametrize("spec", [env("LEVEL"), NO_USES], ids=["referenced", "not referenced"])
-async def test_follow_a_list(
+async def test_follow_list_names_sources_used_or_not(
     world: World, spec: dict[str, object], follow: str, source: str, rolled: bool
 ) -> None:
     """Sources that are named count, whether the pod template references them or not."""
@@ -57,7 +57,7 @@ async def test_follow_a_list(
     assert await _is_rolled_by(world, source) is rolled
 
 
-async def test_follow_a_source_that_does_not_exist_yet(world: World) -> None:
+async def test_followed_source_that_appears_rolls(world: World) -> None:
     """Named but absent: its first appearance is a change."""
     await world.workload(spec=NO_USES, annotations={"hotmap.dev/follow": "configmap/app"})
     await world.pod("web-old", started=time.time() - 60)
@@ -145,7 +145,7 @@ async def test_namespace_annotation_follows(
     assert bool(await world.revision(namespace="shop")) is rolled
 
 
-async def test_namespace_annotation_added_later(world: World) -> None:
+async def test_namespace_annotation_added_later_adopts_workloads(world: World) -> None:
     """Its consumers are adopted then, and followed from then on."""
     await world.namespace("shop")
     await world.config_map(LEVEL="info", namespace="shop")

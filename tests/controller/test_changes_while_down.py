@@ -146,7 +146,7 @@ async def test_catch_up_rolls_unseen_change(world: World, age: float, rolled: bo
     assert bool(await world.revision()) is rolled
 
 
-async def test_edit_and_revert_during_downtime(world: World) -> None:
+async def test_edit_and_revert_during_downtime_change_nothing(world: World) -> None:
     """The content equals the last applied one, so nothing is done."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -180,7 +180,7 @@ async def test_pods_that_started_between_two_controllers_are_replaced_for_a_writ
     assert bool(await world.revision()) is (after > 0)
 
 
-async def test_source_recreated_during_downtime(world: World) -> None:
+async def test_source_recreated_during_downtime_counts_by_its_content(world: World) -> None:
     """Another object with the same content is no change, with other content it is one."""
     await world.config_map(LEVEL="info")
     await world.workload()

@@ -71,7 +71,7 @@ async def test_lasting_conflicts_are_retried_with_backoff_and_one_read(world: Wo
         await world.rollout()
 
 
-async def test_opt_out_before_the_write(world: World) -> None:
+async def test_opt_out_before_the_write_prevents_it(world: World) -> None:
     """The newer object says that it is not hotmap's business any more."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -85,7 +85,7 @@ async def test_opt_out_before_the_write(world: World) -> None:
     assert len(sent) == 1
 
 
-async def test_source_edited_again_before_the_write(world: World) -> None:
+async def test_source_edited_again_before_the_write_is_another_change(world: World) -> None:
     """The write goes through; the second edit is a change of its own."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -98,7 +98,7 @@ async def test_source_edited_again_before_the_write(world: World) -> None:
         await world.rollout(after=first)
 
 
-async def test_workload_deleted_before_the_write(world: World) -> None:
+async def test_workload_deleted_before_the_write_is_no_failure(world: World) -> None:
     """That is a fact, not a failure: nothing is made, told or tried again."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -114,7 +114,7 @@ async def test_workload_deleted_before_the_write(world: World) -> None:
     assert await world.messages() == []
 
 
-async def test_workload_recreated_before_the_write(world: World) -> None:
+async def test_workload_recreated_before_the_write_is_left_alone(world: World) -> None:
     """The new one has another uid, so it is left alone; its pods read the new content anyway."""
 
     async def replace() -> None:
@@ -267,7 +267,7 @@ async def _edit_with_image(world: World) -> None:
     )
 
 
-async def test_source_and_workload_edited_together(world: World) -> None:
+async def test_source_and_workload_edited_together_need_no_further_rollout(world: World) -> None:
     """hotmap waits for the consumer's own rollout, whose pods all have the new content."""
     await world.config_map(LEVEL="info")
     await world.workload()
@@ -305,7 +305,7 @@ async def test_pods_started_within_the_same_second(world: World) -> None:
     assert len(await world.messages("RolledOut")) == 1
 
 
-async def test_template_event_after_source_event(world: World) -> None:
+async def test_restart_before_an_edit_does_not_hide_it(world: World) -> None:
     """A restart, then an edit, then the Deployment controller's count: the pods are too old."""
     await world.config_map(LEVEL="info")
     await world.workload()

@@ -94,7 +94,7 @@ async def test_suspended_cron_job_is_not_run(world: World) -> None:
     assert await jobs(world) == []
 
 
-async def test_suspended_between_decision_and_write(world: World) -> None:
+async def test_cron_job_suspended_before_the_write_does_not_run(world: World) -> None:
     """The CronJob is read again before its run, and it is another version by then."""
     await world.config_map(LEVEL="info")
     await world.cron_job(annotations=RUN_NOW)

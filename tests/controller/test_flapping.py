@@ -132,7 +132,7 @@ async def test_release_is_remembered_by_the_next_leader(world: World) -> None:
         assert await world.revision() == held
 
 
-async def test_flap_limit_of_workload_and_namespace(world: World) -> None:
+async def test_flap_limit_of_the_workload_precedes_that_of_its_namespace(world: World) -> None:
     """The workload's own goes over its Namespace's, and that over the flag."""
     await world.config_map(LEVEL="A")
     await world.namespace("shop", {"hotmap.dev/flap-limit": "1"})

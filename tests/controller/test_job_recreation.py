@@ -169,7 +169,7 @@ async def test_job_deleted_by_a_user_stays_deleted(world: World) -> None:
     assert await jobs(world) == []
 
 
-async def test_kept_manifest_of_job_never_deleted(world: World) -> None:
+async def test_job_that_was_not_deleted_is_decided_on_again(world: World) -> None:
     """After a crash before the deletion the existing Job stays, and the decision is repeated."""
     await world.config_map(LEVEL="info")
     old = await world.job(annotations=RECREATE)
@@ -191,7 +191,7 @@ async def test_kept_manifest_of_job_never_deleted(world: World) -> None:
     assert new["metadata"]["annotations"] == RECREATE
 
 
-async def test_kept_manifest_of_opted_out_job(world: World) -> None:
+async def test_kept_manifest_of_opted_out_job_changes_nothing(world: World) -> None:
     """Nothing is changed by what was kept for a deletion that never came to be."""
     await world.config_map(LEVEL="info")
     old = await world.job()
@@ -206,7 +206,7 @@ async def test_kept_manifest_of_opted_out_job(world: World) -> None:
 
 
 @pytest.mark.parametrize("is_going", [False, True])
-async def test_job_created_by_another_client_first(world: World, is_going: bool) -> None:
+async def test_job_created_by_another_client_first_is_kept(world: World, is_going: bool) -> None:
     """A deployment tool has put its own there: that one counts, also if it is deleted again."""
     await world.config_map(LEVEL="info")
     await world.job(annotations=RECREATE)

@@ -133,7 +133,7 @@ async def test_objects_without_watch_label_are_ignored(
     assert await world.messages() == []
 
 
-async def test_pod_owned_by_operator(world: World) -> None:
+async def test_pod_owned_by_operator_is_evicted(world: World) -> None:
     """Its owner is not a workload, so nothing else can replace it."""
     await world.config_map(LEVEL="info")
     await world.bare("Pod", annotations=EVICT, owner=("Database", "db"))

@@ -121,7 +121,7 @@ async def test_revert_within_settle_time_is_nudged(world: World) -> None:
 
 
 @hurried
-async def test_settle_time_zero(world: World) -> None:
+async def test_settle_time_zero_nudges_no_pod_more_than_twice(world: World) -> None:
     """Both ways to a decision run at once then, and still no pod is told more than twice."""
     await rereading_workload(world, "web-1", annotations={"hotmap.dev/settle": "0"})
     sent = count_nudges(world)

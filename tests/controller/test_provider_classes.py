@@ -265,7 +265,7 @@ async def test_application_that_rereads_is_left_alone(world: World, driver: Driv
     assert any("the CSI driver updates mounted files" in entry.reason for entry in entries)
 
 
-async def test_init_container_that_rereads_nothing(world: World, driver: Driver) -> None:
+async def test_init_container_does_not_reread_a_class(world: World, driver: Driver) -> None:
     """What it has read is fixed."""
     spec = class_volume()
     spec["initContainers"] = [{**spec["containers"][0], "name": "init"}]

@@ -99,7 +99,7 @@ async def test_workload_without_pods_is_marked(world: World, driver: Driver) -> 
         assert await variables() == [{"name": VARIABLE, "value": digest("2")}]
 
 
-async def test_job_and_cron_job(world: World, driver: Driver) -> None:
+async def test_job_is_recreated_and_cron_job_runs_once(world: World, driver: Driver) -> None:
     """With Reloader's defaults a Job is recreated, and a CronJob runs now, once."""
     await driver.provider_class()
     spec = class_volume()

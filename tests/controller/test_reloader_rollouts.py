@@ -164,7 +164,9 @@ async def test_moving_over_rolls_nothing(
 
 
 @pytest.mark.parametrize(("digest", "rolled"), [("0" * 40, True), (INFO, False)])
-async def test_moving_over_and_catching_up(world: World, digest: str, rolled: bool) -> None:
+async def test_sync_after_restart_rolls_only_what_reloader_missed(
+    world: World, digest: str, rolled: bool
+) -> None:
     """`--sync-after-restart`: what Reloader missed is made up for; what it did is left alone."""
     await world.config_map(LEVEL="info")
     await world.workload(spec=marked(env("LEVEL"), digest), annotations=AUTO)
@@ -202,7 +204,7 @@ def _level(value: str) -> Any:
     return lambda obj: {**obj, "data": {"LEVEL": value}}
 
 
-async def test_restart_in_between(world: World, sent: list[Any]) -> None:
+async def test_change_while_down_is_written_once(world: World, sent: list[Any]) -> None:
     """A change while hotmap is down is written when it is back, once."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations=AUTO)
@@ -230,7 +232,7 @@ async def test_revert_writes_the_earlier_variable(world: World) -> None:
             await world.quiet(running)
 
 
-async def test_undo_before_the_content_came_back(world: World) -> None:
+async def test_undo_before_the_content_came_back_gets_a_revision(world: World) -> None:
     """The variable is right and its pods are not: they get a revision, which Reloader forgets."""
     await world.config_map(LEVEL="info")
     await world.workload(spec=marked(env("LEVEL"), INFO), annotations=AUTO)
@@ -277,7 +279,9 @@ async def test_contents_that_share_a_digest(world: World) -> None:
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-async def test_reload_on_create(world: World, wanted: bool) -> None:
+async def test_reload_on_create_rolls_optional_users_only_with_the_flag(
+    world: World, wanted: bool
+) -> None:
     """A source that appears rolls its optional users only where flags say so."""
     await world.workload(spec=env("LEVEL", optional=True), annotations=AUTO)
     await world.pod("web-old", started=time.time() - 60)
@@ -290,7 +294,7 @@ async def test_reload_on_create(world: World, wanted: bool) -> None:
     assert bool(await variables(world)) is wanted
 
 
-async def test_deleted_and_created_again(world: World) -> None:
+async def test_source_recreated_with_other_content_rolls(world: World) -> None:
     """Other content under the same name is a change without any flag; Reloader misses it."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations=AUTO)
@@ -303,7 +307,9 @@ async def test_deleted_and_created_again(world: World) -> None:
 
 
 @pytest.mark.parametrize("wanted", [True, False])
-async def test_reload_on_delete(world: World, wanted: bool, sent: list[Any]) -> None:
+async def test_reload_on_delete_removes_the_variable_by_its_name(
+    world: World, wanted: bool, sent: list[Any]
+) -> None:
     """The variable is removed by its name; its neighbours stay, wherever they are now."""
     spec = marked(env("LEVEL", optional=True), INFO)
     spec["containers"][0]["env"].append({"name": "LAST", "value": "kept"})
@@ -335,7 +341,7 @@ async def test_deletion_that_would_keep_pods_from_starting(world: World, sent: l
 # -- who is concerned -------------------------------------------------------------------------
 
 
-async def test_search_and_match(world: World) -> None:
+async def test_search_rolls_for_sources_that_say_match(world: World) -> None:
     """A consumer that searches is rolled by the referenced sources that say match."""
     await world.config_map("app", LEVEL="info")
     await world.workload(annotations={"reloader.stakater.com/search": "true"})

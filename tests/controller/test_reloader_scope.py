@@ -111,7 +111,7 @@ async def test_sources_by_label(world: World) -> None:
     assert len(await world.events("RolledOut")) == 1
 
 
-async def test_creation_of_a_source_with_the_label(world: World) -> None:
+async def test_creation_of_a_source_with_the_label_is_a_change(world: World) -> None:
     """It is a change for pods that run without it; that a label is added is none."""
     await world.config_map("app", LEVEL="info")
     spec = env("LEVEL", optional=True)

@@ -255,7 +255,7 @@ async def test_only_users_of_the_changed_data_key_are_rolled(world: World) -> No
     assert await world.revision("none") == ""
 
 
-async def test_workload_owned_by_operator(world: World) -> None:
+async def test_workload_owned_by_operator_is_followed(world: World) -> None:
     """A workload that a custom resource controls is followed like any other."""
     await world.config_map(LEVEL="info")
     await world.workload()

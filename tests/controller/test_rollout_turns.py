@@ -243,7 +243,7 @@ async def test_new_leader_counts_rollouts_of_the_one_before(world: World) -> Non
         await _until_rolled(world, 4)
 
 
-async def test_limit_of_the_namespace_and_of_the_flag(world: World) -> None:
+async def test_limit_of_the_source_precedes_that_of_namespace_and_flag(world: World) -> None:
     """The source's own limit is used before that of its Namespace, and that before the flag."""
     await _limit_namespace(world, "1")
     await _create_fleet(world)

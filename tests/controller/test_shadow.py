@@ -184,7 +184,9 @@ async def test_runs_of_jobs_are_not_compared(
     assert log_messages(caplog) == ["shadow: 0 agreed, 0 differed"]
 
 
-async def test_more_often_than_hotmap(world: World, caplog: pytest.LogCaptureFixture) -> None:
+async def test_edits_in_a_row_are_more_rollouts_for_reloader(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     """Edits in a row are one rollout for hotmap, and several for Reloader."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations=AUTO)

@@ -71,7 +71,7 @@ async def test_start_waits_for_forbidden_watch(world: World) -> None:
     await controller.__aexit__()
 
 
-async def test_stop_while_waiting_for_apiserver(world: World) -> None:
+async def test_stop_while_waiting_for_apiserver_leaves_no_task(world: World) -> None:
     """A start that is cancelled in its middle leaves no task behind."""
     world.registry.withheld.add("secrets")
     controller = world.controller()

@@ -90,7 +90,7 @@ def test_rule_0_another_revision_is_another_content() -> None:
         pytest.param({"catch_up": True, "started": []}, Verdict.ADOPT, id="no pods"),
     ],
 )
-def test_rule_1_first_sight(options: dict[str, Any], verdict: Verdict) -> None:
+def test_rule_1_first_sight_adopts(options: dict[str, Any], verdict: Verdict) -> None:
     """First sight adopts; with catch-up the pods' start decides."""
     assert assess_change(deployment(), None, [app(changed_at=100)], **options).verdict is verdict
 
@@ -115,7 +115,7 @@ def test_rule_1_first_sight(options: dict[str, Any], verdict: Verdict) -> None:
         ),
     ],
 )
-def test_rule_1_workload_of_the_name_of_a_deleted_one(
+def test_rule_1_successor_of_a_deleted_workload_may_have_its_pods(
     now: ConfigMap, options: dict[str, Any], verdict: Verdict
 ) -> None:
     """Its pods may be those of the deleted one, which an edit has not reached."""
@@ -179,7 +179,7 @@ def test_rule_8_other_uses_do_not_hide_a_change(
         pytest.param(2, [600.0], Verdict.ADOPT, id="started after the change"),
     ],
 )
-def test_rule_8_new_use_of_a_source(
+def test_rule_8_new_use_of_a_source_may_have_changed_before_its_record(
     generation: int, started: list[float] | None, verdict: Verdict
 ) -> None:
     """A source that the template has come to use may change before hotmap records it."""
@@ -428,7 +428,7 @@ def test_rule_5_needs_no_pod_starts() -> None:
     ],
 )
 @pytest.mark.parametrize("live_needs_rollout", [False, True])
-def test_rule_6_the_generation_moved(
+def test_rule_6_own_rollout_may_have_taken_the_change(
     rolling: bool,
     waited: float,
     started: list[float | None] | None,

@@ -160,7 +160,7 @@ def test_rule_7_source_out_of_use_counts_while_older_pods_run(
         pytest.param(Record("uid-web", KEY.id, 1), id="the source is new to it"),
     ],
 )
-def test_rule_7_deletion_of_an_immutable_source_before_its_first_record(
+def test_rule_7_pods_keep_an_immutable_source_deleted_before_its_record(
     record: Record | None,
 ) -> None:
     """Pods of this template have used it, as hotmap saw; so they hold what it was."""

@@ -361,7 +361,7 @@ def test_invalid_namespace_annotation_is_a_problem(annotation: str, value: str, 
     assert problem.message.startswith(f"annotation {annotation}{words}")
 
 
-def test_settle_time_beyond_its_bound() -> None:
+def test_settle_time_beyond_its_bound_raises_the_bound() -> None:
     """The bound gives way, and says so; where no annotation names it, it gives way in silence."""
     for most in ("1s", "5s"):
         policy = _policy("Deployment", {"hotmap.dev/settle": "10s", "hotmap.dev/settle-max": most})

@@ -70,7 +70,9 @@ def test_deleted_source_that_returns_with_other_content_is_a_change() -> None:
         pytest.param(OPTIONAL_FILES, True, Verdict.UP_TO_DATE, id="files that are not re-read"),
     ],
 )
-def test_deleted_optional_source(spec: str, live_needs_rollout: bool, verdict: Verdict) -> None:
+def test_deleted_optional_source_is_a_live_change(
+    spec: str, live_needs_rollout: bool, verdict: Verdict
+) -> None:
     """Its files go away, which is a live change; what was read at start stays."""
     assert (
         assess_change(deployment(spec), [app()], [], live_needs_rollout=live_needs_rollout).verdict

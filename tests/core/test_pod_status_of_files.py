@@ -256,7 +256,7 @@ def test_files_pending_only_where_files_alone_are_missing(
     ],
 )
 @pytest.mark.parametrize("agents", [None, {}], ids=["no agent", "agent"])
-def test_files_of_a_pod_that_a_rollout_has_made(
+def test_pod_that_a_rollout_has_made_has_the_files(
     facts: dict[str, Any], revision: str, known: Confidence, agents: dict[str, AgentReport] | None
 ) -> None:
     """Its kubelet has written them after the change, and its process started with them."""

@@ -128,7 +128,7 @@ def test_workload_without_a_record_is_foreseen() -> None:
     assert [action.type for action in foreseen.plan.actions] == [ROLLOUT]
 
 
-def test_every_data_key() -> None:
+def test_preview_without_data_keys_counts_all_that_are_used() -> None:
     """Without names of data keys, whatever is used counts as edited."""
     who = consumer("Deployment", ENV)
     record = first_record(decide(snapshot(who, FOLLOWED, None, A)))

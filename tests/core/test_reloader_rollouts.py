@@ -106,7 +106,7 @@ def test_renamed_annotations_are_kept() -> None:
 # -- what is decided --------------------------------------------------------------------------
 
 
-def test_mark_that_another_wrote_after_the_change() -> None:
+def test_mark_that_another_wrote_after_the_change_needs_no_action() -> None:
     """A running Reloader, or hotmap before a crash, applied it already: no action."""
     new = read(NEW, version=2, changed_at=50)
     before = applied_record(marked(""), read(OLD))
@@ -331,7 +331,7 @@ def test_content_whose_pods_cannot_be_trusted() -> None:
     assert set(template) == {"spec", "metadata"}
 
 
-def test_annotation_of_custom_resource() -> None:
+def test_annotation_of_custom_resource_is_a_merge_patch() -> None:
     """A Rollout takes merge patches, not strategic ones."""
     who = consumer_from_workload("Rollout", workload(ENV), ANNOTATIONS)
     sent = patch(who, Writing.ANNOTATIONS)
@@ -368,7 +368,7 @@ SAME_OBJECT = [
         pytest.param(ENV, "1", "", [{"op": "remove", "path": f"{AT}/0/env/0"}], id="deleted"),
     ],
 )
-def test_variable_of_custom_resource(
+def test_variable_of_custom_resource_is_written_by_position(
     spec: str, mark: str, digest: str, operations: list[Any]
 ) -> None:
     """Written by position, in the version that the positions were read from."""
@@ -400,7 +400,9 @@ def test_variable_of_custom_resource(
         ),
     ],
 )
-def test_distinct_revision_of_custom_resource(said: Any, operation: dict[str, Any]) -> None:
+def test_distinct_revision_of_custom_resource_is_in_the_same_patch(
+    said: Any, operation: dict[str, Any]
+) -> None:
     """It goes with the variable, in the same patch."""
     who = consumer_from_workload("Rollout", workload(ENV, template_annotations=said), ENV_VARS)
     assert who.traces is not None

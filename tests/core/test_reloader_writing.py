@@ -71,7 +71,7 @@ def test_its_collisions_are_kept() -> None:
     assert digest({"k": "aGk="}) == digest({}, {"k": b"hi"})
 
 
-def test_digest_of_a_deleted_source() -> None:
+def test_deleted_source_has_a_digest_of_its_own() -> None:
     """The strategy `annotations` has a digest of its own for a deletion."""
     assert DELETED == "aae45badef99284e4dae01d6046154ea9d99532f"
 
@@ -291,7 +291,7 @@ def test_annotation_that_is_written() -> None:
     }
 
 
-def test_annotation_of_a_deleted_source() -> None:
+def test_annotation_of_a_deleted_source_has_the_digest_of_a_deletion() -> None:
     """It carries the digest that stands for nothing; of several sources the last one stays."""
     patch = stamp_patch(
         traces(UNUSED),

@@ -203,7 +203,7 @@ def test_expansion_goes_through_other_variables() -> None:
     ]
 
 
-def test_expansion_of_an_imported_variable() -> None:
+def test_expansion_of_an_imported_variable_is_a_use() -> None:
     """A variable of an envFrom, prefix and all, is followed into args."""
     spec = container("envFrom: [{prefix: P_, configMapRef: {name: app}}], args: [$(P_L)]")
     assert uses(spec) == [
@@ -340,7 +340,7 @@ def test_sub_path_expr_is_expanded(env: str, expression: str, keys: str | None) 
     assert uses(spec) == wanted
 
 
-def test_sub_path_expr_from_a_source() -> None:
+def test_sub_path_expr_from_a_source_uses_every_data_key() -> None:
     """A subPathExpr that a source decides uses that source and every data key of the volume."""
     spec = container(
         f"envFrom: [{{secretRef: {{name: db}}}}], {mounted('subPathExpr: $(S)')}", volumes=CONFIG

@@ -183,7 +183,7 @@ async def test_server_restart_keeps_the_leader() -> None:
         assert held.successions() == ["a"]
 
 
-async def test_no_leader_during_long_outage(
+async def test_long_outage_has_no_leader_and_then_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Six durations, as 60 s are to 10 s; then one leads, and few lines were logged."""

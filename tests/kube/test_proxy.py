@@ -57,7 +57,9 @@ PROXY = {"HTTPS_PROXY": "http://proxy:3128"}
         ("https://[fd00::1]:6443", {**PROXY, "NO_PROXY": "[fd00::1]:6443"}, ""),
     ],
 )
-def test_proxy_of_the_environment(server: str, environment: dict[str, str], proxy: str) -> None:
+def test_proxy_of_the_environment_is_used(
+    server: str, environment: dict[str, str], proxy: str
+) -> None:
     assert proxy_from_environment(server, environment) == proxy
 
 

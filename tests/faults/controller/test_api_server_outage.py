@@ -39,7 +39,7 @@ async def test_watches_resume_after_a_restart_of_the_api_server(
         await podless_scenario.check_invariants({"web": 1})
 
 
-async def test_outage_longer_than_the_lease(
+async def test_outage_longer_than_the_lease_rolls_only_what_changed(
     plane: ControlPlane, through: Through, podless_scenario: Scenario
 ) -> None:
     """The Lease is lost and taken again; edits that were reverted meanwhile cause no rollout."""

@@ -132,7 +132,7 @@ async def test_wrong_node_clocks_are_tolerated(shop: Scenario, skews: Sequence[i
         pytest.param(SKEW, marks=pytest.mark.slow),
     ],
 )
-async def test_source_and_image_edited_together(shop: Scenario, skew: int) -> None:
+async def test_source_and_image_edited_together_are_one_rollout(shop: Scenario, skew: int) -> None:
     """As `helm upgrade` does: the owner's own rollout brings the content; no second one."""
     shop.pods.skews = (skew,)
     await shop.set_up(replicas=3)

@@ -104,7 +104,7 @@ async def test_apiserver_is_killed_and_restarted(cluster: Cluster, shop: Scenari
         await shop.check_invariants({"web": 2})
 
 
-async def test_outage_with_lost_history(cluster: Cluster, shop: Scenario) -> None:
+async def test_outage_with_lost_history_loses_no_edit(cluster: Cluster, shop: Scenario) -> None:
     """A restarted server knows no old versions: everything is listed, and what is gone is gone."""
     await shop.set_up(replicas=2)
     for name in ("calm", "gone"):

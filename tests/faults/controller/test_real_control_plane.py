@@ -272,7 +272,7 @@ async def test_rollout_undo_needs_no_action(mall: Mall) -> None:
         await shop.check_invariants({"web": 3})
 
 
-async def test_rollout_restart_after_an_edit(mall: Mall) -> None:
+async def test_rollout_restart_after_an_edit_needs_no_second_rollout(mall: Mall) -> None:
     """A person was faster: the pods are new already, and none is replaced a second time."""
     shop = mall.scenario
     await shop.set_up(replicas=2)
@@ -330,7 +330,7 @@ async def test_paused_deployment_takes_the_content_when_resumed(mall: Mall) -> N
         await shop.check_invariants({"web": 1})
 
 
-async def test_edit_in_the_middle_of_a_rollout(mall: Mall) -> None:
+async def test_edit_in_the_middle_of_a_rollout_reaches_every_pod(mall: Mall) -> None:
     """The change folds into what is under way, or follows it; no pod keeps old content."""
     shop = mall.scenario
     await shop.set_up(replicas=4)

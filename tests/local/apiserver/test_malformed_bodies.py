@@ -308,7 +308,9 @@ def namespace_of(plural: str) -> str | None:
 
 @settings(max_examples=40, deadline=None)
 @given(broken_objects())
-def test_create_with_malformed_body(broken: tuple[str, dict[str, Any]]) -> None:
+def test_create_with_malformed_body_succeeds_or_is_refused(
+    broken: tuple[str, dict[str, Any]],
+) -> None:
     """A create succeeds or raises an ApiError; what was created can be read and changed."""
     plural, obj = broken
     namespace = namespace_of(plural)
@@ -345,7 +347,9 @@ def broken_questions(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
 
 @settings(max_examples=40, deadline=None)
 @given(broken_questions())
-def test_review_with_malformed_body(broken: tuple[str, dict[str, Any]]) -> None:
+def test_review_with_malformed_body_is_answered_or_refused(
+    broken: tuple[str, dict[str, Any]],
+) -> None:
     """A review is answered or refused, whatever it asks."""
     plural, obj = broken
 
@@ -366,7 +370,7 @@ def test_review_with_malformed_body(broken: tuple[str, dict[str, Any]]) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(broken_objects(), st.sampled_from(["merge", "strategic"]), st.sampled_from(["", "status"]))
-def test_patch_with_malformed_body(
+def test_patch_with_malformed_body_succeeds_or_is_refused(
     broken: tuple[str, dict[str, Any]], kind: Any, subresource: str
 ) -> None:
     """A patch succeeds or raises an ApiError, whatever it makes of a good object."""
@@ -407,7 +411,7 @@ def test_patch_with_malformed_body(
         max_size=3,
     )
 )
-def test_json_patch_with_malformed_body(patch: list[dict[str, Any]]) -> None:
+def test_json_patch_with_malformed_body_succeeds_or_is_refused(patch: list[dict[str, Any]]) -> None:
     """The same for operations on any place of a Deployment."""
 
     async def run() -> None:

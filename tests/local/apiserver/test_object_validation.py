@@ -395,7 +395,9 @@ async def test_label_keys_join_the_selectors_of_a_pod(api: Api) -> None:
 
 
 @pytest.mark.parametrize("kind", ["deployments", "daemonsets"])
-async def test_template_of_unreadable_selector(api: Api, kind: str) -> None:
+async def test_only_daemon_sets_validate_a_template_beside_an_unreadable_selector(
+    api: Api, kind: str
+) -> None:
     """A Deployment's is not looked at, and that of a DaemonSet is."""
     selector = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["a b"]}]}
     template = {"metadata": {"labels": {"a": "x"}}, "spec": pod(dnsPolicy="X")}

@@ -103,7 +103,7 @@ async def test_openapi_of_unknown_document_is_not_found(api: Api) -> None:
     assert (await api.get("/openapi/v3/apis/none/v1")).status == 404
 
 
-async def test_openapi_version_2_in_json(api: Api) -> None:
+async def test_openapi_version_2_in_json_has_its_forms(api: Api) -> None:
     """References, parameters and bodies are in the form of version 2."""
     reply = await api.get("/openapi/v2")
     assert reply.headers["Content-Type"].startswith("application/json")
@@ -123,7 +123,7 @@ async def test_openapi_version_2_in_json(api: Api) -> None:
 
 
 @pytest.mark.parametrize("version", ["v2.v1.0", "v2@v1.0"])
-async def test_openapi_version_2_in_protobuf(api: Api, version: str) -> None:
+async def test_openapi_version_2_in_protobuf_has_two_media_types(api: Api, version: str) -> None:
     """The media type has two spellings; what is neither is not acceptable."""
     media = f"application/com.github.proto-openapi.spec.{version}+protobuf"
     headers = {"Authorization": f"Bearer {api.token}", "Accept": f"{media}, */*;q=0.1"}

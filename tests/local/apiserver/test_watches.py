@@ -157,7 +157,7 @@ async def test_object_leaving_selector_is_deleted(api: Api) -> None:
         assert await watch.seen(1) == [("ADDED", "a")]
 
 
-async def test_watch_by_name(api: Api) -> None:
+async def test_watch_by_name_shows_one_object(api: Api) -> None:
     """The field selector metadata.name narrows the watch to one key."""
     async with api.watch(CONFIGMAPS, fieldSelector="metadata.name=b") as watch:
         await api.post(CONFIGMAPS, configmap("a"))

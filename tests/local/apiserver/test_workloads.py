@@ -444,7 +444,7 @@ async def test_binding_assigns_node(api: Api, registry: Registry) -> None:
         await registry.bind("default", "p", "other")
 
 
-async def test_pod_quality_of_service(registry: Registry) -> None:
+async def test_pod_quality_of_service_takes_limits_as_requests(registry: Registry) -> None:
     """Limits are requests where none are made."""
     limits = {"resources": {"limits": {"cpu": "1", "memory": "1Mi"}}}
     spec = {"containers": [{"name": "c", "image": "x", **limits}]}

@@ -274,7 +274,7 @@ async def test_propagation_policy_adds_finalizer(
     assert reply.body["metadata"]["deletionTimestamp"]
 
 
-async def test_delete_collection_by_selector(api: Api) -> None:
+async def test_delete_collection_by_selector_deletes_what_it_shows(api: Api) -> None:
     """Only what the selector shows goes; the answer lists it."""
     await api.post(CONFIGMAPS, configmap("a", {"q": "1"}))
     await api.post(CONFIGMAPS, configmap("b", {"q": "2"}))

@@ -32,7 +32,7 @@ NOW = 1_767_312_000.0  # 2026-01-02T00:00:00Z, a day after pods are created
         ),
     ],
 )
-def test_pod_deletion_order(goes: Object, stays: Object) -> None:
+def test_pod_that_costs_least_is_deleted_first(goes: Object, stays: Object) -> None:
     """Of two pods the first goes, in whatever order they come."""
     for pods in ([goes, stays], [stays, goes]):
         assert choose_victims(pods, pods, 1, now=NOW) == [goes]

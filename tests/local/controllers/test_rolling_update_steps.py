@@ -107,7 +107,7 @@ def _sizes(plan: list[Scale]) -> dict[str, int]:
         ),
     ],
 )
-def test_next_rolling_step(
+def test_rolling_step_sizes_replica_sets_within_bounds(
     bounds: Bounds,
     new: tuple[int, int],
     old: list[tuple[int, int]],

@@ -194,7 +194,7 @@ def test_resource_divisor_rounds_up(
     assert environment(env=env, resources={"limits": limits}) == {"A": expected}
 
 
-def test_resource_of_other_container() -> None:
+def test_resource_of_other_container_is_named_by_container_name() -> None:
     """containerName says whose limit is meant."""
     reference = {"resource": "limits.cpu", "containerName": "other"}
     env = [{"name": "A", "valueFrom": {"resourceFieldRef": reference}}]

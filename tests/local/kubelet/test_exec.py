@@ -62,7 +62,7 @@ async def test_exec_runs_inside_container(web: LocalNode) -> None:
     assert output == b"blue web\n/srv\nsleep\n"
 
 
-async def test_exec_with_terminal(web: LocalNode) -> None:
+async def test_exec_with_terminal_has_the_size_of_the_client(web: LocalNode) -> None:
     """With a terminal the command has one of its own, in the size that was told."""
     command = await start(web, "read x; stty size; echo $x $TERM", stdin=True, tty=True)
     await command.resize(100, 40)
@@ -74,7 +74,7 @@ async def test_exec_with_terminal(web: LocalNode) -> None:
     assert await command.wait() == 0
 
 
-async def test_exec_terminal_interrupt(web: LocalNode) -> None:
+async def test_exec_terminal_sends_interrupts_to_the_foreground(web: LocalNode) -> None:
     """Control-C reaches the command in the foreground."""
     command = await start(web, "echo up; exec sleep 600", stdin=True, tty=True)
     assert await command.read() == ("stdout", b"up\r\n")
@@ -170,7 +170,7 @@ async def test_first_client_ends_input_of_stdin_once(node: LocalNode) -> None:
     assert await node.logs("cat") == "x" * 200_000 + "end\n"
 
 
-async def test_attach_with_terminal(node: LocalNode) -> None:
+async def test_attach_with_terminal_sets_its_size(node: LocalNode) -> None:
     """A container with `tty` has a terminal, whose size the client sets."""
     script = "read x; stty size; exec sleep 600"
     await node.run_pod("term", script, stdin=True, tty=True)
@@ -189,7 +189,7 @@ async def test_attach_needs_running_container(node: LocalNode) -> None:
         await attach(node, "done")
 
 
-async def test_connection_to_a_port_of_a_pod(node: LocalNode) -> None:
+async def test_port_of_a_pod_is_reached_at_its_own_address(node: LocalNode) -> None:
     """At the pod's own address; a port without a listener is refused."""
     script = (
         'exec python3 -uc \'import os, socket; s = socket.create_server((os.environ["IP"], 18081));'

@@ -91,7 +91,9 @@ async def _execute(command: Sequence[str]) -> tuple[int, bytes]:
         ([frame(DATA, bytes(1 << 14))] * 5, MALFORMED),
     ],
 )
-async def test_answer_of_a_health_service(frames: list[bytes], failure: str) -> None:
+async def test_answer_of_a_health_service_is_a_state_or_a_failure(
+    frames: list[bytes], failure: str
+) -> None:
     """The state is in the message; everything else is a failure."""
     received = bytearray()
     async with server(frames, received) as port:

@@ -178,7 +178,7 @@ async def test_host_path_mounts_host_directory(node: LocalNode, tmp_path: Path) 
     assert (tmp_path / "out").read_text() == "pod\n"
 
 
-async def test_volume_inside_volume(node: LocalNode) -> None:
+async def test_volume_may_be_mounted_inside_a_volume(node: LocalNode) -> None:
     """A mountPath may lie in another volume, although that one is read-only."""
     await node.config_map("outer", {"a": "1"})
     await node.config_map("inner", {"b": "2"})

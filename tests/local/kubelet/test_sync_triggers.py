@@ -177,7 +177,7 @@ def test_pod_updates_that_cause_sync(
     assert differs_semantically({"metadata": {}, "spec": {}}, new) is expected
 
 
-def test_sync_period_jitter() -> None:
+def test_sync_period_has_jitter() -> None:
     """Upstream's jitter: 60 to 90 s, never less than the period."""
     drawn = [SyncSettings().next_sync() for _ in range(1000)]
     assert min(drawn) >= 60
