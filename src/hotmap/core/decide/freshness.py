@@ -193,23 +193,9 @@ def _assess_older_pods(
     if facts.starts is None:
         reason = "some pods may run with older content: checking when they started"
         return by_content._replace(verdict=Verdict.CHECK_PODS, reason=reason)
-    # The content of other sources may differ by now, for example of a deleted one.
-    rolled_at = max(record.rollouts.times[-1:], default=0.0)
-    rolled_revision = content_of(record.revision)
-    read_at_start = [_read_at_start(f.current, facts) for f in affected]
+    read = [_read_at_start(f.current, facts) for f in affected]
     older = [
-        start.name
-        for start in facts.starts
-        if not (record.proven_since and start.created >= floor(record.proven_since))
-        and not (
-            was_made_for(start, facts.revision, applied_at=facts.applied_at)
-            and not _may_have_reverted_files(start, read_at_start)
-        )
-        and not all(
-            all_started_after((start,), read.changed_at, files=read.is_mounted)
-            or was_rolled_out_after(start, read.changed_at, rolled_revision, rolled_at=rolled_at)
-            for read in read_at_start
-        )
+        start.name for start in facts.starts if not _has_current_content(start, read, record, facts)
     ]
     if not older:
         return by_content
@@ -217,6 +203,27 @@ def _assess_older_pods(
         return _with_finding(by_content, pinned)
     reason = f"{join_names(older)} may run with older content"
     return _new_pods(reason, _as_frozen(by_content, affected), distinct=True)._replace(heals=True)
+
+
+def _has_current_content(
+    start: PodStart, read: Sequence[SourceSnapshot], record: Record, facts: Facts
+) -> bool:
+    """Return whether it is known that a pod has read the current content of sources at its start.
+
+    That of other sources may differ by now, for example of a deleted one.
+    """
+    if record.proven_since and start.created >= floor(record.proven_since):
+        return True
+    is_of_content = was_made_for(start, facts.revision, applied_at=facts.applied_at)
+    if is_of_content and not _may_have_reverted_files(start, read):
+        return True
+    rolled_at = max(record.rollouts.times[-1:], default=0.0)
+    rolled_revision = content_of(record.revision)
+    return all(
+        all_started_after((start,), source.changed_at, files=source.is_mounted)
+        or was_rolled_out_after(start, source.changed_at, rolled_revision, rolled_at=rolled_at)
+        for source in read
+    )
 
 
 def _may_have_reverted_files(start: PodStart, read_at_start: Sequence[SourceSnapshot]) -> bool:

@@ -171,6 +171,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
     ]
     gone = _gone_sources(snapshot)
     known = [gone.get(item.source, item) for item in sources if _may_be_read(item, gone)]
+    files = [source for source in known if source.live]
     read = known if snapshot.live_needs_rollout else [item.at_start for item in known]
     awaited = _awaited_sources(snapshot)
     times = snapshot.record.rollouts.times if snapshot.record else ()
@@ -189,29 +190,22 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
             for source in read
             if source.frozen
         ),
-        files_changed=_last_change([source for source in known if source.live]),
-        files_changed_until=latest_time(each.changed_until for each in known if each.live),
+        files_changed=_last_change(files),
+        files_changed_until=latest_time(each.changed_until for each in files),
         has_files=any(source.live for source in sources),
         files_read_at_start=snapshot.live_needs_rollout,
         estimated=any(source.estimated for source in (*known, *read)),
         adopted_version=_adopted_version(snapshot),
         edited=any(source.edited or source.modified for source in known),
-        files_edited_since=max(
-            (_edited_since(source) for source in known if source.live), default=-inf
-        ),
+        files_edited_since=max(map(_edited_since, files), default=-inf),
         files_awaited=max(
-            (each.changed_at or -inf for each in known if each.live and each.source in awaited),
-            default=-inf,
+            (each.changed_at or -inf for each in files if each.source in awaited), default=-inf
         ),
-        files_not_awaited=_last_change(
-            [each for each in known if each.live and each.source not in awaited]
-        ),
+        files_not_awaited=_last_change([each for each in files if each.source not in awaited]),
         proven_since=_proven_since(snapshot),
-        live_changes=tuple((each.source, each.changed_at) for each in known if each.live),
-        live_edited=frozenset(
-            each.source for each in known if each.live and (each.edited or each.modified)
-        ),
-        order_changed=_last_change([source for source in known if source.live]),
+        live_changes=tuple((each.source, each.changed_at) for each in files),
+        live_edited=frozenset(each.source for each in files if each.edited or each.modified),
+        order_changed=_last_change(files),
         require_ready=snapshot.policy.require_ready,
         rereads=snapshot.policy.rereads,
         rereads_within=snapshot.policy.rereads_within,
