@@ -31,7 +31,7 @@ def flag_rules(
     *,
     has_tables: bool,
 ) -> tuple[Rule, ...]:
-    """Make the rules that follow from flags: default, environment and frozen."""
+    """Make the rules that follow from flags: default or one per URL, startup, environment, frozen."""
     actions = _flag_actions(flags)
     probes = flags.many("verify", parse_probe)
     files: tuple[str, ...] = ("*",)
@@ -42,12 +42,7 @@ def flag_rules(
             _require_reloadable(flags, program, directories)
             actions = (_program_action(flags, program),)
         actions = tuple(_with_reply(action, program) for action in actions)
-        if not probes:
-            target = flags.process(program.process)
-            probes = tuple(
-                probe._replace(target=target) if probe.kind == "workers" else probe
-                for probe in map(parse_probe, program.verify)
-            )
+        probes = probes or _program_probes(flags, program)
     if not actions and flags.application and not has_tables:
         actions = (_SUPERVISED,)
     rules = []
@@ -75,7 +70,7 @@ def flag_rules(
 def _split_calls(actions: tuple[Action, ...]) -> list[tuple[str, tuple[Action, ...]]]:
     """Return each of several endpoints a rule of its own, so that one that fails delays no other.
 
-    Not before a restart, which calls are made in preparation of.
+    With a restart, the calls prepare for it, so they stay in its rule.
     """
     calls = [action for action in actions if action.kind == "http"]
     if len(calls) < 2 or any(action.kind == "restart" for action in actions):
@@ -110,6 +105,14 @@ def _program_action(flags: FlagValues, program: KnownProgram) -> Action:
         return Action("exec", command=split_command(program.command))
     target = flags.process(program.process)
     return Action("signal", signal=parse_signal(program.signal), target=target)
+
+
+def _program_probes(flags: FlagValues, program: KnownProgram) -> tuple[Probe, ...]:
+    target = flags.process(program.process)
+    return tuple(
+        probe._replace(target=target) if probe.kind == "workers" else probe
+        for probe in map(parse_probe, program.verify)
+    )
 
 
 def _with_reply(action: Action, program: KnownProgram) -> Action:
