@@ -31,7 +31,7 @@ def flag_rules(
     *,
     has_tables: bool,
 ) -> tuple[Rule, ...]:
-    """Make the rules that follow from flags: default or one per URL, startup, environment, frozen."""
+    """Make the rules of flags: default or one per URL, startup, environment and frozen."""
     actions = _flag_actions(flags)
     probes = flags.many("verify", parse_probe)
     files: tuple[str, ...] = ("*",)
