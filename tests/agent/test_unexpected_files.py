@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -254,6 +256,28 @@ def test_directory_as_rules_file_is_reported(tmp_path: Path) -> None:
     """Refused before anything is watched."""
     words = f"--rules: cannot read {tmp_path}: is a directory"
     assert complaint("--dir", "/etc/app", "--rules", str(tmp_path)) == words
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (["agent", "--rules", "/dev/zero"], "--rules: /dev/zero is larger than 1 MiB"),
+        (
+            ["prometheus-config-reloader", "--config-file=x", "--web-config-file=/dev/zero"],
+            "--web-config-file: /dev/zero: larger than 1 MiB",
+        ),
+    ],
+)
+def test_endless_settings_are_refused(command: list[str], words: str) -> None:
+    """Before they take more memory than a container of an agent has."""
+    limited = ["sh", "-c", 'ulimit -v 500000 && exec "$@"', "sh"]
+    found = subprocess.run(
+        [*limited, sys.executable, "-m", "hotmap", *command],
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert found.returncode == 2
+    assert found.stderr.rstrip().endswith(words)
+    assert len(found.stderr.splitlines()) == 1
 
 
 def test_missing_target_file_is_reported_until_it_exists(tmp_path: Path) -> None:

@@ -33,17 +33,23 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+#: Bytes of a rules file: what a ConfigMap can hold.
+_MAX_SIZE = 1 << 20
+
+
 def load_rules(path: str) -> dict[str, Any]:
     """Read the tables of a rules file.
 
     Raises:
-        SettingsError: it cannot be read, or is not valid TOML.
+        SettingsError: it cannot be read, is too large, or is not valid TOML.
     """
     import tomllib
 
     try:
         with open(path, "rb") as file:
-            return tomllib.load(file)
+            data = file.read(_MAX_SIZE + 1)
+        require(len(data) <= _MAX_SIZE, f"--rules: {path} is larger than 1 MiB")
+        return tomllib.loads(data.decode())
     except OSError as error:
         reason = os_reason(error)
         raise SettingsError(f"--rules: cannot read {path}: {reason}") from None

@@ -39,6 +39,9 @@ _HEADERS = (
 #: The variants of bcrypt that Go takes, and the highest cost: 12 takes a quarter of a second.
 _BCRYPT, _MAX_COST = ("2", "2a", "2b", "2y"), 14
 
+#: Characters of a file.
+_MAX_SIZE = 1 << 20
+
 #: Characters of a salt.
 _SALT = 22
 
@@ -51,7 +54,10 @@ def load_web_config(path: str, where: str) -> WebSettings:
     """
     try:
         with open(path, encoding="utf-8") as file:
-            document = _parse(file.read())
+            text = file.read(_MAX_SIZE + 1)
+        if len(text) > _MAX_SIZE:
+            raise ValueError("larger than 1 MiB")
+        document = _parse(text)
     except OSError as error:
         reason = os_reason(error)
         raise SettingsError(f"{where}: cannot read {path}: {reason}") from None
