@@ -4,6 +4,7 @@ The agent runs beside every pod, so it branches off before click is imported. It
 names of the reloaders whose command lines it takes, as a program or as the first argument.
 """
 
+import errno
 import sys
 
 #: Reloaders whose command lines the agent takes.
@@ -19,7 +20,10 @@ def main() -> None:
     except Exception as error:
         from hotmap.agent.runtime.errors import describe_unexpected
 
-        sys.exit(f"hotmap: {describe_unexpected(error)}; please report it, with the command")
+        advice = "please report it, with the command"
+        if isinstance(error, OSError) and error.errno == errno.EMFILE:
+            advice = "raise the limit of open files (ulimit -n)"
+        sys.exit(f"hotmap: {describe_unexpected(error)}; {advice}")
 
 
 def _run() -> int:

@@ -200,6 +200,17 @@ def test_content_without_memory_for_it_is_unreadable(tmp_path: Path) -> None:
         assert running.status()["internal_errors"] == 0
 
 
+def test_limit_of_files_that_is_too_small_is_named(tmp_path: Path) -> None:
+    """It is the user's to raise, and nothing to report."""
+    limited = ["sh", "-c", 'ulimit -n 5 && exec "$@"', "sh", sys.executable, "-m", "hotmap"]
+    found = subprocess.run(
+        [*limited, "agent", "--dir", str(tmp_path), "--listen", "none"],
+        check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    words = "hotmap: too many open files; raise the limit of open files (ulimit -n)\n"
+    assert (found.returncode, found.stderr) == (1, words)
+
+
 def test_exhausted_descriptors_are_retried(tmp_path: Path) -> None:
     """An agent that gets no descriptor for a while continues when there are some again."""
     volume, limit = Volume(tmp_path / "volume", text="one"), tmp_path / "done"
