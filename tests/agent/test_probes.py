@@ -26,6 +26,8 @@ class Page:
 
     def __init__(self) -> None:
         self.text = ""
+        #: Bytes that are announced and not sent: the connection is closed instead.
+        self.missing = 0
         self.requests = 0
         page = self
 
@@ -34,7 +36,7 @@ class Page:
                 page.requests += 1
                 data = page.text.encode()
                 self.send_response(200 if data else 503)
-                self.send_header("Content-Length", str(len(data)))
+                self.send_header("Content-Length", str(len(data) + page.missing))
                 self.end_headers()
                 self.wfile.write(data)
 
@@ -71,6 +73,17 @@ def test_http_probe_needs_status_200(page: Page) -> None:
     assert not confirmed(f"http {page.url}")
     page.text = "here"
     assert confirmed(f"http {page.url}")
+
+
+def test_metric_probe_reads_no_value_that_is_cut(page: Page) -> None:
+    """An endpoint that closes early sends half a number, which no load has changed."""
+    text = f"metric {page.url} loads"
+    page.text = "loads 1234"
+    before = read_before(parse_probe(text), 0)
+    page.text, page.missing = "loads 12", 2
+    assert not confirmed(text, before)
+    page.text, page.missing = "loads 1235\nother 12", 2
+    assert confirmed(text, before)
 
 
 @pytest.mark.parametrize(

@@ -130,13 +130,33 @@ def test_tree_digest_differs_for_different_trees(files: dict[str, bytes]) -> Non
             b"2\r\nab\r\n1;e\r\nc\r\n0\r\n\r\n",
             Response(200, "OK", b"abc"),
         ),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"5\r\n0\r\n\r\n\r\n0\r\nTrailer: x\r\n\r\n",
+            Response(200, "OK", b"0\r\n\r\n"),
+        ),
     ],
-    ids=["length", "no content", "no reason", "continue", "bare LF", "both", "chunked"],
+    ids=["length", "no content", "no reason", "continue", "bare LF", "both", "chunked", "trailer"],
 )
 def test_response_is_parsed_from_any_pieces(data: bytes, answer: Response) -> None:
     """Every beginning is incomplete, the whole is the answer."""
     assert all(parse_response(data[:end], CALL, ended=False) is None for end in range(len(data)))
     assert parse_response(data, CALL, ended=False) == answer
+
+
+@pytest.mark.parametrize(
+    ("head", "body"),
+    [
+        (b"Content-Length: 9", b"abc"),
+        (b"Transfer-Encoding: chunked", b"9\r\nabc"),
+        (b"Transfer-Encoding: chunked", b"3\r\nabc\r\n"),
+        (b"Transfer-Encoding: chunked", b"3\r\nabc\r\nrubbish\r\n\r\n"),
+    ],
+)
+def test_response_that_is_cut_says_so(head: bytes, body: bytes) -> None:
+    """What has arrived is part of what the endpoint meant to send."""
+    found = parse_response(b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n" + body, CALL, ended=True)
+    assert found == Response(200, "OK", b"abc", is_cut=True)
 
 
 def test_response_with_numbers_of_any_length_is_handled() -> None:

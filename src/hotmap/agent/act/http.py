@@ -28,12 +28,16 @@ if TYPE_CHECKING:
 
 
 class Response(Value):
-    """The response of an endpoint."""
+    """The response of an endpoint.
+
+    is_cut: the body has an end that was not read, or that the endpoint never sent
+    """
 
     status: int
     reason: str
     body: bytes
     location: str = ""
+    is_cut: bool = False
 
 
 #: Bytes of a response body that are read.
@@ -232,23 +236,22 @@ def parse_response(
         raise EndpointError(f"{call.url} does not speak HTTP")
     fields = (line.partition(":") for line in lines[1:])
     headers = {name.strip().lower(): value.strip() for name, _, value in fields}
-    is_chunked = False
+    is_cut = False
     if head_only or call.method == "HEAD" or status in (204, 304):
         body, complete = b"", True
     elif "chunked" in headers.get("transfer-encoding", "").lower():
-        complete = body.endswith(b"0\r\n\r\n")
-        is_chunked = True
+        body, complete = _join_chunks(body)
+        is_cut = not complete
     else:
         length = parse_number(headers.get("content-length", ""))
         wanted = _MAX_BODY if length is None else min(length, _MAX_BODY)
         complete = len(body) >= wanted
+        is_cut = complete if length is None else len(body[:wanted]) < length
         body = body[:wanted]
     if not complete and not ended and len(data) <= _MAX_RESPONSE:
         return None
-    if is_chunked:
-        body = _join_chunks(body)
     reason = words[2].strip()[:80] if len(words) > 2 else ""
-    return Response(status, reason, body, headers.get("location", ""))
+    return Response(status, reason, body, headers.get("location", ""), is_cut)
 
 
 def _split_head(data: bytes) -> tuple[bytes, bytes]:
@@ -300,16 +303,17 @@ def _redirected(call: Call, status: int, target: Url) -> Call:
     return call._replace(url=target, redirects=call.redirects - 1)
 
 
-def _join_chunks(data: bytes) -> bytes:
-    """Join the chunks of RFC 9112 §7.1, as far as they have arrived."""
-    chunks, offset = [], 0
+def _join_chunks(data: bytes) -> tuple[bytes, bool]:
+    """Join the chunks of RFC 9112 §7.1, as far as they have arrived; return whether all have."""
+    chunks, offset, is_whole = [], 0, False
     while (end := data.find(b"\r\n", offset)) >= 0:
         try:
             length = int(data[offset:end].split(b";")[0], 16)
         except ValueError:
             break
         if length <= 0:
+            is_whole = length == 0 and data.find(b"\r\n\r\n", end) >= 0
             break
         chunks.append(data[end + 2 : end + 2 + length])
         offset = end + 2 + length + 2
-    return b"".join(chunks)
+    return b"".join(chunks), is_whole

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from hotmap.agent.act.http import Response
     from hotmap.agent.settings.settings import Probe
 
 #: Seconds that one request of a probe may wait, within the time of all of them.
@@ -336,7 +337,7 @@ def _read(probe: Probe, child: int) -> str:
         raise NotConfirmed(f"{probe.call.url} returned {response.status}")
     if probe.kind == "field":
         return _field(response.body, probe.name)
-    return _metric(response.body, probe.name) if probe.kind == "metric" else ""
+    return _metric(response, probe.name) if probe.kind == "metric" else ""
 
 
 def _line(worker: Process) -> str:
@@ -381,9 +382,12 @@ def _field(body: bytes, path: str) -> str:
     return value
 
 
-def _metric(body: bytes, name: str) -> str:
+def _metric(response: Response, name: str) -> str:
     wanted = parse_sample(f"{name} 0")
     plain = name.partition("{")[0].strip()
+    body = response.body
+    if response.is_cut:
+        body = body[: body.rfind(b"\n") + 1]  # half of a number is another number
     for line in body.decode("utf-8", "replace").splitlines():
         if not line.lstrip().startswith(plain):
             continue
