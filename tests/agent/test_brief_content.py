@@ -256,3 +256,29 @@ def test_nothing_is_told_to_read_refused_content(tmp_path: Path) -> None:
         volume.write(text="two")
         running.reaches("loaded")
         assert len(endpoint.calls) == calls + 1
+
+
+@pytest.mark.parametrize("way", ["too large", "missing"])
+def test_endpoint_is_called_again_after_content_that_was_unreadable(
+    tmp_path: Path, way: str
+) -> None:
+    """Its process may have started meanwhile, and have read it or nothing."""
+    folder, away = tmp_path / "plain", tmp_path / "away"
+    folder.mkdir()
+    (folder / "text").write_text("one")
+    with webhook() as endpoint:
+        flags = ("--dir", folder, "--url", endpoint.url, "--poll-interval", "50ms")
+        with agent(tmp_path, *flags, "--max-directory-size", "4Ki") as running:
+            running.reaches("loaded")
+            if way == "missing":
+                folder.rename(away)
+            else:
+                (folder / "text").write_text("x" * 5000)
+            running.reaches("waiting")
+            assert len(endpoint.calls) == 1
+            if way == "missing":
+                away.rename(folder)
+            else:
+                (folder / "text").write_text("one")
+            eventually(lambda: len(endpoint.calls) == 2)
+            running.reaches("loaded")

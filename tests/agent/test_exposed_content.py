@@ -175,6 +175,32 @@ def test_content_replaced_before_it_was_read_is_loaded_again(
     assert decided.attempts()["default"].done == (not found), "nor does the next agent rely on it"
 
 
+@pytest.mark.parametrize(
+    ("flags", "doubted_since"),
+    [
+        (SIGNAL, 3.5),
+        (("--url", "http://127.0.0.1:1/"), 0.0),
+        (("--exec", "true"), 0.0),
+        (("--url", "http://127.0.0.1:1/", "--stage", "/s"), None),
+        (("--restart", "all-containers"), None),
+    ],
+    ids=["signal", "endpoint", "command", "staged", "unknown processes"],
+)
+def test_content_that_is_back_after_unreadable_content_is_loaded_again(
+    flags: tuple[str, ...], doubted_since: float | None
+) -> None:
+    """A process that started meanwhile may have read what the agent could not."""
+    decided = reconciler(*flags)
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 1.0)
+    if decided.decide(1.0):
+        finish(decided, 2.0)
+    decided.record(snapshot("a")._replace(changed_since=3.5, unreadable=True), 4.0)
+    found = [attempt.doubted_since for attempt in decided.decide(4.0)]  # type: ignore[union-attr]
+    assert found == ([] if doubted_since is None else [doubted_since])
+
+
 @pytest.mark.parametrize(("acted", "doubted_since"), [(False, 3.5), (True, 0.0)])
 def test_only_an_attempt_that_acted_made_a_process_read(acted: bool, doubted_since: float) -> None:
     """After one that found nothing to do, older processes have not read what was replaced."""

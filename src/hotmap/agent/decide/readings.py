@@ -28,6 +28,8 @@ class Readings:
         self._read_at = self._began = 0.0
         #: Since when there may be other content; None while no update was seen.
         self._changed_since: float | None = None
+        #: Whether there was content that could not be read, since the last complete reading.
+        self._unreadable = False
         #: The revisions that were read, by directory that a kubelet writes.
         self._revisions: Mapping[str, str] = {}
 
@@ -51,6 +53,12 @@ class Readings:
         self._settle.clear()
         self._began = now
 
+    def fail(self) -> None:
+        """Record that what is there cannot be read, so it is not what was read last."""
+        if self._read_at and self._changed_since is None:
+            self._changed_since = self._read_at
+        self._unreadable = self._read_at > 0
+
     def complete(self, snapshot: Snapshot, revisions: Mapping[str, str]) -> Snapshot:
         """Add to what was read what may have been visible since the reading before."""
         replaced = any(
@@ -58,7 +66,10 @@ class Readings:
         )
         self._revisions = dict(revisions)
         complete = snapshot._replace(
-            changed_since=self._changed_since, replaced=replaced, revisions=self._revisions
+            changed_since=self._changed_since,
+            replaced=replaced,
+            unreadable=self._unreadable,
+            revisions=self._revisions,
         )
-        self._read_at, self._changed_since = self._began, None
+        self._read_at, self._changed_since, self._unreadable = self._began, None, False
         return complete

@@ -259,7 +259,7 @@ class Reconciler:
         if self.gate.seen != self.gate.passed:
             self._expose(visible_since)
         elif is_reverted and not self._settings.checks.stage:
-            self._expose_unread(visible_since, replaced=snapshot.replaced)
+            self._expose_unread(visible_since, snapshot)
         if not self.gate.undecided and self.gate.checking is None:
             self._snapshot = None  # it is not needed any more; values are not kept
             if self.gate.seen == self.gate.passed:
@@ -411,7 +411,7 @@ class Reconciler:
         )
         self._warn("stage", f"another program has changed published files: {when}")
         self.gate.revoke()
-        self._expose_unread(fact.since, replaced=False)
+        self._expose_unread(fact.since)
 
     def _set_desired(self, snapshot: Snapshot, now: float) -> None:
         """Set what every rule should load; of a snapshot only digests are kept."""
@@ -468,17 +468,21 @@ class Reconciler:
             if not state.is_frozen:
                 _, state.progress.visible = state.select(snapshot.files, self._key)
 
-    def _expose_unread(self, since: float, *, replaced: bool) -> None:
+    def _expose_unread(self, since: float, snapshot: Snapshot | None = None) -> None:
         """Record that other content was visible and is not any more, before it could be read.
 
-        Of an endpoint or a command it is not known which process they are about, so only what they
-        did meanwhile counts. `replaced`: it is certain that the content was another one. A program
-        may write the same again each time that its reader starts, which must not be restarted then.
+        Of an endpoint or a command it is not known which process they are about. So what they did
+        meanwhile counts, and content that was unreadable, perhaps for long. `snapshot` says whether
+        it is certain that the content was another one. A program may write the same again each time
+        that its reader starts, which must not be restarted then.
         """
+        replaced = snapshot is not None and snapshot.replaced
+        unreadable = snapshot is not None and snapshot.unreadable
         for state in self.rules:
             if state.is_frozen or state.progress.tried is None:
                 continue
-            acted = replaced and state.progress.acted_since(since)
+            acted = (replaced or unreadable) and state.progress.acted_since(since)
+            acted = acted or (unreadable and state.is_called)
             if acted or state.signals_only or (replaced and state.restarts_process):
                 state.progress.expose(0.0 if acted else since)
 
@@ -499,8 +503,7 @@ class Reconciler:
             and before[directory][1] == snapshot.directories[directory]
         }
         for state in self.rules:
-            is_called = not state.restarts and not state.knows_process
-            if is_called and state.progress.done and returned.intersection(state.directories):
+            if state.is_called and state.progress.done and returned.intersection(state.directories):
                 state.progress.expose(0.0)
 
     def _expose(self, now: float) -> None:

@@ -105,6 +105,11 @@ class RuleState:
         return self.signals_only or (self.restarts_process and not self.is_frozen)
 
     @property
+    def is_called(self) -> bool:
+        """Whether the rule acts on processes that it does not know, and restarts none."""
+        return not self.restarts and not self.knows_process
+
+    @property
     def restarts(self) -> bool:
         """Whether the rule restarts its process."""
         return any(action.kind == "restart" for action in self.rule.actions)

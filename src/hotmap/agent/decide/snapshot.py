@@ -22,6 +22,7 @@ class Snapshot(Value):
         was seen since the reading before
     replaced: a kubelet has written another revision since the reading before; it never writes the
         same content twice in a row, so there was other content if it is the same
+    unreadable: since the reading before, there was content that could not be read
     revisions: names of what a kubelet has written, by directory
     written: when a kubelet wrote it, by directory, in seconds since boot, as far as the wall clock
         tells
@@ -35,5 +36,6 @@ class Snapshot(Value):
     permissions: dict[str, dict[str, tuple[int, int]]] = {}  # noqa: RUF012 - never changed
     changed_since: float | None = None
     replaced: bool = False
+    unreadable: bool = False
     revisions: dict[str, str] = {}  # noqa: RUF012 - never changed
     written: dict[str, float] = {}  # noqa: RUF012 - never changed

@@ -13,7 +13,8 @@ from hotmap.agent.decide.snapshot import Snapshot
 from hotmap.agent.runtime.clock import since_boot, wall
 from hotmap.agent.watch.plain_files import (
     NotReadable,
-    describe_error,
+    moving,
+    not_readable,
     read_plain,
     signature,
     too_large,
@@ -173,12 +174,12 @@ class Detector:
         except TooLarge:
             raise too_large(directory, self._max_size) from None
         except TornRead as error:
-            raise NotReadable(str(error)) from None
+            raise moving(str(error)) from None
         except FileNotFoundError:
             word = "any more" if directory in self.revisions else "yet"
             raise NotReadable(f"{directory} does not exist {word}: waiting for it") from None
         except OSError as error:
-            raise NotReadable(describe_error(error, directory)) from None
+            raise not_readable(error, directory) from None
         except RecursionError:
             raise NotReadable(f"cannot read {directory}: nested too deeply") from None
         except MemoryError:
@@ -192,7 +193,7 @@ class Detector:
         found = read_plain(directory, self._max_size)
         if self._signature(directory) != self._plain[directory]:
             self._plain[directory] = None
-            raise NotReadable(f"{directory} changed while it was read")
+            raise moving(f"{directory} changed while it was read")
         return found
 
     def _signature(self, directory: str) -> object:

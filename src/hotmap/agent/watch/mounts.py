@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from hotmap.agent.watch.plain_files import describe_error
+from hotmap.agent.watch.plain_files import not_readable
 from hotmap.core.value import Value
 from hotmap.volume.data_link import DATA_LINK
 
@@ -25,7 +25,7 @@ def describe_mount(directory: str) -> Mount:
     except FileNotFoundError:
         return Mount("missing", f"{directory} does not exist yet: waiting for it")
     except OSError as error:
-        return Mount("missing", describe_error(error, directory))
+        return Mount("missing", str(not_readable(error, directory)))
     if not os.path.isdir(directory):
         return Mount(
             "file",

@@ -272,6 +272,8 @@ class Observer:
             self._read_alarm.set(due)
 
     def _on_unreadable(self, error: NotReadable) -> None:
+        if not error.is_unknown:
+            self._readings.fail()
         self._is_too_large = error.is_too_large
         self._retry_at = self._loop.now() + _RETRY_TOO_LARGE if self._is_too_large else 0.0
         if str(error) == self._unreadable:

@@ -5,6 +5,7 @@ Such a directory has no `..data` link to watch, so its files are compared at eac
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 
@@ -12,7 +13,8 @@ from hotmap.core.errors import os_reason
 
 __all__ = [
     "NotReadable",
-    "describe_error",
+    "moving",
+    "not_readable",
     "read_file",
     "read_plain",
     "signature",
@@ -26,6 +28,10 @@ __all__ = [
 _BYTES_OF_FILE, _MIN_FILES = 4096, 1000
 
 
+#: Errors of a machine without descriptors or memory.
+_LACKS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+
+
 class NotReadable(Exception):
     """Raised when a directory cannot be read now; its text is one sentence."""
 
@@ -33,6 +39,9 @@ class NotReadable(Exception):
     directory = ""
     #: Whether it is too large, which takes long to find out, and does not pass by itself.
     is_too_large = False
+    #: Whether nothing is known of what is there: it changed while it was read, or the machine lacks
+    #: what reading takes.
+    is_unknown = False
 
 
 def read_plain(directory: str, max_size: int) -> dict[str, bytes]:
@@ -62,7 +71,14 @@ def too_large(directory: str, max_size: int) -> NotReadable:
 def without_memory(directory: str) -> NotReadable:
     """Return the error of a directory that is larger than the memory that is left."""
     error = NotReadable(f"not enough memory to read {directory}")
-    error.is_too_large = True
+    error.is_too_large = error.is_unknown = True
+    return error
+
+
+def moving(text: str) -> NotReadable:
+    """Return the error of a directory that changed while it was read."""
+    error = NotReadable(text)
+    error.is_unknown = True
     return error
 
 
@@ -103,7 +119,7 @@ def _list_files(directory: str, max_size: int) -> list[str]:
     try:
         walk(directory)
     except OSError as error:
-        raise NotReadable(describe_error(error, directory)) from None
+        raise not_readable(error, directory) from None
     except RecursionError:
         raise NotReadable(f"cannot read {directory}: nested too deeply") from None
     return found
@@ -140,13 +156,15 @@ def read_file(path: str, length: int) -> bytes:
                 raise NotReadable(f"{path} is not a regular file")
             return file.read(length)
     except OSError as error:
-        raise NotReadable(describe_error(error, path)) from None
+        raise not_readable(error, path) from None
 
 
-def describe_error(error: OSError, place: str) -> str:
-    """Describe why something at `place` cannot be read, in one sentence."""
+def not_readable(error: OSError, place: str) -> NotReadable:
+    """Return the error of something at `place` that the system does not read, in one sentence."""
     where = error.filename if isinstance(error.filename, str) else ""
     if where and not where.startswith("/"):
         where = f"{place}/…/{where}"
     user = f" as user {os.geteuid()}" if isinstance(error, PermissionError) else ""
-    return f"cannot read {where or place}{user}: {os_reason(error)}"
+    found = NotReadable(f"cannot read {where or place}{user}: {os_reason(error)}")
+    found.is_unknown = error.errno in _LACKS
+    return found
