@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from tests.agent.agents import eventually
 
 from hotmap.agent.process import process_table
 from hotmap.agent.process.process_table import (
@@ -22,7 +24,10 @@ from hotmap.agent.process.process_table import (
     find_main,
     identify,
 )
-from hotmap.agent.process.signals import send_signal
+from hotmap.agent.process.signals import send_reload, send_signal
+
+#: Numbers of the system call that ends one thread.
+EXIT = {"x86_64": 60, "aarch64": 93}
 
 
 def test_process_without_children_has_none() -> None:
@@ -122,3 +127,39 @@ def test_reason_why_a_process_cannot_be_signalled_is_given(
     monkeypatch.setattr(call, refuse)
     with pytest.raises(ProcessError, match=reason):
         send_signal(process, signal.SIGCONT)
+
+
+#: A program whose first thread ends, while another one handles SIGHUP.
+WITHOUT_FIRST_THREAD = """
+import ctypes, signal, threading
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+def handle():
+    while True:
+        signal.sigwait([signal.SIGHUP])
+        print("handled", flush=True)
+threading.Thread(target=handle).start()
+print("started", flush=True)
+libc = ctypes.CDLL(None)
+libc.syscall(ctypes.c_long({exit}), ctypes.c_long(0))
+"""
+
+
+@pytest.mark.skipif(platform.machine() not in EXIT, reason="the number of exit(2) is not known")
+def test_process_whose_first_thread_has_ended_is_signalled() -> None:
+    """It looks as if it had ended, and its other threads run."""
+    program = WITHOUT_FIRST_THREAD.format(exit=EXIT.get(platform.machine()))
+    command = [sys.executable, "-S", "-c", program, "an-unusual-word"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            assert process.stdout.readline() == "started\n"
+            stat = Path(f"/proc/{process.pid}/stat")
+            eventually(lambda: ") Z " in stat.read_text(), "the end of the first thread")
+            found = find("command:an-unusual-word")
+            assert found.pid == process.pid
+            send_reload(found, signal.SIGHUP)
+            assert process.stdout.readline() == "handled\n"
+        finally:
+            process.kill()
+        process.wait()
+        assert identify(process.pid) is None

@@ -119,7 +119,7 @@ def _without_shells(found: dict[int, Process]) -> dict[int, Process]:
 
 
 def _is_shell_with_command(pid: int) -> bool:
-    words = read_proc(f"/proc/{pid}/cmdline").split("\0")
+    words = _read_of(pid, "cmdline").split("\0")
     is_shell = words[0].rpartition("/")[2] in _SHELLS
     return is_shell and words[1:2] != [] and words[1].startswith("-") and "c" in words[1]
 
@@ -203,18 +203,18 @@ def has_memory_of_parent(pid: int) -> bool:
     It may have configuration that its parent has read, whenever it started itself: a daemon reads
     its configuration before it goes to the background.
     """
-    fields = _stat(pid)
+    fields = _stat(f"/proc/{pid}")
     return bool(fields) and bool(int(fields[6]) & _FORKED_WITHOUT_EXEC)
 
 
 def is_stopped(pid: int) -> bool:
     """Whether a signal has stopped a process, so that it takes no other one but SIGKILL."""
-    return _stat(pid)[:1] == ["T"]
+    return _stat(f"/proc/{pid}")[:1] == ["T"]
 
 
 def has_mark(pid: int, name: str) -> bool:
     """Whether a process has a variable in the environment that it was started with."""
-    return f"\0{name}=" in f"\0{read_proc(f'/proc/{pid}/environ')}"
+    return f"\0{name}=" in f"\0{_read_of(pid, 'environ')}"
 
 
 def children_of(pid: int) -> list[Process]:
@@ -346,7 +346,7 @@ def _name_of(pid: int) -> str:
 
 def command_of(pid: int) -> str:
     """Read a process's command line, on one line; "" without one."""
-    return read_proc(f"/proc/{pid}/cmdline").replace("\0", " ").replace("\n", " ").strip()
+    return _read_of(pid, "cmdline").replace("\0", " ").replace("\n", " ").strip()
 
 
 def _pids() -> list[int]:
@@ -355,19 +355,49 @@ def _pids() -> list[int]:
 
 def parent_of(pid: int) -> int:
     """Return the parent of a process; 0 where it is not running."""
-    fields = _stat(pid)
+    fields = _stat(f"/proc/{pid}")
     return int(fields[1]) if fields else 0
 
 
 def start_ticks(pid: int) -> int | None:
     """Return when a process started, in clock ticks since boot; None where it is not running."""
-    fields = _stat(pid)
-    return int(fields[19]) if fields and fields[0] not in ("Z", "X") else None
+    fields = _stat(f"/proc/{pid}")
+    if not fields or (_has_ended(fields) and not _running_thread(pid)):
+        return None
+    return int(fields[19])
 
 
-def _stat(pid: int) -> list[str]:
+def _stat(place: str) -> list[str]:
     """Read the fields of proc(5) stat after the name, which may contain anything."""
-    return read_proc(f"/proc/{pid}/stat").rpartition(") ")[2].split()
+    return read_proc(f"{place}/stat").rpartition(") ")[2].split()
+
+
+def _has_ended(fields: list[str]) -> bool:
+    return fields[0] in ("Z", "X")
+
+
+def _running_thread(pid: int) -> str:
+    """Return the place of a thread beside the first one, which has ended; "" without one.
+
+    /proc shows the process as ended then, without command line and environment.
+    """
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return ""
+    for thread in threads:
+        place = f"/proc/{pid}/task/{thread}"
+        if int(thread) != pid and (fields := _stat(place)) and not _has_ended(fields):
+            return place
+    return ""
+
+
+def _read_of(pid: int, name: str) -> str:
+    """Read what all threads of a process share."""
+    found = read_proc(f"/proc/{pid}/{name}")
+    if not found and (place := _running_thread(pid)):
+        return read_proc(f"{place}/{name}")
+    return found
 
 
 def read_proc(path: str) -> str:
