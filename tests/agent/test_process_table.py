@@ -163,3 +163,20 @@ def test_process_whose_first_thread_has_ended_is_signalled() -> None:
             process.kill()
         process.wait()
         assert identify(process.pid) is None
+
+
+def test_message_lists_some_of_many_processes() -> None:
+    """The first five are enough to see which they are."""
+    command = [sys.executable, "-S", "-c", "input()", "another-unusual-word"]
+    started = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(7)]
+    try:
+        pids = sorted(process.pid for process in started)
+        for pid in pids:
+            eventually(lambda pid=pid: "unusual" in process_table.command_of(pid))
+        with pytest.raises(ProcessError) as caught:
+            find("command:another-unusual-word")
+    finally:
+        for process in started:
+            process.communicate(b"\n")
+    listed = ", ".join(map(str, pids[:5]))
+    assert f"7 processes have command another-unusual-word ({listed}, …)" in str(caught.value)

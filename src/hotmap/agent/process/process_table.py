@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 #: Characters of a command line in which it says that it is of a master: `nginx: master process …`.
 _TITLE_LENGTH = 30
 
+#: Numbers of processes in a message: with more, it would be another one each time that it is made.
+_MAX_LISTED = 5
+
 _SHELLS = ("sh", "bash", "dash", "ash")
 
 #: Variable in the environment of check commands.
@@ -104,7 +107,8 @@ def _named(target: str, select: Callable[[dict[int, Process]], dict[int, Process
     if not parents:
         raise ProcessError(f"no process with {kind} {value} found{_why_invisible()}")
     if len(parents) > 1:
-        pids = ", ".join(str(process.pid) for process in sorted(parents))
+        pids = ", ".join(str(process.pid) for process in sorted(parents)[:_MAX_LISTED])
+        pids += ", …" if len(parents) > _MAX_LISTED else ""
         raise ProcessError(f"{len(parents)} processes have {kind} {value} ({pids}): use a pid file")
     return parents[0]
 
