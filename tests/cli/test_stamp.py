@@ -143,6 +143,17 @@ def test_values_that_the_api_server_takes_for_empty_are_empty() -> None:
     assert name_of(APP.replace("LEVEL: info", "LEVEL:")) == name_of(empty)
 
 
+@pytest.mark.parametrize(
+    ("plain", "text"), [("9000", '"9000"'), ("1.5", '"1.5"'), ("on", '"true"'), ("NO", '"false"')]
+)
+def test_data_keys_that_are_numbers_or_booleans_are_texts(plain: str, text: str) -> None:
+    """As for kubectl; a list of ports is often written with plain numbers as data keys."""
+    app = APP.replace("key: LEVEL", f"key: {text}")
+    assert name_of(app.replace("LEVEL: info", f"{plain}: info")) == name_of(
+        app.replace("LEVEL: info", f"{text}: info")
+    )
+
+
 def test_files_that_are_reread_are_not_included() -> None:
     """An edit of them reaches the processes without new pods; one of a variable does not."""
     rereads = APP.replace(

@@ -79,7 +79,8 @@ class Node:
                         merged.update(source.data)
         for entry in self.entries:
             if entry.key.scalar != "<<":
-                merged[entry.key.data] = entry.value.data
+                name = entry.key.scalar
+                merged[name if type(name) is str else _key_text(name)] = entry.value.data
         return merged
 
     def entry(self, key: str) -> Entry | None:
@@ -298,6 +299,13 @@ class _Composer:
         if header and "+" in header[0]:
             return int(end) - (len(written) - len(re.sub(r"\r?\n[ \t]*\Z", "", written)))
         return int(start) + len(written.rstrip())
+
+
+def _key_text(key: Any) -> Any:
+    """Write a key that is a number or a boolean as kubectl does (sigs.k8s.io/yaml)."""
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return str(key) if isinstance(key, int | float) else key
 
 
 class _Scalars(yaml.SafeLoader):
