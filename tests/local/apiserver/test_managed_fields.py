@@ -46,6 +46,15 @@ async def test_removal_by_other_manager_leaves_no_entry(registry: Registry, cloc
     assert owners(obj) == {"one": ("22:13:20Z", ["m"])}
 
 
+async def test_removal_of_own_key_keeps_the_time(registry: Registry, clock: Clock) -> None:
+    """A write that takes no field has no time of its own, whoever owned what it removes."""
+    await registry.create("configmaps", "default", configmap("a", k="1", m="1"), manager="one")
+    clock.time += 10
+    patch = {"data": {"k": None}}
+    obj = await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="one")
+    assert owners(obj) == {"one": ("22:13:20Z", ["m"])}
+
+
 async def test_repeated_write_updates_time(registry: Registry, clock: Clock) -> None:
     """Its entry keeps what it owned and takes the new time, in whole seconds."""
     await registry.create("configmaps", "default", configmap("a", k="1"), manager="one")

@@ -2,8 +2,8 @@
 
 structured-merge-diff's Updater, which apimachinery/pkg/util/managedfields wraps. After an update
 the writer owns what it changed or added on top of what it owned; others lose what was changed
-under them; removed fields belong to no manager. So a write that only removes another manager's
-fields leaves no entry and no time behind. After an apply the applier owns exactly what it sent.
+under them; removed fields belong to no manager. So a write that only removes fields, its own or
+another manager's, leaves no time behind. After an apply the applier owns exactly what it sent.
 """
 
 from __future__ import annotations
@@ -101,6 +101,8 @@ def record_write(
     for entry in kept:
         if writer.owns(entry):
             own |= without_removed(read_fields_v1(entry.get("fieldsV1") or {}), difference.removed)
+    if not difference.changed:  # upstream: managedfieldsupdater.go Update
+        writer = _with_known_time(writer, kept)
     return _entries(kept, difference, writer, own)
 
 
@@ -137,10 +139,15 @@ def apply(
         _check_conflicts(entries, changed, writer)
     if pruned == live:
         # Nothing changes but who owns it, which upstream gives no new time.
-        known: JsonObject = next((entry for entry in entries if writer.owns(entry)), {})
-        writer = writer._replace(time=str(known.get("time", "")))
+        writer = _with_known_time(writer, entries)
     _update_last_applied(live, pruned, config, writer)
     return Applied(pruned, _entries(entries, difference, writer, own))
+
+
+def _with_known_time(writer: Writer, entries: list[JsonObject]) -> Writer:
+    """Give a writer the time of its last write that took a field."""
+    known: JsonObject = next((entry for entry in entries if writer.owns(entry)), {})
+    return writer._replace(time=str(known.get("time", "")))
 
 
 def _before_first_apply(kind: Kind, live: JsonObject, writer: Writer) -> list[JsonObject]:
