@@ -6,14 +6,17 @@ import asyncio
 import time
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 from tests.controller.pod_check_results import SOON, wait_for_state
-from tests.controller.world import FOLLOW, World, env
+from tests.controller.world import FOLLOW, NAMESPACE, World, env
 
 from hotmap.controller import term_factory
 from hotmap.core.errors import api_error
 from hotmap.core.model.objects import Pod
+from hotmap.core.policy.policy import Defaults
+from hotmap.core.reloader.annotations import DialectSettings
 
 
 async def test_edit_during_downtime_is_rolled(world: World) -> None:
@@ -329,6 +332,56 @@ async def test_revert_while_down_rolls_no_workload_where_no_pod_started(world: W
         await asyncio.sleep(3)  # a pod may be on its way until then
         await world.quiet(controller)
         assert await world.revision() == ""
+
+
+#: Flags by which a controller does not watch the namespace of the tests, or its ConfigMaps.
+NARROW: dict[str, dict[str, Any]] = {
+    "another namespace is served": {"watch_namespaces": ("bank",)},
+    "the namespace is ignored": {"ignored_namespaces": (NAMESPACE,)},
+    "ConfigMaps are ignored": {
+        "defaults": Defaults(dialect=DialectSettings(ignored_sources=frozenset(("ConfigMap",))))
+    },
+}
+
+
+@pytest.mark.parametrize("flags", NARROW.values(), ids=NARROW)
+async def test_sources_out_of_scope_do_not_count_as_deleted(
+    world: World, flags: dict[str, Any]
+) -> None:
+    """Who does not watch them knows nothing of them, so pods that start meanwhile are kept."""
+    await world.namespace("bank")
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1")
+    await world.run_once()
+    async with world.controller(**flags):
+        await asyncio.sleep(1)
+    await world.delete("Pod", "web-1")
+    await world.pod("web-2", started=time.time())
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await asyncio.sleep(3)  # a pod may be on its way until then
+        await world.quiet(controller)
+        assert await world.revision() == ""
+
+
+@pytest.mark.parametrize("flags", list(NARROW.values())[:2], ids=list(NARROW)[:2])
+async def test_revert_while_out_of_scope_rolls_a_pod_that_started_in_between(
+    world: World, flags: dict[str, Any]
+) -> None:
+    """As if no controller had run: the one that did has not watched the namespace."""
+    await world.namespace("bank")
+    await world.config_map(LEVEL="info")
+    await world.workload(replicas=2)
+    await world.pod("web-1")
+    await world.run_once()
+    async with world.controller(**flags):
+        await world.edit(LEVEL="debug")
+        await world.pod("web-2", started=time.time())
+        await world.edit(LEVEL="info")
+        await asyncio.sleep(10)
+    async with world.controller():
+        await world.rollout()
 
 
 async def test_undo_finds_pods_that_missed_an_edit_of_a_key_unused_meanwhile(world: World) -> None:

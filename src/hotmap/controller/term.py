@@ -327,10 +327,14 @@ class LeaderTerm:
         return again
 
     async def _note_deletions(self) -> None:
-        """Record which sources were deleted while no controller watched."""
+        """Record which sources were deleted while no controller watched.
+
+        Nothing is known of those outside the watched scope.
+        """
         for record in self._records.values():
             await share_loop()
-            self._stored_changes.note_deletions(record)
+            if self._settings.serves(record.namespace):
+                self._stored_changes.note_deletions(record)
         for consumer in list(self._index.all_consumers()):
             await share_loop()
             for key in self._parts.observer.unrecorded_deletions(consumer):

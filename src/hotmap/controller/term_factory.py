@@ -140,7 +140,9 @@ class TermFactory:
             unreadable_objects=UnreadableObjects(shared.watch_index, shared.recorder),
             first_decisions=first_decisions,
             deleted_immutables=deleted,
-            stored_progress=StoredProgress(shared.records, watched, first_decisions),
+            stored_progress=StoredProgress(
+                shared.records, watched, first_decisions, serves=self._settings.serves
+            ),
             is_behind=shared.reflectors.is_behind,
             record_shards=shared.record_shards,
             job_recreations=None if shared.shadow else shared.job_recreations,

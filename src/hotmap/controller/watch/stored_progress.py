@@ -1,12 +1,14 @@
 """Stores until when every change was observed, for the controller after this one.
 
 The time bounds the changes that were made while no controller watched. So it is not stored before
-every consumer has been decided on once.
+every consumer has been decided on once, nor by a controller that does not watch the namespaces of
+all records: for the others the last time that was stored still holds.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from itertools import count
 from typing import NoReturn
 
@@ -29,11 +31,20 @@ class StoredProgress:
     """The stored progress of the watches in one term of leadership."""
 
     def __init__(
-        self, records: Records, watched: WatchedUntil, first_decisions: FirstDecisions
+        self,
+        records: Records,
+        watched: WatchedUntil,
+        first_decisions: FirstDecisions,
+        *,
+        serves: Callable[[str], bool],
     ) -> None:
+        """`serves` returns whether a namespace is watched."""
         self._records = records
         self._watched = watched
         self._first_decisions = first_decisions
+        self._serves = serves
+        #: Whether the namespaces of all records are watched; None: not determined yet.
+        self._is_complete: bool | None = None
 
     async def run(self) -> NoReturn:
         """Store the progress once a minute."""
@@ -74,5 +85,7 @@ class StoredProgress:
 
     def write(self, watched_until: float) -> None:
         """Store the progress with the records."""
-        until = watched_until if self._first_decisions.are_made else None
+        if self._is_complete is None:  # records are made of served namespaces only
+            self._is_complete = all(self._serves(item.namespace) for item in self._records.values())
+        until = watched_until if self._first_decisions.are_made and self._is_complete else None
         self._records.set_watched_until(until)
