@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from tests.chart.helm import CHART, Objects, helm, render, render_objects
 
 from hotmap import __version__
 from hotmap.cli.main import hotmap
+from hotmap.cli.reloader_flags import ReloaderFlags
+from hotmap.cli.reloader_settings import read_reloader_flags
+from hotmap.core.errors import SettingsError
 
 #: Minutes of waiting or of processor time, too much after each edit.
 pytestmark = pytest.mark.slow
@@ -460,6 +464,18 @@ def test_two_releases_do_not_share_cluster_wide_names() -> None:
         ("watchGlobally=false,namespaces=a;b", 'invalid name "a;b" in namespaces'),
         ("fullnameOverride=My_Name", 'invalid fullnameOverride "My_Name"'),
         ("logLevel=loud", 'invalid logLevel "loud"'),
+        (
+            "namespaceSelector=team b",
+            'invalid namespaceSelector "team b": expected a label selector',
+        ),
+        ("reloader.resourceLabelSelector=a=b=c", 'invalid resourceLabelSelector "a=b=c": expected'),
+        ("ignoreNamespaces=kube-*", 'invalid ignoreNamespaces "kube-*": expected names of'),
+        ("follow=app", 'invalid follow "app": expected auto, off or a list'),
+        (
+            "custom_annotations.auto=a/b/c",
+            'invalid custom_annotations.auto "a/b/c": expected a name',
+        ),
+        ("webhookUrl=example.com/token", "invalid webhookUrl (not shown): expected an http or"),
         ("image.digest=abc", "/image/digest"),
         ("settle=5", "/settle"),
     ],
@@ -472,6 +488,35 @@ def test_invalid_value_is_refused(values: str, message: str) -> None:
     # Lint logs what a template refuses, with its quotes escaped, and goes on.
     done = helm("lint", str(CHART), f"--set={values}", check=False)
     assert message in (done.stdout + done.stderr).replace('\\"', '"')
+
+
+SELECTORS = (
+    *("team=a", "team==a", "team!=a", "team", "!team", "a=b,c!=d", "a.b/c=d", "n>5", "team="),
+    *("team in (a, b)", "team notin (a)", "team in ()", "team:a", "team:*", "team=*", '"team=a"'),
+    *("a,,b", ",", "team b", "team=a=b", "a/b/c=d", "A.b/c=d", "team in a", "team!=*", "team=ä"),
+)
+
+
+@pytest.mark.parametrize("value", ["namespaceSelector", "resourceLabelSelector"])
+def test_chart_and_controller_refuse_the_same_selectors(value: str) -> None:
+    """An installation is refused, instead of a controller that ends at each start."""
+    flag = re.sub("([A-Z])", r"-\1", value).lower().replace("-", "_")
+
+    def is_read(selector: str) -> bool:
+        given: dict[str, Any] = {flag: (selector,)}
+        try:
+            read_reloader_flags(ReloaderFlags(**given), {})
+        except SettingsError:
+            return False
+        return True
+
+    def is_installed(selector: str) -> bool:
+        values = f"--set-json={json.dumps({value: selector})}"
+        return helm("template", "hotmap", str(CHART), values, check=False).returncode == 0
+
+    assert {each: is_installed(each) for each in SELECTORS} == {
+        each: is_read(each) for each in SELECTORS
+    }
 
 
 @pytest.mark.parametrize("name", ["deployment", "deployment.env", "podMonitor", "image"])

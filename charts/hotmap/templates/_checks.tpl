@@ -12,6 +12,44 @@
 {{- end -}}
 {{- end -}}
 
+{{/* Texts that the controller would refuse at its start, with its own rules and words. */}}
+{{- define "hotmap.checkTexts" -}}
+{{- $settings := fromJson (include "hotmap.settings" .) -}}
+{{- $name := `([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?` -}}
+{{- $value := `([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?` -}}
+{{- /* Reloader's own k:v and k:* as well. */ -}}
+{{- $label := printf `(!?\s*%[1]s|%[1]s\s*(=|==|!=|:)\s*%[2]s|%[1]s\s*(==?|:)\s*\*|%[1]s\s*[<>]\s*\d+|%[1]s\s+(not)?in\s*\(\s*%[2]s(\s*,\s*%[2]s)*\s*\))?` $name $value -}}
+{{- $source := `(?i:configmaps?|cm|secrets?|spc|secretproviderclass(es)?)/[-.a-z0-9*?\[\]!]+` -}}
+{{- $rules := dict
+    "resourceLabelSelector" (list $label "a label selector such as team=a")
+    "follow" (list (printf "(auto|off|%s)" $source) "auto, off or a list such as configmap/app,secret/db-*") -}}
+{{- if $settings.watchGlobally -}}
+{{- $_ := set $rules "namespaceSelector" (list $label "a label selector such as team=a") -}}
+{{- if not (include "hotmap.compat" .) -}}
+{{- $_ := set $rules "ignoreNamespaces" (list "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?" "names of namespaces separated by commas") -}}
+{{- end -}}
+{{- end -}}
+{{- range $key, $rule := $rules -}}
+{{- with get $settings $key -}}
+{{- if not (regexMatch (printf `^["']?\s*%[1]s(\s*,\s*%[1]s)*\s*["']?$` (index $rule 0)) .) -}}
+{{- fail (printf "invalid %s %q: expected %s" $key . (index $rule 1)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $key, $_ := fromYaml (include "hotmap.annotationFlags" .) -}}
+{{- with get ($settings.custom_annotations | default dict) $key -}}
+{{- if not (regexMatch (printf "^(?i:%s)$" $name) .) -}}
+{{- fail (printf "invalid custom_annotations.%s %q: expected a name such as example.com/reload" $key .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with $settings.webhookUrl -}}
+{{- if not (regexMatch `^\s*["']?\s*(?i:https?)://[^/?#]` .) -}}
+{{- fail "invalid webhookUrl (not shown): expected an http or https URL" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Values that the schema cannot judge: fails with one sentence. */}}
 {{- define "hotmap.check" -}}
 {{- range $name := list "nameOverride" "fullnameOverride" -}}
@@ -29,6 +67,7 @@
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- include "hotmap.checkTexts" . -}}
 {{- if and .Values.enableHA (lt (include "hotmap.replicas" . | int) 2) -}}
 {{- fail (printf "enableHA is true and replicas is %s: set replicas to 2 or more, or leave it out" (include "hotmap.replicas" .)) -}}
 {{- end -}}
