@@ -158,6 +158,10 @@ OF_CONSUMERS = [
     ),
     (NAMES.config_map, "Deployment", "app,b(", ': invalid regular expression "b("'),
     (NAMES.secret, "Deployment", "[z-a]", ': invalid regular expression "[z-a]"'),
+    *(
+        (NAMES.secret, "Deployment", f"db,{text}", f': invalid regular expression "{text}": names')
+        for text in ("my_app", "shop/app", "app;db", "App", "ünï")
+    ),
     (
         NAMES.search,
         "Deployment",

@@ -42,6 +42,10 @@ LONGEST_VALUE = 4096
 #: Items of one list.
 MAX_ITEMS = 64
 
+#: Why a text that has no operator of an expression matches nothing, such as `my_app` or `shop/app`.
+_NO_NAME = 'names have only a-z, 0-9, "-" and "."'
+_OPERATOR = re.compile(r"[\\^$.|?*+()\[\]{}]")
+
 #: Instructions of one item's RE2 program, and of all items of a list together. Literal text takes
 #: one for each character.
 _MAX_PROGRAM = 200
@@ -252,7 +256,8 @@ class CheckedExpression(NamedTuple):
 def name_patterns(kind: str, items: Iterable[str]) -> tuple[SourcePatterns, list[tuple[str, str]]]:
     """Make patterns of expressions; each has to match a whole name.
 
-    An expression that cannot be matched costs only itself: returned too is (item, reason) of each.
+    An expression that cannot be matched, or matches no name, costs only itself: returned too is
+    (item, reason) of each.
     A text that may be a name is one, also before an object of that name exists.
     """
     names: set[tuple[str, str]] = set()
@@ -264,6 +269,9 @@ def name_patterns(kind: str, items: Iterable[str]) -> tuple[SourcePatterns, list
             names.add((kind, item))
             if "." not in item:
                 continue
+        elif not _OPERATOR.search(item):
+            refused.append((item, _NO_NAME))
+            continue
         checked = check_expression(item)
         if checked.reason or checked.size > left:
             refused.append((item, checked.reason or "the list is too complex"))
