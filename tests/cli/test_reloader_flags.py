@@ -326,6 +326,7 @@ def test_webhook_url_disables_actions() -> None:
         (("--pprof-addr=:6060",), {}),
         ((), {"METRICS_COUNT_BY_NAMESPACE": "enabled"}),
         ((), {"METRICS_COUNT_BY_NAMESPACE": "true"}),
+        ((), {"KUBERNETES_NAMESPACE": "shop"}),
     ],
 )
 def test_flag_without_effect_gives_one_warning(

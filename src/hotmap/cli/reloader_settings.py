@@ -128,6 +128,11 @@ def _read_scope(values: _Values, environment: Mapping[str, str]) -> _Scope:
     own = environment.get("KUBERNETES_NAMESPACE")
     if not namespaces and values.flags.reloader_compat and own:
         namespaces = (namespace_name("KUBERNETES_NAMESPACE", own),)
+    elif not namespaces and own:
+        values.warnings.append(
+            "KUBERNETES_NAMESPACE has no effect without --reloader-compat; use --watch-namespace "
+            "to serve one namespace"
+        )
     ignored = values.namespaces("namespaces_to_ignore", lenient=values.flags.reloader_compat)
     selector = values.selector("namespace_selector")
     if namespaces and (ignored or selector):
