@@ -82,7 +82,7 @@ def stamp(
         ManifestError: a text is not valid YAML, an object is malformed, or there is no workload.
     """
     manifests = {place: Manifest(text, describe_file(place)) for place, text in texts.items()}
-    sources = _Sources(manifests.values(), key)
+    sources = _Sources(manifests.values(), key, with_secrets=with_secrets)
     notes: list[str] = []
     workloads = 0
     for manifest in manifests.values():
@@ -111,14 +111,23 @@ def stamp(
 
 
 class _Sources:
-    """The ConfigMaps and Secrets of all manifests; of equal names the last one counts."""
+    """The ConfigMaps and Secrets of all manifests; of equal names the last one counts.
 
-    def __init__(self, manifests: Iterable[Manifest], key: FingerprintKey) -> None:
+    Secrets that are not included may have placeholders, which a later step of a pipeline replaces.
+    """
+
+    def __init__(
+        self, manifests: Iterable[Manifest], key: FingerprintKey, *, with_secrets: bool
+    ) -> None:
         #: By kind and name, then by the namespace that the manifest gives, "" for none.
         self._found: dict[ObjectKey, dict[str, Source]] = {}
         for manifest in manifests:
             for data, place in manifest.objects():
-                if data.get("apiVersion") == "v1" and data.get("kind") in ("ConfigMap", "Secret"):
+                kind = data.get("kind") if data.get("apiVersion") == "v1" else None
+                if kind not in ("ConfigMap", "Secret"):
+                    continue
+                check_values(data, f"{place}: {kind}/{_metadata(data, 'name')}")
+                if kind == "ConfigMap" or with_secrets:
                     namespace, source = _read_source(data, place, key)
                     self._found.setdefault(source.key, {})[namespace] = source
 
@@ -139,9 +148,7 @@ def _read_source(data: dict[str, Any], place: str, key: FingerprintKey) -> tuple
     So a name is the same in every namespace, and whether or not the manifest gives one.
     """
     kind = data["kind"]
-    metadata = data["metadata"] if isinstance(data.get("metadata"), dict) else {}
-    name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
-    check_values(data, f"{place}: {kind}/{name}")
+    name, namespace = _metadata(data, "name"), _metadata(data, "namespace")
     try:
         fields = {field: _read_texts(data.get(field)) for field in ("data", "binaryData")}
         for text in fields["data" if kind == "Secret" else "binaryData"].values():
@@ -158,6 +165,11 @@ def _read_source(data: dict[str, Any], place: str, key: FingerprintKey) -> tuple
         raise ManifestError(f"{place}: {kind}/{name}: {_describe(error)}") from None
     except ValueError:
         raise ManifestError(f"{place}: {kind}/{name}: a value is not valid base64") from None
+
+
+def _metadata(data: dict[str, Any], field: str) -> str:
+    metadata = data.get("metadata")
+    return str(metadata.get(field) or "") if isinstance(metadata, dict) else ""
 
 
 def _read_texts(field: Any) -> dict[str, str]:
