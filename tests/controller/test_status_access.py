@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -13,7 +14,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from tests.controller.world import World
 
+from hotmap.controller.report.status import StatusPage
 from hotmap.controller.report.status_access import StatusAccess, User
+from hotmap.controller.report.status_query import StatusQuery
 from hotmap.core.errors import Forbidden
 from hotmap.kube.client import Client
 from hotmap.kube.config import ClusterConfig, Credentials
@@ -192,3 +195,48 @@ async def test_status_for_users_shows_their_namespaces(
         assert (await get("?limit=x"))[0] == 400
         async with aiohttp.ClientSession() as http, http.get(f"{url}/metrics") as answer:
             assert answer.status == 404
+
+
+async def test_overviews_of_one_user_leave_slots_to_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of thousands of workloads it takes seconds: one of the same namespaces is made at a time."""
+    made: list[str] = []
+
+    async def authenticate(self: StatusAccess, header: str) -> User:
+        return User(header)
+
+    async def may_read(self: StatusAccess, user: User, namespace: str) -> bool:
+        return namespace == user.name
+
+    async def take_long(page: StatusPage, query: StatusQuery, *arguments: Any) -> dict[str, Any]:
+        made.append(query.namespace)
+        if query.namespace == "many":
+            await asyncio.Event().wait()
+        return {"workloads": []}
+
+    monkeypatch.setattr(StatusAccess, "authenticate", authenticate)
+    monkeypatch.setattr(StatusAccess, "may_read", may_read)
+    monkeypatch.setattr(StatusPage, "_overview", take_long)
+    async with world.controller(status_listen=("127.0.0.1", 0)) as controller:
+        await world.quiet(controller)
+        url = f"http://127.0.0.1:{controller.status_port}/v1/status"
+
+        async def get(namespace: str) -> int:
+            async with (
+                aiohttp.ClientSession() as http,
+                http.get(
+                    url,
+                    params={"namespace": namespace},
+                    headers={"Hotmap-Authorization": namespace},
+                ) as answer,
+            ):
+                return answer.status
+
+        waiting = [asyncio.create_task(get("many")) for _ in range(10)]
+        await asyncio.sleep(1)
+        assert await get("shop") == 200
+        assert made == ["many", "shop"]
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)

@@ -220,6 +220,42 @@ async def test_connection_that_takes_no_answers_makes_room_for_another(
             writer.close()
 
 
+async def test_answers_that_clients_do_not_take_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Many clients that ask for a large answer and read nothing must not fill the memory."""
+    size = 16 << 20  # more than sockets buffer
+    monkeypatch.setattr("hotmap.kube.http.server.MOST_UNREAD", 2 * size)
+    request = b"GET /page HTTP/1.1\r\nHost: h\r\n\r\n"
+    async with serving() as served:
+        served.text = b"x" * size
+        stalled = []
+        for _ in range(4):
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            writer.write(request)
+            stalled.append((reader, writer))
+            await served.was_asked.wait()
+            served.was_asked.clear()
+        with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):
+            await stalled[0][0].readexactly(size)
+        async with asyncio.timeout(60):
+            await stalled[3][0].readexactly(size)
+        for _, writer in stalled:
+            writer.close()
+
+
+async def test_largest_answer_is_sent_whatever_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = 16 << 20
+    monkeypatch.setattr("hotmap.kube.http.server.MOST_UNREAD", 1)
+    async with serving() as served:
+        served.text = b"x" * size
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        writer.write(b"GET /page HTTP/1.1\r\nHost: h\r\n\r\n")
+        async with asyncio.timeout(60):
+            await reader.readexactly(size)
+        writer.close()
+
+
 async def test_request_that_takes_long_makes_room_for_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -55,6 +55,9 @@ _LONGEST_REVISION = 64
 #: Lists of pods at once for queries, so that they do not crowd an API server.
 _MAX_LISTS = 4
 
+#: Overviews at once: that of 5,000 workloads takes 20 MB, and seconds of the event loop.
+_MAX_OVERVIEWS = 2
+
 
 class LeaderView(NamedTuple):
     """What only the leader knows."""
@@ -89,6 +92,8 @@ class StatusPage:
         self._access = StatusAccess(client)
         # Namespaces take turns: pods of one whose agents do not answer delay no other's status.
         self._slots = FairSlots(_MAX_LISTS)
+        # So do the users of different namespaces.
+        self._overview_slots = FairSlots(_MAX_OVERVIEWS)
 
     async def answer(self, query: Mapping[str, str]) -> dict[str, Any]:
         """Build the document for a query; a standby shows no consumers.
@@ -127,11 +132,11 @@ class StatusPage:
         named = parsed.namespace
         if parsed.workload:
             named = split_name(parsed.workload)[1]
-        namespaces = {
+        namespaces = (  # looked at only if the user may not read all of them
             consumer.key.namespace
             for consumer in self._index.all_consumers()
             if self._index.policies.of(consumer).opted_in
-        }
+        )
         readable = await self._access.readable(user, named, namespaces)
         return await self._document(query, leader, readable=readable)
 
@@ -175,9 +180,10 @@ class StatusPage:
             ]
             totals = _totals((document["state"], document["behind"]) for document in documents)
             return {**head, **totals, "workloads": documents}
-        if parsed.edit is not None:
-            return {**head, **await self._previews(parsed, parsed.edit, leader, readable)}
-        return {**head, **await self._overview(parsed, leader, readable, unconfirmed)}
+        async with self._overview_slots.use(readable):
+            if parsed.edit is not None:
+                return {**head, **await self._previews(parsed, parsed.edit, leader, readable)}
+            return {**head, **await self._overview(parsed, leader, readable, unconfirmed)}
 
     def _count_sources(self, readable: frozenset[str] | None) -> int:
         if readable is None:
@@ -291,7 +297,7 @@ class StatusPage:
     def _consumers_of(self, query: StatusQuery) -> Iterable[Consumer]:
         """List the consumers that may be shown: of a source, those that follow it."""
         if query.source is None:
-            return self._index.all_consumers()
+            return self._index.all_consumers(query.namespace or None)
         followers = self._index.followers_of(query.source)
         return (consumer for consumer in followers if not consumer.owned)
 

@@ -145,10 +145,10 @@ class Index:
         """List the sources of a namespace."""
         return [key for store in self.sources.values() for key in store.keys(namespace)]
 
-    def all_consumers(self) -> Iterator[Consumer]:
-        """Iterate over all followed consumers."""
+    def all_consumers(self, namespace: str | None = None) -> Iterator[Consumer]:
+        """Iterate over the followed consumers of a namespace; None: of all."""
         for store in self.consumers.values():
-            for consumer in store.values():
+            for consumer in store.values(namespace):
                 if not consumer.owned and is_relevant(self.policies.of(consumer)):
                     yield consumer
 

@@ -40,6 +40,10 @@ MOST_WAITING: Final = 4
 #: answer, for longest; where there is none, the one whose request has waited for longest.
 MOST_CONNECTIONS: Final = 256
 
+#: Bytes of answers that clients have not taken yet, of all connections; beyond them the one whose
+#: client has not taken its answer for longest closes, but never the last one.
+MOST_UNREAD: Final = 32 << 20
+
 #: Seconds in which a client has to send a request, or to take an answer; Prometheus asks every 15
 #: to 60 s on one connection.
 CLIENT_TIMEOUT: Final = 75.0
@@ -129,7 +133,7 @@ class HttpServer:
         self._server = None
 
     def _accept(self) -> _Connection:
-        connection = _Connection(self._answer, self._on_use)
+        connection = _Connection(self._answer, self._on_use, self._bound_unread)
         if len(self._connections) >= MOST_CONNECTIONS:
             idle = (each for each in self._connections if each.waits_for_client)
             oldest = next(idle, None) or next(iter(self._connections))
@@ -142,6 +146,17 @@ class HttpServer:
     def _on_use(self, connection: _Connection) -> None:
         if connection in self._connections:
             self._connections[connection] = self._connections.pop(connection)
+
+    def _bound_unread(self, last: _Connection) -> None:
+        """Close connections whose clients do not take their answers, if these are too large."""
+        unread = {each: size for each in self._connections if (size := each.unread)}
+        total = sum(unread.values())
+        for connection, size in unread.items():
+            if total <= MOST_UNREAD:
+                return
+            if connection is not last:
+                connection.abort()
+                total -= size
 
     async def _answer(self, method: str, question: Question) -> Answer:
         handler = self._handlers.get(question.path)
@@ -177,10 +192,12 @@ class _Connection(asyncio.Protocol):
         self,
         answer: Callable[[str, Question], Awaitable[Answer]],
         on_use: Callable[[_Connection], None],
+        on_unread: Callable[[_Connection], None],
     ) -> None:
-        """`on_use` is called with each request."""
+        """`on_use` is called with each request, `on_unread` with an answer that is not taken."""
         self._answer = answer
         self._on_use = on_use
+        self._on_unread = on_unread
         self._is_aborted = False
         self._transport: asyncio.Transport | None = None
         self._parser: Any = httptools.HttpRequestParser(self)
@@ -204,6 +221,11 @@ class _Connection(asyncio.Protocol):
     def waits_for_client(self) -> bool:
         """Whether it is the client's turn: to send a request, or to take an answer."""
         return self.task is None or not self._may_write.is_set()
+
+    @property
+    def unread(self) -> int:
+        """Bytes of answers that the client has not taken."""
+        return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def abort(self) -> None:
         """Close the connection at once, also one that is only about to be made."""
@@ -238,6 +260,7 @@ class _Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._may_write.clear()
+        self._on_unread(self)
 
     def resume_writing(self) -> None:
         self._may_write.set()
