@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Iterator
 from itertools import chain, repeat
@@ -15,6 +16,7 @@ from tests.controller.pod_check_results import SOON, status, wait_for_state
 from tests.controller.world import Object, World, files
 from tests.support.fake_agents import FakeAgent, FakeAgents
 
+from hotmap.controller.report import agents as agents_module
 from hotmap.controller.run import Controller
 
 AGENT = {"hotmap.dev/agent": f"port={FakeAgents.PORT};restart=none"}
@@ -272,6 +274,30 @@ async def test_answer_without_end_is_given_up(
         document = await wait_for_state(world, controller, "unknown")
         assert words in document["reason"]
     assert agent.sent <= most * agent.requests
+
+
+async def test_head_of_an_answer_that_drips_is_searched_once(
+    world: World, agents: FakeAgents, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A head of 64 KiB takes milliseconds, which thousands of pieces must not take each."""
+    searched: list[int] = []
+    pattern = agents_module._CONTENT_LENGTH
+
+    class Counting:
+        def search(self, text: bytes, *bounds: int) -> re.Match[bytes] | None:
+            searched.append(len(text))
+            return pattern.search(text, *bounds)
+
+    monkeypatch.setattr(agents_module, "_CONTENT_LENGTH", Counting())
+    await followed(world)
+    agent = await a_pod(world, agents)
+    agent.respond = lambda: chain([answer("200 OK", b"{")], repeat(b" "))
+    async with world.controller(pod_checks=QUICK) as controller:
+        await world.quiet(controller)
+        await edit(world, "size = 2")
+        await wait_for_nudge(world)
+        await wait_for_state(world, controller, "unknown")
+    assert 0 < len(searched) <= agent.requests
 
 
 async def test_answer_ends_where_its_length_says(world: World, agents: FakeAgents) -> None:

@@ -147,21 +147,24 @@ async def _get(address: AgentAddress) -> bytes:
         await loop.sock_connect(connection, (address.host, address.port))
         host = f"[{address.host}]" if is_ipv6 else address.host
         await loop.sock_sendall(connection, _REQUEST.format(host=host).encode())
-        response = b""
-        while len(response) <= _MAX_RESPONSE and (
-            data := await loop.sock_recv(connection, _MAX_RESPONSE)
-        ):
-            response += data
-            if _is_complete(response):
-                break
-        return response
+        return await _receive(connection)
 
 
-def _is_complete(response: bytes) -> bool:
-    """Return whether a response has as many bytes as its head says, if that says how many."""
-    head, separator, body = response.partition(b"\r\n\r\n")
-    length = _CONTENT_LENGTH.search(head) if separator else None
-    return length is not None and len(body) >= int(length[1])
+async def _receive(connection: socket.socket) -> bytes:
+    """Receive a response until its end, or more than it may be.
+
+    Each byte is searched once: a pod may send them one by one.
+    """
+    loop = asyncio.get_running_loop()
+    response, head, wanted = bytearray(), -1, _MAX_RESPONSE + 1
+    while len(response) < wanted and (data := await loop.sock_recv(connection, _MAX_RESPONSE)):
+        searched = max(0, len(response) - 3)
+        response += data
+        if head < 0 and (head := response.find(b"\r\n\r\n", searched)) >= 0:
+            length = _CONTENT_LENGTH.search(response, 0, head)
+            if length is not None:
+                wanted = min(wanted, head + 4 + int(length[1]))
+    return bytes(response)
 
 
 def _read_response(response: bytes, uid: str) -> AgentReport:
