@@ -19,8 +19,10 @@ from hotmap.controller.reconcile import nudge_round
 from hotmap.controller.report.pod_reader import PodReader
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import PodCheckSettings
+from hotmap.controller.watch import consistent_reads
 from hotmap.controller.watch.pods import list_pods
 from hotmap.core.model.consumer import Consumer
+from hotmap.kube.metadata import list_versions
 
 MANY = "many"
 
@@ -127,6 +129,29 @@ async def test_status_queries_of_many_pods_do_not_delay_those_of_other_namespace
         waiting = [asyncio.create_task(status(controller, about_many)) for _ in range(10)]
         document = await status(controller, "?workload=default/web&consistent=true")
         assert [each["name"] for each in document["workloads"][0]["pods"]] == ["web-1"]
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_consistent_reads_of_one_namespace_leave_requests_to_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where lists of it take long."""
+
+    def namespace_of(client: object, resource: object, namespace: str | None) -> str:
+        return namespace or ""
+
+    await set_up(world, 1)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        listing = never_for_many(list_versions, namespace_of)
+        monkeypatch.setattr(consistent_reads, "list_versions", listing)
+        query = f"?namespace={MANY}&consistent=true"
+        waiting = [asyncio.create_task(status(controller, query)) for _ in range(10)]
+        await asyncio.sleep(0.5)
+        document = await status(controller, "?namespace=default&consistent=true")
+        assert [each["name"] for each in document["workloads"]] == ["web"]
         for each in waiting:
             each.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)

@@ -17,6 +17,8 @@ from tests.controller.world import World
 from hotmap.controller.report.status import StatusPage
 from hotmap.controller.report.status_access import StatusAccess, User
 from hotmap.controller.report.status_query import StatusQuery
+from hotmap.controller.run import Controller
+from hotmap.controller.watch.consistent_reads import ConsistentReader
 from hotmap.core.errors import Forbidden
 from hotmap.kube.client import Client
 from hotmap.kube.config import ClusterConfig, Credentials
@@ -197,11 +199,16 @@ async def test_status_for_users_shows_their_namespaces(
             assert answer.status == 404
 
 
-async def test_overviews_of_one_user_leave_slots_to_others(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of thousands of workloads it takes seconds: one of the same namespaces is made at a time."""
-    made: list[str] = []
+async def get_as(controller: Controller, user: str, query: str) -> int:
+    url = f"http://127.0.0.1:{controller.status_port}/v1/status{query}"
+    headers = {"Hotmap-Authorization": user}
+    async with aiohttp.ClientSession() as http, http.get(url, headers=headers) as answer:
+        return answer.status
+
+
+@pytest.fixture
+def users_by_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every user read the one namespace that has the user's name."""
 
     async def authenticate(self: StatusAccess, header: str) -> User:
         return User(header)
@@ -209,34 +216,67 @@ async def test_overviews_of_one_user_leave_slots_to_others(
     async def may_read(self: StatusAccess, user: User, namespace: str) -> bool:
         return namespace == user.name
 
-    async def take_long(page: StatusPage, query: StatusQuery, *arguments: Any) -> dict[str, Any]:
-        made.append(query.namespace)
-        if query.namespace == "many":
+    monkeypatch.setattr(StatusAccess, "authenticate", authenticate)
+    monkeypatch.setattr(StatusAccess, "may_read", may_read)
+
+
+@pytest.mark.usefixtures("users_by_namespace")
+@pytest.mark.parametrize("query", ["", "?namespace={user}"])
+async def test_overviews_of_one_user_leave_slots_to_others(
+    world: World, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
+    """Of thousands of workloads it takes seconds: one of the same namespaces is made at a time."""
+    made: list[frozenset[str]] = []
+
+    async def take_long(
+        page: StatusPage, query: StatusQuery, leader: object, readable: frozenset[str], _: str
+    ) -> dict[str, Any]:
+        made.append(readable)
+        if "many" in readable:
             await asyncio.Event().wait()
         return {"workloads": []}
 
-    monkeypatch.setattr(StatusAccess, "authenticate", authenticate)
-    monkeypatch.setattr(StatusAccess, "may_read", may_read)
-    monkeypatch.setattr(StatusPage, "_overview", take_long)
+    await follow_in(world, "many", "shop")
     async with world.controller(status_listen=("127.0.0.1", 0)) as controller:
         await world.quiet(controller)
-        url = f"http://127.0.0.1:{controller.status_port}/v1/status"
-
-        async def get(namespace: str) -> int:
-            async with (
-                aiohttp.ClientSession() as http,
-                http.get(
-                    url,
-                    params={"namespace": namespace},
-                    headers={"Hotmap-Authorization": namespace},
-                ) as answer,
-            ):
-                return answer.status
-
-        waiting = [asyncio.create_task(get("many")) for _ in range(10)]
+        monkeypatch.setattr(StatusPage, "_overview", take_long)
+        waiting = [
+            asyncio.create_task(get_as(controller, "many", query.format(user="many")))
+            for _ in range(10)
+        ]
         await asyncio.sleep(1)
-        assert await get("shop") == 200
-        assert made == ["many", "shop"]
+        assert await get_as(controller, "shop", query.format(user="shop")) == 200
+        assert made == [{"many"}, {"shop"}]
         for each in waiting:
             each.cancel()
         await asyncio.gather(*waiting, return_exceptions=True)
+
+
+@pytest.mark.usefixtures("users_by_namespace")
+async def test_consistent_reads_for_one_user_leave_slots_to_others(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where neither names a namespace."""
+
+    async def take_long(reader: ConsistentReader, namespace: str) -> None:
+        if namespace == "many":
+            await asyncio.Event().wait()
+
+    await follow_in(world, "many", "shop")
+    async with world.controller(status_listen=("127.0.0.1", 0)) as controller:
+        await world.quiet(controller)
+        monkeypatch.setattr(ConsistentReader, "read_namespace", take_long)
+        query = "?consistent=true"
+        waiting = [asyncio.create_task(get_as(controller, "many", query)) for _ in range(10)]
+        await asyncio.sleep(1)
+        assert await get_as(controller, "shop", query) == 200
+        for each in waiting:
+            each.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def follow_in(world: World, *namespaces: str) -> None:
+    for namespace in namespaces:
+        await world.namespace(namespace)
+        await world.config_map(namespace=namespace, LEVEL="info")
+        await world.workload(namespace=namespace)

@@ -8,7 +8,7 @@ only; values are not kept anywhere.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hotmap import __version__
@@ -92,7 +92,6 @@ class StatusPage:
         self._access = StatusAccess(client)
         # Namespaces take turns: pods of one whose agents do not answer delay no other's status.
         self._slots = FairSlots(_MAX_LISTS)
-        # So do the users of different namespaces.
         self._overview_slots = FairSlots(_MAX_OVERVIEWS)
 
     async def answer(self, query: Mapping[str, str]) -> dict[str, Any]:
@@ -180,7 +179,7 @@ class StatusPage:
             ]
             totals = _totals((document["state"], document["behind"]) for document in documents)
             return {**head, **totals, "workloads": documents}
-        async with self._overview_slots.use(readable):
+        async with self._overview_slots.use(_group(parsed, readable)):
             if parsed.edit is not None:
                 return {**head, **await self._previews(parsed, parsed.edit, leader, readable)}
             return {**head, **await self._overview(parsed, leader, readable, unconfirmed)}
@@ -196,7 +195,7 @@ class StatusPage:
         """Bring what a query is about up to date; return why that is not possible, or ""."""
         reader = leader.consistent_reader
         try:
-            async with self._slots.use(query.named_namespace):
+            async with self._slots.use(_group(query, readable)):
                 if not query.workload:
                     only = (query.namespace,) if readable is None else sorted(readable)
                     for namespace in only:
@@ -385,6 +384,16 @@ class StatusPage:
             **({"snapshot": snapshot_document(snapshot)} if with_snapshot else {}),
             "decisions": [_decision_document(entry) for entry in decisions],
         }
+
+
+def _group(query: StatusQuery, readable: frozenset[str] | None) -> Hashable:
+    """Return what takes turns with others: the namespace of a query, or those that a user may read.
+
+    All queries of a user with one namespace are one group, however they name it.
+    """
+    if query.named_namespace or readable is None:
+        return query.named_namespace
+    return next(iter(readable)) if len(readable) == 1 else readable
 
 
 def is_behind(snapshot: Snapshot | None, *, gone_count: bool) -> bool:

@@ -16,12 +16,14 @@ from hotmap.controller.watch.reflectors import Reflectors
 from hotmap.core.errors import NotFound, Unavailable
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
+from hotmap.kube.fair_slots import FairSlots
 from hotmap.kube.metadata import ObjectVersion, list_versions
 from hotmap.kube.resources import BY_KIND
 
 __all__ = ["ConsistentReader"]
 
-#: Requests at once, over all queries.
+#: Requests at once, over all queries. Namespaces take turns: those for one with thousands of
+#: objects delay no query of another.
 _MAX_REQUESTS = 8
 
 #: The number of objects of one kind and namespace that are read one by one; and the number of
@@ -43,7 +45,7 @@ class ConsistentReader:
         self._client = client
         self._index = index
         self._reflectors = reflectors
-        self._slots = asyncio.Semaphore(_MAX_REQUESTS)
+        self._slots = FairSlots(_MAX_REQUESTS)
         #: Versions of objects that the stores leave out, such as Jobs of a CronJob.
         self._left_out: OrderedDict[ObjectKey, str] = OrderedDict()
 
@@ -101,7 +103,7 @@ class ConsistentReader:
         if len(names) == 1:
             fields += (f"metadata.name={name}" for name in names)
         try:
-            async with self._slots:
+            async with self._slots.use(namespace or ""):
                 versions = await list_versions(
                     self._client,
                     BY_KIND[kind],
@@ -126,7 +128,7 @@ class ConsistentReader:
             what = f"{len(different)} {BY_KIND[kind].plural} differ from what the watch delivered"
             raise Unavailable(what, code=503, reason="ServiceUnavailable")
         for key in different:
-            async with self._slots:
+            async with self._slots.use(namespace or ""):
                 await self._reflectors.reread(key)
             if key in there and not self._is_known(key):
                 self._left_out[key] = there[key].resource_version
