@@ -9,11 +9,13 @@ from contextlib import asynccontextmanager
 import msgspec
 from tests.support.objects import config_map, sources
 
+from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.deleted_immutables import DeletedImmutables
 from hotmap.core.decide.assessment import OtherUse
 from hotmap.core.errors import Unreachable
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source
+from hotmap.core.model.state import ImmutableUse, Record
 
 
 class Pods:
@@ -42,6 +44,12 @@ def source(name: str, *, immutable: bool = True, uid: str = "uid-1") -> Source:
     return made
 
 
+def following(pods: Pods, records: Records | None = None) -> DeletedImmutables:
+    return DeletedImmutables(
+        pods.find, Records() if records is None else records, is_replaced=lambda key, uid: True
+    )
+
+
 @asynccontextmanager
 async def looking(deleted: DeletedImmutables) -> AsyncIterator[None]:
     task = asyncio.create_task(deleted.run())
@@ -61,7 +69,7 @@ def delete(deleted: DeletedImmutables, name: str, pods: Pods | None = None) -> O
 
 async def test_sources_are_followed_until_a_moment_without_pods() -> None:
     pods = Pods()
-    deleted = DeletedImmutables(pods.find)
+    deleted = following(pods)
     async with looking(deleted):
         key, unused = delete(deleted, "app", pods), delete(deleted, "old")
         assert deleted.may_be_kept(unused)
@@ -79,7 +87,7 @@ async def test_sources_are_followed_until_a_moment_without_pods() -> None:
 
 
 async def test_only_immutable_sources_that_are_deleted_are_followed() -> None:
-    deleted = DeletedImmutables(Pods().find)
+    deleted = following(Pods())
     changes = [
         (None, source("new")),
         (source("edited", immutable=False), source("edited")),
@@ -98,7 +106,7 @@ async def test_only_immutable_sources_that_are_deleted_are_followed() -> None:
 async def test_looks_become_rare_and_end() -> None:
     """Pods may go on using a source that was deleted for ever."""
     pods = Pods()
-    deleted = DeletedImmutables(pods.find)
+    deleted = following(pods)
     async with looking(deleted):
         key = delete(deleted, "app", pods)
         await asyncio.sleep(599)
@@ -113,7 +121,7 @@ async def test_looks_become_rare_and_end() -> None:
 
 async def test_looks_that_fail_show_nothing_and_are_repeated() -> None:
     pods = Pods()
-    deleted = DeletedImmutables(pods.find)
+    deleted = following(pods)
     pods.is_away = True
     async with looking(deleted):
         key = delete(deleted, "app")
@@ -128,7 +136,7 @@ async def test_looks_that_fail_show_nothing_and_are_repeated() -> None:
 async def test_a_decision_that_finds_no_pods_counts_too() -> None:
     """But not for a consumer that has pods of its own, nor for one that is deleted meanwhile."""
     pods = Pods()
-    deleted = DeletedImmutables(pods.find)
+    deleted = following(pods)
     key = delete(deleted, "app")
     await deleted.find_uses([key], ["pod-uid"])
     assert deleted.may_be_kept(key)
@@ -146,7 +154,7 @@ async def test_long_looks_are_rare() -> None:
     """A namespace of 10,000 pods, in which an immutable source is deleted each second."""
     pods = Pods()
     pods.takes = 2.0
-    deleted = DeletedImmutables(pods.find)
+    deleted = following(pods)
     async with looking(deleted):
         for number in range(200):
             delete(deleted, f"app-{number}")
@@ -156,7 +164,7 @@ async def test_long_looks_are_rare() -> None:
 
 async def test_many_deleted_sources_displace_none_of_another_namespace() -> None:
     pods = Pods()
-    deleted = DeletedImmutables(pods.find)
+    deleted = following(pods)
     other = msgspec.structs.replace(source("app"), key=ObjectKey("ConfigMap", "other", "app"))
     deleted.source_changed(other.key, other, None)
     for number in range(3_000):
@@ -167,9 +175,73 @@ async def test_many_deleted_sources_displace_none_of_another_namespace() -> None
 async def test_many_deleted_sources_are_bounded_and_looked_at_together() -> None:
     """3,000 of one namespace: one look at a time, for the last ones."""
     pods = Pods()
-    deleted = DeletedImmutables(pods.find)
+    deleted = following(pods)
     keys = [delete(deleted, f"app-{number}", pods) for number in range(3_000)]
     async with looking(deleted):
         await asyncio.sleep(2.5)
     assert pods.looks == [256] * 3
     assert [key for key in keys if deleted.may_be_kept(key)] == keys[-256:]
+
+
+def retire(records: Records, deleted: DeletedImmutables, uid: str, *names: str) -> None:
+    """Delete a consumer that used immutable sources."""
+    uses = tuple(ImmutableUse("ConfigMap", name, "uid-1") for name in names)
+    records.put(Record(uid, "key", 1, namespace="shop", immutable_uses=uses))
+    kept = records.forget(uid)
+    assert kept is not None
+    deleted.consumer_deleted(kept)
+
+
+def stored(records: Records) -> list[str]:
+    """List the uids of deleted consumers of which something is stored."""
+    return [record.uid for record in records.in_shards((0,), 1)]
+
+
+async def test_sources_of_deleted_consumers_are_stored_until_a_moment_without_pods() -> None:
+    pods, records = Pods(), Records()
+    deleted = following(pods, records)
+    key = source("app").key
+    pods.users[key] = "app-1"
+    async with looking(deleted):
+        retire(records, deleted, "web", "app", "other")
+        await asyncio.sleep(3)
+        assert deleted.may_be_kept(key)
+        assert records.served_for_deleted(key, "uid-2")
+        assert not records.served_for_deleted(source("other").key, "uid-2")
+        assert records.get("web") is None
+        assert stored(records) == ["web"]
+        del pods.users[key]
+        await asyncio.sleep(2)
+        assert not deleted.may_be_kept(key)
+        assert stored(records) == []
+
+
+async def test_sources_of_deleted_consumers_are_stored_for_a_bounded_time() -> None:
+    """Most are not deleted with their consumer, and then their pods are not looked at."""
+    pods, records = Pods(), Records()
+    deleted = DeletedImmutables(pods.find, records, is_replaced=lambda key, uid: False)
+    async with looking(deleted):
+        for number in range(300):
+            retire(records, deleted, f"web-{number}", "app")
+        assert len(stored(records)) == 256
+        await asyncio.sleep(500)
+        retire(records, deleted, "late", "app")
+        await asyncio.sleep(200)
+        assert stored(records) == ["late"]
+        await asyncio.sleep(1100)
+        assert stored(records) == []
+    assert pods.looks == []
+
+
+async def test_sources_in_records_that_were_deleted_before_the_start_are_followed() -> None:
+    pods, records = Pods(), Records()
+    deleted = following(pods, records)
+    key = source("app").key
+    pods.users[key] = "app-1"
+    use = ImmutableUse("ConfigMap", "app", "uid-1")
+    records.put(Record("web", "key", 1, namespace="shop", immutable_uses=(use,)))
+    async with looking(deleted):
+        deleted.begin()
+        await asyncio.sleep(3)
+        assert deleted.may_be_kept(key)
+        assert len(pods.looks) == 3

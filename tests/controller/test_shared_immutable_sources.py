@@ -171,6 +171,91 @@ async def test_workload_that_started_beside_a_deleted_one_while_down_is_held(wor
         assert found.pinned
 
 
+async def uninstalled(world: World) -> None:
+    """Delete an application that is in use, as Helm does; its pod api-1 is left to its kubelet."""
+    await world.delete("Deployment", "api")
+    await world.delete("ConfigMap", "app")
+
+
+@pytest.mark.parametrize("name", ["web", "api"], ids=["another name", "same name"])
+async def test_next_controller_follows_immutable_sources_of_deleted_workloads(
+    world: World, name: str
+) -> None:
+    """An application is installed again beside its old pod, while no controller runs."""
+    await immutable(world)
+    await world.workload("api", spec=SPEC)
+    await world.pod("api-1", of="api", spec=SPEC)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await uninstalled(world)
+        await world.quiet(controller)
+    await world.passes_a_second()
+    await world.config_map(LEVEL="debug")
+    await world.workload(name, spec=SPEC)
+    await world.pod(f"{name}-2", of=name, started=time.time() + 3, spec=SPEC)
+    await end(world, "api-1")
+    async with world.controller() as controller:
+        assert "app was immutable and has been recreated" in await world.event("Held")
+        found = recorded(controller, name)
+        assert found is not None
+        assert found.pinned
+
+
+async def test_controller_after_the_next_one_follows_them_too(world: World) -> None:
+    """The second one finds the source deleted, and no workload that used it."""
+    await immutable(world)
+    await world.workload("api", spec=SPEC)
+    await world.pod("api-1", of="api", spec=SPEC)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+    await uninstalled(world)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+    await world.passes_a_second()
+    await world.config_map(LEVEL="debug")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.workload("web", spec=SPEC)
+        await is_held(world, controller, "web", "api-1")
+
+
+async def test_end_of_the_last_pod_is_known_to_the_next_controller(world: World) -> None:
+    await immutable(world)
+    await world.workload("api", spec=SPEC)
+    await world.pod("api-1", of="api", spec=SPEC)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await uninstalled(world)
+        await asyncio.sleep(2)
+        await end(world, "api-1")
+        await asyncio.sleep(2)
+    uid = str((await world.config_map(LEVEL="debug"))["metadata"]["uid"])
+    for name in ("web", "api"):
+        await world.workload(name, spec=SPEC)
+        await world.pod(f"{name}-2", of=name, started=time.time() + 3, spec=SPEC)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await is_released(world, controller, "web", uid)
+        await is_released(world, controller, "api", uid)
+        assert not await world.events("Held")
+
+
+async def test_workload_beside_a_deleted_one_that_was_held_is_held(world: World) -> None:
+    """The source was recreated before this controller started."""
+    await immutable(world)
+    await world.workload("api", spec=SPEC)
+    await world.pod("api-1", of="api", spec=SPEC)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await recreate(world)
+        await world.event("Held")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.delete("Deployment", "api")
+        await world.workload("web", spec=SPEC)
+        await is_held(world, controller, "web", "api-1")
+
+
 async def test_workload_that_is_created_after_the_end_of_a_deleted_one_is_not_held(
     world: World,
 ) -> None:

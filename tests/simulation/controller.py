@@ -7,6 +7,8 @@ memory does not. Watch events reach it late (`watches`).
 from __future__ import annotations
 
 import random
+from collections.abc import Collection, Coroutine
+from contextlib import suppress
 from math import floor, inf
 from typing import Any
 
@@ -24,6 +26,7 @@ from hotmap.controller.report.pod_check_results import REACHED
 from hotmap.controller.storage.recent_changes import last_changed_at
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.changes import ChangeListener, Queues
+from hotmap.controller.watch.deleted_immutables import DeletedImmutables
 from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.observation import Observer, ObserverSettings, TermKnowledge
@@ -125,7 +128,7 @@ class Controller:
         self._pod_check: ConsumerStatus | None = None
         self._due: dict[str, float] = {}
         self._flush_at: float | None = None
-        self._noted_at = self._checked_at = self.cluster.now
+        self._noted_at = self._checked_at = self._looked_at = self.cluster.now
         self._watches.start()
         for name in SOURCES:
             if self.cluster.data(name) is not None:
@@ -145,7 +148,7 @@ class Controller:
             settings=ObserverSettings(self.keys),
             clock=clock,
             monotonic=clock,
-            others=TermKnowledge(self._first, self._sent_nudge),
+            others=TermKnowledge(self._first, self._sent_nudge, self._deleted.may_be_kept),
         )
         for consumer in self._index.all_consumers():
             for key in self._observer.unrecorded_deletions(consumer):
@@ -173,6 +176,12 @@ class Controller:
         self._records.subscribe(self._record_changed, lambda: None)
         for record in self._records.values():
             self._stored_changes.note_deletions(record)
+        self._deleted = DeletedImmutables(
+            self._find_uses,
+            self._records,
+            is_replaced=self._index.is_replaced,
+            clock=lambda: self.cluster.now,
+        )
         self._first = FirstDecisions(self._index.sources.values())
         there = [consumer.key for consumer in self._index.all_consumers()]
         self._first.begin(there)
@@ -182,9 +191,11 @@ class Controller:
         self._is_decided = False
         for sources in self._index.sources.values():
             sources.subscribe(self._stored_changes.source_changed)
+            sources.subscribe(self._deleted.source_changed)
         list(ImmutableUses(self._index, self._changes, self._records).subscribe())
         self._index.consumers[self.cluster.kind].subscribe(self._forget_deleted)
         self._records.retain({self.cluster.uid}, is_visible=lambda namespace: True)
+        self._deleted.begin()
 
     def _record_changed(self, uid: str) -> None:
         self._changed.add(uid)
@@ -251,14 +262,20 @@ class Controller:
             if self._due.get(work, now + 1) <= now:
                 del self._due[work]
                 self._work(work)
-        if now - self._checked_at >= CHECK_EVERY:
-            self._checked_at = now
-            self._check_pods()
+        self._look_at_pods(now)
         if now - self._noted_at >= 60:
             self._noted_at = now
             self._write(until=self._watched_until())
         elif self._flush_at is not None and self._flush_at <= now:
             self._write()
+
+    def _look_at_pods(self, now: float) -> None:
+        if not self.is_outage and now - self._looked_at >= 1.0:
+            self._looked_at = now
+            _run(self._deleted.find_uses(self._sources_by_name(), ()))
+        if now - self._checked_at >= CHECK_EVERY:
+            self._checked_at = now
+            self._check_pods()
 
     def _keep(self, kind: str, name: str, found: ConfigMap | Workload | None) -> None:
         key = ObjectKey(kind, NAMESPACE, name)
@@ -350,7 +367,8 @@ class Controller:
         if old is not None and (new is None or new.uid != old.uid):
             if (record := self._records.get(old.uid)) is not None:
                 self._observer.keep_record(key, record)
-            self._records.forget(old.uid)
+            if (kept := self._records.forget(old.uid)) is not None:
+                self._deleted.consumer_deleted(kept)
             self._observer.forget(key)
             self._log.forget(key)
             self._sent = self._pod_check = None
@@ -401,11 +419,22 @@ class Controller:
         consumer = self._index.consumer(self._key)
         return consumer is not None and self._records.get(consumer.uid) is not None
 
+    async def _find_uses(
+        self, sources: Collection[ObjectKey], own: Collection[str]
+    ) -> dict[ObjectKey, OtherUse | None]:
+        """Find a pod that uses each source, whosever it is."""
+        found = self._other_uses()
+        for pod in self.cluster.pods:
+            use = OtherUse(pod.name, floor(pod.created))
+            found |= {each.source: use for each in pod.template.uses() if not found[each.source]}
+        return {source: found[source] for source in sources}
+
+    def _sources_by_name(self) -> list[ObjectKey]:
+        return [ObjectKey("ConfigMap", NAMESPACE, name) for name in SOURCES]
+
     def _other_uses(self) -> dict[ObjectKey, OtherUse | None]:
         """Find pods of others, and own ones that are ending, by the sources that they use."""
-        found: dict[ObjectKey, OtherUse | None] = {
-            ObjectKey("ConfigMap", NAMESPACE, name): None for name in SOURCES
-        }
+        found: dict[ObjectKey, OtherUse | None] = dict.fromkeys(self._sources_by_name())
         uses = [
             (use.source, OtherUse(pod.name, floor(pod.created), own=True))
             for pod in self.cluster.pods
@@ -610,3 +639,9 @@ class Controller:
             last = last._replace(missing_sources=gone)
         checked = record.pods_checked if record else None
         return derive_status(consumer, last, checked, self._pod_check)
+
+
+def _run(coroutine: Coroutine[Any, Any, object]) -> None:
+    """Run a coroutine that never waits."""
+    with suppress(StopIteration):
+        coroutine.send(None)

@@ -149,6 +149,7 @@ class LeaderTerm:
             )
         self._subscribe_to_consumers()
         self._drop_records_of_deleted()
+        parts.deleted_immutables.begin()
         parts.changes.set_queues(Queues(refresh=self._refreshes.add, reconcile=self._add_settled))
         parts.annotation_warnings.begin()
         self._queue_consumers()
@@ -358,7 +359,8 @@ class LeaderTerm:
             if new is not None or not self._index.is_unreadable(key):
                 if (record := self._records.get(old.uid)) is not None:
                     self._parts.observer.keep_record(key, record)
-                self._records.forget(old.uid)
+                if (kept := self._records.forget(old.uid)) is not None:
+                    self._parts.deleted_immutables.consumer_deleted(kept)
             self._parts.reconciler.forget(key)
             self.leader_view.consumer_states.update(key)
 

@@ -104,7 +104,11 @@ class TermFactory:
 
         nudges = self._make_nudges(reporter, on_agents_notified=on_agents_notified)
         first_decisions = FirstDecisions(shared.watch_index.sources.values())
-        deleted = DeletedImmutables(OtherUses(shared.client).find)
+        deleted = DeletedImmutables(
+            OtherUses(shared.client).find,
+            shared.records,
+            is_replaced=shared.watch_index.is_replaced,
+        )
         knowledge = TermKnowledge(first_decisions, nudges.sent, deleted.may_be_kept)
         observer = self._make_observer(keys, knowledge)
         consumer_states = ConsumerStates(

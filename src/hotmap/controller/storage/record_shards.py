@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from heapq import heapify, heapreplace
 from typing import NamedTuple, NoReturn, TypeAlias
 
@@ -438,7 +438,7 @@ class RecordShards:
         # Changes before records: some tenant decides how many data keys have names in them.
         total -= _drop_largest(seen, total - _SHARD_AT_MOST)
         if total > _SHARD_AT_MOST:
-            self._exclude_largest(lines, total - _SHARD_AT_MOST)
+            self._exclude_largest(own, lines, total - _SHARD_AT_MOST)
         for uid in lines:
             self._left_out.pop(uid, None)
         coming = {new for new in self._new if new % self._settled_shards == shard != new}
@@ -469,16 +469,17 @@ class RecordShards:
             [s for s in self.records.changes() if shard_of(str(s.source), self._shards) in shards],
         )
 
-    def _exclude_largest(self, lines: dict[str, bytes], excess: int) -> None:
+    def _exclude_largest(
+        self, records: Iterable[Record], lines: dict[str, bytes], excess: int
+    ) -> None:
         """Remove the largest records from the lines of a shard that is too large by some bytes.
 
         Those of the namespace that has most of the shard first: thousands of small workloads of one
         tenant leave out no larger one of another.
         """
         by_namespace: dict[str, list[Record]] = {}
-        for uid in sorted(lines, key=lambda uid: (len(lines[uid]), uid)):
-            record = self.records.get(uid)
-            assert record is not None, "the lines are of its records"
+        written = (record for record in records if record.uid in lines)
+        for record in sorted(written, key=lambda each: (len(lines[each.uid]), each.uid)):
             by_namespace.setdefault(record.namespace, []).append(record)
         most = [
             (-sum(len(lines[record.uid]) + 1 for record in found), namespace)

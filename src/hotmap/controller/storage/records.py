@@ -13,7 +13,7 @@ import msgspec
 
 from hotmap.controller.storage.recent_changes import RecentChanges
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.state import SHARDS, Record, SourceChanges, shard_of
+from hotmap.core.model.state import SHARDS, UNVOUCHED, Record, SourceChanges, shard_of
 
 __all__ = ["Records", "ServedObject", "immutable_objects"]
 
@@ -38,8 +38,9 @@ class Records:
         self._records: tuple[dict[str, Record], ...] = tuple({} for _ in range(SHARDS))
         #: By source, the immutable objects that kubelets may serve for it, as the records tell.
         self._immutable: dict[ObjectKey, Counter[ServedObject]] = {}
-        #: The same of consumers that were deleted while no controller was running.
-        self._formerly_immutable: dict[ObjectKey, set[ServedObject]] = {}
+        #: The immutable sources of deleted consumers, by namespace and uid, oldest first: pods may
+        #: go on using them. They are stored, since the next controller knows nothing else of them.
+        self._retired: dict[str, dict[str, Record]] = {}
         self._changes = RecentChanges()
         #: Records that were changed in memory and are not to be written yet.
         self._unwritten: set[str] = set()
@@ -59,7 +60,7 @@ class Records:
     @property
     def size(self) -> int:
         """How many entries there are to write."""
-        return len(self) + len(self._changes)
+        return len(self) + sum(map(len, self._retired.values())) + len(self._changes)
 
     def __len__(self) -> int:
         """Count the consumers with a record."""
@@ -67,16 +68,27 @@ class Records:
 
     def values(self) -> list[Record]:
         """List all records."""
-        return self.in_shards((0,), 1)
+        return [record for records in self._records for record in records.values()]
 
     def in_shards(self, shards: Collection[int], number: int) -> list[Record]:
-        """List the records that are in some of `number` shards."""
-        return [
+        """List what is in some of `number` shards: records, and what is kept of retired ones."""
+        found = [
             record
             for shard, records in enumerate(self._records)
             if shard % number in shards  # see `shard_of`
             for record in records.values()
         ]
+        return found + [
+            record
+            for retired in self._retired.values()
+            for uid, record in retired.items()
+            if shard_of(uid, number) in shards
+        ]
+
+    def retired(self) -> Iterator[Record]:
+        """Iterate over what is kept of deleted consumers, oldest first in each namespace."""
+        for retired in self._retired.values():
+            yield from retired.values()
 
     def get(self, uid: str) -> Record | None:
         """Return the record of a consumer."""
@@ -90,13 +102,14 @@ class Records:
         """
         return {other.content for other in self._immutable.get(source, ()) if other.uid != uid}
 
-    def served_before_start(self, source: ObjectKey, uid: str) -> Set[str]:
-        """Return the same of unobserved workloads.
-
-        They were deleted while no controller was running; nothing shows when their pods ended.
-        """
-        served = self._formerly_immutable.get(source, ())
-        return {other.content for other in served if other.uid != uid}
+    def served_for_deleted(self, source: ObjectKey, uid: str) -> Set[str]:
+        """Return the same of deleted consumers."""
+        return {
+            other.content
+            for record in self._retired.get(source.namespace, {}).values()
+            for key, other in immutable_objects(record)
+            if key == source and other.uid != uid
+        }
 
     def put(self, record: Record) -> None:
         """Store a record and schedule it to be written."""
@@ -129,23 +142,53 @@ class Records:
             if self.get(uid) is not None:
                 self._on_change(uid)
 
-    def forget(self, uid: str) -> None:
-        """Drop the record of a deleted consumer."""
+    def forget(self, uid: str) -> Record | None:
+        """Drop the record of a deleted consumer; returns what is kept of it, if anything is.
+
+        These are its immutable sources, until `release` or `drop`.
+        """
         self._unwritten.discard(uid)
-        if self._replace(uid, None) is not None:
+        record = self._replace(uid, None)
+        if record is None:
+            return None
+        kept = _only_immutable(record)
+        if kept is not None:
+            self._retired.setdefault(record.namespace, {})[uid] = kept
+        self._on_change(uid)
+        return kept
+
+    def release(self, source: ObjectKey) -> None:
+        """Stop keeping a source of deleted consumers, since no pod uses it any more."""
+        name = source.kind_and_name
+        for uid, record in list(self._retired.get(source.namespace, {}).items()):
+            left = msgspec.structs.replace(
+                record,
+                former=tuple(each for each in record.former if (each.kind, each.name) != name),
+                immutable_uses=tuple(
+                    each for each in record.immutable_uses if (each.kind, each.name) != name
+                ),
+            )
+            if left == record:
+                continue
+            if left.former or left.immutable_uses:
+                self._retired[source.namespace][uid] = left
+                self._on_change(uid)
+            else:
+                self.drop(source.namespace, uid)
+
+    def drop(self, namespace: str, uid: str) -> None:
+        """Drop what is kept of a deleted consumer."""
+        retired = self._retired.get(namespace, {})
+        if retired.pop(uid, None) is not None:
             self._on_change(uid)
+        if not retired:
+            self._retired.pop(namespace, None)
 
     def retain(self, uids: Collection[str], *, is_visible: Callable[[str], bool]) -> None:
-        """Drop the records of all other consumers in the visible namespaces."""
-        gone = [
-            record
-            for record in self.values()
-            if record.uid not in uids and is_visible(record.namespace)
-        ]
-        for record in gone:
-            for source, immutable in immutable_objects(record):
-                self._formerly_immutable.setdefault(source, set()).add(immutable)
-            self.forget(record.uid)
+        """Drop the records of all other consumers in the visible namespaces, as `forget` does."""
+        for record in self.values():
+            if record.uid not in uids and is_visible(record.namespace):
+                self.forget(record.uid)
 
     def changes(self) -> Collection[SourceChanges]:
         """Return the observed changes of sources."""
@@ -168,7 +211,7 @@ class Records:
         for records in self._records:
             records.clear()
         self._immutable.clear()
-        self._formerly_immutable.clear()
+        self._retired.clear()
         self._changes.clear()
         self._unwritten.clear()
         self.watched_until = None
@@ -195,6 +238,7 @@ class Records:
             records.pop(uid, None)
             return before
         records[uid] = record
+        self._retired.get(record.namespace, {}).pop(uid, None)  # it is visible again
         for source, immutable in immutable_objects(record):
             self._immutable.setdefault(source, Counter())[immutable] += 1
         return before
@@ -208,6 +252,22 @@ def immutable_objects(record: Record) -> Iterator[tuple[ObjectKey, ServedObject]
             yield ObjectKey(source.kind, record.namespace, source.name), served
     for use in record.immutable_uses:
         yield ObjectKey(use.kind, record.namespace, use.name), ServedObject(use.uid, "")
+
+
+def _only_immutable(record: Record) -> Record | None:
+    """Reduce the record of a deleted consumer to its immutable sources; None: it has none."""
+    sources = (*record.sources, *record.former)
+    immutable = tuple(source for source in sources if source.pinned or source.immutable)
+    if not immutable and not record.immutable_uses:
+        return None
+    return Record(
+        record.uid,
+        record.key_id,
+        UNVOUCHED,
+        namespace=record.namespace,
+        former=immutable,
+        immutable_uses=record.immutable_uses,
+    )
 
 
 def _ignore(name: str) -> None:

@@ -4,6 +4,9 @@ A kubelet serves such a source for as long as a pod on its node uses it, also to
 after it has been recreated. At the first decision on a new workload, the pods from before may have
 ended a moment ago, and the first pods of the workload may have started beside them. Only a moment
 that was seen in between, at which no pod used the source, excludes that.
+
+The records of consumers tell the next controller which sources that were, also those of consumers
+that are deleted: what they used is stored until such a moment.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ from collections.abc import Callable, Collection
 from math import inf
 from typing import NoReturn
 
+from hotmap.controller.storage.records import Records, immutable_objects
 from hotmap.controller.watch.other_uses import FindUses
 from hotmap.core.decide.assessment import OtherUse
 from hotmap.core.errors import HotmapError
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source
+from hotmap.core.model.state import Record
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.workqueue import WorkQueue
 
@@ -30,8 +35,9 @@ _PAUSE, _LATER_PAUSE, _LATER = 1.0, 10.0, 60.0
 #: delete sources all the time.
 _REST = 20.0
 
-#: Seconds for which a deleted source is followed, and how many of a namespace at most, the last
-#: ones: a tenant may delete any number that are in use, and must not displace those of others.
+#: Seconds for which a deleted source is followed, and what a deleted consumer used is kept; and how
+#: many of either in a namespace at most, the last ones: a tenant may delete any number that are in
+#: use, and must not displace those of others.
 _FOLLOWED_FOR = 600.0
 _AT_MOST = 256
 
@@ -39,12 +45,26 @@ _AT_MOST = 256
 class DeletedImmutables:
     """Looks for pods that use deleted immutable sources, by namespace."""
 
-    def __init__(self, find: FindUses, clock: Callable[[], float] = loop_time) -> None:
-        """`clock` returns monotonic seconds."""
+    def __init__(
+        self,
+        find: FindUses,
+        records: Records,
+        *,
+        is_replaced: Callable[[ObjectKey, str], bool],
+        clock: Callable[[], float] = loop_time,
+    ) -> None:
+        """`is_replaced` returns whether the object with a uid is not the source any more.
+
+        `clock` returns monotonic seconds.
+        """
         self._find = find
+        self._records = records
+        self._is_replaced = is_replaced
         self._clock = clock
         #: When they were deleted, by namespace, oldest first; in monotonic seconds.
         self._deleted: dict[str, dict[ObjectKey, float]] = {}
+        #: The same of deleted consumers that used immutable sources, by uid.
+        self._retired: dict[str, dict[str, float]] = {}
         #: The namespaces that have some.
         self._due = WorkQueue[str](clock=clock)
         self._looking_at = ""
@@ -53,8 +73,36 @@ class DeletedImmutables:
 
     def source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         """Follow a source that is deleted, as a subscriber of its store."""
-        if old is None or not old.immutable or (new is not None and new.uid == old.uid):
-            return
+        if old is not None and old.immutable and (new is None or new.uid != old.uid):
+            self._follow(key)
+
+    def begin(self) -> None:
+        """Follow the sources that were deleted or recreated since the records were made."""
+        for record in self._records.values():
+            self._follow_replaced(record)
+        for record in list(self._records.retired()):
+            self.consumer_deleted(record)
+
+    def consumer_deleted(self, kept: Record) -> None:
+        """Follow the sources that a deleted consumer used; `kept` is what is kept of it."""
+        retired = self._retired.setdefault(kept.namespace, {})
+        retired.pop(kept.uid, None)
+        retired[kept.uid] = self._clock()
+        if len(retired) > _AT_MOST:
+            self._drop(kept.namespace, next(iter(retired)))
+        self._due.add_after(kept.namespace, _FOLLOWED_FOR)
+        self._follow_replaced(kept)
+
+    def _follow_replaced(self, record: Record) -> None:
+        for source, served in immutable_objects(record):
+            if self._is_replaced(source, served.uid):
+                self._follow(source)
+
+    def _drop(self, namespace: str, uid: str) -> None:
+        del self._retired[namespace][uid]
+        self._records.drop(namespace, uid)
+
+    def _follow(self, key: ObjectKey) -> None:
         deleted = self._deleted.setdefault(key.namespace, {})
         deleted.pop(key, None)
         deleted[key] = self._clock()
@@ -88,6 +136,7 @@ class DeletedImmutables:
             # Another one may have been deleted meanwhile.
             if use is None and not own and self._deleted_at(source) == deleted_at[source]:
                 self._deleted.get(source.namespace, {}).pop(source, None)
+                self._records.release(source)
         return uses
 
     async def run(self) -> NoReturn:
@@ -121,12 +170,28 @@ class DeletedImmutables:
 
         0: there are none left.
         """
+        self._drop_retired(namespace)
         deleted = self._deleted.get(namespace, {})
         if followed := [source for source in deleted if self.may_be_kept(source)]:
             await self.find_uses(followed, ())
         left = {source: at for source, at in deleted.items() if self.may_be_kept(source)}
         if not left:
             self._deleted.pop(namespace, None)
-            return 0.0
+            return self._expires_in(namespace)
         self._deleted[namespace] = left
         return _PAUSE if self._clock() - max(left.values()) < _LATER else _LATER_PAUSE
+
+    def _drop_retired(self, namespace: str) -> None:
+        """Drop what was kept for long enough of the deleted consumers of a namespace."""
+        retired = self._retired.get(namespace, {})
+        for uid, at in list(retired.items()):
+            if self._clock() - at >= _FOLLOWED_FOR:
+                self._drop(namespace, uid)
+        if not retired:
+            self._retired.pop(namespace, None)
+
+    def _expires_in(self, namespace: str) -> float:
+        """Return the seconds until the first of them is dropped; 0: there are none."""
+        retired = self._retired.get(namespace, {})
+        oldest = next(iter(retired.values()), None)
+        return 0.0 if oldest is None else oldest + _FOLLOWED_FOR - self._clock() + _PAUSE

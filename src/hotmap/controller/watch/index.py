@@ -107,6 +107,12 @@ class Index:
             source not in self.sources[source.kind]
         )
 
+    def is_replaced(self, source: ObjectKey, uid: str) -> bool:
+        """Return whether a ConfigMap or Secret is certainly not the object with a uid any more."""
+        store = self.sources.get(source.kind)
+        found = store.get(source) if store is not None else None
+        return self.lacks(source) if found is None else found.uid != uid
+
     def sources_of(self, uses: Iterable[Use]) -> dict[ObjectKey, Source]:
         """Return the sources of some uses, as far as they exist."""
         found = {}

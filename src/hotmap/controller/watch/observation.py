@@ -308,19 +308,18 @@ class Observer:
         """Add what is known of immutable sources that this one replaces, and no record of it has.
 
         Any pod makes kubelets serve such a source if a record has it: the record of a consumer, or
-        of a deleted workload of the same name, whose pods may still run. Otherwise those from
-        before its deletion do.
+        of a deleted workload, whose pods may still run. Otherwise those from before its deletion
+        do.
         """
         if not source.exists:
             return source._replace(pinned_before=history.immutable_until)
         served = self._records.served_instead(source.source, source.uid)
+        served |= self._records.served_for_deleted(source.source, source.uid)
         served |= self._served_by_predecessor(source, snapshot)
-        before_start = self._served_before_start(source, snapshot)
         return source._replace(
-            replaces_immutable=source.replaces_immutable or bool(before_start),
             pinned_before=inf if served else history.immutable_until,
             kept_in_use=self._others.may_be_kept(source.source),
-            is_like_replaced=served | before_start <= {source.content}
+            is_like_replaced=served <= {source.content}
             and self._index.is_like_deleted(source.source),
         )
 
@@ -334,17 +333,6 @@ class Observer:
             for key, served in immutable_objects(predecessor)
             if key == source.source and served.uid != source.uid
         }
-
-    def _served_before_start(self, source: SourceSnapshot, snapshot: Snapshot) -> Set[str]:
-        """Return the content of immutable sources that pods of a deleted workload may have kept.
-
-        Both workloads and the source changed while no controller was running, so nothing shows
-        which pods ran at once.
-        """
-        was_seen = self._index.templates.last_change(snapshot.consumer.key) is not None
-        if snapshot.record is not None or was_seen:
-            return frozenset()
-        return self._records.served_before_start(source.source, source.uid)
 
     def _hidden_sources(self, snapshot: Snapshot) -> list[ObjectKey]:
         """List the sources that a selector flag may hide, so that their changes are not seen."""
