@@ -129,6 +129,10 @@ def test_invalid_flag_is_reported(arguments: list[str], words: str) -> None:
         ["--verify", "see http://admin:hunter2@host/ it"],
         ["--verify", "field http://admin:hunter2@host:port/ x"],
         ["--verify", "metric http://admin:hunter2@host?token=hunter2 "],
+        ["--url", "http://host", "--token", "hunter2"],
+        ["--url", "http://host", "--credentials", "admin:hunter2/x"],
+        ["--url", "https://host", "--client-cert", "/c", "--client-key", "-----BEGIN\nhunter2"],
+        ["--rules", "TOKEN"],
         ["--exec", "curl 'http://admin:hunter2@host/"],
         ["--check", "curl 'http://admin:hunter2@host/"],
         ["--settle", "http://admin:hunter2@host/"],
@@ -138,10 +142,15 @@ def test_invalid_flag_is_reported(arguments: list[str], words: str) -> None:
     ],
 )
 def test_error_message_has_no_credentials(tmp_path: Path, arguments: list[str]) -> None:
-    """User, password and query of a URL are *** wherever it is; no header is shown."""
-    rules = tmp_path / "rules.toml"
+    """User, password and query of a URL are *** wherever it is; no header is shown.
+
+    Nor is a credential that is given in the place of its file.
+    """
+    rules, token = tmp_path / "rules.toml", tmp_path / "token.toml"
     rules.write_text('[[rule]]\nactions = ["none"]\nverify = ["see http://a:hunter2@host/"]\n')
-    given = [str(rules) if word == "RULES" else word for word in arguments]
+    token.write_text('[[rule]]\nactions = [{ http = "http://h/", token = "hunter2" }]\n')
+    files = {"RULES": str(rules), "TOKEN": str(token)}
+    given = [files.get(word, word) for word in arguments]
     if arguments[0].startswith("--drain"):
         given += ["--target-file", "/x", "--restart-on", "frozen"]
     assert "hunter2" not in complaint("--dir", "/etc/app", *given)

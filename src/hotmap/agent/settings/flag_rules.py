@@ -12,6 +12,7 @@ from hotmap.agent.settings.values import (
     parse_header,
     parse_method,
     parse_path,
+    parse_secret_path,
     parse_signal,
     parse_statuses,
     parse_url,
@@ -151,8 +152,8 @@ def _flag_actions(flags: FlagValues) -> tuple[Action, ...]:
             headers=flags.many("header", parse_header),
             body=flags.one("body", str, ""),
             statuses=flags.one("status", parse_statuses, (200,)),
-            credentials=flags.path("credentials"),
-            token=flags.path("token"),
+            credentials=flags.one("credentials", parse_secret_path, ""),
+            token=flags.one("token", parse_secret_path, ""),
         )
         actions.append(Action("http", call=call))
     actions += [Action("exec", command=words) for words in flags.many("exec", split_command)]

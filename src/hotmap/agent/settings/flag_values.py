@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 #: Flags whose value may contain a credential, so that it is in no message.
-_SECRET_FLAGS = ("url", "drain-url", "body", "header", "env")
+_SECRET_FLAGS = (
+    "url", "drain-url", "body", "header", "env", "credentials", "token", "client-key",
+)  # fmt: skip
 
 
 class FlagValues:

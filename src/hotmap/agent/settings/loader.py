@@ -35,6 +35,7 @@ from hotmap.agent.settings.values import (
     parse_mode,
     parse_path,
     parse_positive_duration,
+    parse_secret_path,
     parse_size,
     parse_socket_path,
     parse_stop_signal,
@@ -171,7 +172,7 @@ def _with_certificates(rule: Rule, flags: FlagValues) -> Rule:
         return call._replace(
             ca=flags.path("ca"),
             certificate=flags.path("client-cert"),
-            private_key=flags.path("client-key"),
+            private_key=flags.one("client-key", parse_secret_path, ""),
         )
 
     return rule._replace(

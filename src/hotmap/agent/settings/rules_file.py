@@ -10,6 +10,7 @@ from hotmap.agent.settings.values import (
     parse_header,
     parse_method,
     parse_path,
+    parse_secret_path,
     parse_signal,
     parse_statuses,
     parse_url,
@@ -174,7 +175,10 @@ def _parse_call(url: str, fields: Mapping[str, Any], where: str) -> Call:
     def path(key: str) -> str:
         if key not in fields:
             return ""
-        return parse_value(_text(fields[key], f"{where}: {key}"), parse_path, f"{where}: {key}")
+        is_secret = key in ("client-key", "credentials", "token")
+        parse = parse_secret_path if is_secret else parse_path
+        text = _text(fields[key], f"{where}: {key}")
+        return parse_value(text, parse, f"{where}: {key}", is_secret=is_secret)
 
     headers = fields.get("headers", {})
     require(isinstance(headers, dict), f"{where}: headers: not a table")

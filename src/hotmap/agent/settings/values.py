@@ -24,6 +24,7 @@ __all__ = [
     "parse_mode",
     "parse_path",
     "parse_positive_duration",
+    "parse_secret_path",
     "parse_signal",
     "parse_size",
     "parse_socket_path",
@@ -281,6 +282,18 @@ def parse_path(text: str) -> str:
         return os.path.abspath(text)
     except FileNotFoundError:
         raise InvalidValue("path", "is relative to a working directory that was removed") from None
+
+
+def parse_secret_path(text: str) -> str:
+    """Parse the path of a file with a credential.
+
+    Some write the credential itself in its place, which would then be in every message about the
+    file. That is no absolute path, and no file has its name.
+    """
+    path = parse_path(text)
+    if not text.startswith("/") and not os.path.exists(path):
+        raise InvalidValue("path", "no such file; expected an absolute path, not the content")
+    return path
 
 
 def parse_socket_path(text: str) -> str:
