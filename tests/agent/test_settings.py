@@ -314,6 +314,24 @@ def test_configmap_reload_flags_are_accepted() -> None:
     assert "a call is repeated until it succeeds" in settings.warnings[0]
 
 
+@pytest.mark.parametrize(
+    ("flags", "warned"),
+    [
+        (["--verify", "field http://h/ loads"], True),
+        (["--verify", "log /l loaded"], True),
+        (["--verify", "field http://h/ version=7"], False),
+        (["--verify", "http http://h/"], False),
+        (["--verify", "field http://h/ loads", "--exec", "true"], False),
+        (["--verify", "output date", "--", "program"], False),
+        (["--for", "redis"], False),
+    ],
+)
+def test_probe_that_compares_without_an_action_is_warned_of(flags: list[str], warned: bool) -> None:
+    """What re-reads files at once has done so before the probe is read for the first time."""
+    warnings = load_settings(parse_arguments(["--dir", "/etc/app", *flags])).warnings
+    assert any("compares the values before and after" in text for text in warnings) is warned
+
+
 def test_values_are_parsed() -> None:
     """Sizes, modes, signals, statuses and addresses as people write them."""
     assert [parse_size(text) for text in ("7", "64Ki", "2M")] == [7, 65536, 2_000_000]

@@ -208,11 +208,11 @@ class Attempt:
         if not probes:
             self._finish("", 0)
             return
-        from hotmap.agent.act.probes import Refused, compares_with_before, confirm
+        from hotmap.agent.act.probes import Refused, confirm
 
         timeout = self._context.settings.actions.verify_timeout
         restarts = any(action.kind == "restart" for action in self._command.rule.actions)
-        if not restarts and any(map(compares_with_before, probes)):
+        if not restarts and any(probe.compares for probe in probes):
             self._loading_until = (self._history.performed_at or 0.0) + timeout
 
         def wait() -> str:

@@ -268,10 +268,8 @@ class Executor:
         kept = self._state_file.attempts.get(rule.name)
         if kept is None or kept.done or not self._state_file.saved_at or not rule.probes:
             return False
-        from hotmap.agent.act.probes import compares_with_before  # of few agents only
-
         is_supervised = bool(self._context.settings.application.command)
-        return not is_supervised and any(map(compares_with_before, rule.probes))
+        return not is_supervised and any(probe.compares for probe in rule.probes)
 
     def _on_attempt(self, result: AttemptFinished) -> None:
         self._attempts.pop(result.rule, None)

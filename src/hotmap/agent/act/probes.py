@@ -28,7 +28,7 @@ from hotmap.agent.runtime.clock import since_boot
 from hotmap.agent.runtime.program_output import mark_output
 from hotmap.core.errors import os_reason
 
-__all__ = ["NotConfirmed", "Refused", "compares_with_before", "confirm", "read_before"]
+__all__ = ["NotConfirmed", "Refused", "confirm", "read_before"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,28 +98,16 @@ def read_before(probe: Probe, child: int, *, seconds: float = 0.0) -> str | None
     """
     if probe.kind == "log":
         return str(_size(probe.path))
-    deadline = time.monotonic() + (seconds if _detects_change(probe) else 0.0)
+    deadline = time.monotonic() + (seconds if probe.detects_change else 0.0)
     interval = _INTERVAL_FIRST
     while True:
         try:
             return _read(probe, child)
         except (NotConfirmed, EndpointError, ProcessError):
             if time.monotonic() + interval > deadline:
-                return None if _detects_change(probe) else ""
+                return None if probe.detects_change else ""
         time.sleep(interval)
         interval = min(_INTERVAL_MAX, interval * 1.5)
-
-
-def _detects_change(probe: Probe) -> bool:
-    """Whether a probe has to show something else than before."""
-    if probe.kind in ("field", "metric", "output"):
-        return probe.value is None
-    return probe.kind in ("file", "workers")
-
-
-def compares_with_before(probe: Probe) -> bool:
-    """Whether any load that ends after `read_before` confirms a probe, whatever it has read."""
-    return probe.kind == "log" or _detects_change(probe)
 
 
 def confirm(probe: Probe, before: str | None, child: int, *, seconds: float) -> str:

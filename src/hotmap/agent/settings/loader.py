@@ -17,6 +17,7 @@ from hotmap.agent.settings.flag_values import FlagValues
 from hotmap.agent.settings.flags import Arguments
 from hotmap.agent.settings.rules_file import add_document, load_rules, parse_command, parse_rules
 from hotmap.agent.settings.settings import (
+    Action,
     ActionSettings,
     ApplicationSettings,
     Call,
@@ -49,6 +50,7 @@ __all__ = ["load_settings"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 #: Paths of the agent's other responses, which probes, the controller and `agent status` request.
@@ -86,7 +88,7 @@ def load_settings(arguments: Arguments) -> Settings:
         reports=_report_settings(flags),
         state_file=flags.path("state"),
         once=flags.switch("once"),
-        warnings=_warnings(flags),
+        warnings=_warnings(flags, rules),
     )
 
 
@@ -181,14 +183,21 @@ def _with_certificates(rule: Rule, flags: FlagValues) -> Rule:
     )
 
 
-def _warnings(flags: FlagValues) -> tuple[str, ...]:
+def _warnings(flags: FlagValues, rules: Iterable[Rule]) -> tuple[str, ...]:
+    found = [
+        f"rule {rule.name}: the probe {probe.kind} compares the values before and after an action, "
+        "and the rule has no action, so it may never succeed: add an action, or a probe for a value"
+        for rule in rules
+        for probe in rule.probes
+        if probe.compares and not rule.read_at_start and rule.actions == (Action("none"),)
+    ]
     if flags.has("webhook-retries"):
         flags.one("webhook-retries", _parse_count, 0)
-        return (
+        found.append(
             f"{flags.spelled('webhook-retries')} has no effect: a call is repeated until it "
-            "succeeds or the content changes",
+            "succeeds or the content changes"
         )
-    return ()
+    return tuple(found)
 
 
 def _parse_count(text: str) -> int:

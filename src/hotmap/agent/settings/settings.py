@@ -93,6 +93,18 @@ class Probe(Value):
     target: str = ""
     command: tuple[str, ...] = ()
 
+    @property
+    def detects_change(self) -> bool:
+        """Whether it has to show something else than before the action."""
+        if self.kind in ("field", "metric", "output"):
+            return self.value is None
+        return self.kind in ("file", "workers")
+
+    @property
+    def compares(self) -> bool:
+        """Whether any load that ends after it was read confirms it, whatever that has read."""
+        return self.kind == "log" or self.detects_change
+
 
 class Rule(Value):
     """Actions for changed files, and the probes that confirm them.
