@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -292,6 +293,53 @@ def test_pending_time_counts_while_a_check_has_not_passed(tmp_path: Path) -> Non
         reaches(running, AgentState.TOLD)
         assert running.rule()["pending_seconds"] == 0
         assert 'hotmap_agent_told{rule="default"} 1' in running.get("/metrics")[1]
+
+
+#: Prints what the pod document says at each turn of an agent's loop, before the agent has recorded
+#: what has happened in it: until the application has failed to start with the second content.
+EACH_TURN = """
+import json, sys
+from hotmap.agent.agent import Agent
+from hotmap.agent.runtime.loop import Loop
+from hotmap.agent.settings.flags import parse_arguments
+from hotmap.agent.settings.loader import load_settings
+from hotmap.core.payload import PayloadFile
+from hotmap.volume.atomic_writer import AtomicWriter
+
+agent = Agent(load_settings(parse_arguments(sys.argv[2:])), loop := Loop())
+agent._start()
+agent._step()
+state, is_written = "", False
+while state != "failed":
+    loop.turn()
+    state = json.loads(agent.reporter.respond("/v1/pod")[2])["directories"][0]["state"]
+    print(state if is_written else "")
+    agent._step()
+    if state == "loaded" and not is_written:
+        is_written = AtomicWriter(sys.argv[1]).write({"APP_A": PayloadFile(b"bad", 0o644)})
+agent._executor.stop(9)
+agent._executor.close()
+"""
+
+
+def test_restart_that_was_undone_is_not_loaded_before_the_agent_has_recorded_it(
+    tmp_path: Path,
+) -> None:
+    """A request may be answered in the turn of the loop in which the application exits."""
+    Volume(tmp_path / "volume", APP_A="0")
+    volume = str(tmp_path / "volume")
+    flags = ("--env-from", volume, "--listen", "none", "--poll-interval", "50ms")
+    words = ("--", "sh", "-c", "sleep 0.1; test $APP_A != bad || exit 1; exec sleep 600")
+    done = subprocess.run(
+        [sys.executable, "-c", EACH_TURN, volume, *flags, *words],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=60,
+    )
+    states = done.stdout.split()
+    assert states[-1] == "failed"
+    assert "loaded" not in states[states.index("restarting") :]
 
 
 def test_restart_that_may_be_undone_is_not_loaded(tmp_path: Path) -> None:

@@ -115,6 +115,11 @@ class Executor:
         self._results.clear()
         return taken
 
+    @property
+    def has_results(self) -> bool:
+        """Whether there are results to take, which may contradict what was recorded before."""
+        return bool(self._results)
+
     def execute(self, command: StartCheck | StartAttempt | StartApplication) -> None:
         """Start a command; its result is taken later."""
         if isinstance(command, StartCheck):

@@ -28,19 +28,21 @@ def make_pod_document(
     observer: ObserverStatus,
     reconciler: Reconciler,
     application: ApplicationStatus,
+    *,
+    has_results: bool = False,
 ) -> bytes:
-    """Make the document; `now` is seconds since boot. JSON by hand: `json` takes 1 MB."""
+    """Make the document; `now` is seconds since boot. JSON by hand: `json` takes 1 MB.
+
+    `has_results`: something has happened that `reconciler` does not know yet, for example that a
+    restart was undone. So nothing counts as loaded.
+    """
     announcement = reconciler.directories.announcement
-    directories = [
-        _directory(
-            now,
-            row,
-            _directory_state(path, row, observer, reconciler, application),
-            path,
-            reconciler,
-        )
-        for path, row in reconciler.directories.rows.items()
-    ]
+    directories = []
+    for path, row in reconciler.directories.rows.items():
+        state = _directory_state(path, row, observer, reconciler, application)
+        if has_results and state in ("loaded", "told"):
+            state = "loading"
+        directories.append(_directory(now, row, state, path, reconciler))
     gate = reconciler.gate
     failed = gate.state in ("refused", "error")
     fields = (
@@ -49,7 +51,7 @@ def make_pod_document(
         f'"live":{_quoted(announcement.live if announcement else "")}',
         f'"frozen":{_quoted(announcement.frozen if announcement else "")}',
         f'"exitStatus":{"null" if gate.exit_status is None or not failed else gate.exit_status}',
-        f'"restart":{_restart(reconciler)}',
+        f'"restart":{_restart(reconciler, has_results=has_results)}',
         f'"directories":[{",".join(directories)}]',
     )
     return f"{{{','.join(fields)}}}\n".encode("ascii")
@@ -105,13 +107,15 @@ def _is_restarting(rule: RuleState) -> bool:
     return rule.restarts and rule.progress.pending
 
 
-def _restart(reconciler: Reconciler) -> str:
+def _restart(reconciler: Reconciler, *, has_results: bool) -> str:
     """Return how far the restart for announced frozen content is."""
     rule = next((rule for rule in reconciler.rules if rule.is_frozen), None)
     if rule is None or rule.progress.desired is None:
         return '{"state":"none"}'
     states = {"loaded": "loaded", "failing": "failed"}
     state = states.get(rule.state, "restarting")
+    if has_results and state == "loaded":
+        state = "restarting"
     # Content that was announced before the agent started was not restarted for.
     restarted_for = "" if rule.loaded_by_itself else rule.progress.loaded or ""
     return f'{{"state":"{state}","fingerprint":{_quoted(restarted_for)}}}'

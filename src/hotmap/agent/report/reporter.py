@@ -119,6 +119,7 @@ class Reporter:
             self._observer.status(),
             self._reconciler,
             self._executor.application.status(),
+            has_results=self._executor.has_results,
         )
 
     def _reloader_metrics(self) -> str:
