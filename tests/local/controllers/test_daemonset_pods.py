@@ -285,7 +285,7 @@ async def test_name_of_a_revision_that_is_taken_is_avoided() -> None:
             return not any([await plane.items(kind) for kind in kinds])
 
         await plane.until(gone)
-        taken = {"metadata": {"name": revision["metadata"]["name"]}, "revision": 1}
+        taken = {"metadata": {"name": revision["metadata"]["name"]}, "data": {}, "revision": 1}
         await plane.create("controllerrevisions", taken)
         await plane.create("daemonsets", _daemon_set())
         assert (await _rolled_out(plane, 1))["status"]["collisionCount"] == 1

@@ -251,7 +251,8 @@ async def test_name_of_a_revision_that_is_taken_is_avoided() -> None:
             return not any([await plane.items(kind) for kind in kinds])
 
         await plane.until(gone)
-        await plane.create("controllerrevisions", {"metadata": {"name": name}, "revision": 1})
+        taken = {"metadata": {"name": name}, "data": {}, "revision": 1}
+        await plane.create("controllerrevisions", taken)
         await plane.create("statefulsets", _stateful_set(1))
         status = (await _rolled_out(plane, 1))["status"]
         assert status["collisionCount"] == 1

@@ -132,7 +132,7 @@ def _check(value: Any, wanted: str, place: _Place) -> None:
         why = base64_error(value)
     if why:
         raise unreadable(why, place.kind.group_version_kind)
-    if isinstance(value, list):
+    if isinstance(value, list) and wanted != _RAW:
         element = wanted[wanted.index("[]") + 2 :]
         value[:] = [_zero(element) if inner is None else inner for inner in value]
         for inner in value:

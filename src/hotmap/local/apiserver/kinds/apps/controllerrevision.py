@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell
-from hotmap.local.field_errors import IMMUTABLE, FieldError, invalid_value
+from hotmap.local.field_errors import (
+    IMMUTABLE,
+    NOT_NEGATIVE,
+    FieldError,
+    invalid_value,
+    required,
+)
 from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.strategy import Column, Strategy
@@ -30,10 +36,24 @@ class ControllerRevisionStrategy(Strategy):
         AGE,
     )
 
+    def validate(self, obj: JsonObject) -> list[FieldError]:
+        errors, data = _revision_errors(obj), obj.get("data")
+        if data is None:
+            errors.append(required("data", "data is mandatory"))
+        elif not isinstance(data, dict):
+            errors.append(required("data", "data must be a valid JSON object"))
+        return errors
+
     def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
-        if old.get("data") == new.get("data"):
-            return []
-        return [invalid_value("data", new.get("data"), IMMUTABLE)]
+        errors = _revision_errors(new)
+        if old.get("data") != new.get("data"):
+            errors.append(invalid_value("data", new.get("data"), IMMUTABLE))
+        return errors
+
+
+def _revision_errors(obj: JsonObject) -> list[FieldError]:
+    revision = obj.get("revision", 0)
+    return [invalid_value("revision", revision, NOT_NEGATIVE)] if revision < 0 else []
 
 
 CONTROLLERREVISIONS = Kind(
