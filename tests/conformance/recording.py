@@ -61,10 +61,13 @@ _MASKS = (
     (re.compile(r"\bkube-api-access-[a-z0-9]{5}\b"), "kube-api-access-RANDOM"),
     # The object in Go's order of fields.
     (
-        re.compile(r'patch: Invalid value: "\{.*\}": (strict|json|converting)'),
+        re.compile(r'patch: Invalid value: "\{.*\}": (strict|json|converting|no kind|couldn)'),
         r'patch: Invalid value: "OBJECT": \1',
     ),
-    (re.compile(r'^Invalid value: "\{.*\}": (strict|json|conv)'), r'Invalid value: "OBJECT": \1'),
+    (
+        re.compile(r'^Invalid value: "\{.*\}": (strict|json|conv|no kind|couldn)'),
+        r'Invalid value: "OBJECT": \1',
+    ),
     (re.compile(r"https?://127\.0\.0\.1:\d+"), "SERVER"),
     (re.compile(r"^127\.0\.0\.1:\d+$"), "SERVER"),
 )

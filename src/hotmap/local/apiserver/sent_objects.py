@@ -12,11 +12,18 @@ import msgspec
 
 from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver import admission
+from hotmap.local.apiserver.api_types import type_of_kind
+from hotmap.local.apiserver.decode_errors import json_type
 from hotmap.local.apiserver.encoding import arrange_fields
 from hotmap.local.apiserver.metadata import check_name
 from hotmap.local.apiserver.patch import apply_patch
 from hotmap.local.apiserver.shapes import decode_error
-from hotmap.local.apiserver.status import internal, invalid_patch, invalid_strategic_patch
+from hotmap.local.apiserver.status import (
+    SCHEME,
+    internal,
+    invalid_patch,
+    invalid_strategic_patch,
+)
 from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
@@ -60,7 +67,7 @@ def patched_object(
     if kind == "strategic":
         # Upstream merges into a typed object, which is of its kind whatever the patch says.
         patched = {**patched, "kind": path.kind.kind, "apiVersion": path.kind.api_version}
-    _check_still_same_type(path.kind, patched)
+    patched = _of_same_type(path, patched)
     new = read_object(path.kind, path.namespace, msgspec.json.encode(patched))
     check_name(new["metadata"], path.name)
     try:
@@ -75,17 +82,37 @@ def patched_object(
     return new
 
 
-def _check_still_same_type(kind: Kind, patched: JsonObject) -> None:
-    """Refuse a patch that makes another kind or version of an object.
+def _of_same_type(path: ResourcePath, patched: JsonObject) -> JsonObject:
+    """Return a patched object with its kind, which a patch may take away.
 
     Raises:
-        Invalid: it does.
+        BadRequest: there is no apiVersion. Upstream then reads an object without a name.
+        Invalid: it is another kind or version of an object.
     """
-    sent, version = patched.get("kind"), str(patched.get("apiVersion", ""))
-    if (sent, version) != (kind.kind, kind.api_version):
-        short, package = version.rpartition("/")[2], kind.group.partition(".")[0] or "core"
-        text = f"converting ({short}.{sent}) to ({package}.{kind.kind}): unknown conversion"
-        raise invalid_patch(patched, text)
+    kind, version = path.kind, patched.get("apiVersion")
+    sent = patched.get("kind")
+    for field, value in (("apiVersion", version), ("kind", sent)):
+        if not isinstance(value, str | None):
+            text = (
+                f"cannot unmarshal {json_type(value)} into Go struct field .{field} of type string"
+            )
+            raise invalid_patch(
+                patched, f"couldn't get version/kind; json parse error: json: {text}"
+            )
+    if kind.strategy.typed and not version:
+        raise BadRequest(
+            f"the name of the object ({path.name} based on URL) was undeterminable: "
+            "name must be provided"
+        )
+    if kind.strategy.typed and not sent:
+        sent = kind.kind
+    if (sent, version) == (kind.kind, kind.api_version):
+        return {**patched, "kind": sent}
+    text = f'no kind "{sent}" is registered for version "{version}" in scheme {SCHEME}'
+    if not kind.strategy.typed or type_of_kind(version or "", sent or "") is not None:
+        short, package = (version or "").rpartition("/")[2], kind.group.partition(".")[0] or "core"
+        text = f"converting ({short}.{sent or ''}) to ({package}.{kind.kind}): unknown conversion"
+    raise invalid_patch(patched, text)
 
 
 def unconverted(kind: Kind, config: JsonObject, error: BadRequest) -> Exception:
