@@ -47,6 +47,12 @@ def _malformed(maps: Resource) -> list[Call]:
             "wrong case strict", '{"metadata":{"name":"case2"},"Data":{"a":"b"}}',
             fieldValidation="Strict",
         ),
+        post("unknown field and wrong type", '{"metadata":{"name":"a"},"wrong":1,"data":{"a":1}}'),
+        maps.post(
+            "unknown field and wrong type strict",
+            '{"metadata":{"name":"a"},"wrong":1,"data":{"a":1}}',
+            fieldValidation="Strict",
+        ),
         maps.post("wrong dry run", configmap("a"), dryRun="Maybe"),
         maps.post("wrong manager", configmap("a"), fieldManager="a" * 129),
         maps.post("own manager", configmap("managed"), fieldManager="mine"),

@@ -83,6 +83,7 @@ def _merge() -> list[Call]:
         maps.patch("null", "a", "null", MERGE),
         maps.patch("wrong type", "a", {"data": {"n": 1}}),
         maps.patch("wrong kind", "a", {"kind": "Secret"}),
+        maps.patch("unknown field and wrong type", "a", {"wrong": 1, "data": {"n": 1}}),
         maps.patch("unknown kind", "a", {"kind": "Other"}),
         maps.patch("no kind", "a", {"kind": None, "data": {"d": "4"}}),
         maps.patch("empty kind", "a", {"kind": "", "data": {"d": "5"}}),

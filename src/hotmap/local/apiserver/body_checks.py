@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from hotmap.core.errors import ApiError, BadRequest
+from hotmap.local.apiserver import admission
 from hotmap.local.apiserver.decode_errors import json_type, summarize
 from hotmap.local.apiserver.encoding import decode
 from hotmap.local.apiserver.field_validation import duplicate_fields, strict_errors
@@ -104,16 +107,31 @@ def field_warnings(
     """Find unknown and duplicate fields; the server's default is to warn (KEP-2885).
 
     Duplicates are found in `body`, the JSON that `obj` was, or b""; `also` was found elsewhere.
+    Nothing is said of an object that cannot be decoded: it is refused for that.
     """
     if options.field_validation == "Ignore":
         return ()
     found = [*also, *strict_errors(kind, obj, body)]
+    if found and not _is_decodable(kind, obj):
+        return ()
     if found and options.field_validation == "Strict":
         raise BadRequest(
             f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
             f"strict decoding error: {', '.join(found)}"
         )
     return tuple(line for text in found for line in _yaml_warnings(text))
+
+
+def _is_decodable(kind: Kind, obj: JsonObject) -> bool:
+    copied: JsonObject = msgspec.json.decode(msgspec.json.encode(obj))
+    copied["metadata"] = copied.get("metadata") or {}
+    if not isinstance(copied["metadata"], dict):
+        return False
+    try:
+        admission.decode(kind, copied)
+    except BadRequest:
+        return False
+    return True
 
 
 def _yaml_warnings(text: str) -> list[str]:
