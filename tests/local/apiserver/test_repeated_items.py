@@ -80,7 +80,7 @@ async def test_applied_configuration_has_each_key_once(api: Api) -> None:
         ([A, OTHER_A], [A, OTHER_A], set(), set()),
         ([A, OTHER_A], [OTHER_A, A], {()}, set()),
         ([A, OTHER_A], [A], {(), ("f:name",), ("f:value",)}, {()}),
-        ([A], [A, OTHER_A], {()}, {()}),
+        ([A], [A, OTHER_A], {()}, {(), ("f:name",), ("f:value",)}),
         ([A, OTHER_A], [], set(), {()}),
     ],
 )

@@ -153,6 +153,19 @@ async def test_apply_of_an_empty_list_owns_nothing(api: Api) -> None:
     assert "f:env" not in json.dumps(applied.body["metadata"]["managedFields"])
 
 
+async def test_update_keeps_owner_of_field_without_value(api: Api) -> None:
+    """An applied empty list is not stored, so an update without it takes nothing away."""
+    path = f"{DEPLOYMENTS}/web"
+    empty: dict[str, Any] = {"securityContext": {"capabilities": {"add": []}}}
+    await apply(api, path, web({"name": "c", "image": "a", **empty}))
+    await api.request("PUT", path, web({"name": "c", "image": "b"}), fieldManager="m2")
+    entries = (await api.get(path)).body["metadata"]["managedFields"]
+    (applied,) = (entry for entry in entries if entry["manager"] == "m1")
+    template = applied["fieldsV1"]["f:spec"]["f:template"]["f:spec"]
+    container = template["f:containers"]['k:{"name":"c"}']
+    assert container["f:securityContext"] == {"f:capabilities": {"f:add": {}}}
+
+
 async def test_apply_conflicts_name_members_before_what_lies_deeper(api: Api) -> None:
     tolerations = [{"key": "a", "operator": "Exists"}]
     config = web({"name": "a", "image": "x"})

@@ -34,7 +34,7 @@ _ZERO_VALUES: tuple[Any, ...] = (None, "", 0, False, {}, [])
 
 
 class Difference(NamedTuple):
-    """How a write has changed an object; `removed` are the roots of removed fields."""
+    """How a write has changed an object; `removed` is what it had in the fields taken away."""
 
     changed: FieldSet
     removed: FieldSet
@@ -156,7 +156,7 @@ def _compare(field: Field, old: Any, new: Any, path: Path, difference: Differenc
         difference.changed.add(path)
         return
     for element in before.keys() - after.keys():
-        difference.removed.add((*path, element))
+        _add(*before[element], (*path, element), difference.removed, was_zero=False)
     for element, (inner, item) in after.items():
         at = (*path, element)
         known = before.get(element)
@@ -164,7 +164,7 @@ def _compare(field: Field, old: Any, new: Any, path: Path, difference: Differenc
             _compare(inner, known[1], item, at, difference)
         elif known is not None:
             # One item in the place of several, or several in the place of one.
-            difference.removed.add(at)
+            _add(*known, at, difference.removed, was_zero=False)
             _add(inner, item, at, difference.changed, was_zero=False)
         else:
             _add(inner, item, at, difference.changed, was_zero=_is_always_there(inner))
@@ -277,17 +277,6 @@ def remove(field: Field, value: Any, paths: Iterable[Path]) -> Any:
         for element, item in _elements(field, value) or ()
         if () not in inside.get(element, ())
     ]
-
-
-def without_removed(fields: FieldSet, removed: FieldSet) -> FieldSet:
-    """Take what lies at or below removed roots out of a set."""
-    if not removed:
-        return fields
-    return {
-        path
-        for path in fields
-        if not any(path[:length] in removed for length in range(1, len(path) + 1))
-    }
 
 
 def read_fields_v1(fields: JsonObject, path: Path = ()) -> FieldSet:

@@ -25,7 +25,6 @@ from hotmap.local.apiserver.field_sets import (
     remove,
     root_field,
     with_named_fields,
-    without_removed,
     write_fields_v1,
 )
 from hotmap.local.apiserver.status import apply_conflict
@@ -100,7 +99,7 @@ def record_write(
     own: FieldSet = set(difference.changed)
     for entry in kept:
         if writer.owns(entry):
-            own |= without_removed(read_fields_v1(entry.get("fieldsV1") or {}), difference.removed)
+            own |= read_fields_v1(entry.get("fieldsV1") or {}) - difference.removed
     if not difference.changed:  # upstream: managedfieldsupdater.go Update
         writer = _with_known_time(writer, kept)
     return _entries(kept, difference, writer, own)
@@ -232,7 +231,7 @@ def _entries(
         if writer.owns(entry):
             continue
         fields = read_fields_v1(entry.get("fieldsV1") or {})
-        left = without_removed(fields, difference.removed) - difference.changed
+        left = fields - difference.removed - difference.changed
         if left == fields:
             entries.append(entry)
         elif left:
