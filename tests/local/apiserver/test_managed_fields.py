@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.local.apiserver.api import CONFIGMAPS, configmap, deployment
+from tests.local.apiserver.api import CONFIGMAPS, JSON_PATCH, configmap, deployment
 
 from hotmap.local.apiserver.api_types import Field
 from hotmap.local.apiserver.field_sets import merge
@@ -100,6 +100,20 @@ async def test_managed_fields_follow_structure(registry: Registry) -> None:
         'k:{"name":"A"}': {".": {}, "f:name": {}, "f:value": {}},
     }
     assert fields["f:spec"]["f:template"]["f:metadata"] == {"f:labels": {".": {}, "f:app": {}}}
+
+
+async def test_value_that_the_server_carries_over_has_no_owner(api: Api) -> None:
+    """An update without the cluster IP keeps it, and takes it from its owner."""
+    path = "/api/v1/namespaces/default/services"
+    ports = [{"port": 80}]
+    await api.post(
+        path, {"metadata": {"name": "web"}, "spec": {"clusterIP": "None", "ports": ports}}
+    )
+    patch = [{"op": "remove", "path": "/spec/clusterIP"}]
+    obj = (await api.patch(f"{path}/web", patch, JSON_PATCH)).body
+    assert obj["spec"]["clusterIP"] == "None"
+    (entry,) = obj["metadata"]["managedFields"]
+    assert "f:clusterIP" not in entry["fieldsV1"]["f:spec"]
 
 
 async def test_malformed_managed_fields_are_left_out(registry: Registry) -> None:

@@ -157,7 +157,7 @@ def _before_first_apply(kind: Kind, live: JsonObject, writer: Writer) -> list[Js
 
 
 def _own_difference(difference: Difference, writer: Writer) -> Difference:
-    return Difference(_without_stripped(difference.changed, writer), difference.removed)
+    return Difference(*(_without_stripped(fields, writer) for fields in difference))
 
 
 def _without_stripped(fields: FieldSet, writer: Writer) -> FieldSet:

@@ -314,9 +314,11 @@ class ObjectWriter:
 
         def record() -> list[FieldError]:
             errors = carry_metadata(old["metadata"], new["metadata"])
+            kind.strategy.default(new)
+            # What the server carries over has no owner if the writer left it out, as upstream.
+            self._record(path, old, new, options, managers)
             admission.prepare_update(kind, old, new, path.subresource)
             kind.strategy.default(new)
-            self._record(path, old, new, options, managers)
             return errors
 
         def check() -> bytes | None:
