@@ -138,6 +138,14 @@ async def test_managed_fields_can_be_cleared(registry: Registry) -> None:
     assert owners(cleared) == {}
 
 
+@pytest.mark.parametrize("none", [[], [{}]])
+async def test_managed_fields_are_cleared_by_patch(api: Api, none: list[Any]) -> None:
+    await api.post(CONFIGMAPS, configmap("a", k="1"))
+    patched = await api.patch(f"{CONFIGMAPS}/a", {"metadata": {"managedFields": none}})
+    assert "managedFields" not in patched.body["metadata"]
+    assert "managedFields" not in (await api.get(f"{CONFIGMAPS}/a")).body["metadata"]
+
+
 async def test_user_agent_is_default_field_manager(api: Api) -> None:
     """Its part before the slash, unless fieldManager says otherwise."""
     made = await api.post(CONFIGMAPS, configmap("a", k="1"))

@@ -39,6 +39,8 @@ _OPAQUE = (_FIELDS, _RAW, _QUANTITY, _INT_OR_STRING)
 _SET_LATER = ("metadata", "status")
 #: The zero values that Go writes.
 _SCALARS: dict[str, Any] = {"string": "", "int32": 0, "int64": 0, "bool": False}
+# An empty list of it is a request to forget all managers, unlike none.
+_CLEARED = "metadata.managedFields"
 _METADATA_ONLY = {"metadata": Field(f"#{METADATA}")}
 
 
@@ -106,7 +108,7 @@ def _check_fields(obj: JsonObject, fields: Mapping[str, Field], place: _Place) -
             obj[name] = _read_quantity(value, place)
         elif field.type == "bytes" or field.type in _TIMES:
             obj[name] = _canonical(value, field.type)
-        elif not value and _is_left_out(value, field):
+        elif not value and _is_left_out(value, field) and inner.path != _CLEARED:
             del obj[name]
 
 
