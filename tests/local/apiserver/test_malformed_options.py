@@ -39,3 +39,9 @@ async def test_applied_metadata_that_is_no_map_is_told(api: Api) -> None:
     kind = "application/apply-patch+yaml"
     reply = await api.patch(f"{CONFIGMAPS}/odd", config, kind, fieldManager="m")
     assert reply.message.startswith("failed to create typed patch object (/odd; /v1, Kind=")
+
+
+@pytest.mark.parametrize("name", ["limit", "timeoutSeconds"])
+async def test_empty_number_of_a_list_is_a_bad_request(api: Api, name: str) -> None:
+    reply = await api.get(CONFIGMAPS, **{name: ""})
+    assert (reply.status, reply.message) == (400, 'strconv.ParseInt: parsing "": invalid syntax')

@@ -291,7 +291,7 @@ def integer(query: Mapping[str, str], name: str) -> int | None:
         BadRequest: it is not a number of 64 bits.
     """
     text = query.get(name)
-    if not text:
+    if text is None:
         return None
     if _INTEGER.fullmatch(text) is None:
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax')
