@@ -56,6 +56,11 @@ class Range(NamedTuple):
 _LAST = "\U0010ffff"
 
 
+def _size(event: StoreEvent) -> int:
+    """Return the bytes that an event keeps in memory, where one of its values is shared."""
+    return max(len(event.value or b""), len(event.prev_value or b""))
+
+
 class StaleRead(Conflict):
     """Raised when a write was decided on a state that another writer of the store had changed.
 
@@ -343,7 +348,7 @@ class MVCCStore:
             revision,
         )
         self._history.append(event)
-        self._size += len(value or b"")
+        self._size += _size(event)
         self._trim()
         for prefix in _ancestors(key):
             for watch in tuple(self._watches.get(prefix, ())):
@@ -362,7 +367,7 @@ class MVCCStore:
 
     def _forget_oldest(self) -> None:
         event = self._history.popleft()
-        self._size -= len(event.value or b"")
+        self._size -= _size(event)
         self._compacted = event.revision
         versions = self._versions[event.key]
         # Revisions are unique, so the versions before this one are those that no readable

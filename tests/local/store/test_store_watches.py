@@ -76,6 +76,18 @@ def test_history_is_bounded_by_bytes() -> None:
     assert len(store.watch("/", since=store.compacted).take()) == 3
 
 
+def test_history_is_bounded_by_the_values_that_writes_replace() -> None:
+    """A deletion and a small update keep the large value that was there before."""
+    store = MVCCStore(history_bytes=1000)
+    made = [store.create(f"/{number}", b"x" * 300) for number in range(10)]
+    for number in range(5):
+        store.delete(f"/{number}", expected=made[number])
+    assert len(store.watch("/", since=store.compacted).take()) == 3
+    for number in range(5, 10):
+        store.update(f"/{number}", b"", expected=made[number])
+    assert len(store.watch("/", since=store.compacted).take()) == 3
+
+
 def test_compacted_versions_are_freed() -> None:
     """Deleted keys and old versions leave memory with their history, which begins anew."""
     store, size = MVCCStore(history_bytes=10 << 20), 100_000
