@@ -6,7 +6,7 @@ import base64
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.local.apiserver.api import CONFIGMAPS, SECRETS
+from tests.local.apiserver.api import CONFIGMAPS, JSON_PATCH, SECRETS
 
 if TYPE_CHECKING:
     from tests.local.apiserver.api import Api
@@ -56,3 +56,26 @@ async def test_deeply_nested_continue_token_is_bad_request(api: Api) -> None:
     token = base64.urlsafe_b64encode(DEEP).rstrip(b"=").decode()
     reply = await api.get(CONFIGMAPS, **{"continue": token})
     assert (reply.status, reply.body["reason"]) == (400, "BadRequest")
+
+
+@pytest.mark.parametrize(
+    ("path", "pointer", "go_field"),
+    [
+        (CONFIGMAPS, "/metadata/name", "ObjectMeta.metadata.name of type string"),
+        (CONFIGMAPS, "/metadata/namespace", "ObjectMeta.metadata.namespace of type string"),
+        (SECRETS, "/type", "Secret.type of type v1.SecretType"),
+    ],
+)
+async def test_empty_map_is_no_missing_text(
+    api: Api, path: str, pointer: str, go_field: str
+) -> None:
+    text = f"json: cannot unmarshal object into Go struct field {go_field}"
+    await api.post(path, {"metadata": {"name": "a"}})
+    patch = [{"op": "add", "path": pointer, "value": {}}]
+    patched = await api.patch(f"{path}/a", patch, JSON_PATCH)
+    assert (patched.status, text in patched.message) == (422, True)
+    sent = (await api.get(f"{path}/a")).body
+    *parents, last = pointer.strip("/").split("/")
+    (sent[parents[0]] if parents else sent)[last] = {}
+    replaced = await api.request("PUT", f"{path}/a", sent)
+    assert (replaced.status, text in replaced.message) == (400, True)

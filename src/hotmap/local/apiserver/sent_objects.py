@@ -39,24 +39,45 @@ _WRONG_TYPE = re.compile(r"cannot unmarshal (\w+).* into Go struct field \S+ of 
 
 def read_object(kind: Kind, namespace: str | None, sent: bytes) -> JsonObject:
     """Read the JSON of what a caller sent, with kind, apiVersion and namespace filled in."""
+    new = _read_typed(kind, sent)
+    _set_namespace(kind, namespace, new["metadata"])
+    return new
+
+
+def _read_typed(kind: Kind, sent: bytes) -> JsonObject:
+    """Read an object with kind and apiVersion filled in, and metadata that can be looked at.
+
+    Raises:
+        BadRequest: its metadata, its name or its namespace has another type.
+    """
     new: JsonObject = msgspec.json.decode(sent)
     metadata = {} if new.get("metadata") is None else new["metadata"]
     if not isinstance(metadata, dict):
         raise decode_error(
             kind.group_version_kind, kind.kind, "metadata", metadata, "v1.ObjectMeta"
         )
-    new = arrange_fields(kind, new, metadata)
-    if kind.namespaced:
-        # An empty one is none (EnsureObjectNamespaceMatchesRequestNamespace).
-        metadata["namespace"] = metadata.get("namespace") or namespace
-        if metadata["namespace"] != namespace:
-            raise BadRequest(
-                "the namespace of the provided object does not match the namespace "
-                "sent on the request"
-            )
-    else:
+    for field in ("name", "namespace"):
+        value = metadata.get(field)
+        if not isinstance(value, str | None):
+            at = f"metadata.{field}"
+            raise decode_error(kind.group_version_kind, "ObjectMeta", at, value, "string")
+    return arrange_fields(kind, new, metadata)
+
+
+def _set_namespace(kind: Kind, namespace: str | None, metadata: JsonObject) -> None:
+    """Fill in the namespace; an empty one is none (EnsureObjectNamespaceMatchesRequestNamespace).
+
+    Raises:
+        BadRequest: it is another one than that of the request.
+    """
+    if not kind.namespaced:
         metadata.pop("namespace", None)
-    return new
+        return
+    metadata["namespace"] = metadata.get("namespace") or namespace
+    if metadata["namespace"] != namespace:
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
 
 
 def patched_object(
@@ -68,9 +89,8 @@ def patched_object(
         # Upstream merges into a typed object, which is of its kind whatever the patch says.
         patched = {**patched, "kind": path.kind.kind, "apiVersion": path.kind.api_version}
     patched = _of_same_type(path, patched)
-    new = read_object(path.kind, path.namespace, msgspec.json.encode(patched))
-    check_name(new["metadata"], path.name)
     try:
+        new = _read_typed(path.kind, msgspec.json.encode(patched))
         admission.decode(path.kind, new)
     except BadRequest as error:
         if not path.kind.strategy.typed:
@@ -79,6 +99,8 @@ def patched_object(
         if kind == "strategic" and isinstance(patch, dict):
             raise invalid_strategic_patch(patch, _conversion_error(why)) from None
         raise invalid_patch(patched, why) from None
+    _set_namespace(path.kind, path.namespace, new["metadata"])
+    check_name(new["metadata"], path.name)
     return new
 
 

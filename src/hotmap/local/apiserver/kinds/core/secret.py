@@ -45,9 +45,10 @@ class SecretStrategy(DataStrategy):
         if strings:
             data = {k: base64.b64encode(v.encode()).decode() for k, v in strings.items()}
             obj["data"] = {**obj.get("data", {}), **data}
-        obj["type"] = obj.get("type") or "Opaque"
-        if not isinstance(obj["type"], str):
-            raise decode_error(kind, kind.kind, "type", obj["type"], "v1.SecretType")
+        wanted = obj.get("type")
+        if not isinstance(wanted, str | None):
+            raise decode_error(kind, kind.kind, "type", wanted, "v1.SecretType")
+        obj["type"] = wanted or "Opaque"
 
     def validate(self, obj: JsonObject) -> list[FieldError]:
         data = obj.get("data", {})
