@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.local.apiserver.api import PODS, pod
 
+from hotmap.local.apiserver.plugins import AdmissionChain
+from hotmap.local.apiserver.plugins.priority import PriorityPlugin
+
 if TYPE_CHECKING:
     from tests.local.apiserver.api import Api
+
+    from hotmap.local.apiserver.registry import Registry
 
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 CRON_JOBS = "/apis/batch/v1/namespaces/default/cronjobs"
@@ -473,3 +478,32 @@ async def test_cost_of_checking_grows_with_the_lists_only(api: Api) -> None:
     labelled = await api.patch(f"{PODS}/p", {"metadata": {"labels": {"a": "b"}}})
     assert labelled.status == 200
     assert time.process_time() - began < 7
+
+
+async def test_update_keeps_the_priority_that_it_leaves_out(api: Api, registry: Registry) -> None:
+    """As the admission plugin Priority does."""
+    priorities = PriorityPlugin(registry.store, registry.reader)
+    registry.writer.plugins = AdmissionChain([priorities])
+    await api.post(PODS, pod("p"))
+    change: dict[str, Any] = {"spec": {"priority": None, "preemptionPolicy": None}}
+    kept = await api.patch(f"{PODS}/p", change)
+    assert (kept.status, kept.body["spec"]["priority"]) == (200, 0)
+    assert kept.body["spec"]["preemptionPolicy"] == "PreemptLowerPriority"
+    refused = await api.patch(f"{PODS}/p", {"spec": {"priority": 5}})
+    assert refused.status == 422
+
+
+async def test_invalid_spec_is_told_before_what_an_update_may_not_change(api: Api) -> None:
+    await api.post(PODS, pod("p"))
+    change = {"spec": {"volumes": [{"name": "v", "configMap": {}}]}}
+    refused = await api.patch(f"{PODS}/p", change)
+    assert [cause["field"] for cause in refused.body["details"]["causes"]] == [
+        "spec.volumes[0].configMap.name",
+        "spec",
+    ]
+
+
+async def test_status_update_keeps_the_quality_of_service(api: Api) -> None:
+    await api.post(PODS, pod("p"))
+    kept = await api.patch(f"{PODS}/p/status", {"status": {"qosClass": None, "phase": "Failed"}})
+    assert kept.body["status"]["qosClass"] == "BestEffort"

@@ -29,9 +29,14 @@ class PriorityPlugin:
 
     def admit(self, request: AdmissionRequest) -> None:
         kind = request.kind
-        if (kind.group, kind.plural) != ("", "pods") or request.old or request.subresource:
+        if (kind.group, kind.plural) != ("", "pods") or request.subresource:
             return
         spec = request.obj["spec"]
+        if request.old:
+            # An update keeps what it leaves out; validation refuses another value.
+            for field in {"priority", "preemptionPolicy"} & request.old["spec"].keys():
+                spec.setdefault(field, request.old["spec"][field])
+            return
         name = spec.get("priorityClassName")
         found = self._named(request, name) if name else self._default()
         if found is None:

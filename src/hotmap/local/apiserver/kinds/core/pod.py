@@ -97,12 +97,15 @@ class PodStrategy(Strategy):
         add_tolerations(new.setdefault("spec", {}))
 
     def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
-        return _update_errors(old, new) + _spec_errors(new["spec"])
+        return _spec_errors(new["spec"]) + _update_errors(old, new)
 
     def prepare_subresource(self, old: JsonObject, new: JsonObject, subresource: str) -> None:
         if subresource == _EPHEMERAL:
             added = new.get("spec", {}).get("ephemeralContainers")
             new["spec"] = {**old["spec"], "ephemeralContainers": added or []}
+        elif subresource == "status" and "qosClass" in old.get("status", {}):
+            # Old kubelets leave it out.
+            new.setdefault("status", {}).setdefault("qosClass", old["status"]["qosClass"])
 
     def validate_subresource(
         self, old: JsonObject, new: JsonObject, subresource: str
