@@ -114,6 +114,10 @@ def _pods() -> list[Call]:
         return {"volumes": [{"name": "v", **source}]}
 
     return [
+        post("volume source as text", volumes=[{"name": "v", "configMap": "app"}]),
+        post("source name as number", volumes=[{"name": "v", "projected": {"sources": [{"secret": {"name": 1}}]}}]),
+        post("probe as text", containers=[{"name": "c", "livenessProbe": {"httpGet": "/"}}]),
+        post("key name as list", containers=[{"name": "c", "env": [{"name": "A", "valueFrom": {"secretKeyRef": {"name": []}}}]}]),
         post("no containers", containers=[]),
         post("no image", containers=[{"name": "main"}]),
         post("no name", containers=[{"image": "i"}]),

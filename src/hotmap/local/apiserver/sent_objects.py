@@ -5,7 +5,6 @@ They are of their kind and in its form, and nothing has been checked by the rule
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,7 +16,7 @@ from hotmap.local.apiserver.decode_errors import json_type
 from hotmap.local.apiserver.encoding import arrange_fields
 from hotmap.local.apiserver.metadata import check_name
 from hotmap.local.apiserver.patch import apply_patch
-from hotmap.local.apiserver.shapes import decode_error
+from hotmap.local.apiserver.shapes import WrongType, conversion_error, decode_error
 from hotmap.local.apiserver.status import (
     SCHEME,
     internal,
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
     from hotmap.local.scheme import Kind
 
 __all__ = ["patched_object", "read_object", "unconverted"]
-
-
-_WRONG_TYPE = re.compile(r"cannot unmarshal (\w+).* into Go struct field \S+ of type (\S+)$")
 
 
 def read_object(kind: Kind, namespace: str | None, sent: bytes) -> JsonObject:
@@ -95,10 +91,9 @@ def patched_object(
     except BadRequest as error:
         if not path.kind.strategy.typed:
             raise
-        why = error.message.partition(": ")[2]
         if kind == "strategic" and isinstance(patch, dict):
-            raise invalid_strategic_patch(patch, _conversion_error(why)) from None
-        raise invalid_patch(patched, why) from None
+            raise invalid_strategic_patch(patch, _conversion_error(error)) from None
+        raise invalid_patch(patched, error.message.partition(": ")[2]) from None
     _set_namespace(path.kind, path.namespace, new["metadata"])
     check_name(new["metadata"], path.name)
     return new
@@ -139,7 +134,7 @@ def _of_same_type(path: ResourcePath, patched: JsonObject) -> JsonObject:
 
 def unconverted(kind: Kind, config: JsonObject, error: BadRequest) -> Exception:
     """Make the 500 for a configuration whose values Go does not read."""
-    why = _conversion_error(error.message.partition(": ")[2])
+    why = _conversion_error(error)
     metadata, gvk = config.get("metadata") or {}, f"{kind.group}/{kind.version}, Kind={kind.kind}"
     name = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
     return internal(
@@ -148,20 +143,8 @@ def unconverted(kind: Kind, config: JsonObject, error: BadRequest) -> Exception:
     )
 
 
-def _conversion_error(why: str) -> str:
-    """Describe a wrong type of a field as runtime.DefaultUnstructuredConverter does."""
-    match = _WRONG_TYPE.search(why)
-    if match is None:
-        return f"error decoding from json: {why}" if why.startswith("illegal base64") else why
-    sent, wanted = match.groups()
-    if sent == "number":
-        sent = "float64" if "." in match[0].partition(" into ")[0] else "int64"
-    if sent == "array":
-        sent = "slice"
-    if wanted.startswith("[]"):
-        return f"cannot restore slice from {sent}"
-    if wanted.startswith("map["):
-        return f"cannot restore map from {sent}"
-    if "." in wanted:
-        return f"cannot restore struct from: {sent}"
-    return f"unrecognized type: {wanted}"
+def _conversion_error(error: BadRequest) -> str:
+    if isinstance(error, WrongType):
+        return conversion_error(error)
+    why = error.message.partition(": ")[2]
+    return f"error decoding from json: {why}" if why.startswith("illegal base64") else why

@@ -39,6 +39,31 @@ _OPAQUE = (_FIELDS, _RAW, _QUANTITY, _INT_OR_STRING)
 _SET_LATER = ("metadata", "status")
 #: The zero values that Go writes.
 _SCALARS: dict[str, Any] = {"string": "", "int32": 0, "int64": 0, "bool": False}
+#: Types of decoded values as Go's reflection names them.
+_GO_KINDS: dict[type, str] = {
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    str: "string",
+    list: "slice",
+    dict: "map",
+}
+#: Go type → the embedded struct that has some of its fields, which paths in messages name.
+_EMBEDDED = {
+    "ConfigMapEnvSource": "LocalObjectReference.",
+    "ConfigMapKeySelector": "LocalObjectReference.",
+    "ConfigMapProjection": "LocalObjectReference.",
+    "ConfigMapVolumeSource": "LocalObjectReference.",
+    "EphemeralContainer": "EphemeralContainerCommon.",
+    "IngressRule": "IngressRuleValue.",
+    "PersistentVolumeSpec": "PersistentVolumeSource.",
+    "Probe": "ProbeHandler.",
+    "RuleWithOperations": "Rule.",
+    "SecretEnvSource": "LocalObjectReference.",
+    "SecretKeySelector": "LocalObjectReference.",
+    "SecretProjection": "LocalObjectReference.",
+    "Volume": "VolumeSource.",
+}
 # An empty list of it is a request to forget all managers, unlike none.
 _CLEARED = "metadata.managedFields"
 _METADATA_ONLY = {"metadata": Field(f"#{METADATA}")}
@@ -73,15 +98,52 @@ def check_shape(kind: Kind, obj: JsonObject) -> None:
     _check_fields(metadata, _METADATA_ONLY, _Place(kind, kind.kind, ""))
 
 
+class WrongType(BadRequest):
+    """Raised for a field with a wrong JSON type; `wanted` is its type in Go."""
+
+    def __init__(self, message: str, value: object, wanted: str) -> None:
+        super().__init__(message)
+        self.value = value
+        self.wanted = wanted
+
+
 def decode_error(
     kind: GroupVersionKind, owner: str, field: str, value: object, wanted: str
-) -> BadRequest:
+) -> WrongType:
     """Make the 400 of a field with a wrong JSON type; the value itself is never shown."""
-    return BadRequest(
+    return WrongType(
         f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: '
         f"json: cannot unmarshal {_sent(value, wanted)} into Go struct field "
-        f"{owner}.{field} of type {wanted}"
+        f"{owner}.{field} of type {wanted}",
+        value,
+        wanted,
     )
+
+
+def conversion_error(error: WrongType) -> str:
+    """Describe a wrong type of a field as Go does where it converts maps, which patches are.
+
+    apimachinery/pkg/runtime/converter.go: fromUnstructured.
+    """
+    value, wanted = error.value, error.wanted
+    sent = _GO_KINDS[type(value)]
+    if wanted.startswith("[]"):
+        return f"cannot restore slice from {sent}"
+    if wanted.startswith("map["):
+        return f"cannot restore map from {sent}"
+    if wanted in _struct_names():
+        return f"cannot restore struct from: {sent}"
+    # Of the named types the rest are texts.
+    scalar = wanted if wanted in _SCALARS else "string"
+    converts = (sent == "int64" and scalar != "bool") or (sent == "float64" and scalar in _INTEGERS)
+    if converts:
+        return f"cannot convert {sent} to {wanted}"
+    return f"unrecognized type: {scalar}"
+
+
+@cache
+def _struct_names() -> frozenset[str]:
+    return frozenset(_go_type(f"#{name}") for name in api_types().types)
 
 
 def _sent(value: object, wanted: str) -> str:
@@ -102,7 +164,8 @@ def _check_fields(obj: JsonObject, fields: Mapping[str, Field], place: _Place) -
             del obj[name]
             continue
         # Not _replace, which took a quarter of the time of a write.
-        inner = _Place(place.kind, place.owner, f"{place.path}{name}")
+        embedded = _EMBEDDED.get(place.owner, "") if len(field.number) > 1 else ""
+        inner = _Place(place.kind, place.owner, f"{place.path}{embedded}{name}")
         _check(value, field.type, inner)
         if field.type == _QUANTITY:
             obj[name] = _read_quantity(value, place)
