@@ -83,21 +83,62 @@ def test_protobuf_that_is_cut_off_is_bad_request_or_less(length: int) -> None:
     assert decoded["kind"] == "ConfigMap"
 
 
+def _sent(data: bytes) -> bytes:
+    return _envelope(b"v1", b"ConfigMap", data)
+
+
+UNRECOGNIZED = "the object provided is unrecognized (must be of type ConfigMap): "
+UNFIT = 'in version "v1" cannot be handled as a ConfigMap: '
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"{}", "does not appear to be a protobuf message"),
-        (_envelope(b"v1", b"Nope", b""), 'no kind "Nope" is registered for version "v1"'),
+        (b"", f"{UNRECOGNIZED}empty data (<empty>)"),
+        (b"k8s\0", f"{UNRECOGNIZED}empty body (6b387300)"),
         (
-            _envelope(b"v1", b"ConfigMap", b"\x0a" + b"\xff" * 9 + b"\x7f"),
-            "invalid",
+            b"{}",
+            f"{UNRECOGNIZED}provided data does not appear to be a protobuf message, expected "
+            "prefix [107 56 115 0] ({})",
         ),
-        (_envelope(b"v1", b"ConfigMap", _bytes(1, _bytes(1, b"\xff"))), "invalid"),
+        (
+            CONFIGMAP[:20],
+            f"{UNRECOGNIZED}unexpected EOF (6b3873000a0f0a0276311209436f6e6669674d61)",
+        ),
+        (
+            _envelope(b"v1", b"Nope", b""),
+            f'Nope {UNFIT}no kind "Nope" is registered for version "v1" in scheme '
+            '"pkg/runtime/scheme.go:111"',
+        ),
+        (_sent(b"\x12\x50"), f"ConfigMap {UNFIT}unexpected EOF"),
+        (_sent(b"\x7e"), f"ConfigMap {UNFIT}proto: illegal wireType 6"),
+        (
+            _sent(_bytes(1, _bytes(8, b"\x08" + b"\xff" * 8 + b"\x7f"))),
+            f"ConfigMap {UNFIT}seconds out of range: {(1 << 63) - 1}",
+        ),
+        (
+            _sent(b"\x0a" + b"\xff" * 9 + b"\x7f"),
+            f"ConfigMap {UNFIT}proto: negative length found during unmarshaling",
+        ),
     ],
 )
-def test_malformed_protobuf_is_refused(body: bytes, message: str) -> None:
-    with pytest.raises(BadRequest, match=message):
-        decode_object(body)
+async def test_malformed_protobuf_is_refused_as_by_kubernetes(
+    api: Api, body: bytes, message: str
+) -> None:
+    reply = await api.request("POST", CONFIGMAPS, body, content_type=MEDIA_TYPE)
+    assert (reply.status, reply.message) == (400, message)
+
+
+def test_protobuf_of_another_wire_type_is_refused() -> None:
+    with pytest.raises(BadRequest, match="wrong wireType"):
+        decode_object(_sent(b"\x08\x01"))
+
+
+def test_protobuf_with_bytes_that_are_no_characters_is_read() -> None:
+    """Go does not check them, and writes each as U+FFFD in JSON."""
+    entry = _bytes(1, b"k") + _bytes(2, b"a\xff\xfeb\xe2\x82")
+    decoded = decode_object(_sent(_bytes(1, _METADATA) + _bytes(2, entry)))
+    assert decoded["data"] == {"k": "a\ufffd\ufffdb\ufffd\ufffd"}
 
 
 async def test_protobuf_body_creates_object(api: Api) -> None:

@@ -207,7 +207,7 @@ def decode_body(body: bytes, content_type: str, wanted: str = "") -> Decoded:
     """
     media = _parse(content_type).media
     if media == protobuf.MEDIA_TYPE:
-        return Decoded(_read_protobuf(body))
+        return Decoded(_read_protobuf(body, wanted))
     try:
         if media in ("", JSON):
             document = YamlDocument(_read_json(body))
@@ -299,9 +299,9 @@ def unsupported_patch() -> Exception:
     )
 
 
-def _read_protobuf(body: bytes) -> JsonObject:
+def _read_protobuf(body: bytes, wanted: str) -> JsonObject:
     try:
-        decoded = protobuf.decode_object(body)
+        decoded = protobuf.decode_object(body, wanted)
     except RecursionError:
         raise BadRequest(TOO_DEEP) from None
     if is_too_deep(decoded):

@@ -8,6 +8,7 @@ as JSON. Answers are never protobuf: every client accepts JSON as well.
 from __future__ import annotations
 
 import base64
+import codecs
 import time
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,9 @@ from hotmap.local.apiserver.api_types import (
     api_types,
     type_of_kind,
 )
+from hotmap.local.apiserver.decode_errors import summarize
 from hotmap.local.apiserver.definition_protobuf import DefinitionDecoder
+from hotmap.local.apiserver.status import SCHEME
 from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
@@ -34,34 +37,73 @@ _Numbers = dict[int, Any]
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 MAGIC = b"k8s\x00"
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_CUT = "unexpected EOF"
+_WIRE_ERRORS = {3: _CUT, 4: "proto: unexpected end of group"}
+
+_REPLACE_EACH = "hotmap.replace-each-byte"
 
 
-def decode_object(body: bytes) -> JsonObject:
-    """Read an object in its envelope (runtime.Unknown).
+def _replace_each(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return "\ufffd" * (error.end - error.start), error.end
+
+
+codecs.register_error(_REPLACE_EACH, _replace_each)
+
+
+def decode_object(body: bytes, wanted: str = "") -> JsonObject:
+    """Read an object in its envelope (runtime.Unknown); `wanted` is the kind that it should have.
 
     Raises:
         BadRequest: it is not well formed, or of a kind that the table does not know.
     """
-    if not body.startswith(MAGIC):
-        raise BadRequest(
-            "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
-        )
     try:
-        unknown = dict(_fields(body[len(MAGIC) :]))
+        unknown = dict(_fields(_in_envelope(body)))
         type_meta = dict(_fields(unknown.get(1, b"")))
-        api_version, kind = (type_meta.get(n, b"").decode() for n in (1, 2))
+        api_version, kind = (_text(type_meta.get(n, b"")) for n in (1, 2))
+    except (ValueError, TypeError, AttributeError) as error:
+        raise BadRequest(
+            f"the object provided is unrecognized (must be of type {wanted}): {_reason(error)} "
+            f"({summarize(body)})"
+        ) from None
+    version = api_version.rpartition("/")[2]
+    unfit = f'{kind} in version "{version}" cannot be handled as a {wanted}: '
+    try:
         if (api_version, kind) == ("apiextensions.k8s.io/v1", "CustomResourceDefinition"):
             return _decode_definition(unknown.get(2, b""))
         name = DELETE_OPTIONS if kind == "DeleteOptions" else type_of_kind(api_version, kind)
         if name is None:
             raise BadRequest(
-                f'no kind "{kind}" is registered for version "{api_version}" in scheme'
+                f'{unfit}no kind "{kind}" is registered for version "{api_version}" in scheme '
+                f"{SCHEME}"
             )
         obj: JsonObject = {"kind": kind, "apiVersion": api_version}
         _decode_message(unknown.get(2, b""), _numbers(name), obj)
-    except (IndexError, ValueError, TypeError, AttributeError, OverflowError):
-        raise BadRequest("error decoding the body of the request: invalid protobuf") from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise BadRequest(f"{unfit}{_reason(error)}") from None
     return obj
+
+
+def _in_envelope(body: bytes) -> bytes:
+    if not body:
+        raise ValueError("empty data")
+    if not body.startswith(MAGIC):
+        raise ValueError(
+            "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"
+        )
+    if body == MAGIC:
+        raise ValueError("empty body")
+    return body[len(MAGIC) :]
+
+
+def _reason(error: Exception) -> str:
+    """Say what is wrong with a message; a value of another wire type is noticed by its type."""
+    return str(error) if isinstance(error, ValueError) else "proto: wrong wireType"
+
+
+def _text(data: bytes) -> str:
+    """Read a text. Go does not check its encoding, and writes what is no character as U+FFFD."""
+    return data.decode(errors=_REPLACE_EACH)
 
 
 def _decode_definition(data: bytes) -> JsonObject:
@@ -112,7 +154,7 @@ def _set(obj: JsonObject, name: str, field: Field, value: Any) -> None:
     elif kind.startswith("{}"):
         entry = dict(_fields(value))
         inner = _decode(kind[2:], entry[2]) if 2 in entry else _zero(kind[2:])
-        obj.setdefault(name, {})[entry.get(1, b"").decode()] = inner
+        obj.setdefault(name, {})[_text(entry.get(1, b""))] = inner
     else:
         decoded = _decode(kind, value)
         is_zero = decoded is None or (decoded in ("", 0, False) and not field.pointer)
@@ -122,7 +164,7 @@ def _set(obj: JsonObject, name: str, field: Field, value: Any) -> None:
 
 def _decode(kind: str, value: Any) -> Any:
     if kind.startswith("string"):
-        return value.decode()
+        return _text(value)
     if kind.startswith("int"):
         return value - (1 << 64) if value >= 1 << 63 else value
     if kind == "bool":
@@ -145,7 +187,7 @@ def _zero(kind: str) -> Any:
 
 
 def _quantity(data: bytes) -> str:
-    return str(dict(_fields(data)).get(1, b"0").decode())
+    return _text(dict(_fields(data)).get(1, b"0"))
 
 
 def _int_or_string(data: bytes) -> int | str:
@@ -153,7 +195,7 @@ def _int_or_string(data: bytes) -> int | str:
     if parts.get(1, 0) == 0:
         number: int = _decode("int32", parts.get(2, 0))
         return number
-    return str(parts.get(3, b"").decode())
+    return _text(parts.get(3, b""))
 
 
 def _time(data: bytes) -> str | None:
@@ -162,7 +204,10 @@ def _time(data: bytes) -> str | None:
     if not seconds and not parts.get(2):
         return None
     # strftime writes the years before 1000 with fewer digits.
-    year, *rest = time.gmtime(seconds)[:6]
+    try:
+        year, *rest = time.gmtime(seconds)[:6]
+    except (OSError, OverflowError):
+        raise ValueError(f"seconds out of range: {seconds}") from None
     return "{:04d}-{:02d}-{:02d}T{:02d}:{:02d}:{:02d}Z".format(year, *rest)
 
 
@@ -196,6 +241,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
     while at < end:
         tag, at = _varint(data, at)
         wire = tag & 7
+        if tag < 8:
+            raise ValueError(f"proto: illegal tag 0 (wire type {wire})")
         if wire == _VARINT:
             value, at = _varint(data, at)
             yield tag >> 3, value
@@ -205,9 +252,11 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
         elif wire in (_FIXED64, _FIXED32):
             size = 8 if wire == _FIXED64 else 4
         else:
-            raise ValueError(f"wire type {wire}")
+            raise ValueError(_WIRE_ERRORS.get(wire, f"proto: illegal wireType {wire}"))
+        if size >= 1 << 63:
+            raise ValueError("proto: negative length found during unmarshaling")
         if at + size > end:
-            raise ValueError("unexpected end")
+            raise ValueError(_CUT)
         yield tag >> 3, data[at : at + size]
         at += size
 
@@ -222,6 +271,8 @@ def _packed(data: bytes) -> Iterator[int]:
 def _varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
+        if at >= len(data):
+            raise ValueError(_CUT)
         byte = data[at]
         at += 1
         value |= (byte & 0x7F) << shift
@@ -229,4 +280,4 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             return value, at
         shift += 7
         if shift > 63:
-            raise ValueError("integer too long")
+            raise ValueError("proto: integer overflow")
