@@ -29,6 +29,10 @@ def spec(policy: str = "Always", *, init: list[Any] | None = None) -> dict[str, 
 
 
 INIT = [{"name": "i1"}, {"name": "i2"}]
+#: Their first container has a hook after its start.
+HOOK = {"lifecycle": {"postStart": {"exec": {"command": ["true"]}}}}
+HOOKED = {"restartPolicy": "Always", "containers": [{"name": "a", **HOOK}, {"name": "b"}]}
+STARTING = RUNNING._replace(starting=True)
 SIDECAR = [{"name": "s", "restartPolicy": "Always"}, {"name": "i"}]
 
 
@@ -38,6 +42,10 @@ SIDECAR = [{"name": "s", "restartPolicy": "Always"}, {"name": "i"}]
         (spec(), {}, PodActions(start=("a", "b"))),
         (spec(), {"a": RUNNING, "b": RUNNING}, PodActions()),
         (spec(), {"a": DONE, "b": RUNNING}, PodActions(start=("a",))),
+        (HOOKED, {}, PodActions(start=("a",))),
+        (HOOKED, {"a": STARTING}, PodActions()),
+        (HOOKED, {"a": RUNNING}, PodActions(start=("b",))),
+        (HOOKED, {"a": STARTING, "b": FAILED}, PodActions()),
         (spec("OnFailure"), {"a": DONE, "b": FAILED}, PodActions(start=("b",))),
         (spec("OnFailure"), {"a": DONE, "b": DONE}, PodActions(finished=True)),
         (spec("Never"), {"a": FAILED, "b": RUNNING}, PodActions()),
@@ -49,6 +57,7 @@ SIDECAR = [{"name": "s", "restartPolicy": "Always"}, {"name": "i"}]
         (spec(init=INIT), {"i1": FAILED}, PodActions(start=("i1",))),
         (spec("Never", init=INIT), {"i1": FAILED}, PodActions(finished=True)),
         (spec(init=SIDECAR), {}, PodActions(start=("s",))),
+        (spec(init=SIDECAR), {"s": STARTING}, PodActions()),
         (spec(init=SIDECAR), {"s": RUNNING}, PodActions(start=("i",))),
         (spec(init=SIDECAR), {"s": RUNNING, "i": DONE}, PodActions(start=("a", "b"))),
         (
@@ -66,6 +75,10 @@ SIDECAR = [{"name": "s", "restartPolicy": "Always"}, {"name": "i"}]
         "a new pod starts all its containers",
         "a running pod is left alone",
         "Always restarts what succeeded",
+        "a container with a hook after its start is the last to be started",
+        "its hook is waited for",
+        "the next container follows the end of the hook",
+        "also one that is to be restarted",
         "OnFailure restarts only what failed",
         "OnFailure is over when all succeeded",
         "Never restarts nothing while another runs",
@@ -77,6 +90,7 @@ SIDECAR = [{"name": "s", "restartPolicy": "Always"}, {"name": "i"}]
         "a failed init container is run again",
         "with Never a failed init container ends the pod",
         "a sidecar is started in its place",
+        "the hook of a sidecar is waited for",
         "a running sidecar lets the next one start",
         "sidecar and init done: the regular ones start",
         "a sidecar is restarted beside running containers",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from tests.local.kubelet.conftest import LocalNode
+from tests.local.kubelet.conftest import LocalNode, eventually
 
 from hotmap.local.kubelet.probes import Target, ask
 from hotmap.local.kubelet_api import LogOptions
@@ -90,6 +90,48 @@ async def test_startup_probe_delays_other_probes(node: LocalNode) -> None:
     pod = await node.until("web", is_ready)
     assert pod["status"]["containerStatuses"][0]["started"] is True
     assert pod["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
+def hook(script: str) -> dict[str, Any]:
+    """The lifecycle of a container that runs a script after its start."""
+    return {"postStart": {"exec": {"command": ["sh", "-c", script]}}}
+
+
+async def test_post_start_delays_the_state_and_later_containers(node: LocalNode) -> None:
+    """As in Kubernetes 1.36.3: nothing counts as started before the hook has ended."""
+    shell: dict[str, Any] = {
+        "image": "shell",
+        "volumeMounts": [{"name": "v", "mountPath": "/switch"}],
+    }
+    waits = hook("touch /switch/hook; until [ -e /switch/go ]; do sleep 0.01; done")
+    containers = [
+        {**shell, "name": "c", "command": ["sleep", "600"], "lifecycle": waits},
+        {**shell, "name": "after", "command": ["sh", "-c", "touch /switch/after; sleep 600"]},
+    ]
+    spec = {"volumes": [{"name": "v", "emptyDir": {}}], "containers": containers}
+    await node.run_pod("web", "", command=["sleep", "600"], pod=spec)
+    files = await node.volume("web", "v", "empty-dir")
+    await eventually((files / "hook").exists)
+    await node.waiting("web", "ContainerCreating")
+    assert node.pods.objects["default", "web"]["status"]["phase"] == "Pending"
+    assert not (files / "after").exists()
+    (files / "go").touch()
+    pod = await node.until("web", is_ready)
+    assert pod["status"]["phase"] == "Running"
+    await eventually((files / "after").exists)
+
+
+async def test_container_whose_post_start_fails_is_restarted(node: LocalNode) -> None:
+    await node.run_pod("web", "exec sleep 600", lifecycle=hook("exit 4"))
+    await node.event("FailedPostStartHook", "PostStartHook failed")
+    await node.waiting("web", "CrashLoopBackOff")
+
+
+async def test_pod_is_deleted_while_post_start_runs(node: LocalNode) -> None:
+    await node.run_pod("web", "exec sleep 600", lifecycle=hook("sleep 600"))
+    await node.waiting("web", "ContainerCreating")
+    await node.registry.delete("pods", "default", "web", grace_period=1)
+    await node.gone("web")
 
 
 async def test_pre_stop_runs_before_term(node: LocalNode) -> None:

@@ -35,7 +35,8 @@ class Run(NamedTuple):
     """One run of a container, the current or the last one; times are POSIX seconds.
 
     `finished_at` and `exit_code` are None while it runs. `restarts` counts the runs before it.
-    `started` and `ready` are what its startup and readiness probes say, True without them.
+    `starting` while its postStart hook runs: it counts as not started, and no container after it is
+    started. `started` and `ready` are what its startup and readiness probes say, True without them.
     `is_earlier` if an earlier kubelet ran it (see `earlier_runs`).
     """
 
@@ -44,6 +45,7 @@ class Run(NamedTuple):
     started_at: float
     started: bool = True
     ready: bool = True
+    starting: bool = False
     finished_at: float | None = None
     exit_code: int | None = None
     reason: str = ""
@@ -195,13 +197,31 @@ def _have_begun(names: Iterable[str], runs: Mapping[str, Run]) -> bool:
 
 
 def _is_up(run: Run) -> bool:
-    return run.running and run.started
+    return run.running and run.started and not run.starting
 
 
 def _to_start(
     spec: Mapping[str, Any], containers: Iterable[Mapping[str, Any]], runs: Mapping[str, Run]
 ) -> tuple[str, ...]:
-    return tuple(c["name"] for c in containers if _needs_start(spec, c, runs.get(c["name"])))
+    """Choose what to start, in order: up to the first hook, whose end is waited for.
+
+    kubernetes: pkg/kubelet/kuberuntime, SyncPod and startContainer.
+    """
+    start: list[str] = []
+    for container in containers:
+        run = runs.get(container["name"])
+        if run is not None and run.starting:
+            break
+        if _needs_start(spec, container, run):
+            start.append(container["name"])
+            if start_hook(container):
+                break
+    return tuple(start)
+
+
+def start_hook(container: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return the hook that runs after the start of a container, if it has one."""
+    return (container.get("lifecycle") or {}).get("postStart")
 
 
 def _needs_start(spec: Mapping[str, Any], container: Mapping[str, Any], run: Run | None) -> bool:

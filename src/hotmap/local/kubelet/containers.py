@@ -16,7 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hotmap.core.errors import HotmapError
-from hotmap.local.kubelet.actions import RELIST_PERIOD, BackOff, Run, is_backing_off, next_back_off
+from hotmap.local.kubelet.actions import (
+    RELIST_PERIOD,
+    BackOff,
+    Run,
+    is_backing_off,
+    next_back_off,
+    start_hook,
+)
 from hotmap.local.kubelet.attach import ContainerStreams
 from hotmap.local.kubelet.container_spec import exec_spec, start_spec
 from hotmap.local.kubelet.container_state import Container, earlier_states, removed_state
@@ -154,6 +161,7 @@ class PodContainers:
             time.time(),
             started="startupProbe" not in container,
             ready="startupProbe" not in container and "readinessProbe" not in container,
+            starting=start_hook(container) is not None,
         )
         self._event(container, "Normal", "Created", "Container created")
         try:
@@ -199,6 +207,7 @@ class PodContainers:
             finished_at=time.time(),
             exit_code=code,
             ready=False,
+            starting=False,
             reason="Completed" if code == 0 else "Error",
             message=message.read(exit_code=code, log=state.log.path),
         )
@@ -245,13 +254,16 @@ class PodContainers:
 
     async def _probe(self, container: Mapping[str, Any], state: Container) -> None:
         """Run the hook after the start, then the startup probe, then the other two together."""
-        hook = (container.get("lifecycle") or {}).get("postStart")
-        target = self._target(container)
-        if hook and await ask(hook, target, timeout=None, purpose="lifecycle"):
+        hook = start_hook(container)
+        if hook and await ask(hook, self._target(container), timeout=None, purpose="lifecycle"):
             # Its output stays in the container, as it may have Secrets.
             self._event(container, "Warning", "FailedPostStartHook", "PostStartHook failed")
+            state.waiting = Waiting("PostStartHookError", "the postStart hook failed")
+            self._changed()
             await self._restart(container, "FailedPostStartHook")
             return
+        if hook and state.run is not None:
+            self._set_run(state, state.run._replace(starting=False))
         if "startupProbe" in container:
             await self._follow_probe("Startup", container, state)
         async with asyncio.TaskGroup() as probes:

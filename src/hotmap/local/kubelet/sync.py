@@ -294,9 +294,9 @@ class PodWorker:
         self._node.sources.register(self._uid, self.pod["metadata"]["namespace"], wanted)
 
     async def _report(self, spec: Mapping[str, Any]) -> None:
-        states = self.containers.states
+        states, runs = self.containers.states, self.containers.runs()
         facts = PodFacts(
-            runs=self.containers.runs(),
+            runs={name: run for name, run in runs.items() if not run.starting},
             previous={name: s.previous for name, s in states.items() if s.previous},
             waiting={name: s.waiting for name, s in states.items() if s.waiting},
             address=self.containers.address,
