@@ -207,10 +207,10 @@ def read_by(notes: Path) -> list[str]:
     return notes.read_text().splitlines() if notes.exists() else []
 
 
-@pytest.mark.parametrize("state", [(), ("--state", "state")], ids=["no state file", "state file"])
+@pytest.mark.parametrize("has_state", [False, True], ids=["no state file", "state file"])
 @pytest.mark.parametrize("then", ["good again", "good"])
 def test_application_starts_from_the_stage_while_other_content_is_refused(
-    tmp_path: Path, then: str, state: tuple[str, ...]
+    tmp_path: Path, then: str, has_state: bool
 ) -> None:
     """Its container starts again, as after an end of the application."""
     volume, stage, notes = (
@@ -218,6 +218,7 @@ def test_application_starts_from_the_stage_while_other_content_is_refused(
         tmp_path / "stage",
         tmp_path / "n",
     )
+    state = ("--state", tmp_path / "state") if has_state else ()
     flags = ("--dir", volume, "--stage", stage, "--check", CHECK, *state)
     flags += ("--", sys.executable, "-S", "-c", READER, stage, notes)
     with agent(tmp_path, *flags) as running:
