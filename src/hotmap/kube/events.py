@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Container
 from contextlib import suppress
+from functools import partial
+from math import inf
 from typing import Any, Final, NamedTuple, NoReturn
 
 from hotmap.core.errors import (
@@ -35,6 +38,10 @@ SPACING: Final = 0.05
 NAMESPACE_BURST: Final = 50
 NAMESPACE_REFILL: Final = 0.2
 NAMESPACE_PENDING: Final = 1000
+
+#: Events that are written at once, one of each namespace: a request that waits for an admission
+#: webhook delays no other namespace's Events.
+WRITES: Final = 4
 
 #: Seconds for which `aclose` waits for Events that are not written yet, by default.
 CLOSE_TIMEOUT: Final = 5.0
@@ -86,13 +93,18 @@ class _Pending:
         del waiting[next(iter(waiting))]
         return False
 
-    def take(self, now: float, *, immediately: bool) -> tuple[EventKey, EventSeries] | float:
+    def take(
+        self, now: float, *, busy: Container[str], immediately: bool
+    ) -> tuple[EventKey, EventSeries] | float:
         """Take the next series; or return the seconds until a namespace's budget allows one.
 
-        With `immediately` budgets are ignored. There must be a series.
+        None is taken of the namespaces in `busy`; inf if there are no others. With `immediately`
+        budgets are ignored.
         """
-        pauses = []
+        pauses = [inf]
         for namespace, waiting in self._namespaces.items():
+            if namespace in busy:
+                continue
             tokens = self._tokens.get(namespace)
             if tokens is None:
                 tokens = TokenBucket(now, burst=NAMESPACE_BURST, refill=NAMESPACE_REFILL)
@@ -130,11 +142,13 @@ class EventWriter:
         self._tasks = (supervisor or Supervisor()).tasks()
         #: Series to write.
         self._pending = _Pending()
-        #: Set when there is something to write, and when all of it is written.
+        #: The namespaces of the Events that are being written.
+        self._busy: set[str] = set()
+        #: Set when there may be something to do, and when everything is written.
         self._wake = asyncio.Event()
         self._idle = asyncio.Event()
-        #: Set while pending Events are written regardless of budgets.
-        self._flush_requested = asyncio.Event()
+        #: Whether pending Events are written regardless of budgets.
+        self._is_closing = False
         #: When the next Event may be written, on the event loop's clock.
         self._next_at = 0.0
         #: Events created, repetitions written as a higher count, Events given up.
@@ -158,51 +172,65 @@ class EventWriter:
         """Write pending Events, for `within` seconds at most; drop the rest."""
         if not self._tasks:
             return
-        self._flush_requested.set()
+        self._is_closing = True
+        self._wake.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._idle.wait()
-        self._flush_requested.clear()
+        self._is_closing = False
+        lost = len(self._busy)
         await self._tasks.stop()
+        self._busy.clear()
         if not self._idle.is_set():
             dropped = self._pending.clear()
             self.dropped += dropped
-            lost = 1 + dropped  # including the one that was being written
+            lost += dropped
             _log.warning("dropped %d Events: the API server did not accept them in time", lost)
 
     async def _run(self) -> NoReturn:
         """Write Events until cancelled."""
         while True:
-            await self._write_pending()
-            self._idle.set()
             self._wake.clear()
-            await self._wake.wait()
+            pause = self._write_next()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if pause == inf else pause):
+                    await self._wake.wait()
 
-    async def _write_pending(self) -> None:
-        while self._pending:
-            # Before a write and not after it: one Event alone needs no second wake-up.
-            if (pause := self._next_at - loop_time()) > 0:
-                await asyncio.sleep(pause)
-            taken = self._pending.take(loop_time(), immediately=self._flush_requested.is_set())
+    def _write_next(self) -> float:
+        """Begin to write an Event; return the seconds until the next may follow, inf for a wake."""
+        while self._pending and len(self._busy) < WRITES:
+            now = loop_time()
+            if now < self._next_at:
+                return self._next_at - now
+            taken = self._pending.take(now, busy=self._busy, immediately=self._is_closing)
             if isinstance(taken, float):
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(taken):
-                        await self._flush_requested.wait()
-                continue
+                return taken
             key, series = taken
-            try:
-                await self._write(series)
-            except asyncio.CancelledError:
-                self.dropped += 1
-                raise
-            except HotmapError as error:
-                self.dropped += 1
-                self._log_failure(key, error)
-            except Exception:
-                self.dropped += 1
-                _log.exception("internal error writing Event %s", key.reason)
-            self._next_at = loop_time() + SPACING
-        self._pending.drop_unused_budgets(loop_time())
+            self._busy.add(key.regarding.namespace)
+            self._next_at = now + SPACING
+            write = partial(self._write_safely, key, series)
+            self._tasks.start("write an Event", write, may_return=True)
+        return inf
+
+    async def _write_safely(self, key: EventKey, series: EventSeries) -> None:
+        """Write an Event, or drop it."""
+        try:
+            await self._write(series)
+        except asyncio.CancelledError:
+            self.dropped += 1
+            raise
+        except HotmapError as error:
+            self.dropped += 1
+            self._log_failure(key, error)
+        except Exception:
+            self.dropped += 1
+            _log.exception("internal error writing Event %s", key.reason)
+        self._busy.discard(key.regarding.namespace)
+        if self._pending:
+            self._wake.set()
+        elif not self._busy:
+            self._pending.drop_unused_budgets(loop_time())
+            self._idle.set()
 
     def _log_failure(self, key: EventKey, error: HotmapError) -> None:
         """Log that an Event is dropped; for each namespace and type of error once a minute.
