@@ -262,7 +262,7 @@ async def test_record_that_is_too_large_is_left_out_and_reported(world: World) -
 async def test_full_shards_leave_out_records_of_the_namespace_that_fills_them(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Many small workloads of one tenant leave out no larger ones of others."""
+    """Many small workloads of one tenant leave out no larger ones, and no changes, of others."""
     monkeypatch.setattr(module, "_SHARD_SPLIT", 2 << 10)
     monkeypatch.setattr(module, "_SHARD_AT_MOST", 4 << 10)
     told: list[str] = []
@@ -274,9 +274,12 @@ async def test_full_shards_leave_out_records_of_the_namespace_that_fills_them(
         shards.records.put(wide(number, 2))
     for number in range(1000, 3000):
         shards.records.put(msgspec.structs.replace(record(number), namespace="crowd"))
+    for number in range(10):
+        shards.records.put_changes(seen(number, 1.0, namespace="quiet"))
     assert await shards.flush()
     found = await loaded(world)
     assert told
+    assert len(found.records.changes()) == 10
     assert all(found.records.get(f"uid-{number}") for number in range(10))
 
 

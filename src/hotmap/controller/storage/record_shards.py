@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from heapq import heapify, heapreplace
 from typing import NamedTuple, NoReturn, TypeAlias
@@ -435,10 +436,8 @@ class RecordShards:
         total = sum(map(len, (*lines.values(), *seen.values()))) + len(lines) + len(seen)
         if total > _SHARD_SPLIT and self._shards < SHARDS:
             raise _ShardCrowded
-        # Changes before records: some tenant decides how many data keys have names in them.
-        total -= _drop_largest(seen, total - _SHARD_AT_MOST)
         if total > _SHARD_AT_MOST:
-            self._exclude_largest(own, lines, total - _SHARD_AT_MOST)
+            self._exclude_largest(own, lines, seen, total - _SHARD_AT_MOST)
         for uid in lines:
             self._left_out.pop(uid, None)
         coming = {new for new in self._new if new % self._settled_shards == shard != new}
@@ -470,29 +469,38 @@ class RecordShards:
         )
 
     def _exclude_largest(
-        self, records: Iterable[Record], lines: dict[str, bytes], excess: int
+        self,
+        records: Iterable[Record],
+        lines: dict[str, bytes],
+        seen: dict[ObjectKey, bytes],
+        excess: int,
     ) -> None:
-        """Remove the largest records from the lines of a shard that is too large by some bytes.
+        """Remove the largest lines of a shard that is too large by some bytes.
 
-        Those of the namespace that has most of the shard first: thousands of small workloads of one
-        tenant leave out no larger one of another.
+        Those of the namespace that has most of the shard first, and of these its changes before its
+        records: thousands of small workloads of one tenant leave out nothing of another.
         """
-        by_namespace: dict[str, list[Record]] = {}
+        by_namespace: dict[str, list[Record | ObjectKey]] = {}
+        used: Counter[str] = Counter()
         written = (record for record in records if record.uid in lines)
         for record in sorted(written, key=lambda each: (len(lines[each.uid]), each.uid)):
             by_namespace.setdefault(record.namespace, []).append(record)
-        most = [
-            (-sum(len(lines[record.uid]) + 1 for record in found), namespace)
-            for namespace, found in by_namespace.items()
-        ]
+            used[record.namespace] += len(lines[record.uid]) + 1
+        for key in sorted(seen, key=lambda key: (len(seen[key]), key)):
+            by_namespace.setdefault(key.namespace, []).append(key)
+            used[key.namespace] += len(seen[key]) + 1
+        most = [(-count, namespace) for namespace, count in used.items()]
         heapify(most)
         while excess > 0:
-            used, namespace = most[0]
-            record = by_namespace[namespace].pop()
-            size = len(lines.pop(record.uid)) + 1
-            heapreplace(most, (used + size, namespace))
+            count, namespace = most[0]
+            entry = by_namespace[namespace].pop()
+            if isinstance(entry, ObjectKey):
+                size = len(seen.pop(entry)) + 1
+            else:
+                size = len(lines.pop(entry.uid)) + 1
+                self._exclude(entry, size)
+            heapreplace(most, (count + size, namespace))
             excess -= size
-            self._exclude(record, size)
 
     def _exclude(self, record: Record, size: int) -> None:
         is_logged = record.uid in self._left_out
@@ -509,14 +517,13 @@ class RecordShards:
                 self._on_too_large(record, size)
 
 
-def _drop_largest(lines: dict[ObjectKey, bytes], excess: int) -> int:
-    """Remove the largest lines until they have so many bytes less; returns how many they had."""
+def _drop_largest(lines: dict[ObjectKey, bytes], excess: int) -> None:
+    """Remove the largest lines until they have so many bytes less."""
     dropped = 0
     for key in sorted(lines, key=lambda key: (-len(lines[key]), key)):
         if dropped >= excess:
             break
         dropped += len(lines.pop(key)) + 1
-    return dropped
 
 
 def _name(shard: int) -> str:
