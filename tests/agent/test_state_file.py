@@ -92,6 +92,29 @@ def test_state_in_a_read_only_directory_is_not_used(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        pytest.param(["mkfifo"], "not a regular file", id="a pipe"),
+        pytest.param(["ln", "-s", "/dev/zero"], "cannot read", id="a link"),
+        pytest.param(["truncate", "--size=1T"], "too large", id="a terabyte"),
+    ],
+)
+def test_foreign_file_in_the_place_of_the_state_is_replaced(
+    tmp_path: Path, command: list[str], words: str
+) -> None:
+    """Another container that shares the directory must not keep the agent from starting."""
+    path = tmp_path / "state"
+    subprocess.run([*command, str(path)], check=True)
+    state = StateFile(str(path))
+    assert words in state.problem
+    assert state.attempts == {}
+    state.save(LOADED)
+    assert state.problem == ""
+    state.close()
+    assert kept(path) == LOADED
+
+
 def test_two_agents_with_one_state_file_both_load(tmp_path: Path) -> None:
     """Neither takes what the other has loaded for its own."""
     volume, state = Volume(tmp_path / "volume", text="one"), tmp_path / "state"

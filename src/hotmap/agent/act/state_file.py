@@ -11,6 +11,7 @@ and an outdated file would call content loaded after a later one had been.
 from __future__ import annotations
 
 import os
+import stat
 
 from hotmap.agent.act.replace_file import replace_file
 from hotmap.agent.decide.digest import KEY_LENGTH
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 #: Version of the format. A file with another one is ignored.
 _VERSION = 1
+
+#: Bytes of a file that is read: 256 rules and directories take 100 KB.
+_MAX_SIZE = 4 << 20
 
 
 class StateFile:
@@ -83,8 +87,7 @@ class StateFile:
         import json
 
         try:
-            with open(self._path, "rb") as file:
-                found: Any = json.load(file)
+            found: Any = json.loads(_read_regular(self._path))
             if found["version"] != _VERSION:
                 return
             key = bytes.fromhex(found["key"])
@@ -157,6 +160,23 @@ class StateFile:
             self._written = b""
             return
         self._written, self.problem = text, ""
+
+
+def _read_regular(path: str) -> bytes:
+    """Read a file; what another container put in its place must not block or fill the memory.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no regular file, or too large.
+    """
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    with open(os.open(path, flags), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("not a regular file")
+        data = file.read(_MAX_SIZE + 1)
+    if len(data) > _MAX_SIZE:
+        raise ValueError("it is too large")
+    return data
 
 
 def _boot() -> str:
