@@ -39,15 +39,17 @@ async def test_thousands_of_one_group_delay_no_other() -> None:
     assert Counter(order) == {"many": 1000, "few": 3}
 
 
-async def test_tasks_of_one_group_run_in_their_order() -> None:
+@pytest.mark.parametrize("group", ["a", "", None])
+async def test_tasks_of_one_group_run_in_their_order(group: str | None) -> None:
     slots, order = FairSlots(1), []
 
     async def use(number: int) -> None:
-        async with slots.use("a"):
+        async with slots.use(group):
             order.append(number)
             await asyncio.sleep(0)
 
-    await asyncio.gather(*(use(number) for number in range(20)))
+    async with asyncio.timeout(60):
+        await asyncio.gather(*(use(number) for number in range(20)))
     assert order == list(range(20))
 
 

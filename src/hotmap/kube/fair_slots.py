@@ -10,8 +10,12 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
+from typing import Final
 
 __all__ = ["FairSlots", "most_of_one_group"]
+
+#: Every other value may be a group.
+_NO_GROUP: Final = object()
 
 
 def most_of_one_group(total: int) -> int:
@@ -79,8 +83,7 @@ class FairSlots:
         """Give free slots to the groups that wait and may have more."""
         while self._free:
             groups = (group for group in self._waiting if self._used[group] < self._most)
-            group = next(groups, None)
-            if group is None:
+            if (group := next(groups, _NO_GROUP)) is _NO_GROUP:
                 return
             waiting = self._waiting.pop(group)
             granted = waiting.popleft()
