@@ -103,6 +103,8 @@ class Index:
         """Return whether a ConfigMap or Secret certainly does not exist."""
         if source.kind == PROVIDER_CLASS or self.is_partial or self.is_unreadable(source):
             return False
+        if source.kind in self._defaults.dialect.ignored_sources:
+            return False  # not watched, although its store counts as complete
         return self.knows(source.kind, source.namespace) and (
             source not in self.sources[source.kind]
         )
