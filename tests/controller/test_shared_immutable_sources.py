@@ -256,6 +256,31 @@ async def test_workload_beside_a_deleted_one_that_was_held_is_held(world: World)
         await is_held(world, controller, "web", "api-1")
 
 
+@pytest.mark.parametrize("last", ["web-2", "api-1"], ids=["its own pod", "the old pod"])
+async def test_hold_of_a_new_workload_ends_with_the_last_pod(world: World, last: str) -> None:
+    """It is scaled to zero, and pods take their time to end."""
+    await immutable(world)
+    await world.workload("api", spec=SPEC)
+    await world.pod("api-1", of="api", spec=SPEC)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await uninstalled(world)
+        await world.passes_a_second()
+        uid = str((await world.config_map(LEVEL="debug"))["metadata"]["uid"])
+        await world.workload("web", spec=SPEC)
+        await world.pod("web-2", of="web", started=time.time() + 3, spec=SPEC)
+        await is_held(world, controller, "web", "api-1")
+        pods = ["web-2", "api-1"]
+        for pod in pods:
+            await world.delete("Pod", pod)
+        await scale(world, "web", 0)
+        pods.remove(last)
+        await end(world, pods[0])
+        await asyncio.sleep(15)
+        await end(world, last)
+        await is_released(world, controller, "web", uid)
+
+
 async def test_workload_that_is_created_after_the_end_of_a_deleted_one_is_not_held(
     world: World,
 ) -> None:

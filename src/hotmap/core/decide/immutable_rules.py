@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from hotmap.core.decide.assessment import Case, Finding, Verdict
+from hotmap.core.decide.assessment import Case, Finding, OtherUse, Verdict
 from hotmap.core.decide.evidence import MARGIN, PodStart, all_created_since, all_started_after
 from hotmap.core.decide.immutable_uses import has_unrecorded_predecessor
 from hotmap.core.decide.source_snapshot import SourceSnapshot
@@ -95,10 +95,7 @@ def assess_recreated_immutable(case: Case) -> Finding:
     if current.source not in facts.others:
         return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking which pods use it")
     if (other := facts.others[current.source]) is not None:
-        again = _WAIT_FOR_LAST_PODS if other.own or other.ends else _WAIT_FOR_OTHERS
-        # Only what later pods are compared with is kept: it would be written at each check.
-        shared_at = 0.0 if other.own or without_pods else facts.now
-        return _held(current, what, other.pod, shared_at=shared_at, recheck_in=again)
+        return _held_beside(other, case, current, what)
     why = "no pods use it" if without_pods or not facts.starts else "all pods started after that"
     return Finding(current, Verdict.ADOPT, f"{what}; {why}")
 
@@ -133,10 +130,19 @@ def _assess_pinned_for_new_consumer(case: Case) -> Finding | None:
         return _held(held, what, remedy=remedy)
     other = facts.others[current.source]
     if other is not None and other.created < before:
-        return _held(held, what, other.pod, shared_at=facts.now)
+        return _held_beside(other, case, held, what)
     if current.kept_in_use and facts.starts:
         return _held(held, what, remedy=remedy, shared_at=facts.now)
     return None
+
+
+def _held_beside(other: OtherUse, case: Case, current: SourceSnapshot, what: str) -> Finding:
+    """Hold a source that another pod uses, or a terminating one of the consumer, until it ends."""
+    again = _WAIT_FOR_LAST_PODS if other.own or other.ends else _WAIT_FOR_OTHERS
+    # Only what later pods are compared with is kept: it would be written at each check.
+    is_compared = case.consumer.key.kind == "StatefulSet" and not case.consumer.has_no_pods
+    shared_at = case.facts.now if is_compared and not other.own else 0.0
+    return _held(current, what, other.pod, shared_at=shared_at, recheck_in=again)
 
 
 def _held(
