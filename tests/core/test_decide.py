@@ -24,7 +24,7 @@ from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.record import Outcome, is_worth_writing, next_record, record_applied
 from hotmap.core.decide.snapshot import SentNudge, Snapshot, TemplateChange
 from hotmap.core.decide.source_rules import ROLLOUT_WAIT
-from hotmap.core.decide.source_snapshot import ChangeSummary
+from hotmap.core.decide.source_snapshot import ChangeSummary, SourceSnapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck, Record, Window
@@ -200,6 +200,40 @@ def test_template_change_proves_pods_only_if_no_other_source_changed_later(
         sources=tuple(s._replace(changes=edits.get(s.source, s.changes)) for s in taken.sources),
     )
     assessment = decide(taken, [created(990.2)]).assessment
+    assert (assessment.verdict, assessment.proven_since) == (Verdict.ADOPT, since)
+
+
+@pytest.mark.parametrize(
+    ("deleted_at", "visible", "since"),
+    [
+        pytest.param(None, True, 990.2, id="never existed"),
+        pytest.param(900.0, True, 990.2, id="deleted long before the template"),
+        pytest.param(995.0, True, 0.0, id="deleted after the template"),
+        pytest.param(None, False, 0.0, id="not visible"),
+    ],
+)
+def test_template_change_proves_pods_though_an_optional_source_does_not_exist(
+    deleted_at: float | None, visible: bool, since: float
+) -> None:
+    """Helm has edited a ConfigMap and the template in the second in which the pods started."""
+    spec = TWO_SOURCES.replace("{name: other}", "{name: other, optional: true}")
+    assert spec != TWO_SOURCES
+    who = msgspec.structs.replace(deployment(spec), generation=2)
+    first = decide(snapshot(deployment(spec), BEFORE)).assessment
+    old = record_applied(who, None, first.findings, key_id=KEY.id, generation=1)
+    taken = snapshot(who, AFTER, record=old, now=1000.0)
+    edit = ChangeSummary(frozenset(("LEVEL",)), 990.1, 990.1)
+    deletion = ChangeSummary(latest=deleted_at)
+
+    def changed(source: SourceSnapshot) -> SourceSnapshot:
+        if source.source == APP:
+            return source._replace(changes=edit)
+        return source._replace(changes=deletion, changed_at=deleted_at, visible=visible)
+
+    taken = taken._replace(
+        template=TemplateChange(990.2, 2), sources=tuple(map(changed, taken.sources))
+    )
+    assessment = decide(taken, [created(990.0)]).assessment
     assert (assessment.verdict, assessment.proven_since) == (Verdict.ADOPT, since)
 
 
