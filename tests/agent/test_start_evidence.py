@@ -27,6 +27,7 @@ CHILD = ("--restart", "supervised", "--", "app")
 def find(
     *flags: str,
     process: ProcessStart | str = "no process app",
+    shell: ProcessStart | None = None,
     application: ProcessStart | None = None,
     written: WrittenContent | None = None,
     doubted_since: float | None = None,
@@ -36,7 +37,10 @@ def find(
     """Find the evidence for the only rule of an agent with these flags, about /d."""
     (state, *_) = reconciler(*flags).rules
     command = StartAttempt(state.rule, 0, (), DESIRED, doubted_since, at_start)
-    lookups = Lookups(lambda _: process, lambda: application, lambda _: written, PRECISION)
+    lookups = Lookups(
+        lambda _: process, lambda _: shell or process, lambda: application, lambda _: written,
+        PRECISION,
+    )  # fmt: skip
     return find_start_evidence(command, lookups, ["/d"], published=published)
 
 
@@ -101,6 +105,14 @@ BY_CLOCK = StartEvidence(
     "process 7 started after the last update of /d by the wall clock, which may have been set since"
 )
 ALL = ("--restart", "all-containers")
+
+
+@pytest.mark.parametrize("flags", [SIGNAL, RESTART])
+def test_process_that_an_older_shell_has_started_is_younger(flags: tuple[str, ...]) -> None:
+    """A shell runs it again when it ends: what it has read is not as old as the shell."""
+    shell = started(OLDER)
+    assert find(*flags, process=started(OLDER), shell=shell, doubted_since=DESIRED) == CERTAIN
+    assert find(*flags, process=started(YOUNGER), shell=shell, doubted_since=DESIRED) is None
 
 
 @pytest.mark.parametrize(

@@ -360,7 +360,7 @@ class SimulatedAgent:
             volume = self._pod.volumes[path.strip("/")]
             return WrittenContent(ticks(volume.written), volume.revision == 0)
 
-        return Lookups(self._find, lambda: None, written, TICK)
+        return Lookups(self._find, self._find, lambda: None, written, TICK)
 
     def _find(self, target: str) -> ProcessStart | str:
         application = self._pod.applications.get(target.partition(":")[2])

@@ -6,6 +6,7 @@ from hotmap.agent.decide.start_evidence import Lookups, ProcessStart, WrittenCon
 from hotmap.agent.process.process_table import (
     START_PRECISION,
     ProcessError,
+    find,
     find_main,
     has_memory_of_parent,
     latest_since_boot,
@@ -17,6 +18,8 @@ __all__ = ["start_lookups"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from hotmap.agent.process.application import Application
     from hotmap.agent.process.process_table import Process
 
@@ -28,12 +31,16 @@ def start_lookups(application: Application) -> Lookups:
         process = application.process()
         return None if process is None else _start_of(process)
 
-    return Lookups(_find_start, application_start, _written, START_PRECISION)
+    return Lookups(
+        lambda target: _start(find, target),
+        lambda target: _start(find_main, target),
+        application_start, _written, START_PRECISION,
+    )  # fmt: skip
 
 
-def _find_start(target: str) -> ProcessStart | str:
+def _start(search: Callable[[str], Process], target: str) -> ProcessStart | str:
     try:
-        return _start_of(find_main(target))
+        return _start_of(search(target))
     except ProcessError as error:
         return str(error)
 

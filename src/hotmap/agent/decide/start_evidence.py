@@ -51,13 +51,16 @@ class WrittenContent(Value):
 class Lookups(Value):
     """What is looked up where it is needed.
 
-    process: the process that a target names, or why there is not exactly one
+    process, main: the process that a target names, or why there is not exactly one: the one that
+        reads the content, and the one that a container ends with, which may be a shell that runs
+        the other one, several times in turn
     application: the supervised application while it runs
     written: the last update of a directory; None where that is not known
     precision: by how many seconds the times of processes and files are rounded down, at most
     """
 
     process: Callable[[str], ProcessStart | str]
+    main: Callable[[str], ProcessStart | str]
     application: Callable[[], ProcessStart | None]
     written: Callable[[str], WrittenContent | None]
     precision: float
@@ -109,7 +112,7 @@ def _is_younger(command: StartAttempt, lookups: Lookups) -> bool:
     if "child" in targets:
         return False  # content of the application is adopted when it is started
     for target in targets:
-        process = lookups.process(target)
+        process = (lookups.process if signals_one else lookups.main)(target)
         if isinstance(process, str) or process.at <= command.desired_since:
             return False
         if signals_one and process.has_memory_of_parent:
@@ -147,7 +150,7 @@ def _compare_with_files(
     """Compare the start of the rule's processes with the last update of its directories."""
     processes = []
     for target in _targets(rule):
-        process = lookups.process(target)
+        process = lookups.main(target)
         if isinstance(process, str):
             return StartEvidence(error=process)
         processes.append(process)
