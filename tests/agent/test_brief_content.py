@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -282,3 +284,47 @@ def test_endpoint_is_called_again_after_content_that_was_unreadable(
                 (folder / "text").write_text("one")
             eventually(lambda: len(endpoint.calls) == 2)
             running.reaches("loaded")
+
+
+#: A reader that executes itself again at USR1.
+EXECUTES_ITSELF = """
+import os, signal, sys
+source, output = sys.argv[1:]
+def load(*_):
+    with open(source) as file, open(output, "a") as loads: loads.write(file.read() + "\\n")
+signal.signal(signal.SIGHUP, load)
+words = [sys.executable, *sys.orig_argv[1:]]
+signal.signal(signal.SIGUSR1, lambda *_: os.execv(words[0], words))
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])
+load()
+while True: signal.pause()
+"""
+
+
+def test_process_that_executed_itself_with_refused_content_is_signalled(tmp_path: Path) -> None:
+    """It is as old as before, and has read the refused content."""
+    volume, output = Volume(tmp_path / "volume", text="good"), tmp_path / "loads"
+    program = tmp_path / "executes-itself.py"
+    program.write_text(EXECUTES_ITSELF)
+    command = [sys.executable, "-S", str(program), str(volume.path / "text"), str(output)]
+
+    def loads() -> list[str]:
+        return output.read_text().split() if output.exists() else []
+
+    flags = ("--check", "grep -q good {dir}/text", "--signal", "HUP")
+    with subprocess.Popen(command) as process:
+        try:
+            eventually(lambda: loads() == ["good"], "the start")
+            target = ("--process", f"command:{program}")
+            with agent(tmp_path, "--dir", volume, *flags, *target) as running:
+                running.reaches("told")
+                eventually(lambda: loads() == ["good", "good"])
+                volume.write(text="bad")
+                running.reaches("refused")
+                process.send_signal(signal.SIGUSR1)
+                eventually(lambda: loads() == ["good", "good", "bad"])
+                volume.write(text="good")
+                eventually(lambda: loads() == ["good", "good", "bad", "good"])
+                running.reaches("told")
+        finally:
+            process.kill()

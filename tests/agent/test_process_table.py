@@ -20,6 +20,7 @@ from hotmap.agent.process.process_table import (
     CHECK_MARK,
     ProcessError,
     children_of,
+    executed_again_at,
     find,
     find_main,
     identify,
@@ -163,6 +164,23 @@ def test_process_whose_first_thread_has_ended_is_signalled() -> None:
             process.kill()
         process.wait()
         assert identify(process.pid) is None
+
+
+def test_process_that_executes_another_program_is_seen() -> None:
+    """Its number and its start stay the same."""
+    command = ["sh", "-c", 'read line; exec sh -c "read line"']
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as shell:
+        assert shell.stdin is not None
+        eventually(lambda: "exec" in process_table.command_of(shell.pid))
+        process = identify(shell.pid)
+        assert process is not None
+        assert executed_again_at(process) == executed_again_at(process) == 0
+        shell.stdin.write(b"\n")
+        shell.stdin.flush()
+        at = eventually(lambda: executed_again_at(process))
+        assert executed_again_at(process) == at, "only once"
+        assert identify(shell.pid) == process
+        shell.communicate(b"\n")
 
 
 def test_message_lists_some_of_many_processes() -> None:

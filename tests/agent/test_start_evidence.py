@@ -116,6 +116,22 @@ def test_process_that_an_older_shell_has_started_is_younger(flags: tuple[str, ..
 
 
 @pytest.mark.parametrize(
+    ("executed_at", "expected"),
+    [
+        pytest.param(0.0, CERTAIN, id="never"),
+        pytest.param(45.0, CERTAIN, id="before the doubt"),
+        pytest.param(YOUNGER, None, id="since"),
+    ],
+)
+def test_process_that_has_executed_a_program_since_may_have_other_content(
+    executed_at: float, expected: StartEvidence | None
+) -> None:
+    """It is as old as before, and has read its configuration again."""
+    process = started(OLDER)._replace(executed_again_at=executed_at)
+    assert find(*SIGNAL, process=process, doubted_since=DESIRED) == expected
+
+
+@pytest.mark.parametrize(
     ("process", "written", "expected"),
     [
         pytest.param(started(45.0), FIRST, CERTAIN, id="mounted before it, and never updated"),

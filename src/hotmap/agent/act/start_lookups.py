@@ -6,6 +6,7 @@ from hotmap.agent.decide.start_evidence import Lookups, ProcessStart, WrittenCon
 from hotmap.agent.process.process_table import (
     START_PRECISION,
     ProcessError,
+    executed_again_at,
     find,
     find_main,
     has_memory_of_parent,
@@ -46,7 +47,10 @@ def _start(search: Callable[[str], Process], target: str) -> ProcessStart | str:
 
 
 def _start_of(process: Process) -> ProcessStart:
-    return ProcessStart(process.pid, started_at(process), has_memory_of_parent(process.pid))
+    return ProcessStart(
+        process.pid, started_at(process), has_memory_of_parent(process.pid),
+        executed_again_at(process),
+    )  # fmt: skip
 
 
 def _written(directory: str) -> WrittenContent | None:

@@ -31,11 +31,13 @@ class ProcessStart(Value):
     """When a process started; it may be rounded down.
 
     has_memory_of_parent: it is a fork, and may have what its parent has read
+    executed_again_at: when it was seen to have executed a program since the look before; 0 if never
     """
 
     pid: int
     at: float
     has_memory_of_parent: bool = False
+    executed_again_at: float = 0.0
 
 
 class WrittenContent(Value):
@@ -132,7 +134,8 @@ def _is_older(command: StartAttempt, doubted_since: float, lookups: Lookups) -> 
     process = lookups.application() if target == "child" else lookups.process(target)
     if process is None or isinstance(process, str):
         return False
-    return process.at + lookups.precision < doubted_since
+    latest = max(process.at, process.executed_again_at)
+    return latest + lookups.precision < doubted_since
 
 
 def _needs_start(rule: Rule) -> bool:

@@ -18,6 +18,7 @@ __all__ = [
     "ProcessError",
     "children_of",
     "command_of",
+    "executed_again_at",
     "find",
     "find_main",
     "has_mark",
@@ -211,6 +212,24 @@ def has_memory_of_parent(pid: int) -> bool:
     return bool(fields) and bool(int(fields[6]) & _FORKED_WITHOUT_EXEC)
 
 
+def executed_again_at(process: Process) -> float:
+    """Return when a process was first seen to have executed a program since the look before.
+
+    In seconds since boot; 0 where it has not, or where the kernel does not show it. Its number and
+    its start stay the same then, and it reads its configuration again.
+    """
+    fields = _stat(f"/proc/{process.pid}")
+    image = int(fields[25]) if fields else 0  # the start of its stack, which is random (ASLR)
+    if process not in _images:
+        for each in [each for each in _images if start_ticks(each.pid) != each.started]:
+            del _images[each]
+    before, at = _images.get(process, (image, 0.0))
+    if image and before and image != before:
+        at = since_boot()
+    _images[process] = (image or before, at)
+    return at
+
+
 def is_stopped(pid: int) -> bool:
     """Whether a signal has stopped a process, so that it takes no other one but SIGKILL."""
     return _stat(f"/proc/{pid}")[:1] == ["T"]
@@ -312,6 +331,9 @@ def observe_wall_clock() -> None:
 
 
 _wall_clock = WallClock()
+
+#: By process: what tells its programs from each other, and when another one was first seen.
+_images: dict[Process, tuple[int, float]] = {}
 
 #: By pid file: its inode and modification time, and the process that it named then. That stays
 #: valid for both, however the clock is set.
