@@ -284,7 +284,7 @@ def test_file_names_that_are_not_utf8_are_supported(tmp_path: Path) -> None:
 
 
 def test_links_out_of_the_directory_are_ignored(tmp_path: Path) -> None:
-    """A link in a plain directory to a file elsewhere is not read."""
+    """A link in a plain directory to a file elsewhere is not read; log and status say so."""
     plain = tmp_path / "plain"
     plain.mkdir()
     (tmp_path / "outside").write_text("secret")
@@ -293,7 +293,25 @@ def test_links_out_of_the_directory_are_ignored(tmp_path: Path) -> None:
     with agent(tmp_path, "--dir", plain, "--stage", tmp_path / "stage") as running:
         running.reaches("told")
         assert not (tmp_path / "stage" / "escape").exists()
+        note = f"{plain}/escape is a link to a file outside {plain}, whose changes are not seen"
+        assert running.log.count(note) == 1
+        assert note in running.status()["directories"][0]["note"]
         assert (tmp_path / "stage" / "text").read_text() == "one"
+
+
+def test_link_to_another_directory_that_is_watched_is_not_reported(tmp_path: Path) -> None:
+    """As sites-enabled and sites-available: a change of the file is seen there."""
+    enabled, available = tmp_path / "enabled", tmp_path / "available"
+    enabled.mkdir()
+    available.mkdir()
+    (available / "site").write_text("one")
+    (enabled / "site").symlink_to(available / "site")
+    flags = ("--dir", enabled, "--dir", available, "--exec", "true", "--poll-interval", "50ms")
+    with agent(tmp_path, *flags) as running:
+        running.reaches("told")
+        (available / "site").write_text("two")
+        eventually(lambda: running.rule()["loads"] == 2)
+        assert "is a link to a file outside" not in running.log
 
 
 def test_directory_replacing_a_file_is_read(tmp_path: Path) -> None:

@@ -65,6 +65,8 @@ class Detector:
         #: By directory that a kubelet writes: the name of the revision that was read last.
         self.revisions: dict[str, str] = {}
         self._plain: dict[str, object] = {}
+        #: By plain directory: links to files that are in no directory, as of the last reading.
+        self.ignored: dict[str, list[str]] = {}
         #: By directory with a link: the revision as it was before it was read. No kubelet writes
         #: into one that it has published, but others do that make such a link in an emptyDir.
         self._published: dict[str, dict[str, tuple[int, int, int]] | None] = {}
@@ -163,6 +165,7 @@ class Detector:
             self._published[directory] = _published_files(directory)
             found = read_revision(directory, max_size=self._max_size)
             self.revisions[directory] = found.name
+            self.ignored.pop(directory, None)
             return found.files
         except (NotProjected, NotADirectoryError):
             files = self._read_plain(directory)
@@ -190,7 +193,12 @@ class Detector:
         self._plain[directory] = now
         if now != before:
             self._again.add(directory)
-        found = read_plain(directory, self._max_size)
+        ignored: list[str] = []
+        found = read_plain(directory, self._max_size, ignored)
+        roots = tuple(f"{os.path.realpath(each)}/" for each in self.directories)
+        self.ignored[directory] = [
+            link for link in ignored if not os.path.realpath(link).startswith(roots)
+        ]
         if self._signature(directory) != self._plain[directory]:
             self._plain[directory] = None
             raise moving(f"{directory} changed while it was read")

@@ -108,6 +108,8 @@ class Observer:
         #: Why announcements cannot be read; "" while they can.
         self.problem = ""
         self._unreadable = self._unreadable_directory = ""
+        #: By directory: that a link in it is not followed.
+        self._ignored: dict[str, str] = {}
         #: Whether the last reading has come to no end, because of an unexpected error.
         self._is_unfinished = False
         #: Whether something is too large; when it is read again, though no change was detected.
@@ -140,9 +142,10 @@ class Observer:
     def status(self) -> ObserverStatus:
         """Return the reported state of watching."""
         mounts = {path: describe_mount(path) for path in self._settings.directories}
+        notes = {path: self._ignored.get(path) or mount.note for path, mount in mounts.items()}
         return ObserverStatus(
             directories={
-                path: DirectoryStatus(mount.kind, mount.note, self._detector.mode_of(path))
+                path: DirectoryStatus(mount.kind, notes[path], self._detector.mode_of(path))
                 for path, mount in mounts.items()
             },
             detector=self._detector.statistics(),
@@ -230,7 +233,21 @@ class Observer:
             return
         self._is_unfinished = False
         self._unreadable = self._unreadable_directory = ""
+        self._report_ignored()
         self._observations.append(self._readings.complete(snapshot, self._detector.revisions))
+
+    def _report_ignored(self) -> None:
+        """Log once which links are not followed: a change of their files is not seen."""
+        before = self._ignored
+        self._ignored = {
+            directory: f"{links[0]} is a link to a file outside {directory}, whose changes are not "
+            "seen: use --dir for the directory of that file as well"
+            for directory, links in self._detector.ignored.items()
+            if links
+        }
+        for directory, text in self._ignored.items():
+            if before.get(directory) != text:
+                self._log.warning("directory", text)
 
     def recover(self) -> None:
         """Poll and read everything, after an unexpected error; polling continues in any case."""

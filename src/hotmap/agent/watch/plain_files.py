@@ -44,8 +44,10 @@ class NotReadable(Exception):
     is_unknown = False
 
 
-def read_plain(directory: str, max_size: int) -> dict[str, bytes]:
+def read_plain(directory: str, max_size: int, ignored: list[str] | None = None) -> dict[str, bytes]:
     """Read the files below a directory, or a single file, by relative path.
+
+    `ignored` gets the links to files elsewhere, which are not read.
 
     Raises:
         NotReadable: a file cannot be read, or there are more than `max_size` bytes, or too many
@@ -55,7 +57,7 @@ def read_plain(directory: str, max_size: int) -> dict[str, bytes]:
     left = max_size
     is_file = not os.path.isdir(directory)
     folder = os.path.dirname(directory) if is_file else directory
-    for path in [directory] if is_file else _list_files(directory, max_size):
+    for path in [directory] if is_file else _list_files(directory, max_size, ignored):
         found[os.path.relpath(path, folder)] = data = read_file(path, left + 1)
         left -= len(data)
         if left < 0:
@@ -90,7 +92,7 @@ def _over_limit(directory: str, limit: str) -> NotReadable:
     return error
 
 
-def _list_files(directory: str, max_size: int) -> list[str]:
+def _list_files(directory: str, max_size: int, ignored: list[str] | None = None) -> list[str]:
     """List regular files below a directory; links that point out of it are ignored.
 
     Raises:
@@ -105,10 +107,12 @@ def _list_files(directory: str, max_size: int) -> list[str]:
             for entry in sorted(entries, key=lambda entry: entry.name):
                 if entry.is_symlink():
                     target = os.path.realpath(entry.path)
-                    if not target.startswith(f"{root}/"):
+                    if not os.path.isfile(target):
                         continue
-                    if os.path.isfile(target):
+                    if target.startswith(f"{root}/"):
                         found.append(entry.path)
+                    elif ignored is not None:
+                        ignored.append(entry.path)
                 elif entry.is_dir():
                     walk(entry.path)
                 elif entry.is_file():
