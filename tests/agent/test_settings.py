@@ -183,6 +183,7 @@ def test_quoted_value_has_no_credentials(text: str, shown: str) -> None:
         ('settle = "5"', 'settle: invalid duration "5": expected a number with a unit'),
         ('setle = "5s"', "unknown setting 'setle'"),
         ("rule = [1]", "write rules as [[rule]], with two brackets"),
+        ('[[rules]]\nname = "x"', "unknown setting 'rules': write each rule as [[rule]]"),
         (
             '[[rule]]\nactions = [{ http = "http://a/", status = 200 }]',
             "rule 1: action 1: status: 200 is not a string: put it in quotes",

@@ -65,7 +65,8 @@ def add_document(arguments: Arguments, document: Mapping[str, Any], path: str) -
     for key, value in document.items():
         flag = FLAGS.get(key)
         if flag is None or key in ("rules", "help", "help-verify", "version", "check-config"):
-            raise SettingsError(f"{path}: unknown setting {key!r}")
+            hint = ": write each rule as [[rule]]" if key == "rules" else ""
+            raise SettingsError(f"{path}: unknown setting {key!r}{hint}")
         if key in values:
             continue
         found = value if isinstance(value, list) else [value]
