@@ -12,7 +12,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
-from tests.agent.agents import TIMEOUT, Agent, Volume, agent, free_port
+import pytest
+from tests.agent.agents import TIMEOUT, Agent, Volume, agent, eventually, free_port, webhook
 
 
 @contextmanager
@@ -124,3 +125,21 @@ def test_socket_of_a_killed_agent_is_replaced(tmp_path: Path) -> None:
     flags = ("--dir", tmp_path / "volume", "--touch", tmp_path / "other")
     with agent(tmp_path, *flags) as second:
         second.reaches("told")
+
+
+@pytest.mark.parametrize("why", ["it settles", "it is too large"])
+def test_content_that_was_not_read_yet_is_not_loaded(tmp_path: Path, why: str) -> None:
+    """By no rule, whatever the one before was; an alert sees since when."""
+    volume, limit = Volume(tmp_path / "volume", text="one"), "4Ki"
+    flags = ("--dir", volume, "--max-directory-size", limit, "--settle-max", "10m")
+    with webhook() as endpoint:
+        settle = ("--settle", "10m") if why == "it settles" else ()
+        with agent(tmp_path, *flags, *settle, "--url", endpoint.url) as running:
+            running.reaches("loaded")
+            volume.write(text="x" * (5000 if why == "it is too large" else 1))
+            running.reaches("waiting" if why == "it is too large" else "pending")
+            assert running.rule()["state"] == "pending"
+            eventually(lambda: running.rule()["pending_seconds"] > 0)
+            metrics = running.get("/metrics")[1]
+            assert 'hotmap_agent_loaded{rule="default"} 0' in metrics
+            assert 'hotmap_agent_pending_seconds{rule="default"} 0\n' not in metrics

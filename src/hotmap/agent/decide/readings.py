@@ -28,6 +28,9 @@ class Readings:
         self._read_at = self._began = 0.0
         #: Since when there may be other content; None while no update was seen.
         self._changed_since: float | None = None
+        #: Since when it is known that there was an update, or that something cannot be read; None
+        #: where everything was read since.
+        self.unread_since: float | None = None
         #: Whether there was content that could not be read, since the last complete reading.
         self._unreadable = False
         #: The revisions that were read, by directory that a kubelet writes.
@@ -42,6 +45,7 @@ class Readings:
         if self._changed_since is None:
             # It was there at the earliest after the last moment at which nothing had changed.
             self._changed_since = max(self.polled_at, self._read_at, quiet_at)
+        self._set_unread(now)
         self._settle.touch(now)
 
     def due_at(self) -> float | None:
@@ -53,11 +57,21 @@ class Readings:
         self._settle.clear()
         self._began = now
 
-    def fail(self) -> None:
-        """Record that what is there cannot be read, so it is not what was read last."""
+    def fail(self, now: float, *, is_unknown: bool = False) -> None:
+        """Record that what is there cannot be read, so it is not what was read last.
+
+        `is_unknown`: it may be.
+        """
+        self._set_unread(now)
+        if is_unknown:
+            return
         if self._read_at and self._changed_since is None:
             self._changed_since = self._read_at
         self._unreadable = self._read_at > 0
+
+    def _set_unread(self, now: float) -> None:
+        if self.unread_since is None:
+            self.unread_since = now
 
     def complete(self, snapshot: Snapshot, revisions: Mapping[str, str]) -> Snapshot:
         """Add to what was read what may have been visible since the reading before."""
@@ -72,4 +86,5 @@ class Readings:
             revisions=self._revisions,
         )
         self._read_at, self._changed_since, self._unreadable = self._began, None, False
+        self.unread_since = None
         return complete

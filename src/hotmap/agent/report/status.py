@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from hotmap.agent.decide.directory_states import DirectoryState
     from hotmap.agent.decide.reconciler import Reconciler
     from hotmap.agent.decide.rule_state import RuleState
     from hotmap.agent.process.application import ApplicationStatus
@@ -30,7 +31,7 @@ def make_status(
         "state": state,
         "message": message,
         "directories": _directories(now, observer, reconciler),
-        "rules": [_rule(now, rule, reconciler) for rule in reconciler.rules],
+        "rules": [_rule(now, rule, observer, reconciler) for rule in reconciler.rules],
         "check": {"state": gate.state, "error": gate.error, "counts": dict(reconciler.checks)},
         "target": {
             "state": directories.target_state,
@@ -99,11 +100,19 @@ def _directories(
                 "projected": row.projected,
                 "passed": row.passed,
                 "loaded": row.loaded,
-                "pending_seconds": _seconds_since(row.pending_since, now),
+                "pending_seconds": _seconds_since(_pending_since(path, row, observer), now),
                 "error": _directory_error(path, observer, reconciler),
             }
         )
     return found
+
+
+def _pending_since(path: str, row: DirectoryState, observer: ObserverStatus) -> float | None:
+    """Return since when a directory has content that is not loaded, or that cannot be read."""
+    if observer.unreadable_directory != path or observer.unread_since is None:
+        return row.pending_since
+    since = row.pending_since
+    return observer.unread_since if since is None else min(since, observer.unread_since)
 
 
 def _directory_error(path: str, observer: ObserverStatus, reconciler: Reconciler) -> str:
@@ -116,14 +125,17 @@ def _directory_error(path: str, observer: ObserverStatus, reconciler: Reconciler
     return next((error for error in errors if error), "")
 
 
-def _rule(now: float, rule: RuleState, reconciler: Reconciler) -> dict[str, Any]:
+def _rule(
+    now: float, rule: RuleState, observer: ObserverStatus, reconciler: Reconciler
+) -> dict[str, Any]:
     progress = rule.progress
     state, since = rule.state, progress.pending_since
-    unchecked = _unchecked_since(rule, reconciler)
-    if unchecked is not None:
-        # What the process should load is not known before the check passes, and is not loaded.
-        state = "pending" if state in ("loaded", "told") else state
-        since = unchecked if since is None else min(since, unchecked)
+    unread = None if rule.is_frozen else observer.unread_since
+    for unknown in (_unchecked_since(rule, reconciler), unread):
+        # What the process should load is not known before it is read and passes its check.
+        if unknown is not None:
+            state = "pending" if state in ("loaded", "told") else state
+            since = unknown if since is None else min(since, unknown)
     return {
         "name": rule.rule.name,
         "state": state,

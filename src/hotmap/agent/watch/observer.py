@@ -63,6 +63,8 @@ class ObserverStatus(Value):
     changing: a change waits for its settle time, or was not taken yet, or not read without an error
     unreadable, unreadable_directory: why nothing can be read, and where; "" while it can
     poll_age: seconds since all directories were polled
+    unread_since: since when an update was seen, or nothing could be read, in seconds since boot;
+        None where everything was read since
     """
 
     directories: dict[str, DirectoryStatus]
@@ -71,6 +73,7 @@ class ObserverStatus(Value):
     unreadable: str
     unreadable_directory: str
     poll_age: float
+    unread_since: float | None = None
 
 
 class Observer:
@@ -157,6 +160,7 @@ class Observer:
             unreadable=self._unreadable,
             unreadable_directory=self._unreadable_directory,
             poll_age=self.poll_age,
+            unread_since=self._readings.unread_since,
         )
 
     def pod_uid(self) -> str:
@@ -289,8 +293,7 @@ class Observer:
             self._read_alarm.set(due)
 
     def _on_unreadable(self, error: NotReadable) -> None:
-        if not error.is_unknown:
-            self._readings.fail()
+        self._readings.fail(self._loop.now(), is_unknown=error.is_unknown)
         self._is_too_large = error.is_too_large
         self._retry_at = self._loop.now() + _RETRY_TOO_LARGE if self._is_too_large else 0.0
         if str(error) == self._unreadable:
