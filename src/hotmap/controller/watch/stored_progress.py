@@ -1,8 +1,8 @@
 """Stores until when every change was observed, for the controller after this one.
 
 The time bounds the changes that were made while no controller watched. So it is not stored before
-every consumer has been decided on once, nor by a controller that does not watch the namespaces of
-all records: for the others the last time that was stored still holds.
+every consumer has been decided on once. A controller that does not watch the namespaces of all
+records keeps the last time for an hour, which still holds for the others.
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ _PERIOD = 60.0
 #: Minutes after which it is stored although some consumer could not be decided on.
 _UNDECIDED_MINUTES = 10
 
+#: Seconds for which the time is kept that holds for namespaces that are not watched any more. As
+#: long as changes are (storage/recent_changes): a gap that grows for ever would have pods of the
+#: watched namespaces replaced for each write in it.
+_KEPT_FOR_OTHERS = 3600.0
+
 
 class StoredProgress:
     """The stored progress of the watches in one term of leadership."""
@@ -43,8 +48,8 @@ class StoredProgress:
         self._watched = watched
         self._first_decisions = first_decisions
         self._serves = serves
-        #: Whether the namespaces of all records are watched; None: not determined yet.
-        self._is_complete: bool | None = None
+        #: Whether the last time still holds for others; None: not determined yet.
+        self._keeps_time: bool | None = None
 
     async def run(self) -> NoReturn:
         """Store the progress once a minute."""
@@ -85,7 +90,12 @@ class StoredProgress:
 
     def write(self, watched_until: float) -> None:
         """Store the progress with the records."""
-        if self._is_complete is None:  # records are made of served namespaces only
-            self._is_complete = all(self._serves(item.namespace) for item in self._records.values())
-        until = watched_until if self._first_decisions.are_made and self._is_complete else None
+        if self._keeps_time is None:  # records are made of served namespaces only
+            namespaces = {record.namespace for record in self._records.values()}
+            self._keeps_time = not all(map(self._serves, namespaces))
+        kept = self._records.watched_until
+        if kept is None or watched_until - kept >= _KEPT_FOR_OTHERS:
+            self._keeps_time = False
+        is_new = self._first_decisions.are_made and not self._keeps_time
+        until = watched_until if is_new else None
         self._records.set_watched_until(until)
