@@ -284,6 +284,39 @@ async def test_rejected_job_creation_is_retried(world: World) -> None:
     assert len(await world.messages("Failed")) == 1
 
 
+async def test_job_whose_creation_is_not_answered_delays_none_of_another_namespace(
+    world: World,
+) -> None:
+    """An admission webhook of its namespace hangs, for which each attempt waits."""
+    await world.namespace("slow")
+    answered, waiting = asyncio.Event(), []
+
+    async def hang(plural: str, namespace: str | None, name: str, obj: object) -> None:
+        if plural == "jobs" and namespace == "slow":
+            waiting.append(name)
+            await answered.wait()
+
+    manifest = {"spec": {"template": {"spec": {**env("LEVEL"), "restartPolicy": "Never"}}}}
+    await world.keep_pending(
+        *(
+            {
+                "uid": f"{namespace}-{name}",
+                "reason": "old",
+                "job": {"metadata": {"name": name, "namespace": namespace}, **manifest},
+            }
+            for namespace, name in (("slow", "a"), ("slow", "b"), (NAMESPACE, "load"))
+        )
+    )
+    world.registry.create_guards.append(hang)
+    async with world.controller() as controller:
+        await world.until(lambda: uid(world, "Job", "load"), "the Job is there")
+        assert waiting == ["a"]
+        answered.set()
+        await world.until(lambda: _none_pending(world), "nothing is pending")
+        await world.quiet(controller)
+    assert len((await world.registry.list("jobs", "slow")).items) == 2
+
+
 async def test_job_changed_during_decision_is_decided_again(world: World) -> None:
     """Its deletion carries the version that was decided on."""
     await world.config_map(LEVEL="info")

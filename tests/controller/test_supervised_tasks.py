@@ -38,6 +38,7 @@ _OWNERS = {
     ("controller/startup.py", "wait_for_apiserver"): "awaits the request, or cancels it",
     ("controller/leadership.py", "start"): "the terms, which `Controller.run` awaits",
     ("controller/leadership.py", "wait_until_acting_or_warm"): "cancels both at the end",
+    ("controller/reconcile/job_recreation.py", "_start_tries"): "a TaskGroup, in a supervised task",
     ("controller/report/pod_checks.py", "run"): "a TaskGroup, in a supervised task",
     ("controller/report/pod_checks.py", "run_agent_checks"): "a TaskGroup, in a supervised task",
     ("kube/http/client.py", "_on_idle"): "a timer that closes idle connections",

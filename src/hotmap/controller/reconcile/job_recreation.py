@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
@@ -51,6 +52,10 @@ PENDING_SECRET = "hotmap-pending"
 
 #: Bytes of all manifests together; a Secret holds 1 MiB.
 _MOST = 1_000_000
+
+#: Namespaces in which Jobs are created at once: one whose admission webhook does not answer delays
+#: no other.
+_NAMESPACES_AT_ONCE = 8
 
 #: Bytes of the manifests of one namespace, where the deletion of Jobs may never end.
 _MOST_OF_NAMESPACE = _MOST // 4
@@ -102,6 +107,8 @@ class JobRecreations:
         #: By uid: the time of the next attempt, on the monotonic clock, and the back-off.
         self._next: dict[str, float] = {}
         self._backoffs: dict[str, Backoff] = {}
+        #: The namespaces in which Jobs are being created.
+        self._busy: set[str] = set()
         #: uids that were dropped, so that another replica's copy does not restore them.
         self._dropped: dict[str, None] = {}
         self._wake = asyncio.Event()
@@ -162,20 +169,54 @@ class JobRecreations:
 
     async def run(self) -> NoReturn:
         """Create pending Jobs until cancelled; retry failures."""
+        self._busy.clear()
+        try:
+            async with asyncio.TaskGroup() as tries:
+                await self._start_tries(tries)
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from failures
+        raise AssertionError
+
+    async def _start_tries(self, tries: asyncio.TaskGroup) -> NoReturn:
+        """Start an attempt for each namespace with Jobs that are due, and write what is done."""
         while True:
             self._wake.clear()
-            due = [uid for uid, at in self._next.items() if at <= loop_time()]
-            for uid in due:
-                await self._try(uid)
+            for namespace, uids in self._due().items():
+                self._busy.add(namespace)
+                tries.create_task(self._try_all(namespace, uids))
             if self._written < self._changes and self._may_write():
                 await self._write_or_wait()
-            next_at = min(self._next.values(), default=None)
-            pause = None if next_at is None else max(0.0, next_at - loop_time())
-            if self._written < self._changes:
-                pause = _PAUSE_LAST if pause is None else min(pause, _PAUSE_LAST)
             with suppress(TimeoutError):
-                async with asyncio.timeout(pause):
+                async with asyncio.timeout(self._pause()):
                     await self._wake.wait()
+
+    def _due(self) -> dict[str, list[str]]:
+        """Return the uids of the Jobs to create now, by namespace."""
+        due: dict[str, list[str]] = {}
+        for uid, at in self._waiting():
+            if at <= loop_time():
+                due.setdefault(self._pending[uid].key.namespace, []).append(uid)
+        return dict(islice(due.items(), _NAMESPACES_AT_ONCE - len(self._busy)))
+
+    def _pause(self) -> float | None:
+        """Return the seconds until there is something to do; None: until it is said."""
+        pauses = [_PAUSE_LAST] if self._written < self._changes else []
+        if len(self._busy) < _NAMESPACES_AT_ONCE:
+            pauses += (max(0.0, at - loop_time()) for _, at in self._waiting())
+        return min(pauses, default=None)
+
+    def _waiting(self) -> Iterator[tuple[str, float]]:
+        """Iterate over the Jobs of other namespaces than the busy ones: uid, and next attempt."""
+        for uid, pending in self._pending.items():
+            if uid in self._next and pending.key.namespace not in self._busy:
+                yield uid, self._next[uid]
+
+    async def _try_all(self, namespace: str, uids: Sequence[str]) -> None:
+        """Try to create some Jobs of a namespace, one after the other."""
+        for uid in uids:
+            await self._try(uid)
+        self._busy.discard(namespace)
+        self._wake.set()
 
     def __len__(self) -> int:
         """Count the Jobs that are not recreated yet."""
