@@ -178,7 +178,8 @@ class LeaderTerm:
         )
         for consumer in consumers:
             self._reconciles.add(consumer.key)
-        _log.info("watching %d workloads", len(consumers))
+        count = len(consumers)
+        _log.info("watching %d %s", count, "workload" if count == 1 else "workloads")
 
     def _start_workers(self) -> None:
         for _ in range(self._settings.workers):
