@@ -59,7 +59,7 @@ async def test_recreated_immutable_source_holds(world: World) -> None:
         await world.quiet(controller)
     assert await world.revision() == ""
     assert "was immutable and has been recreated" in message
-    assert "Use a new name, or scale to zero first" in message
+    assert "Use a new name, or scale to zero until it is not held any more" in message
 
 
 async def test_scaling_to_zero_ends_the_hold_of_immutable_source(world: World) -> None:

@@ -385,7 +385,7 @@ async def test_first_pods_of_a_workload_beside_pods_that_have_just_ended(
         if ended == "before":
             await is_released(world, controller, "shop", uid)
         else:
-            assert "to zero first" in await world.event("Held")
+            assert "to zero until it is not held" in await world.event("Held")
 
 
 async def test_pod_of_a_stateful_set_that_started_beside_others_does_not_end_its_hold(

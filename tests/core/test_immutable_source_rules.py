@@ -256,7 +256,7 @@ def test_rule_7_reason_has_the_remedy() -> None:
     """The hold names the remedy, and following it ends the hold."""
     before, now = [app(immutable=True)], [app(B_FROZEN, uid="uid-2", immutable=True)]
     held = assess_change(deployment(), before, now)
-    assert "Use a new name, or scale to zero first" in held.reason
+    assert "Use a new name, or scale to zero until it is not held any more" in held.reason
     later = [app(B_FROZEN, uid="uid-2", immutable=True, changed_at=500)]
     single = assess_change(consumer("StatefulSet", ENV), before, later, started=[400.0])
     assert "Use a new name, or delete its pods" in single.reason

@@ -49,7 +49,7 @@ def test_hold_lasts_while_other_pods_use_the_source(kind: str, fields: dict[str,
     assert held.verdict is Verdict.HOLD
     assert held.reason.endswith(
         "while any pod on the node uses it, as db-0 does. Use a new name, or scale all workloads "
-        "that use it to zero first"
+        "that use it to zero until it is not held any more"
     )
     plan = make_plan(who, Policy(opted_in=True), held, changed={})
     assert plan.requeue_after, "nothing tells when the others end"

@@ -54,13 +54,13 @@ async def test_new_pods_beside_another_workload_keep_the_old_content(backend: Ba
     async with backend.running_controller():
         await backend.delete("ConfigMap", "shared-config")
         await backend.create(CONFIG_MAP % "debug")
-        await _held(backend, "web", "scale to zero first")
+        await _held(backend, "web", "scale to zero until it is not held any more")
         await _held(backend, "db", "delete its pods")
         await asyncio.sleep(_UNDOUBTED)
         await backend.delete("Pod", first.name)
         second = await replaced(backend, "db", first)
         assert await variable(backend, second, "LEVEL") == "info"
-        await _held(backend, "db", "scale all workloads that use it to zero first", other.name)
+        await _held(backend, "db", "scale all workloads that use it to zero until", other.name)
         for kind, name in (("StatefulSet", "db"), ("Deployment", "web")):
             await backend.patch(kind, name, {"spec": {"replicas": 0}})
         await until(lambda: _no_pods(backend), "both workloads are without pods")

@@ -216,7 +216,7 @@ async def test_recreated_immutable_source_is_held(shop: Scenario) -> None:
         await shop.config_map(LEVEL="debug")
         await shop.wait_until_handled()
         held = await shop.messages("Held")
-        assert "Use a new name, or scale to zero first" in held[-1], held
+        assert "Use a new name, or scale to zero until it is not held any more" in held[-1], held
         await shop.check_invariants({"web": 0})
 
 

@@ -28,8 +28,9 @@ __all__ = [
 #: scaled to zero may scale up as soon as the last pods have ended.
 _WAIT_FOR_OTHERS, _WAIT_FOR_LAST_PODS = 10.0, 1.0
 
-_TO_ZERO = "scale to zero first"
-_NO_NODE = "give it a nodeSelector that matches no node until it is not held any more"
+_NOT_HELD = "it is not held any more"
+_TO_ZERO = f"scale to zero until {_NOT_HELD}"
+_NO_NODE = f"give it a nodeSelector that matches no node until {_NOT_HELD}"
 
 
 def assess_unrecorded_pin(case: Case) -> Finding | None:
@@ -158,7 +159,7 @@ def _held(
     why = f"{what}; kubelets serve the old content to new pods while any pod on the node uses it"
     if pod:
         why += f", as {pod} does"
-        remedy = "scale all workloads that use it to zero first"
+        remedy = f"scale all workloads that use it to zero until {_NOT_HELD}"
     why += f". Use a new name, or {remedy}"
     return Finding(current, Verdict.HOLD, why, shared_at=shared_at, recheck_in=recheck_in)
 
