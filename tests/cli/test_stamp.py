@@ -216,6 +216,15 @@ def test_annotation_of_ones_own() -> None:
     assert name_of(APP, "example.com/config-hash", "--annotation", "example.com/config-hash")
 
 
+def test_directories_in_a_directory_are_left_out(tmp_path: Path) -> None:
+    """Whatever their names; kubectl reads files alone, without --recursive."""
+    (tmp_path / "nested.yaml").mkdir()
+    (tmp_path / "a.yaml").write_text(APP)
+    status, output, problems = stamp("--filename", tmp_path)
+    assert (status, problems) == (0, "")
+    assert "hotmap.dev/content" in output
+
+
 def test_lists_and_several_files_are_one_set_of_sources(tmp_path: Path) -> None:
     """A List as `kubectl get -o json` prints it, and a ConfigMap in a file of its own."""
     source, workload = yaml.safe_load_all(APP)

@@ -72,7 +72,9 @@ def write_manifests(
 
 
 def find_manifests(filename: str) -> Iterator[str]:
-    """Yield a file, or the manifests of a directory in the order of their names.
+    """Yield a file, or the manifests of a directory in the order of their names, as kubectl does.
+
+    Directories in it are left out, whatever their names.
 
     Raises:
         ManifestError: the directory has none, or cannot be read.
@@ -81,7 +83,8 @@ def find_manifests(filename: str) -> Iterator[str]:
         if filename == "-" or not Path(filename).is_dir():
             yield filename
             return
-        found = sorted(path for path in Path(filename).iterdir() if path.suffix in _SUFFIXES)
+        named = (path for path in Path(filename).iterdir() if path.suffix in _SUFFIXES)
+        found = sorted(path for path in named if not path.is_dir())
     except OSError as error:
         raise ManifestError(f"cannot read {filename}: {os_reason(error)}") from None
     if not found:
