@@ -125,6 +125,9 @@ class Strategy:
         """Find everything wrong with an object beside its metadata (Validate)."""
         return []
 
+    def reset(self, old: JsonObject, new: JsonObject) -> None:
+        """Carry over what no update changes, nor its owners, beside the status (GetResetFields)."""
+
     def prepare_update(self, old: JsonObject, new: JsonObject) -> None:
         """Carry over what an update of the main resource may not touch (PrepareForUpdate).
 

@@ -69,6 +69,13 @@ class AllowNames(AllowAll):
         return Decision(f"{attributes.verb} {attributes.name}" in self._names)
 
 
+async def test_update_of_the_spec_changes_nothing(registry: Registry) -> None:
+    """Nor who owns it, so that there is no other version."""
+    made = await create(registry, request())
+    patch = {"spec": {"usages": ["any"]}}
+    assert await registry.patch(CSR, None, "a", patch, kind="merge", manager="m2") == made
+
+
 @pytest.fixture
 def plugin(registry: Registry) -> None:
     registry.writer.plugins = AdmissionChain([CertificateRequestPlugin(AllowAll(), registry.now)])

@@ -314,6 +314,7 @@ class ObjectWriter:
 
         def record() -> list[FieldError]:
             errors = carry_metadata(old["metadata"], new["metadata"])
+            kind.strategy.reset(old, new)
             kind.strategy.default(new)
             # What the server carries over has no owner if the writer left it out, as upstream.
             self._record(path, old, new, options, managers)

@@ -51,7 +51,7 @@ class CertificateRequestStrategy(StoredStrategy):
     def validate(self, obj: JsonObject) -> list[FieldError]:
         return [*_spec_errors(obj, None), *_condition_errors(obj, None)]
 
-    def prepare_update(self, old: JsonObject, new: JsonObject) -> None:
+    def reset(self, old: JsonObject, new: JsonObject) -> None:
         new["spec"] = old["spec"]
 
     def validate_update(self, old: JsonObject, new: JsonObject) -> list[FieldError]:
