@@ -36,6 +36,17 @@ from hotmap.volume.watcher import WatcherStatistics
 SIGNAL = ("--signal", "HUP", "--process", "name:app")
 
 
+def with_loaded_content(*flags: str) -> Reconciler:
+    """Create a reconciler that has loaded its first content."""
+    decided = reconciler(*flags)
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 1.0)
+    if decided.decide(1.0):
+        finish(decided, 2.0)
+    return decided
+
+
 def read_again(decided: Reconciler, digest: str, *, changed_since: float, now: float) -> None:
     """Read content after an update was seen that is not there any more."""
     replaced = snapshot(digest)._replace(changed_since=changed_since, replaced=True)
@@ -163,12 +174,7 @@ def test_content_replaced_before_it_was_read_is_loaded_again(
     flags: tuple[str, ...], doubted_since: float | None
 ) -> None:
     """A process that started meanwhile has read it, unless it reads what is published."""
-    decided = reconciler(*flags)
-    decided.record(snapshot("a"), 1.0)
-    decided.decide(1.0)
-    decided.record(CheckFinished(snapshot("a"), PASSED), 1.0)
-    if decided.decide(1.0):
-        finish(decided, 2.0)
+    decided = with_loaded_content(*flags)
     read_again(decided, "a", changed_since=3.5, now=4.0)
     found = [attempt.doubted_since for attempt in decided.decide(4.0)]  # type: ignore[union-attr]
     assert found == ([] if doubted_since is None else [doubted_since])
@@ -190,12 +196,7 @@ def test_content_that_is_back_after_unreadable_content_is_loaded_again(
     flags: tuple[str, ...], doubted_since: float | None
 ) -> None:
     """A process that started meanwhile may have read what the agent could not."""
-    decided = reconciler(*flags)
-    decided.record(snapshot("a"), 1.0)
-    decided.decide(1.0)
-    decided.record(CheckFinished(snapshot("a"), PASSED), 1.0)
-    if decided.decide(1.0):
-        finish(decided, 2.0)
+    decided = with_loaded_content(*flags)
     decided.record(snapshot("a")._replace(changed_since=3.5, unreadable=True), 4.0)
     found = [attempt.doubted_since for attempt in decided.decide(4.0)]  # type: ignore[union-attr]
     assert found == ([] if doubted_since is None else [doubted_since])

@@ -34,6 +34,13 @@ async def immutable(world: World) -> None:
     await world.merge("ConfigMap", "app", {"immutable": True})
 
 
+async def immutable_in_use(world: World) -> None:
+    """Create an immutable source, and a workload whose pod uses it."""
+    await immutable(world)
+    await world.workload("api", spec=SPEC)
+    await world.pod("api-1", of="api", spec=SPEC)
+
+
 async def scale(world: World, name: str, replicas: int, *, kind: str = "Deployment") -> None:
     await world.merge(kind, name, {"spec": {"replicas": replicas}})
     await world.rolled_out(name, kind=kind)
@@ -134,9 +141,7 @@ async def test_hold_of_a_cron_job_ends_with_the_pods_of_its_runs(world: World) -
 
 async def test_new_workload_is_held_beside_pods_that_keep_the_source(world: World) -> None:
     """Also by a controller that has not seen the recreation; and not after the others' end."""
-    await immutable(world)
-    await world.workload("api", spec=SPEC)
-    await world.pod("api-1", of="api", spec=SPEC)
+    await immutable_in_use(world)
     async with world.controller() as controller:
         await world.quiet(controller)
         uid = await recreate(world)
@@ -154,9 +159,7 @@ async def test_new_workload_is_held_beside_pods_that_keep_the_source(world: Worl
 
 async def test_workload_that_started_beside_a_deleted_one_while_down_is_held(world: World) -> None:
     """The pods of both may have run at once, and then the new one has the old content."""
-    await immutable(world)
-    await world.workload("api", spec=SPEC)
-    await world.pod("api-1", of="api", spec=SPEC)
+    await immutable_in_use(world)
     async with world.controller() as controller:
         await world.quiet(controller)
     await recreate(world)
@@ -182,9 +185,7 @@ async def test_next_controller_follows_immutable_sources_of_deleted_workloads(
     world: World, name: str
 ) -> None:
     """An application is installed again beside its old pod, while no controller runs."""
-    await immutable(world)
-    await world.workload("api", spec=SPEC)
-    await world.pod("api-1", of="api", spec=SPEC)
+    await immutable_in_use(world)
     async with world.controller() as controller:
         await world.quiet(controller)
         await uninstalled(world)
@@ -203,9 +204,7 @@ async def test_next_controller_follows_immutable_sources_of_deleted_workloads(
 
 async def test_controller_after_the_next_one_follows_them_too(world: World) -> None:
     """The second one finds the source deleted, and no workload that used it."""
-    await immutable(world)
-    await world.workload("api", spec=SPEC)
-    await world.pod("api-1", of="api", spec=SPEC)
+    await immutable_in_use(world)
     async with world.controller() as controller:
         await world.quiet(controller)
     await uninstalled(world)
@@ -220,9 +219,7 @@ async def test_controller_after_the_next_one_follows_them_too(world: World) -> N
 
 
 async def test_end_of_the_last_pod_is_known_to_the_next_controller(world: World) -> None:
-    await immutable(world)
-    await world.workload("api", spec=SPEC)
-    await world.pod("api-1", of="api", spec=SPEC)
+    await immutable_in_use(world)
     async with world.controller() as controller:
         await world.quiet(controller)
         await uninstalled(world)
@@ -242,9 +239,7 @@ async def test_end_of_the_last_pod_is_known_to_the_next_controller(world: World)
 
 async def test_workload_beside_a_deleted_one_that_was_held_is_held(world: World) -> None:
     """The source was recreated before this controller started."""
-    await immutable(world)
-    await world.workload("api", spec=SPEC)
-    await world.pod("api-1", of="api", spec=SPEC)
+    await immutable_in_use(world)
     async with world.controller() as controller:
         await world.quiet(controller)
         await recreate(world)
@@ -259,9 +254,7 @@ async def test_workload_beside_a_deleted_one_that_was_held_is_held(world: World)
 @pytest.mark.parametrize("last", ["web-2", "api-1"], ids=["its own pod", "the old pod"])
 async def test_hold_of_a_new_workload_ends_with_the_last_pod(world: World, last: str) -> None:
     """It is scaled to zero, and pods take their time to end."""
-    await immutable(world)
-    await world.workload("api", spec=SPEC)
-    await world.pod("api-1", of="api", spec=SPEC)
+    await immutable_in_use(world)
     async with world.controller() as controller:
         await world.quiet(controller)
         await uninstalled(world)
