@@ -140,8 +140,16 @@ async def test_pending_workload_is_not_current(world: World, http: aiohttp.Clien
     assert before["workloads"][0]["state"] == "current"
 
 
+@pytest.mark.parametrize(
+    ("paused", "state", "reason"),
+    [
+        (False, "waiting", "waiting for 1 pod: web-2 is not running (CrashLoopBackOff)"),
+        (True, "paused", "waiting for 1 pod: rollout is paused"),
+    ],
+    ids=["in progress", "paused"],
+)
 async def test_failing_pod_of_a_rollout_is_named_at_once(
-    world: World, http: aiohttp.ClientSession
+    world: World, http: aiohttp.ClientSession, paused: bool, state: str, reason: str
 ) -> None:
     """Pods are listed for the answer about one workload, so it does not wait for a check."""
     await world.config_map(LEVEL="info")
@@ -150,13 +158,13 @@ async def test_failing_pod_of_a_rollout_is_named_at_once(
         await world.quiet(controller)
         await world.edit(LEVEL="bad")
         await world.rollout()
+        await world.merge("Deployment", "web", {"spec": {"paused": paused}})
         await world.quiet(controller)
         await world.pod("web-2", started=time.time())
         await world.is_not_ready("web-2", {"waiting": {"reason": "CrashLoopBackOff"}})
         _, body = await get_json(http, controller, "/v1/status?workload=default/web")
     (consumer,) = body["workloads"]
-    assert consumer["state"] == "waiting"
-    assert consumer["reason"] == "waiting for 1 pod: web-2 is not running (CrashLoopBackOff)"
+    assert (consumer["state"], consumer["reason"]) == (state, reason)
 
 
 async def test_undecided_workload_is_shown(world: World, http: aiohttp.ClientSession) -> None:

@@ -362,9 +362,8 @@ class StatusPage:
         except (ApiError, ResponseTooLarge, Unreachable) as error:
             result = error
         status = leader.consumer_states.get(consumer)
-        if not isinstance(result, HotmapError) and (
-            status.is_reached or status == rollout_status(consumer)
-        ):
+        in_progress = status.state is State.WAITING and status == rollout_status(consumer)
+        if not isinstance(result, HotmapError) and (status.is_reached or in_progress):
             # What was just found: the kind of proof, that it is not so any more, or the pods that a
             # rollout waits for.
             status = result.status
