@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.local.apiserver.api import Api, configmap, deployment, pod
@@ -228,6 +229,7 @@ OBJECTS["volumeattributesclasses"] = {
     "parameters": {"a": "b"},
 }
 OBJECTS["runtimeclasses"] = {"metadata": {"name": "x"}, "handler": "h"}
+OBJECTS["controllerrevisions"] = {"metadata": {"name": "x"}, "data": {"a": "b"}, "revision": 1}
 OBJECTS["certificatesigningrequests"] = certificate_request("x")
 for obj in OBJECTS.values():
     obj["metadata"] |= {
@@ -284,6 +286,13 @@ def broken_objects(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
         if not isinstance(obj.get("metadata"), dict):
             break
     return plural, obj
+
+
+@pytest.mark.parametrize("plural", sorted(OBJECTS))
+async def test_object_is_valid_before_it_is_broken(plural: str) -> None:
+    registry = Registry(MVCCStore())
+    await create_system_namespaces(registry)
+    assert await registry.create(plural, namespace_of(plural), OBJECTS[plural], manager="t")
 
 
 def use_definition(definition: dict[str, Any]) -> None:
