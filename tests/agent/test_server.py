@@ -6,6 +6,7 @@ import contextlib
 import resource
 import signal
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -114,6 +115,20 @@ def test_socket_of_a_stopped_agent_is_in_use(tmp_path: Path) -> None:
         finally:
             first.process.send_signal(signal.SIGCONT)
         assert first.status()["state"] == "told"
+
+
+def test_socket_that_a_child_of_a_killed_agent_still_has_is_replaced(tmp_path: Path) -> None:
+    """A forked child has all that the agent had open, until it executes its program."""
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "agent.sock"))
+        left.listen(8)
+        closing = threading.Timer(0.3, left.close)
+        closing.start()
+        (tmp_path / "volume").mkdir()
+        flags = ("--dir", tmp_path / "volume", "--touch", tmp_path / "other")
+        with agent(tmp_path, *flags) as running:
+            running.reaches("told")
+        closing.join()
 
 
 def test_socket_of_a_killed_agent_is_replaced(tmp_path: Path) -> None:

@@ -96,11 +96,11 @@ def _run(arguments: Arguments) -> int:
         return 0
     from hotmap.agent.agent import Agent
     from hotmap.agent.process.spawn import disable_core_dumps, open_standard_streams
-    from hotmap.agent.report.server import is_listened_on
+    from hotmap.agent.report.server import is_in_use
     from hotmap.agent.runtime.loop import Loop
 
     socket = settings.reports.socket
-    if socket and is_listened_on(socket):
+    if socket and is_in_use(socket):
         raise SettingsError(
             f"--socket {socket} is in use by another process: each agent needs a socket of its own"
         )

@@ -10,10 +10,11 @@ import errno
 import os
 import socket
 import stat
+import time
 
 from hotmap.agent.runtime.loop import READ, WRITE
 
-__all__ = ["Server", "is_listened_on"]
+__all__ = ["Server", "is_in_use"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found"
 #: Connections at the same time, bytes of a request, seconds for request and response. The oldest
 #: connection is dropped for a new one, so that idle clients block no others.
 _MAX_CONNECTIONS, _MAX_REQUEST, _TIMEOUT = 32, 8192, 5.0
+
+#: Seconds between looks at a socket. A forked child of a killed agent has all that the agent had
+#: open, until it executes its program. Few looks: each waits in the queue of an agent that is
+#: stopped.
+_LOOKS = (0.0, 0.05, 0.2, 0.75)
 
 #: Seconds without accepting, where there is no descriptor for a connection.
 _ACCEPT_PAUSE = 0.5
@@ -265,7 +271,16 @@ def _tcp(address: Address) -> socket.socket:
     return socket.create_server((address.host, address.port), family=family)
 
 
-def is_listened_on(path: str) -> bool:
+def is_in_use(path: str) -> bool:
+    """Return whether a process keeps listening on a unix socket; takes a second if it does."""
+    for pause in _LOOKS:
+        time.sleep(pause)
+        if not _is_listened_on(path):
+            return False
+    return True
+
+
+def _is_listened_on(path: str) -> bool:
     """Return whether a process listens on a unix socket; the file of one that ended remains."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.setblocking(False)
@@ -279,7 +294,7 @@ def is_listened_on(path: str) -> bool:
 
 
 def _unix(path: str) -> socket.socket:
-    if is_listened_on(path):
+    if _is_listened_on(path):
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
     _remove(path)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
