@@ -8,6 +8,7 @@ consists of
     start_evidence     whether a process has read content at its start
     gate               which content passed its check
     progress           how far one rule is: desired, tried, loaded
+    exposure           which processes may have read other content
     rule_state         one rule: the files it is about, its progress and counts
     directory_states   how far each directory is: announced, projected, passed, loaded
     announcement       what the controller announced, compared with what is there

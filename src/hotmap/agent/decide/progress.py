@@ -115,13 +115,13 @@ class Progress:
         self.retry_at = inf if self.held else now
         self._update_pending_since(now)
 
-    def expose(self, now: float) -> None:
-        """Record that other content is visible, which a process reads that starts now.
+    def expose(self, since: float) -> None:
+        """Record that other content was visible to processes that started after `since`.
 
-        0: any process may read it.
+        0: to any process, whenever it started.
         """
-        if self.exposed_since is None or now == 0:
-            self.exposed_since = now
+        if self.exposed_since is None or since == 0:
+            self.exposed_since = since
 
     def acted_since(self, when: float) -> bool:
         """Return whether an attempt has been running since then."""

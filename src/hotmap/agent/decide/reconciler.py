@@ -14,6 +14,7 @@ from math import inf
 
 from hotmap.agent.decide.backoff import backoff
 from hotmap.agent.decide.directory_states import DirectoryStates
+from hotmap.agent.decide.exposure import Exposure
 from hotmap.agent.decide.facts import (
     ERROR,
     PASSED,
@@ -79,6 +80,7 @@ class Reconciler:
         for state in self.rules:
             if state.rule.name in attempts:
                 state.loaded_by_itself = attempts[state.rule.name].is_adopted
+        self._exposure = Exposure(self.rules, key, is_staged=bool(settings.checks.stage))
         #: Number of checks by result.
         self.checks = {PASSED: 0, REFUSED: 0, ERROR: 0}
         #: The content that is to be checked; the content that passed, without its bytes.
@@ -92,8 +94,6 @@ class Reconciler:
         self._started_from_stage = False
         #: Whether an agent has run before in this pod, beside the same containers.
         self._ran_before = False
-        #: By directory that a kubelet writes: the name of what was read last, and its digest.
-        self.revisions: dict[str, tuple[str, str]] = {}
         #: Content was to be checked and not in memory, so it is read again.
         self._rereading = False
         #: Commands that a fact leads to by itself.
@@ -105,20 +105,13 @@ class Reconciler:
     ) -> None:
         """Record that a process that started after `when` may have read other content.
 
-        No agent ran then that could have seen it. Of an endpoint or a command it is not known
-        which process they are about, so what the agent before has read last, `revisions`, has to
-        show that there was other content. After a boot of the node, all processes are new.
+        No agent ran then that could have seen it; `revisions` is what the one before has read last.
+        After a boot of the node, all processes are new: 0.
         """
         if self._settings.application.command:
             return  # the application ends with its agent
         self._ran_before = when > 0
-        if revisions and self._ran_before:
-            self.revisions = dict(revisions)
-        if self._settings.checks.stage:
-            return
-        for state in self.rules:
-            if state.knows_process and state.progress.done:
-                state.progress.expose(when)
+        self._exposure.record_downtime(when, revisions if self._ran_before else None)
 
     def use_stage(self) -> None:
         """Let the application start with what an earlier agent has published.
@@ -136,6 +129,11 @@ class Reconciler:
     def has_content(self) -> bool:
         """Whether the application may start, with what passed now or before."""
         return self.started or self._started_from_stage
+
+    @property
+    def revisions(self) -> dict[str, tuple[str, str]]:
+        """By directory that a kubelet writes: the name of what was read last, and its digest."""
+        return self._exposure.revisions
 
     @property
     def undecided(self) -> bool:
@@ -243,23 +241,10 @@ class Reconciler:
         elif self._rereading:
             self.gate.postpone(now)
         self._rereading = False
-        if self.gate.seen is None:
-            self._doubt_calls(snapshot)
-        self.revisions = {
-            directory: (name, snapshot.directories[directory])
-            for directory, name in snapshot.revisions.items()
-        }
-        since = snapshot.changed_since
-        is_reverted = since is not None and snapshot.digest == self.gate.seen
-        self.gate.see(snapshot.digest, now, replaced=is_reverted)
+        self._exposure.record_reading(snapshot, now, before=self.gate.seen, passed=self.gate.passed)
+        self.gate.see(snapshot.digest, now, replaced=snapshot.changed_since is not None)
         self.directories.project(snapshot, now)
         self._snapshot = snapshot
-        visible_since = now if since is None else since
-        self._record_visible(snapshot)
-        if self.gate.seen != self.gate.passed:
-            self._expose(visible_since)
-        elif is_reverted and not self._settings.checks.stage:
-            self._expose_unread(visible_since, snapshot)
         if not self.gate.undecided and self.gate.checking is None:
             self._snapshot = None  # it is not needed any more; values are not kept
             if self.gate.seen == self.gate.passed:
@@ -326,11 +311,11 @@ class Reconciler:
             self._commands.append(Exit(0))
         elif is_first and self._settings.application.command and not self._started_from_stage:
             # It reads the content when it starts.
-            for state in self.rules:
-                if state.is_about_application:
-                    state.adopt()
-                    if self.gate.seen != snapshot.digest and not self._settings.checks.stage:
-                        state.progress.expose(self.gate.seen_since)
+            started = [state for state in self.rules if state.is_about_application]
+            for state in started:
+                state.adopt()
+            if self.gate.seen != snapshot.digest:
+                self._exposure.record_start(started, self.gate.seen_since)
             self._commands.append(StartApplication())
             self._update_loaded(now)
 
@@ -411,7 +396,7 @@ class Reconciler:
         )
         self._warn("stage", f"another program has changed published files: {when}")
         self.gate.revoke()
-        self._expose_unread(fact.since)
+        self._exposure.record_altered_stage(fact.since)
 
     def _set_desired(self, snapshot: Snapshot, now: float) -> None:
         """Set what every rule should load; of a snapshot only digests are kept."""
@@ -419,13 +404,13 @@ class Reconciler:
         self.directories.accept(snapshot)
         since = self._visible_since(snapshot, now)
         is_staged = bool(self._settings.checks.stage)
+        if is_staged:
+            self._exposure.record_publication(snapshot, since)
         for state in self.rules:
             if not state.is_frozen:
                 state.files, digest = state.select(snapshot.files, self._key)
                 if state.at_start is None:
                     state.at_start = digest
-                if is_staged and state.progress.tried not in (None, digest):
-                    state.progress.expose(0.0 if state.progress.acted_since(since) else since)
                 state.progress.set_desired(digest, now, since=since, delay=self._splay(state))
                 if is_staged or self.gate.seen == snapshot.digest:
                     state.progress.restore(now, since)
@@ -459,62 +444,6 @@ class Reconciler:
         if is_published or self.gate.seen != snapshot.digest:
             return now
         return self.gate.seen_since
-
-    def _record_visible(self, snapshot: Snapshot) -> None:
-        """Record what processes read now, unless that is what is published."""
-        if self._settings.checks.stage:
-            return
-        for state in self.rules:
-            if not state.is_frozen:
-                _, state.progress.visible = state.select(snapshot.files, self._key)
-
-    def _expose_unread(self, since: float, snapshot: Snapshot | None = None) -> None:
-        """Record that other content was visible and is not any more, before it could be read.
-
-        Of an endpoint or a command it is not known which process they are about. So what they did
-        meanwhile counts, and content that was unreadable, perhaps for long. `snapshot` says whether
-        it is certain that the content was another one. A program may write the same again each time
-        that its reader starts, which must not be restarted then.
-        """
-        replaced = snapshot is not None and snapshot.replaced
-        unreadable = snapshot is not None and snapshot.unreadable
-        for state in self.rules:
-            if state.is_frozen or state.progress.tried is None:
-                continue
-            acted = (replaced or unreadable) and state.progress.acted_since(since)
-            acted = acted or (unreadable and state.is_called)
-            if acted or state.signals_only or (replaced and state.restarts_process):
-                state.progress.expose(0.0 if acted else since)
-
-    def _doubt_calls(self, snapshot: Snapshot) -> None:
-        """Record that other content was visible while no agent ran, and is not any more.
-
-        A kubelet never writes the same content twice in a row. A process that has started meanwhile
-        has read the other one, and which process a call or a command is about is not known.
-        """
-        if self._settings.checks.stage:
-            return
-        before = self.revisions
-        returned = {
-            directory
-            for directory, name in snapshot.revisions.items()
-            if directory in before
-            and before[directory][0] != name
-            and before[directory][1] == snapshot.directories[directory]
-        }
-        for state in self.rules:
-            if state.is_called and state.progress.done and returned.intersection(state.directories):
-                state.progress.expose(0.0)
-
-    def _expose(self, now: float) -> None:
-        """Record that processes may read content before it passed, or although it never does.
-
-        With a stage they cannot.
-        """
-        for state in self.rules:
-            progress = state.progress
-            if progress.tried is not None and progress.visible not in (None, progress.tried):
-                progress.expose(0.0 if progress.acted_since(now) else now)
 
     def _adopt_held(self) -> None:
         """Record that a restart has loaded what another rule about the application held back."""

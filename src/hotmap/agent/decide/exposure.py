@@ -1,0 +1,140 @@
+"""Which processes may have read other content than what they should load.
+
+Content that is mounted is visible before it passes its check, and also where it never does: a
+process that starts meanwhile reads it. With a stage, only what is published is visible. Once the
+content that was tried last is visible again, it is loaded again (`Progress.restore`), unless the
+process has run since before the other content was visible (`start_evidence`). That a process of
+any age may have read the other content is recorded as exposed since 0.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Exposure"]
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from hotmap.agent.decide.progress import Progress
+    from hotmap.agent.decide.rule_state import RuleState
+    from hotmap.agent.decide.snapshot import Snapshot
+
+
+class Exposure:
+    """Records by rule since when its process may have read other content."""
+
+    def __init__(self, rules: Sequence[RuleState], key: bytes, *, is_staged: bool) -> None:
+        """`key` is that of digests; `is_staged`: processes read what is published."""
+        self._rules = rules
+        self._key = key
+        self._is_staged = is_staged
+        #: By directory that a kubelet writes: the name of what was read last, and its digest.
+        self.revisions: dict[str, tuple[str, str]] = {}
+
+    def record_downtime(
+        self, since: float, revisions: Mapping[str, tuple[str, str]] | None
+    ) -> None:
+        """Record that no agent ran `since` then, which could have seen other content.
+
+        Of an endpoint or a command it is not known which process they are about, so what the agent
+        before has read last, `revisions`, has to show that there was other content.
+        """
+        if revisions:
+            self.revisions = dict(revisions)
+        if self._is_staged:
+            return
+        for state in self._rules:
+            if state.knows_process and state.progress.done:
+                state.progress.expose(since)
+
+    def record_reading(
+        self, snapshot: Snapshot, now: float, *, before: str | None, passed: str | None
+    ) -> None:
+        """Record what is mounted now.
+
+        before: digest of the reading before; None: this is the first one
+        passed: digest of what passed its check last
+        """
+        if before is None:
+            self._compare_with_earlier_agent(snapshot)
+        self.revisions = {
+            directory: (name, snapshot.directories[directory])
+            for directory, name in snapshot.revisions.items()
+        }
+        if self._is_staged:
+            return
+        since = snapshot.changed_since
+        for state in self._rules:
+            if not state.is_frozen:
+                _, state.progress.visible = state.select(snapshot.files, self._key)
+        if snapshot.digest != passed:
+            for state in self._rules:
+                _expose(state.progress, state.progress.visible, now if since is None else since)
+        elif since is not None and snapshot.digest == before:
+            self._record_unread(since, replaced=snapshot.replaced, unreadable=snapshot.unreadable)
+
+    def record_publication(self, snapshot: Snapshot, since: float) -> None:
+        """Record that the stage has content `since` then, which has passed its check."""
+        for state in self._rules:
+            if not state.is_frozen:
+                _, digest = state.select(snapshot.files, self._key)
+                _expose(state.progress, digest, since)
+
+    def record_altered_stage(self, since: float) -> None:
+        """Record that another program has changed what is published, after `since`."""
+        self._record_unread(since)
+
+    def record_start(self, started: Iterable[RuleState], since: float) -> None:
+        """Record that the application starts while other content than what passed is mounted.
+
+        started: the rules about it
+        since: since when that is mounted
+        """
+        if not self._is_staged:
+            for state in started:
+                state.progress.expose(since)
+
+    def _compare_with_earlier_agent(self, snapshot: Snapshot) -> None:
+        """Record that other content was visible while no agent ran, and is not any more.
+
+        A kubelet never writes the same content twice in a row. A process that has started meanwhile
+        has read the other one, and which process a call or a command is about is not known.
+        """
+        if self._is_staged:
+            return
+        before = self.revisions
+        returned = {
+            directory
+            for directory, name in snapshot.revisions.items()
+            if directory in before
+            and before[directory][0] != name
+            and before[directory][1] == snapshot.directories[directory]
+        }
+        for state in self._rules:
+            if state.is_called and state.progress.done and returned.intersection(state.directories):
+                state.progress.expose(0.0)
+
+    def _record_unread(
+        self, since: float, *, replaced: bool = False, unreadable: bool = False
+    ) -> None:
+        """Record that other content was visible and is not any more, before it could be read.
+
+        Of an endpoint or a command it is not known which process they are about. So what they did
+        meanwhile counts, and content that was unreadable, perhaps for long. `replaced` and
+        `unreadable` are those of the reading, and say whether it is certain that the content was
+        another one. A program may write the same again each time that its reader starts, which must
+        not be restarted then.
+        """
+        for state in self._rules:
+            if state.is_frozen or state.progress.tried is None:
+                continue
+            acted = (replaced or unreadable) and state.progress.acted_since(since)
+            acted = acted or (unreadable and state.is_called)
+            if acted or state.signals_only or (replaced and state.restarts_process):
+                state.progress.expose(0.0 if acted else since)
+
+
+def _expose(progress: Progress, visible: str | None, since: float) -> None:
+    """Record what is visible since then, if it is other content than was tried last."""
+    if progress.tried is not None and visible not in (None, progress.tried):
+        progress.expose(0.0 if progress.acted_since(since) else since)
