@@ -45,8 +45,8 @@ def test_agent_imports_nothing_large(imports: Path) -> None:
 #: What only agents with probes, commands, a stage, a state file or announcements need.
 OF_FEW_AGENTS = (
     "binascii", "fcntl", "hotmap.agent.act.check_copy", "hotmap.agent.act.probes",
-    "hotmap.agent.act.stage", "hotmap.core.payload", "hotmap.core.payload_digest",
-    "hotmap.volume.atomic_writer", "json",
+    "hotmap.agent.act.stage", "hotmap.agent.act.worker_probe", "hotmap.core.payload",
+    "hotmap.core.payload_digest", "hotmap.volume.atomic_writer", "json",
 )  # fmt: skip
 
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from tests.agent.agents import TIMEOUT, Volume, agent, eventually, tick
 
-from hotmap.agent.act import probes
-from hotmap.agent.act.probes import NotConfirmed, Refused, confirm, read_before
+from hotmap.agent.act import worker_probe
+from hotmap.agent.act.probe_errors import NotConfirmed, Refused
+from hotmap.agent.act.probes import confirm, read_before
 from hotmap.agent.settings.probes import parse_probe
 
 #: Seconds that are given to a probe that is not to confirm; one look is enough.
@@ -281,9 +282,9 @@ def test_workers_probe_waits_while_workers_are_replaced_one_by_one(
     So has the last one while the last new one starts. haproxy starts one worker, beside all that
     have connections to finish.
     """
-    monkeypatch.setattr(probes, "_HAND_OVER", 0.0)
-    monkeypatch.setattr(probes, "_HAND_OVER_APART", TIMEOUT)
-    monkeypatch.setattr(probes, "_APART", 0.0 if apart else TIMEOUT)
+    monkeypatch.setattr(worker_probe, "_HAND_OVER", 0.0)
+    monkeypatch.setattr(worker_probe, "_HAND_OVER_APART", TIMEOUT)
+    monkeypatch.setattr(worker_probe, "_APART", 0.0 if apart else TIMEOUT)
     program = tmp_path / name
     program.write_text("#!/bin/sh\nread line\n")
     program.chmod(0o755)

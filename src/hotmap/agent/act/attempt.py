@@ -208,7 +208,8 @@ class Attempt:
         if not probes:
             self._finish("", 0)
             return
-        from hotmap.agent.act.probes import Refused, confirm
+        from hotmap.agent.act.probe_errors import Refused
+        from hotmap.agent.act.probes import confirm
 
         timeout = self._context.settings.actions.verify_timeout
         restarts = any(action.kind == "restart" for action in self._command.rule.actions)

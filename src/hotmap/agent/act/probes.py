@@ -8,31 +8,21 @@ from __future__ import annotations
 import os
 import time
 from binascii import crc32
-from itertools import pairwise
 
 from hotmap.agent.act.http import EndpointError, send_request
 from hotmap.agent.act.metric_samples import parse_sample
-from hotmap.agent.process.process_table import (
-    START_PRECISION,
-    Process,
-    ProcessError,
-    children_of,
-    command_of,
-    find,
-    identify,
-    listed_children_of,
-    parent_of,
-)
+from hotmap.agent.act.probe_errors import NotConfirmed, NothingToCompare, Refused
+from hotmap.agent.act.worker_probe import INTERVAL as WORKER_INTERVAL
+from hotmap.agent.act.worker_probe import WorkerProbe, read_workers
+from hotmap.agent.process.process_table import ProcessError
 from hotmap.agent.process.spawn import execute_program, exit_status
-from hotmap.agent.runtime.clock import since_boot
 from hotmap.agent.runtime.program_output import mark_output
 from hotmap.core.errors import os_reason
 
-__all__ = ["NotConfirmed", "Refused", "confirm", "read_before"]
+__all__ = ["confirm", "read_before"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Any
 
     from hotmap.agent.act.http import Response
@@ -44,51 +34,11 @@ _REQUEST_TIMEOUT = 5.0
 #: Seconds between two attempts: short at first, since most programs need only a moment.
 _INTERVAL_FIRST, _INTERVAL_MAX = 0.02, 0.5
 
-#: The same for workers: nginx leaves the old ones beside the new ones for 100 ms at least
-#: (ngx_master_process_cycle), also where they have nothing to finish. And where only the children
-#: of its master are looked at.
-_WORKERS_INTERVAL, _WATCH_INTERVAL = 0.03, 0.005
-
-#: Seconds that old workers have to hand over, from the start of the last new one; some serve open
-#: connections for hours.
-_HAND_OVER = 2.0
-
-#: The same where new workers started so many seconds apart: each may have been started once the one
-#: before served, and the last old one is told once the last new one does. uvicorn waits five
-#: seconds for that, and otherwise keeps the old one. gunicorn starts all of them within a moment.
-_APART, _HAND_OVER_APART = 0.5, 6.0
-
-#: In the command line of haproxy's workers. Each reload starts one, however many serve open
-#: connections since earlier ones.
-_ONE_WORKER = "haproxy"
-
-#: In the command line of a child that starts with Python's first worker, stays, and is none.
-_TRACKER = "multiprocessing.resource_tracker"
-
-#: In the command line of nginx's workers, and of those that end.
-_TITLE, _SHUTTING = "nginx: worker process", " is shutting down"
-
-#: So many workers that all of them are hardly replaced by crashes during one reload, within so
-#: many seconds: nginx starts them one after the other, on a busy machine with pauses.
-_SEVERAL_WORKERS, _STARTING = 2, 0.2
-
 #: Bytes of a command's output that are kept; more of them count by a checksum.
 _MAX_OUTPUT = 1 << 16
 
 #: Lines of a reason that are shown.
 _MAX_LINES = 3
-
-
-class NotConfirmed(Exception):
-    """Raised when a probe does not show (yet) what it should; one sentence."""
-
-
-class Refused(NotConfirmed):
-    """Raised when the application says what it has not loaded; it has to be told again."""
-
-
-class _NothingToCompare(Refused):
-    """Raised when what a probe shows proves nothing, and will not: it was not read in time."""
 
 
 def read_before(probe: Probe, child: int, *, seconds: float = 0.0) -> str | None:
@@ -122,15 +72,15 @@ def confirm(probe: Probe, before: str | None, child: int, *, seconds: float) -> 
     """
     deadline = time.monotonic() + seconds
     interval = _INTERVAL_FIRST
-    longest = _WORKERS_INTERVAL if probe.kind == "workers" else _INTERVAL_MAX
-    seen: list[bool] = []
+    longest, workers = _INTERVAL_MAX, None
     if probe.kind == "workers" and before is not None:
-        _watch_nginx(_lines(before), seen)
+        longest, workers = WORKER_INTERVAL, WorkerProbe(probe.target, before)
+        workers.watch()
     while True:
         try:
-            _confirm_once(probe, before, child, seen=seen)
+            _confirm_once(probe, before, child, workers)
         except (NotConfirmed, EndpointError, ProcessError) as error:
-            if isinstance(error, _NothingToCompare) or time.monotonic() + interval > deadline:
+            if isinstance(error, NothingToCompare) or time.monotonic() + interval > deadline:
                 kind = Refused if isinstance(error, Refused) else NotConfirmed
                 raise kind(f"verification failed: {error}") from None
         else:
@@ -139,7 +89,9 @@ def confirm(probe: Probe, before: str | None, child: int, *, seconds: float) -> 
         interval = min(longest, interval * 1.5)
 
 
-def _confirm_once(probe: Probe, before: str | None, child: int, *, seen: list[bool]) -> None:
+def _confirm_once(
+    probe: Probe, before: str | None, child: int, workers: WorkerProbe | None
+) -> None:
     if probe.kind == "log":
         if (probe.value or "").encode() not in _read_from(probe.path, int(before or 0)):
             raise NotConfirmed(f"no new line in {probe.path} contains {probe.value!r}")
@@ -153,13 +105,9 @@ def _confirm_once(probe: Probe, before: str | None, child: int, *, seen: list[bo
             raise Refused(mark_output(words, f"{probe.command[0]} printed {len(lines)} lines"))
         return
     if before is None:
-        raise _NothingToCompare(f"{_name(probe)} could not be read before the reload")
-    if probe.kind == "workers":
-        old, new = _lines(before), _lines(now)
-        if any(_TITLE in line for line in old):
-            _confirm_nginx(probe, old, new, seen)
-        else:
-            _confirm_workers(probe, old, new)
+        raise NothingToCompare(f"{_name(probe)} could not be read before the reload")
+    if workers is not None:
+        workers.confirm(now)
     else:
         _confirm_value(probe, before, now)
 
@@ -173,103 +121,6 @@ def _confirm_value(probe: Probe, before: str, now: str) -> None:
             raise NotConfirmed(f"{_name(probe)} is not {probe.value}")
     elif now == before:
         raise NotConfirmed(f"{_name(probe)} has not changed")
-
-
-def _lines(text: str) -> set[str]:
-    return set(filter(None, text.split("\n")))
-
-
-def _confirm_workers(probe: Probe, old: set[str], new: set[str]) -> None:
-    """Confirm that a program has replaced its workers.
-
-    Old ones may stay beside as many new ones, since they have connections to finish. With fewer new
-    ones, or as many of which the last has just started, the program may replace one after the
-    other: an old one may not have been told yet, and serve the old content.
-    """
-    old, new = ({line for line in lines if _TRACKER not in line} for lines in (old, new))
-    numbers = {line.partition(" ")[0] for line in old}
-    started = [line for line in new if line.partition(" ")[0] not in numbers]
-    if not started:
-        raise NotConfirmed(f"{probe.target} has not started a new worker")
-    wanted = 1 if any(_ONE_WORKER in line for line in old) else len(old)
-    if not old & new:
-        return
-    if len(started) < wanted:
-        replaced = f"{len(started)} of {wanted} are replaced"
-        raise NotConfirmed(f"{probe.target} still has old workers: {replaced}")
-    starts = _starts(started)
-    if since_boot() - starts[-1] < (_HAND_OVER if wanted == 1 else _hand_over(starts)):
-        raise NotConfirmed(f"{probe.target} still has old workers")
-
-
-def _hand_over(starts: list[float]) -> float:
-    """Return how long old workers have to hand over to new ones that started then."""
-    longest = max(later - earlier for earlier, later in pairwise(starts))
-    return _HAND_OVER if longest <= _APART else max(_HAND_OVER_APART, 2 * longest)
-
-
-def _starts(workers: Iterable[str]) -> list[float]:
-    """Return when workers started, in seconds since boot, the first one first."""
-    return sorted(
-        int(line.partition(" ")[0].partition(":")[2]) * START_PRECISION for line in workers
-    )
-
-
-def _watch_nginx(old: set[str], seen: list[bool]) -> None:
-    """Look for new workers of nginx beside the old ones, from the first moment on.
-
-    They are beside each other for a tenth of a second. An agent with little processor time needs
-    longer than that to look at all processes, as `find` does.
-    """
-    numbers = [int(line.partition(":")[0]) for line in _workers(old)]
-    running = [worker for worker in map(identify, numbers) if worker and _line(worker) in old]
-    masters = {parent_of(worker.pid) for worker in running}
-    deadline = time.monotonic() + _STARTING
-    while masters and not seen and time.monotonic() < deadline:
-        for master in masters:
-            new = {_line(child) for child in listed_children_of(master)}
-            if _are_beside(_workers(old), _workers(new)):
-                seen.append(True)
-        time.sleep(_WATCH_INTERVAL)
-
-
-def _workers(lines: set[str]) -> set[str]:
-    return {line for line in lines if _TITLE in line}
-
-
-def _are_beside(old: set[str], new: set[str]) -> bool:
-    """Whether there are new workers beside the old ones, or old ones that end because of them."""
-    before, now = ({line for line in lines if _SHUTTING not in line} for lines in (old, new))
-    shutting = {line.partition(" ")[0] for line in new - now}
-    return len(now) > len(before) or bool(shutting & {line.partition(" ")[0] for line in before})
-
-
-def _confirm_nginx(probe: Probe, old: set[str], new: set[str], seen: list[bool]) -> None:
-    """Confirm that nginx has replaced its workers, and not one that has crashed.
-
-    A crashed worker is replaced after its end. A reload starts the new ones beside the old ones,
-    and tells these to shut down then, which they say in their command line. `seen`: of readings
-    before. Where that was missed, nginx has to be told again, unless several were replaced at
-    once.
-    """
-    old, new = _workers(old), _workers(new)
-    before, now = ({line for line in lines if _SHUTTING not in line} for lines in (old, new))
-    if _are_beside(old, new):
-        seen.append(True)
-    if before & new:
-        raise NotConfirmed(f"{probe.target} still has old workers")
-    if not now - before:
-        raise NotConfirmed(f"{probe.target} has not started a new worker")
-    if not seen and (len(before) < _SEVERAL_WORKERS or not _started_together(now)):
-        raise _NothingToCompare(
-            f"{probe.target} has new workers, which may have replaced crashed ones"
-        )
-
-
-def _started_together(workers: set[str]) -> bool:
-    """Whether the master has started workers together, and not one by one as they crashed."""
-    starts = _starts(workers)
-    return starts[-1] - starts[0] <= _STARTING
 
 
 def _name(probe: Probe) -> str:
@@ -314,11 +165,7 @@ def _read(probe: Probe, child: int) -> str:
         found = os.stat(probe.path) if os.path.exists(probe.path) else None
         return f"{found.st_ino}:{found.st_mtime_ns}" if found else ""
     if probe.kind == "workers":
-        if probe.target == "child" and not child:
-            raise NotConfirmed("the application is not running")
-        parent = child if probe.target == "child" else find(probe.target).pid
-        # With the command line, in which nginx's old workers show that they are shutting down.
-        return "\n".join(map(_line, children_of(parent)))
+        return read_workers(probe.target, child)
     assert probe.call is not None
     response = send_request(probe.call, seconds=_REQUEST_TIMEOUT)
     if response.status != 200:
@@ -326,10 +173,6 @@ def _read(probe: Probe, child: int) -> str:
     if probe.kind == "field":
         return _field(response.body, probe.name)
     return _metric(response, probe.name) if probe.kind == "metric" else ""
-
-
-def _line(worker: Process) -> str:
-    return f"{worker.pid}:{worker.started} {command_of(worker.pid)}"
 
 
 def _run(command: tuple[str, ...]) -> str:
