@@ -1,4 +1,4 @@
-"""docs/agent.md names every flag, probe, program and metric, and none that does not exist."""
+"""The pages of the agent name every flag, probe, program and metric, and no others."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from hotmap.agent.settings.probes import KINDS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "agent.md").read_text()
+REFERENCE = (DOCS / "reference" / "agent.md").read_text()
 
 
 def test_every_flag_is_documented() -> None:
     """The tables have exactly the flags there are."""
-    assert set(re.findall(r"^\| `--([a-z-]+)", PAGE, re.MULTILINE)) == set(FLAGS)
+    assert set(re.findall(r"^\| `--([a-z-]+)", REFERENCE, re.MULTILINE)) == set(FLAGS)
     for flag in FLAGS.values():
         written = f"--{flag.name} {flag.value}".strip().replace("|", "\\|")
-        assert f"| `{written}` | {flag.text}{' Repeatable.' if flag.repeatable else ''} |" in PAGE
+        text = f"{flag.text}{' Repeatable.' if flag.repeatable else ''}"
+        assert f"| `{written}` | {text} |" in REFERENCE
 
 
 def test_every_probe_and_program_is_documented() -> None:
@@ -39,7 +41,7 @@ def test_every_metric_is_documented(tmp_path: Path) -> None:
     with webhook() as endpoint, agent(tmp_path, "--dir", volume, "--url", endpoint.url) as running:
         running.reaches("loaded")
         exposed = re.findall(r"^# TYPE (\w+)", running.get("/metrics")[1], re.MULTILINE)
-    table = PAGE.partition("| metric | |")[2].partition("\n## ")[0]
+    table = REFERENCE.partition("| metric | |")[2].partition("\n## ")[0]
     assert set(re.findall(r"`((?:hotmap|configmap)_\w+)`", table)) == set(exposed)
 
 
