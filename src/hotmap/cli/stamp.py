@@ -31,14 +31,11 @@ from hotmap.core.model.references import Keys
 from hotmap.core.model.source import Source, source_from_config_map, source_from_secret
 from hotmap.core.model.template_uses import find_uses
 from hotmap.core.model.used_content import content_name, used_data_keys
+from hotmap.core.policy.policy import ROLLABLE
 from hotmap.core.policy.values import parse_rereads
 from hotmap.core.text import join_names, quote_short
 
 __all__ = ["run_stamp", "stamp"]
-
-#: The kinds that replace their pods when the pod template changes. A Job's cannot be changed, and
-#: the next run of a CronJob reads the content anyway.
-_STAMPED = ("Deployment", "StatefulSet", "DaemonSet", "Rollout")
 
 #: Known to everybody: without a key of the user's, a name is a digest, of ConfigMaps alone.
 _PUBLIC_KEY = b"hotmap stamp: not a secret"
@@ -88,7 +85,9 @@ def stamp(
     for manifest in manifests.values():
         planned: list[Planned] = []
         for found in manifest.templates():
-            if found.template.kind not in _STAMPED:
+            # A Job's template cannot be changed, and the next run of a CronJob reads the content
+            # anyway.
+            if found.template.kind not in ROLLABLE:
                 continue
             workloads += 1
             used = _read_used(found, manifest.describe(found), sources, with_secrets=with_secrets)
@@ -106,7 +105,7 @@ def stamp(
             )
     if not workloads:
         where = ", ".join(map(describe_file, texts))
-        raise ManifestError(f"{where}: no {', '.join(_STAMPED[:-1])} or {_STAMPED[-1]} found")
+        raise ManifestError(f"{where}: no {', '.join(ROLLABLE[:-1])} or {ROLLABLE[-1]} found")
     return {place: manifest.text for place, manifest in manifests.items()}, notes
 
 

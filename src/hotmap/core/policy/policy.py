@@ -34,7 +34,7 @@ __all__ = [
 
 
 #: Kinds whose controller replaces pods when the pod template changes.
-ROLLABLE = frozenset(("Deployment", "StatefulSet", "DaemonSet", "Rollout"))
+ROLLABLE = ("Deployment", "StatefulSet", "DaemonSet", "Rollout")
 
 
 #: The maximum of `hotmap.dev/flap-limit`: the times of that many rollouts are stored.
