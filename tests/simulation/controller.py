@@ -138,7 +138,7 @@ class Controller:
         for kind in (*SOURCE_KINDS, *CONSUMER_KINDS):
             store = self._store(kind)
             store.retain(store.keys(), resource_version="1")
-            store.progress.caught_up(None, self.cluster.now)
+            store.progress.record_caught_up(None, self.cluster.now)
         if self.lost_at > 0 and not read_shard(self.state):
             self.said.append(f"{self.cluster.now:.1f} starts without its state")
         self._read_state()
@@ -148,7 +148,7 @@ class Controller:
             settings=ObserverSettings(self.keys),
             clock=clock,
             monotonic=clock,
-            others=TermKnowledge(self._first, self._sent_nudge, self._deleted.may_be_kept),
+            knowledge=TermKnowledge(self._first, self._sent_nudge, self._deleted.may_be_kept),
         )
         for consumer in self._index.all_consumers():
             for key in self._observer.unrecorded_deletions(consumer):
@@ -253,9 +253,9 @@ class Controller:
         now, kind = self.cluster.now, self.cluster.kind
         arrived = self._watches.take_arrived()
         if not (self.is_cut_off or self._watches.is_delayed("ConfigMap")):
-            self._sources().progress.received(None, now)
+            self._sources().progress.record_received(None, now)
         if not (self.is_outage or self._watches.is_delayed(kind)):
-            self._store(kind).progress.received(None, now)
+            self._store(kind).progress.record_received(None, now)
         for event in arrived:
             self._keep(event.kind, event.name, event.object)
         for work in ("refresh", "reconcile"):
@@ -335,7 +335,7 @@ class Controller:
         kinds = ("ConfigMap", kind) if was_outage else ("ConfigMap",)
         missed = self._watches.reconnect(kinds)
         for each in kinds:
-            self._store(each).progress.interrupted(None, listed=listing)
+            self._store(each).progress.record_interruption(None, listed=listing)
         if listing:
             for name in SOURCES:
                 there = self.cluster.data(name) is not None
@@ -346,7 +346,7 @@ class Controller:
             for event in missed:
                 self._keep(event.kind, event.name, event.object)
         for each in kinds:
-            self._store(each).progress.caught_up(None, self.cluster.now)
+            self._store(each).progress.record_caught_up(None, self.cluster.now)
 
     def _sources(self) -> Store[Source]:
         return self._index.sources["ConfigMap"]

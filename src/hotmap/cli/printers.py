@@ -278,8 +278,8 @@ def _styled(word: str) -> Text:
 
 def _clock(at: float, now: float) -> str:
     """Format a time of today without the date; in the local time zone."""
-    there, here = time.localtime(at), time.localtime(now)
-    return time.strftime("%H:%M:%S" if there[:3] == here[:3] else "%Y-%m-%d %H:%M:%S", there)
+    local, today = time.localtime(at), time.localtime(now)
+    return time.strftime("%H:%M:%S" if local[:3] == today[:3] else "%Y-%m-%d %H:%M:%S", local)
 
 
 def _ago(seconds: float) -> str:

@@ -133,8 +133,8 @@ class LeaderTerm:
 
     async def _begin(self) -> None:
         parts = self._parts
-        there = (key for store in self._index.consumers.values() for key in store)
-        parts.first_decisions.begin(there)
+        consumers = (key for store in self._index.consumers.values() for key in store)
+        parts.first_decisions.begin(consumers)
         await self._index.read_policies()
         if parts.record_shards is not None:
             await self._startup_retry.retry_until_available(

@@ -216,7 +216,7 @@ class TermFactory:
                 detects_conflicts=shared.shadow is None,
             ),
             clock=shared.client.server_time,
-            others=knowledge,
+            knowledge=knowledge,
         )
 
     def _make_reconciler(

@@ -243,7 +243,7 @@ class Reflector(Generic[T, S]):
         seen: set[ObjectKey] = set()
         complete = False
         asked_at = self._listed_at = loop_time()
-        self._progress.interrupted(self._selection.namespace, listed=True)
+        self._progress.record_interruption(self._selection.namespace, listed=True)
 
         def take(event: WatchEvent[T]) -> None:
             nonlocal complete
@@ -277,7 +277,7 @@ class Reflector(Generic[T, S]):
         """Get all objects in pages; objects on none of them were deleted."""
         self._lists += 1
         asked_at = self._listed_at = loop_time()
-        self._progress.interrupted(self._selection.namespace, listed=True)
+        self._progress.record_interruption(self._selection.namespace, listed=True)
         seen: set[ObjectKey] = set()
         resource_version = ""
         async for page in self._pager.pages():
@@ -364,7 +364,7 @@ class Reflector(Generic[T, S]):
             self._record_activity()
             self._connected, self._refused = True, False
             if self._position:
-                self._progress.interrupted(self._selection.namespace, listed=False)
+                self._progress.record_interruption(self._selection.namespace, listed=False)
             waiting_since = self._watching_since = loop_time()
             async for chunk in stream.chunks():
                 self._record_activity()
@@ -445,16 +445,16 @@ class Reflector(Generic[T, S]):
     def _note_progress(self, *, pause: float) -> None:
         """Record that data or the end arrived, `pause` seconds after the data before was taken."""
         if pause >= CAUGHT_UP_AFTER:
-            self._progress.caught_up(self._selection.namespace, loop_time())
+            self._progress.record_caught_up(self._selection.namespace, loop_time())
         else:
-            self._progress.received(self._selection.namespace, loop_time())
+            self._progress.record_received(self._selection.namespace, loop_time())
 
     def _complete(self, seen: set[ObjectKey], resource_version: str, *, as_of: float) -> None:
         self._position = resource_version
         namespace = self._selection.namespace
         self._writer.retain(seen, resource_version=resource_version, namespace=namespace)
-        self._progress.caught_up(namespace, as_of)
-        self._progress.interrupted(namespace, listed=False)  # what came while it was listed
+        self._progress.record_caught_up(namespace, as_of)
+        self._progress.record_interruption(namespace, listed=False)  # what came while it was listed
         self.answered.set()
 
     def _apply(self, event: WatchEvent[T]) -> None:
@@ -466,7 +466,7 @@ class Reflector(Generic[T, S]):
             resource_version = event.resource_version
             resumed = loop_time() - self._watching_since < CAUGHT_UP_AFTER
             if resource_version != self._position or not resumed:
-                self._progress.caught_up(self._selection.namespace, loop_time())
+                self._progress.record_caught_up(self._selection.namespace, loop_time())
         else:
             self._apply_object(event)
             resource_version = event.metadata.resource_version
@@ -498,9 +498,9 @@ def _is_newer(resource_version: str, stored: object) -> bool:
 
     Versions of one resource may be compared as numbers (KEP-5504).
     """
-    there = parse_number(getattr(stored, "resource_version", ""))
+    known = parse_number(getattr(stored, "resource_version", ""))
     read = parse_number(resource_version)
-    return read is not None and there is not None and read > there
+    return read is not None and known is not None and read > known
 
 
 class _Bare(msgspec.Struct):

@@ -220,8 +220,8 @@ class Store(Generic[S]):
             index = self._indexes[name]
             if old is None:  # nearly always, at the start
                 for value in values:
-                    there = index.get(value)
-                    index[value] = (key,) if there is None else _with(there, key)
+                    keys = index.get(value)
+                    index[value] = (key,) if keys is None else _with(keys, key)
                 continue
             before = dict.fromkeys(self._index_functions[name](old))
             after = dict.fromkeys(values)

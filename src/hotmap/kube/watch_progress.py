@@ -28,12 +28,12 @@ class WatchProgress:
         self._until: dict[str | None, float] = {}
         self._missed: dict[str | None, MissedTime] = {}
 
-    def received(self, namespace: str | None, at: float) -> None:
+    def record_received(self, namespace: str | None, at: float) -> None:
         """Record that every change until `at` has arrived, unless a watch is still catching up."""
         if namespace not in self._missed:
             self._until[namespace] = at
 
-    def interrupted(self, namespace: str | None, *, listed: bool) -> None:
+    def record_interruption(self, namespace: str | None, *, listed: bool) -> None:
         """Record that what arrives from now on may have happened since the last progress."""
         until = self._until.get(namespace)
         if until is not None:
@@ -41,7 +41,7 @@ class WatchProgress:
             since, was_listed = before or (until, False)
             self._missed[namespace] = MissedTime(since, listed or was_listed)
 
-    def caught_up(self, namespace: str | None, at: float) -> None:
+    def record_caught_up(self, namespace: str | None, at: float) -> None:
         """Record that every change until `at` has arrived."""
         self._missed.pop(namespace, None)
         self._until[namespace] = at

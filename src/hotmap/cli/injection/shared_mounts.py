@@ -29,7 +29,7 @@ def plan_shared_mounts(
 
     `mounted` are the directories of the application that the agent's container has already.
     """
-    there = [posixpath.normpath(directory) for directory in mounted]
+    own = [posixpath.normpath(directory) for directory in mounted]
     usable = sorted(
         (mount for mount in mounts if _is_usable(mount)),
         key=lambda mount: len(mount["mountPath"]),
@@ -38,7 +38,7 @@ def plan_shared_mounts(
     found: dict[str, dict[str, Any]] = {}
     missing = []
     for path in paths:
-        if is_reserved(path) or any(_contains(directory, path) for directory in there):
+        if is_reserved(path) or any(_contains(directory, path) for directory in own):
             continue
         mount = next((item for item in usable if _contains(item["mountPath"], path)), None)
         if mount is None:

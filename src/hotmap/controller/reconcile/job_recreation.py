@@ -271,12 +271,12 @@ class JobRecreations:
         """
         namespace, name = pending.key.namespace, pending.key.name
         try:
-            there = await self._client.get(JOBS, namespace, name, type=Job)
+            job = await self._client.get(JOBS, namespace, name, type=Job)
         except NotFound:
             if isinstance(refusal, AlreadyExists):
                 return False  # deleted meanwhile
             raise refusal from None
-        if there.metadata.uid != pending.uid or not there.metadata.deletion_timestamp:
+        if job.metadata.uid != pending.uid or not job.metadata.deletion_timestamp:
             return True
         if isinstance(refusal, AlreadyExists):
             return False

@@ -143,12 +143,14 @@ class Reconciler:
             ApiError, Unreachable: nothing is recorded; retry later.
         """
         async with self._locks.setdefault(key, asyncio.Lock()):
+            # 1. Observe
             snapshot = self._observer.snapshot(key)
             if snapshot is None:
                 return self._retry_or_forget(key)
             self._without_snapshot.discard(key)
             self._reporter.report_annotation_problems(snapshot)
             snapshot = self._keep_immutable_uses(snapshot)
+            # 2. Decide; then nothing may be left to do, or it may have to wait
             decision = await self._decide(snapshot)
             if snapshot.record is None and decision.assessment.changed():
                 self._pending.add(key)
@@ -171,6 +173,7 @@ class Reconciler:
     async def _carry_out(self, decision: Decision) -> float | None:
         """Act, record and report: steps 3 to 5 of `reconcile`; returns the same."""
         snapshot, key = decision.snapshot, decision.snapshot.consumer.key
+        # 3. Act
         try:
             if decision.plan.starts_run and snapshot.consumer.exclusive:
                 decision = decision.beside_runs(await self._lookups.runs(snapshot.consumer))
@@ -185,7 +188,9 @@ class Reconciler:
             # Not recorded, so that another leader goes on where this one ends.
             self._reporter.report_waiting(decision, waiting)
         else:
+            # 4. Record
             self._store_record(decision, next_record(decision, outcome))
+            # 5. Report
             self._reporter.report(decision)
             if self._is_gone(decision):
                 self.forget(key)

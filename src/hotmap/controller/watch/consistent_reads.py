@@ -116,22 +116,22 @@ class ConsistentReader:
             if self._known(kind, namespace):
                 raise
             return
-        there = {
+        listed = {
             ObjectKey(kind, version.namespace, version.name): version
             for version in versions
             if not names or version.name in names
         }
         known = self._known(kind, namespace, names)
-        different = [key for key, item in there.items() if self._differs(key, item)]
-        different += [key for key in known if key not in there]
+        different = [key for key, item in listed.items() if self._differs(key, item)]
+        different += [key for key in known if key not in listed]
         if len(different) > _MAX_DIFFERENT:
             what = f"{len(different)} {BY_KIND[kind].plural} differ from what the watch delivered"
             raise Unavailable(what, code=503, reason="ServiceUnavailable")
         for key in different:
             async with self._slots.use(namespace or ""):
                 await self._reflectors.reread(key)
-            if key in there and not self._is_known(key):
-                self._left_out[key] = there[key].resource_version
+            if key in listed and not self._is_known(key):
+                self._left_out[key] = listed[key].resource_version
         while len(self._left_out) > _MAX_LEFT_OUT:
             self._left_out.popitem(last=False)
 
@@ -148,10 +148,10 @@ class ConsistentReader:
     def _is_known(self, key: ObjectKey) -> bool:
         return key in self._index.store(key.kind) or self._index.is_unreadable(key)
 
-    def _differs(self, key: ObjectKey, there: ObjectVersion) -> bool:
+    def _differs(self, key: ObjectKey, listed: ObjectVersion) -> bool:
         stored = self._index.store(key.kind).get(key)
         if stored is not None:
-            return (stored.uid, stored.resource_version) != (there.uid, there.resource_version)
+            return (stored.uid, stored.resource_version) != (listed.uid, listed.resource_version)
         if self._index.is_unreadable(key):
             return False
-        return self._left_out.get(key) != there.resource_version
+        return self._left_out.get(key) != listed.resource_version

@@ -87,19 +87,19 @@ class Observer:
         settings: ObserverSettings,
         clock: Callable[[], float],
         monotonic: Callable[[], float] = loop_time,
-        others: TermKnowledge | None = None,
+        knowledge: TermKnowledge | None = None,
     ) -> None:
         """`clock` returns POSIX seconds of the API server.
 
-        `monotonic` measures how long a consumer has been waiting. `others`: None for an observer
-        without other parts.
+        `monotonic` measures how long a consumer has been waiting. `knowledge`: None for an
+        observer without other parts.
         """
         self._index = index
         self._records = records
         self._settings = settings
         self._clock = clock
         self._monotonic = monotonic
-        self._others = others or TermKnowledge(FirstDecisions(()))
+        self._knowledge = knowledge or TermKnowledge(FirstDecisions(()))
         #: Since when a consumer's own rollout is waited for, in monotonic seconds (rule 6).
         self._waiting_since: dict[ObjectKey, float] = {}
         #: Records of replaced Jobs and Pods, for their successors with the same name: a successor
@@ -130,7 +130,7 @@ class Observer:
         )
         snapshot = self._with_changes(snapshot)
         return snapshot._replace(
-            sent=self._others.sent_nudge(key),
+            sent=self._knowledge.sent_nudge(key),
             waited=self._waited(key),
             unwatched_since=self._unwatched_since(key) if record is None else None,
             template=self._index.templates.last_change(key),
@@ -145,7 +145,7 @@ class Observer:
 
     def _unwatched_since(self, key: ObjectKey) -> float | None:
         """Return since when nothing has been watched, of a consumer that may be new since then."""
-        since = self._others.first_decisions.unwatched_since(key)
+        since = self._knowledge.first_decisions.unwatched_since(key)
         return self._index.templates.unwatched_since(key) if since is None else since
 
     def followed_sources(self, consumer: Consumer) -> list[FollowedSource]:
@@ -197,7 +197,7 @@ class Observer:
         sources = self._index.sources_of(uses)
         if record is None and not policy.catch_up:  # which compares with the starts of the pods
             used = {use.source for use in uses}
-            sources = self._others.first_decisions.sources_at_start(consumer.key, used, sources)
+            sources = self._knowledge.first_decisions.sources_at_start(consumer.key, used, sources)
         ignored = self._index.ignored(sources)
         return tuple(use for use in uses if use.source not in ignored), sources
 
@@ -318,7 +318,7 @@ class Observer:
         served |= self._served_by_predecessor(source, snapshot)
         return source._replace(
             pinned_before=inf if served else history.immutable_until,
-            kept_in_use=self._others.may_be_kept(source.source),
+            kept_in_use=self._knowledge.may_be_kept(source.source),
             is_like_replaced=served <= {source.content}
             and self._index.is_like_deleted(source.source),
         )

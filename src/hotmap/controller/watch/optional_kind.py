@@ -84,7 +84,7 @@ class OptionalKind:
 
     async def _check(self) -> None:
         try:
-            there = await self._exists()
+            exists = await self._exists()
         except (ApiError, Unreachable) as error:
             # Logged once; the watches continue.
             level = logging.DEBUG if str(error) == self._problem else logging.WARNING
@@ -95,7 +95,7 @@ class OptionalKind:
                 self.answered.set()
             return
         self._problem = ""
-        if there:
+        if exists:
             self._missing = 0
             self._begin()
         elif self.reflectors:

@@ -379,8 +379,8 @@ def missing_keys(source: Source, keys: Keys) -> tuple[str, ...]:
     if keys.names is None:
         return ()
     held = source.marks[0].named(keys.names) if source.marks else ()
-    there = {mark.data_key for mark in held if keys.binary or not mark.binary}
-    return tuple(sorted(keys.names - there))
+    existing = {mark.data_key for mark in held if keys.binary or not mark.binary}
+    return tuple(sorted(keys.names - existing))
 
 
 def changed_keys(old: Source | None, new: Source | None) -> frozenset[str]:
