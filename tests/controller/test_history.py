@@ -9,8 +9,8 @@ import pytest
 from tests.support.objects import config_map, sources
 
 from hotmap.controller.watch.history import History
-from hotmap.core.decide.source_changes import thin_changes
 from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.observed_changes import thin_changes
 from hotmap.core.model.source import Source
 
 

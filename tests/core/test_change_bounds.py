@@ -12,12 +12,11 @@ from hotmap.core.decide.source_changes import (
     WatchGap,
     bound_change,
     bound_start,
-    make_observed_change,
-    make_unobserved_write,
     replaces_immutable,
     summarize_changes,
 )
 from hotmap.core.decide.source_snapshot import ChangeSummary, SourceSnapshot, take_snapshots
+from hotmap.core.model.observed_changes import make_observed_change, make_unobserved_write
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import ObservedChange, SourceRecord, StartRecord, Window
 

@@ -16,16 +16,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from hotmap.core.decide.source_changes import (
+from hotmap.core.decide.source_changes import SourceHistory, WatchGap
+from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.observed_changes import (
     MAX_NAMED_KEYS,
-    SourceHistory,
-    WatchGap,
     append_change,
     make_observed_change,
     make_unobserved_write,
     thin_changes,
 )
-from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Marks, Source, changed_keys, has_removed_keys
 from hotmap.core.model.state import ObservedChange
 from hotmap.core.text import parse_number

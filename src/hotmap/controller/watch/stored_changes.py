@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.index import Index
-from hotmap.core.decide.source_changes import thin_changes
 from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.observed_changes import thin_changes
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import Record, SourceChanges
 
