@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from itertools import chain, repeat
 from typing import Any
 
@@ -29,8 +30,10 @@ async def agents() -> AsyncIterator[FakeAgents]:
         yield found
 
 
-async def a_pod(world: World, agents: FakeAgents, name: str = "web-1", **options: Any) -> FakeAgent:
-    """A pod of web that is older than any change, with an agent."""
+async def create_pod(
+    world: World, agents: FakeAgents, name: str = "web-1", **options: Any
+) -> FakeAgent:
+    """Create a pod of web that is older than any change, with an agent."""
     made = await world.pod(name, annotations=AGENT, **options)
     agent = await agents.start(made["metadata"]["uid"])
     await set_address(world, name, agent.address)
@@ -46,9 +49,23 @@ async def set_address(world: World, name: str, address: str) -> None:
     )
 
 
-async def followed(world: World, *, count: int = 1) -> None:
+async def create_workload(world: World, *, count: int = 1) -> None:
     await world.config_map(**{"app.toml": "size = 1"})
     await world.workload(spec=files(), template_annotations=AGENT, replicas=count)
+
+
+async def create_workload_of_one_pod(world: World, agents: FakeAgents) -> FakeAgent:
+    await create_workload(world)
+    return await create_pod(world, agents)
+
+
+@asynccontextmanager
+async def edited(world: World) -> AsyncIterator[Controller]:
+    """Run a controller, and edit the file of web."""
+    async with world.controller(pod_checks=QUICK) as controller:
+        await world.quiet(controller)
+        await edit(world, "size = 2")
+        yield controller
 
 
 async def wait_for_nudge(world: World, pod: str = "web-1", *, other_than: str = "") -> str:
@@ -73,11 +90,8 @@ async def edit(world: World, text: str) -> None:
 
 async def test_edit_is_current_once_agents_have_loaded_it(world: World, agents: FakeAgents) -> None:
     """And not before: neither the nudge nor the files say anything of the process."""
-    await followed(world)
-    agent = await a_pod(world, agents)
-    async with world.controller(pod_checks=QUICK) as controller:
-        await world.quiet(controller)
-        await edit(world, "size = 2")
+    agent = await create_workload_of_one_pod(world, agents)
+    async with edited(world) as controller:
         target = await wait_for_nudge(world)
         document = await wait_for_state(world, controller, "waiting")
         assert "the announcement has not reached its agent yet" in document["reason"]
@@ -99,8 +113,8 @@ async def _reason_has(controller: Controller, words: str) -> bool:
 
 async def test_loaded_pod_is_asked_once(world: World, agents: FakeAgents) -> None:
     """One request for each pod and change, where all goes well; status queries ask no more."""
-    await followed(world, count=3)
-    found = [await a_pod(world, agents, f"web-{number}") for number in range(3)]
+    await create_workload(world, count=3)
+    found = [await create_pod(world, agents, f"web-{number}") for number in range(3)]
     once = QUICK._replace(agent_check_delay=1.0, pause=1000, max_pause=1000, max_pause_agents=1000)
     async with world.controller(pod_checks=once) as controller:
 
@@ -122,8 +136,8 @@ async def test_loaded_pod_is_asked_once(world: World, agents: FakeAgents) -> Non
 
 async def test_refusal_is_reported_once_for_each_change(world: World, agents: FakeAgents) -> None:
     """State, Event, metric and status name the pods, the exit status and where the words are."""
-    await followed(world, count=2)
-    found = [await a_pod(world, agents, f"web-{number}") for number in range(2)]
+    await create_workload(world, count=2)
+    found = [await create_pod(world, agents, f"web-{number}") for number in range(2)]
     async with world.controller(pod_checks=QUICK) as controller:
         await world.quiet(controller)
         await edit(world, "size = ")
@@ -167,11 +181,8 @@ async def metrics(controller: Controller) -> str:
 
 
 async def test_failed_load_is_reported_and_ends_by_itself(world: World, agents: FakeAgents) -> None:
-    await followed(world)
-    agent = await a_pod(world, agents)
-    async with world.controller(pod_checks=QUICK) as controller:
-        await world.quiet(controller)
-        await edit(world, "size = 2")
+    agent = await create_workload_of_one_pod(world, agents)
+    async with edited(world) as controller:
         target = await wait_for_nudge(world)
         agent.tell(target, state="failed")
         document = await wait_for_state(world, controller, "failed")
@@ -183,11 +194,8 @@ async def test_failed_load_is_reported_and_ends_by_itself(world: World, agents: 
 
 async def test_missing_checker_needs_a_person(world: World, agents: FakeAgents) -> None:
     """Retrying cannot help, since nothing puts the program there."""
-    await followed(world)
-    agent = await a_pod(world, agents)
-    async with world.controller(pod_checks=QUICK) as controller:
-        await world.quiet(controller)
-        await edit(world, "size = 2")
+    agent = await create_workload_of_one_pod(world, agents)
+    async with edited(world) as controller:
         agent.tell(await wait_for_nudge(world), state="check-failed", exitStatus=127)
         document = await wait_for_state(world, controller, "failed")
         assert document["actionRequired"] is True
@@ -196,11 +204,8 @@ async def test_missing_checker_needs_a_person(world: World, agents: FakeAgents) 
 
 async def test_reverted_edit_is_verified_too(world: World, agents: FakeAgents) -> None:
     """Agents were nudged with content that was reverted: they are queried, nothing is assumed."""
-    await followed(world)
-    agent = await a_pod(world, agents)
-    async with world.controller(pod_checks=QUICK) as controller:
-        await world.quiet(controller)
-        await edit(world, "size = 2")
+    agent = await create_workload_of_one_pod(world, agents)
+    async with edited(world) as controller:
         first = await wait_for_nudge(world)
         agent.tell(first)
         await wait_for_state(world, controller, "current")
@@ -241,12 +246,9 @@ async def test_agent_that_gives_no_answer_leaves_the_workload_unknown(
     world: World, agents: FakeAgents, response: bytes | None, words: str
 ) -> None:
     """Never current, whatever it sends; and nothing of it is shown."""
-    await followed(world)
-    agent = await a_pod(world, agents)
+    agent = await create_workload_of_one_pod(world, agents)
     agent.respond = lambda: response
-    async with world.controller(pod_checks=QUICK) as controller:
-        await world.quiet(controller)
-        await edit(world, "size = 2")
+    async with edited(world) as controller:
         await wait_for_nudge(world)
         document = await wait_for_state(world, controller, "unknown")
         assert words in document["reason"]
@@ -264,12 +266,9 @@ async def test_answer_without_end_is_given_up(
     world: World, agents: FakeAgents, piece: bytes, most: int, words: str
 ) -> None:
     """After a second or 64 KiB, whichever is first."""
-    await followed(world)
-    agent = await a_pod(world, agents)
+    agent = await create_workload_of_one_pod(world, agents)
     agent.respond = lambda: chain([answer("200 OK", b"{")], repeat(piece))
-    async with world.controller(pod_checks=QUICK) as controller:
-        await world.quiet(controller)
-        await edit(world, "size = 2")
+    async with edited(world) as controller:
         await wait_for_nudge(world)
         document = await wait_for_state(world, controller, "unknown")
         assert words in document["reason"]
@@ -289,12 +288,9 @@ async def test_head_of_an_answer_that_drips_is_searched_once(
             return pattern.search(text, *bounds)
 
     monkeypatch.setattr(agents_module, "_CONTENT_LENGTH", Counting())
-    await followed(world)
-    agent = await a_pod(world, agents)
+    agent = await create_workload_of_one_pod(world, agents)
     agent.respond = lambda: chain([answer("200 OK", b"{")], repeat(b" "))
-    async with world.controller(pod_checks=QUICK) as controller:
-        await world.quiet(controller)
-        await edit(world, "size = 2")
+    async with edited(world) as controller:
         await wait_for_nudge(world)
         await wait_for_state(world, controller, "unknown")
     assert 0 < len(searched) <= agent.requests
@@ -302,8 +298,7 @@ async def test_head_of_an_answer_that_drips_is_searched_once(
 
 async def test_answer_ends_where_its_length_says(world: World, agents: FakeAgents) -> None:
     """A connection that stays open does not delay an answer that is complete."""
-    await followed(world)
-    agent = await a_pod(world, agents)
+    agent = await create_workload_of_one_pod(world, agents)
 
     def respond() -> Iterator[bytes]:
         body = json.dumps(agent.document).encode()
@@ -311,20 +306,15 @@ async def test_answer_ends_where_its_length_says(world: World, agents: FakeAgent
         return chain([head, body[:20], body[20:]], repeat(b""))
 
     agent.respond = respond
-    async with world.controller(pod_checks=QUICK) as controller:
-        await world.quiet(controller)
-        await edit(world, "size = 2")
+    async with edited(world) as controller:
         agent.tell(await wait_for_nudge(world))
         await wait_for_state(world, controller, "current")
 
 
 async def test_answer_of_another_pod_does_not_count(world: World, agents: FakeAgents) -> None:
     """An address may be another pod's by now, or another process may listen there."""
-    await followed(world)
-    agent = await a_pod(world, agents)
-    async with world.controller(pod_checks=QUICK) as controller:
-        await world.quiet(controller)
-        await edit(world, "size = 2")
+    agent = await create_workload_of_one_pod(world, agents)
+    async with edited(world) as controller:
         agent.tell(await wait_for_nudge(world), uid="another-pod")
         document = await wait_for_state(world, controller, "unknown")
         assert "another pod answers at its address" in document["reason"]
@@ -334,15 +324,12 @@ async def test_answer_of_another_pod_does_not_count(world: World, agents: FakeAg
 async def test_other_addresses_are_never_asked(
     world: World, agents: FakeAgents, address: str
 ) -> None:
-    await followed(world)
-    agent = await a_pod(world, agents)
+    agent = await create_workload_of_one_pod(world, agents)
     if address:
         await set_address(world, "web-1", address)
     else:
         await agent.stop()
-    async with world.controller(pod_checks=QUICK) as controller:
-        await world.quiet(controller)
-        await edit(world, "size = 2")
+    async with edited(world) as controller:
         await wait_for_nudge(world)
         document = await wait_for_state(world, controller, "unknown")
     assert agent.requests == 0
@@ -354,7 +341,7 @@ async def test_other_addresses_are_never_asked(
 async def test_pods_that_started_after_the_change_are_not_asked(
     world: World, agents: FakeAgents
 ) -> None:
-    await followed(world)
+    await create_workload(world)
     made = await world.pod("web-1", annotations=AGENT, started=time.time() + 5)
     agent = await agents.start(made["metadata"]["uid"])
     await set_address(world, "web-1", agent.address)
@@ -366,11 +353,8 @@ async def test_pods_that_started_after_the_change_are_not_asked(
 
 async def test_words_of_an_agent_are_never_shown(world: World, agents: FakeAgents) -> None:
     """A check's output can quote a Secret, and a hostile agent can say anything."""
-    await followed(world)
-    agent = await a_pod(world, agents)
-    async with world.controller(pod_checks=QUICK) as controller:
-        await world.quiet(controller)
-        await edit(world, "size = 2")
+    agent = await create_workload_of_one_pod(world, agents)
+    async with edited(world) as controller:
         agent.tell(
             await wait_for_nudge(world),
             state="refused",
@@ -412,9 +396,7 @@ async def test_container_without_agent_is_not_proven_by_that_of_another(
     made = await world.pod("web-1", annotations=about, spec=spec)
     agent = await agents.start(made["metadata"]["uid"])
     await set_address(world, "web-1", agent.address)
-    async with world.controller(pod_checks=QUICK) as controller:
-        await world.quiet(controller)
-        await edit(world, "size = 2")
+    async with edited(world) as controller:
         agent.tell(await wait_for_nudge(world))
         await wait_for_state(world, controller, state)
         body = await status(controller, "?workload=default/web")
@@ -423,11 +405,9 @@ async def test_container_without_agent_is_not_proven_by_that_of_another(
 
 async def test_proven_pod_is_not_nudged_again(world: World, agents: FakeAgents) -> None:
     """Its kubelet has delivered the files; a pod that says nothing yet gets its second nudge."""
-    await followed(world, count=2)
-    proven, silent = [await a_pod(world, agents, f"web-{number}") for number in range(2)]
-    async with world.controller(pod_checks=QUICK) as controller:
-        await world.quiet(controller)
-        await edit(world, "size = 2")
+    await create_workload(world, count=2)
+    proven, silent = [await create_pod(world, agents, f"web-{number}") for number in range(2)]
+    async with edited(world) as controller:
         proven.tell(await wait_for_nudge(world, "web-0"))
         silent.tell(await wait_for_nudge(world, "web-1"), state="loading")
 
@@ -446,8 +426,8 @@ async def test_pods_that_wait_to_restart_are_not_latent(world: World, agents: Fa
     await world.config_map(LEVEL="info")
     await world.workload(template_annotations=restarts, replicas=2)
     started = time.time() + 3
-    first = await a_pod(world, agents, "web-1", started=started)
-    second = await a_pod(world, agents, "web-2", started=started)
+    first = await create_pod(world, agents, "web-1", started=started)
+    second = await create_pod(world, agents, "web-2", started=started)
     async with world.controller(pod_checks=QUICK) as controller:
         await wait_for_state(world, controller, "current")
         await asyncio.sleep(5)
