@@ -117,7 +117,7 @@ def _arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     for name in arguments.names:
         if name not in _BENCHMARKS:
-            parser.error(f"{name!r} is no benchmark; there are {there_are}")
+            parser.error(f"{name!r} is not a benchmark; there are {there_are}")
     return arguments
 
 

@@ -444,7 +444,7 @@ def test_first_announcement_is_compared_with_what_was_there_before() -> None:
 
 
 def test_announcement_that_was_there_at_start_is_assumed_to_match() -> None:
-    """The files may be of an earlier one, so that is no evidence."""
+    """The files may be of an earlier one, so that is not evidence."""
     comparison = Comparison()
     first = Target(1, "B", "f2", (), "A", "f1")
     assert comparison.compare(first, {"d": "one"}, {})["d"].state == "matched"

@@ -423,7 +423,7 @@ def test_redis_that_loads_its_dataset_is_not_taken_for_stopped(tmp_path: Path) -
 def test_nginx_that_keeps_its_configuration_is_not_loaded(tmp_path: Path, workers: int) -> None:
     """The check passes, the port is taken: nginx keeps what it had, also when a worker ends.
 
-    The master replaces a worker that has crashed, which is no reload, even of its only one.
+    The master replaces a worker that has crashed, which is not a reload, even of its only one.
     """
     needs("nginx", path="/usr/sbin:/usr/bin")
     port, taken = free_port(), free_port()

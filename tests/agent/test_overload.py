@@ -96,7 +96,7 @@ def test_updates_under_load_are_delivered(
         updates = running.status()["detector"]["updates"]
     assert torn == []
     assert loaded == sorted(loaded)
-    # A call that was given up for newer content may have been made, and is no load.
+    # A call that was given up for newer content may have been made, and is not a load.
     assert rule["loads"] <= len(loaded) <= rule["loads"] + rule["superseded"]
     assert len(loaded) <= swaps + 1
     assert rule["failures"] == 0

@@ -170,7 +170,7 @@ def test_metric_probe_finds_a_sample_as_pages_write_it(page: Page, line: str) ->
 
 
 def test_metric_probe_unescapes_labels(page: Page) -> None:
-    """A quote, a backslash and a line break are escaped; a line that is no sample is none."""
+    """A quote, a backslash and a line break are escaped; other lines are ignored."""
     page.text = 'up{a="1} 1\nup{a=1} 1\nup{a="\\"}=1\\\\"} 2\nup\n'
     assert confirmed(f'metric {page.url} up{{a="\\"}}=1\\\\"}}=2')
     assert not confirmed(f'metric {page.url} up{{a="1"}}=1')

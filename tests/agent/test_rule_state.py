@@ -64,7 +64,7 @@ def test_start_of_the_application_loads_what_is_about_it(
     ],
 )
 def test_load_is_confirmed_by_what_the_process_answers(flags: tuple[str, ...], state: str) -> None:
-    """That a signal or a command arrived is no answer."""
+    """That a signal or a command arrived is not an answer."""
     decided = reconciler(*flags)
     pass_check(decided, "a", read=1.0, passed=1.0)
     finish(decided, 2.0)

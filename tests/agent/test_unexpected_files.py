@@ -307,7 +307,7 @@ def test_pipe_as_target_file_does_not_block_the_agent(tmp_path: Path) -> None:
 
 
 def test_links_in_a_revision_are_ignored(tmp_path: Path) -> None:
-    """No writer of such volumes makes links, pipes or devices, so they are no content."""
+    """No writer of such volumes makes links, pipes or devices, so they are not content."""
     volume = Volume(tmp_path / "volume", text="one")
     (tmp_path / "outside").write_text("outside")
     revision = volume.path / (volume.path / "..data").readlink()

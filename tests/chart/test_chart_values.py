@@ -107,7 +107,7 @@ def test_names_that_look_like_other_values_stay_text() -> None:
 
 
 def other_than_text(value: Any, key: str = "") -> Iterator[Any]:
-    """Find namespaces and labels that are no text."""
+    """Find namespaces and labels that are not text."""
     inner = value.items() if isinstance(value, dict) else ()
     for name, item in inner:
         if name == "namespace" or key.lower().endswith("labels"):

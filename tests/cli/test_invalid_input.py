@@ -282,7 +282,7 @@ def test_unreachable_server_is_an_error(tmp_path: Path) -> None:
 
 
 def test_untrusted_server_certificate_is_an_error(plane: Plane, tmp_path: Path) -> None:
-    """A wrong certificate authority is no reason to go on: what to check is said."""
+    """A wrong certificate authority is not a reason to go on: what to check is said."""
     authority = tmp_path / "ca.crt"
     authority.write_bytes(Authority("another authority").pem)
     fields: dict[str, Any] = {"server": server_of(plane), "certificate-authority": str(authority)}

@@ -273,7 +273,7 @@ def test_source_that_may_not_be_read_is_named_after_the_others(
 
 
 def test_mistyped_data_key_is_noted(stage: Stage) -> None:
-    """Nothing uses it, which is no answer to what an edit of the other would do."""
+    """Nothing uses it, which is not an answer to what an edit of the other would do."""
     result = stage.hotmap("preview", "cm/app", "--key=LEVL", "--key=LEVEL", "--remove-key=x")
     assert result.status == 0
     assert result.err == (

@@ -143,7 +143,7 @@ def test_text_boolean_is_on_only_as_true(
 
 
 def test_readme_spelling_of_argo_flag_is_rejected() -> None:
-    """`--is-argo-rollouts` is no flag of Reloader's either."""
+    """`--is-argo-rollouts` is not a flag of Reloader's either."""
     with pytest.raises(click.NoSuchOption):
         parsed("--is-argo-rollouts=true")
 

@@ -46,7 +46,7 @@ def run_with_output(words: tuple[str, ...], output: Any, *, buffered: str, **str
 @pytest.mark.parametrize("buffered", ["", "1"])
 @pytest.mark.parametrize("words", PRINTING, ids=" ".join)
 def test_full_disk_is_an_error(words: tuple[str, ...], buffered: str) -> None:
-    """A full disk is said in a sentence; that a reader has seen enough is no verdict: 141."""
+    """A full disk is said in a sentence; that a reader has seen enough is not a verdict: 141."""
     program = words[0] if words[0] == "configmap-reload" else "hotmap"
     program = "hotmap agent" if words[0] == "agent" else program
     expected = f"{program}: cannot write to standard output: no space left on device\n"

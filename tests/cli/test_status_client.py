@@ -411,7 +411,7 @@ async def test_local_controller_is_found_at_either_port(
             assert (await ask(cluster))["ready"]
         monkeypatch.setattr("hotmap.cli.status_client._LOCAL_URLS", (foreign, program))
         message = await refused(cluster)
-        assert f"{foreign} serves https://other and {program} is no hotmap controller" in message
+        assert f"{foreign} serves https://other and {program} is not a hotmap controller" in message
 
 
 async def test_missing_controller_names_its_labels(server: Server, tmp_path: Path) -> None:

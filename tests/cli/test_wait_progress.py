@@ -32,7 +32,7 @@ class Terminal(io.StringIO):
 async def test_waiting_shows_each_reason_once_on_a_terminal(
     terminal: bool, controller: FakeController, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Standard error gets each reason when it changes, and nothing where it is no terminal."""
+    """Standard error gets each reason when it changes, and nothing where it is not a terminal."""
     stderr = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr("sys.stderr", stderr)
     controller.shown = ["waiting", "waiting", "paused", "current"]

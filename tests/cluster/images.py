@@ -134,7 +134,7 @@ def add_root(layer: Layer) -> Layer:
 def add_shell(layer: Layer) -> Layer:
     """Add bash as sh, and busybox for all else.
 
-    dash and busybox's sh drop environment variables whose names are no identifiers, and a
+    dash and busybox's sh drop environment variables whose names are not identifiers, and a
     ConfigMap's data keys often are none (e.g. "log.level").
     """
     busybox = _program("busybox-static", "busybox")

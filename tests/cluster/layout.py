@@ -110,7 +110,7 @@ def read_settings(folder: Path) -> Settings | None:
     """Return what the cluster in `folder` was started with, or None when there is none.
 
     Raises:
-        TestBedError: the folder holds something that is no cluster of this kit.
+        TestBedError: the folder holds something that is not a cluster of this kit.
     """
     file = folder / "cluster.json"
     try:

@@ -96,7 +96,7 @@ def eventually(what: Callable[[], bool], told: str) -> None:
 
 
 def test_pod_sees_config_map_as_files_and_environment(cluster: Cluster) -> None:
-    """Data keys that are no identifiers survive in the environment; files appear by symlink."""
+    """Data keys that are not identifiers survive in the environment; files appear by symlink."""
     run(cluster, "sees", "busybox", SLEEP)
     wait_ready(cluster, "sees")
     assert in_namespace(cluster, "exec", "sees", "--", "cat", "/settings/log.level") == "debug"

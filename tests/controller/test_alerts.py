@@ -122,7 +122,7 @@ async def test_receiver_that_recovers_gets_later_alerts(receiver: Receiver) -> N
 
 
 async def test_receiver_may_ask_for_a_pause(receiver: Receiver) -> None:
-    """`429` with Retry-After is no final answer, and the pause is bounded."""
+    """`429` with Retry-After is not a final answer, and the pause is bounded."""
     receiver.answers = [429]
     receiver.headers = {"Retry-After": "86400"}
     async with sending(receiver.url) as alerts:

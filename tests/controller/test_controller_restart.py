@@ -22,7 +22,7 @@ from hotmap.core.model.state import read_watched_until
 async def test_unchanged_workloads_are_not_logged(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A restart beside thousands of workloads is no line for each of them."""
+    """A restart beside thousands of workloads does not log a line for each of them."""
     await world.config_map(LEVEL="info")
     await world.workload()
     await world.run_once()

@@ -71,7 +71,7 @@ async def test_each_change_makes_one_run(world: World) -> None:
 
 @pytest.mark.parametrize("wanted", [True, False])
 async def test_created_optional_source_makes_a_run(world: World, wanted: bool) -> None:
-    """The last run was without it; unless creations are no change."""
+    """The last run was without it; unless creations do not count as changes."""
     await world.cron_job(spec=env("LEVEL", optional=True), annotations=RUN_NOW)
     dialect = DialectSettings(reload_on_create=wanted)
     async with world.controller(defaults=Defaults(dialect=dialect)) as controller:

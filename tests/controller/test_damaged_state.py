@@ -99,7 +99,7 @@ async def test_records_in_another_shard_still_show_what_was_missed(
 
 
 async def test_copy_of_the_state_in_another_namespace_is_not_read(world: World) -> None:
-    """Nor is its type a way to hide a source: a Secret of that type is no source at all."""
+    """Nor is its type a way to hide a source: a Secret of that type is not a source at all."""
     await two_recorded_workloads(world)
     item = await world.registry.get("secrets", "hotmap", FIRST)
     copy: Object = {

@@ -103,7 +103,7 @@ async def test_source_created_before_the_first_decision_is_a_change(world: World
 
 
 async def test_only_what_the_edit_concerns_is_rolled_out(world: World) -> None:
-    """Another source, another data key, and a revert before the decision are no changes."""
+    """Another source, another data key, and a revert before the decision are not changes."""
     await world.config_map(LEVEL="info", COLOR="red")
     await world.config_map("other", LEVEL="info")
     await world.workload()

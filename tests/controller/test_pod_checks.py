@@ -232,7 +232,7 @@ ONCE = SOON._replace(pause=3600, max_pause=3600, max_pause_rolling=3600)
 
 @pytest.mark.parametrize("query", ["", "?workload=default/web"], ids=["by progress", "by a query"])
 async def test_stuck_state_ends_when_its_pod_is_deleted(world: World, query: str) -> None:
-    """The rollout goes on, which is not finished: that it was stuck is no reason to give up."""
+    """The rollout goes on, which is not finished: that it was stuck is not a reason to give up."""
     await world.config_map(LEVEL="info")
     await world.workload(kind="StatefulSet", replicas=3)
     async with world.controller(pod_checks=ONCE) as controller:

@@ -37,7 +37,7 @@ async def test_missing_flag_is_reported_once(world: World, driver: Driver) -> No
 
 
 async def test_enabling_it_later_rolls_nothing(world: World, driver: Driver) -> None:
-    """Pods whose files were updated long ago are no change, also of a workload with a record."""
+    """Pods whose files were updated long ago are not a change, also of a workload with a record."""
     spec = class_volume()
     spec["containers"][0]["env"] = env("LEVEL")["containers"][0]["env"]
     await world.config_map(LEVEL="info")

@@ -227,7 +227,7 @@ async def test_person_may_resume_and_pause_without_a_leader(world: World) -> Non
 
 @pytest.mark.parametrize("text", ["2026-13-01T00:00:00Z", "", "2999-01-01T00:00:00Z"])
 async def test_invalid_time_ends_the_pause(world: World, text: str) -> None:
-    """Whoever wrote it there; a Warning Event says so where it is no time at all."""
+    """Whoever wrote it there; a Warning Event says so where it is not a time at all."""
     await set_up(world)
     async with controller(world) as running:
         await world.quiet(running)

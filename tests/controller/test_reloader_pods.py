@@ -103,7 +103,7 @@ async def test_ignored_creation_is_not_made_up_for(world: World, sent: list[Any]
 
 
 async def test_deletion_is_rolled_out_once(world: World, sent: list[Any]) -> None:
-    """The changes before it, and the pods that start within its second, are no further ones."""
+    """The changes before it, and the pods that start within its second, are not further ones."""
     await world.config_map(LEVEL="info")
     await world.workload(spec=imported("app", optional=True), annotations=AUTO)
     await world.pod("web-1")

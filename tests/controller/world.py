@@ -38,7 +38,7 @@ REAL_DEADLINE = 20.0
 POLL, LATER_POLL = 0.005, 0.05
 FIRST_POLLS = 20
 
-#: Short, so that waiting for a settled change is no long wait.
+#: Short, so that waiting for a settled change is not a long wait.
 SETTLE = 0.03
 
 NAMESPACE = "default"

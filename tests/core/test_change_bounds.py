@@ -262,7 +262,7 @@ def test_version_that_was_recorded_leaves_no_window() -> None:
 
 
 def test_version_that_was_listed_counts_although_it_moved_since() -> None:
-    """What this controller saw is no gap."""
+    """What this controller saw is not a gap."""
     recorded = record(BEFORE, 100.0)
     change = ObservedChange(950.0, "7", frozenset("a"), 950.0)
     known = seen(AFTER, recorded, change, listed=(recorded.resource_version, 100.0), gap=GAP)

@@ -316,7 +316,7 @@ def test_stateful_set_waiting_for_an_unready_old_pod_is_stuck(
 def test_stuck_pod_requires_a_user_once_it_has_had_time_to_become_ready(
     long_unready: bool, retried: bool, ends_wait: bool
 ) -> None:
-    """Two edits in a row, where pods take a minute to become Ready, are no reason to act."""
+    """Two edits in a row, where pods take a minute to become Ready, are not a reason to act."""
     broken = BROKEN._replace(long_unready=long_unready)
     pods = [held("db-0"), held("db-1"), broken]
     status = status_from_pods(ordered(), pods, DESIRED, stalled=True, retried=retried)
@@ -336,7 +336,7 @@ def test_wait_ends_early_only_for_states_that_last(state: State) -> None:
 
 
 def test_latent_pods_that_the_controller_replaces_are_waited_for() -> None:
-    """Older content is no reason to act where the next check of the pods replaces them."""
+    """Older content is not a reason to act where the next check of the pods replaces them."""
     latent = ConsumerStatus(State.LATENT, "1 of 2 pods …", 1)
     status = status_before_replacement(latent)
     assert (status.state, status.behind, status.action_required) == (State.WAITING, 1, False)

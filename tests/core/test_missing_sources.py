@@ -94,7 +94,7 @@ def test_deleted_optional_source_is_a_live_change(
 def test_deleted_optional_source_returns(
     spec: str, live_needs_rollout: bool, data: dict[str, str], verdict: Verdict
 ) -> None:
-    """What running containers still hold is no change; what they lost is one."""
+    """What running containers still hold is not a change; what they lost is one."""
     who = deployment(spec)
     before = applied_record(who, app())
     record = record_after(

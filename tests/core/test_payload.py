@@ -112,7 +112,7 @@ def test_optional_source_skips_missing_keys() -> None:
 
 
 def test_empty_source_is_an_empty_volume() -> None:
-    """A source without entries projects no file, which is no error."""
+    """A source without entries projects no file, which is not an error."""
     assert configmap_payload("app", {}, {}) == {}
     assert secret_payload("db", {}) == {}
 

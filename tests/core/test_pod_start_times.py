@@ -326,7 +326,7 @@ def test_init_container_that_started_in_a_window_is_seen(
 
 
 def test_restart_of_unrelated_container_does_not_count() -> None:
-    """A restart of a container without uses is no suspicion."""
+    """A restart of a container without uses is not a suspicion."""
     member = pod(started=50, containers={"web": 60, "idle": 105})
     starts = pod_starts(deployment(ENV_AND_FILES), [member])
     assert find_pods_started_within(starts, [Window(100, 110)]) == ()

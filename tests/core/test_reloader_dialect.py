@@ -59,7 +59,7 @@ def test_boolean_accepts_go_spellings_of_true(text: str) -> None:
 
 @pytest.mark.parametrize(("text", "problems"), [("false", 0), ("0", 0), ("yes", 1)])
 def test_other_booleans_are_false(text: str, problems: int) -> None:
-    """Anything else is false, and said so when it is no boolean."""
+    """Anything else is false, and said so when it is not a boolean."""
     policy = read_policy(deployment(annotations={AUTO: text}))
     assert (policy.opted_in, len(policy.problems)) == (False, problems)
     for problem in policy.problems:

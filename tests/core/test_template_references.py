@@ -171,7 +171,7 @@ def test_uses_do_not_change_by_a_rollout_in_reloaders_way(name: str) -> None:
     [
         pytest.param("command: [run, $(L)]", "command[1]", id="command"),
         pytest.param("args: [--level=$(L)]", "args[0]", id="args"),
-        pytest.param("args: [$$(L)]", "", id="an escape is no use"),
+        pytest.param("args: [$$(L)]", "", id="an escape is not a use"),
         pytest.param("args: ['$(L']", "", id="unterminated is literal"),
         pytest.param(
             "volumeMounts: [{name: v, mountPath: /d, subPathExpr: $(L)}]",
@@ -264,7 +264,7 @@ def test_expansion_follows_kubernetes_grammar(text: str, names: list[str]) -> No
                 {configMap: {name: kube-root-ca.crt, items: [{key: ca.crt, path: ca.crt}]}}]}}]""",
             "volumeMounts: [{name: kube-api-access-x7k2p, mountPath: /var/run/secrets}]",
             [],
-            id="what admission adds to a Pod is no use",
+            id="what admission adds to a Pod is not a use",
         ),
         pytest.param(
             "[{name: kube-api-access-x, projected: {sources: [{configMap: {name: app}}]}}]",
@@ -272,7 +272,7 @@ def test_expansion_follows_kubernetes_grammar(text: str, names: list[str]) -> No
             ["live ConfigMap/app all: volumes[kube-api-access-x] at containers[web]:/etc/app"],
             id="another source under that name is one",
         ),
-        pytest.param(CONFIG, "args: []", [], id="a volume that is not mounted is no use"),
+        pytest.param(CONFIG, "args: []", [], id="a volume that is not mounted is not a use"),
         pytest.param("[]", MOUNT, [], id="a mount without its volume is none"),
         pytest.param("[{name: v, emptyDir: {}}]", MOUNT, [], id="another kind of volume is none"),
         pytest.param(

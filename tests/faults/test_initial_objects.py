@@ -180,7 +180,7 @@ async def test_cancelled_reflector_leaves_no_connection(
 async def test_longer_silence_holds_once_everything_is_there(
     server: FaultServer, reflect: Reflect
 ) -> None:
-    """What completes the objects also changes the limit: a quiet cluster is no fault."""
+    """What completes the objects also changes the limit: a quiet cluster is not a fault."""
 
     async def falls_quiet(exchange: Exchange) -> None:
         truth = exchange.server.truth

@@ -64,7 +64,7 @@ def test_object_that_nests_deeply_with_very_many_values_is_unreadable(event: str
 
 
 def test_forged_managed_fields_do_not_end_the_watch() -> None:
-    """A name of a field within a string is no field."""
+    """A name of a field within a string is not a field."""
     forged = config_map().replace(b'"name":"app"', b'"name":"app\\"managedFields\\":"')
     item = forged.replace(nested(LEVELS), b"[%s%s]" % (b"[]," * MOST_TOKENS, nested(LEVELS)))
     [event] = WatchDecoder(ConfigMap).feed(b'{"type":"ADDED","object":%b}\n' % item)

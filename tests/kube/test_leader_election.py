@@ -368,7 +368,7 @@ async def test_lease_that_was_lost_unnoticed_is_not_released() -> None:
 
 
 async def test_former_leader_competes_again_after_cleanup() -> None:
-    """Until then it is no candidate, even when there is no other."""
+    """Until then it is not a candidate, even when there is no other."""
     async with election(FAST) as held:
         [leader] = await held.started("a")
         leader.cleaning = 3.0 * FAST.duration

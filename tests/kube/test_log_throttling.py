@@ -33,7 +33,7 @@ def test_changing_messages_are_throttled() -> None:
 
 
 def test_kinds_of_failures_are_logged_separately() -> None:
-    """A server that is gone is no repetition of a missing right."""
+    """A server that is gone is not a repetition of a missing right."""
     throttle = LogThrottle()
     assert throttle.should_log("Forbidden", "no right", now=0)
     assert throttle.should_log("Unreachable", "refused", now=1)

@@ -52,7 +52,7 @@ def pauses(lasted: float, error: HotmapError | None, *, times: int = 8) -> list[
 
 @pytest.mark.parametrize("error", [None, Expired("too old")])
 def test_short_watches_are_resumed_with_backoff(error: HotmapError | None) -> None:
-    """A proper end is no excuse, and neither is 410: both can come in a loop."""
+    """A proper end is not an excuse, and neither is 410: both can come in a loop."""
     assert pauses(0.0, error)[:5] == pytest.approx([2.4, 7.2, 21.6, 30, 30])
 
 
@@ -117,7 +117,7 @@ async def test_pause_ends_with_the_outage(ends_after: float, expected: float) ->
 
 
 async def test_pause_without_an_outage_is_not_shortened() -> None:
-    """A stream that breaks again and again beside requests that work is no outage."""
+    """A stream that breaks again and again beside requests that work is not an outage."""
     outage = Outage()
     outage.begin()
     outage.end()

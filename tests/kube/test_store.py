@@ -30,7 +30,7 @@ def record_changes(store: Store[str]) -> list[Change]:
 
 
 def test_listeners_get_old_and_new(store: Store[str], record_changes: list[Change]) -> None:
-    """Created, changed, deleted; what is equal or unknown is no change."""
+    """Created, changed, deleted; what is equal or unknown is not a change."""
     store.put(A, "x")
     store.put(A, "x")
     store.put(A, "y")

@@ -90,7 +90,7 @@ async def test_supervisor_reports_a_task_until_it_runs_steadily(
 async def test_supervisor_accepts_a_return_where_it_is_allowed(
     supervisor: Supervisor, tasks: SupervisedTasks
 ) -> None:
-    """Work that is done is no failure."""
+    """Work that is done is not a failure."""
     tasks.start("worker", Work(1), may_return=True)
     await tasks.wait(timeout=60)
     assert len(tasks) == 0

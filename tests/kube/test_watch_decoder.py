@@ -64,7 +64,7 @@ def test_result_is_independent_of_chunk_borders(cuts: list[int]) -> None:
 
 
 def test_half_a_line_is_dropped_at_the_end() -> None:
-    """It may be an object cut short, so it is no watch event; its bytes are told."""
+    """It may be an object cut short, so it is not a watch event; its bytes are told."""
     decoder = WatchDecoder(ConfigMap)
     assert len(decoder.feed(STREAM + b'{"type":"ADDED"')) == 4
     assert decoder.close() == 15

@@ -61,5 +61,5 @@ def test_written_quantity_is_read_again(millis: int, binary: bool) -> None:
 
 @pytest.mark.parametrize("text", ["1e999999999999", "-1E+99999999", "1e-999999999999"])
 def test_exponent_of_any_size_is_read(text: str) -> None:
-    """A huge one takes no longer than another, and is no internal error."""
+    """A huge one takes no longer than another, and is not an internal error."""
     assert len(canonical_quantity(text)) < 2000

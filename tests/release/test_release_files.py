@@ -49,7 +49,7 @@ def test_another_version_is_refused_with_every_place() -> None:
 
 
 def test_notes_are_the_section_of_the_version() -> None:
-    """Else what is unreleased; and nothing is no release."""
+    """Otherwise what is unreleased; without that, there is no release."""
     text = "# Changelog\n\n## [Unreleased]\n\n- new\n\n## [0.1.0] - 2026-01-01\n\n- old\n"
     assert release_notes(text, "0.1.0") == "# hotmap 0.1.0\n\n- old\n"
     assert release_notes(text, "0.2.0") == "# hotmap 0.2.0\n\n- new\n"

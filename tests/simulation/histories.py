@@ -371,7 +371,7 @@ class _History:
             creations.append(partial(cluster.write, name, data))
         chance.shuffle(creations)
         if creations[-1] is not create_workload:
-            # In any order within the settle time: a source that comes last is no change.
+            # In any order within the settle time: a source that comes last is not a change.
             self._log.append(f"{cluster.now:.1f} is created before its sources")
         for create in creations:
             create()

@@ -163,7 +163,7 @@ class StatefulSetController(WorkloadController):
 
 
 class DaemonSetController(WorkloadController):
-    """A pod on each node: `replicas` is the number of nodes, which is no part of the spec."""
+    """A pod on each node: `replicas` is the number of nodes, which is not part of the spec."""
 
     kind = "DaemonSet"
 

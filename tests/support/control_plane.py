@@ -179,7 +179,7 @@ class ControlPlane:
     ) -> Failure:
         """Fail the next requests of a sort: "*" is any; names and clients by how they begin.
 
-        Code 0 is no failure: set the `delay` of what is returned, in seconds.
+        Code 0 is not a failure: set the `delay` of what is returned, in seconds.
         """
         failure = Failure(verb, resource, code=code, times=times, name=name, agent=agent)
         self.failures.append(failure)

@@ -91,7 +91,7 @@ class FakeAgent:
 class FakeAgents:
     """Starts agents and stops them all at the end of a block."""
 
-    #: The port of all of them, which is no default of anything; each has its own address.
+    #: The port of all of them, which is not a default of anything; each has its own address.
     PORT = 29533
 
     def __init__(self) -> None:

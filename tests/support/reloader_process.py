@@ -3,7 +3,7 @@
 It does what stakater/Reloader does with its default strategy and no more: when the data of a
 ConfigMap changes, each Deployment of the namespace that reads it gets `STAKATER_<NAME>_CONFIGMAP`
 by a strategic merge patch of field manager `Reloader`, at once, without looking at anything else
-(internal/pkg/handler/upgrade.go). What was there at its start is no change.
+(internal/pkg/handler/upgrade.go). What was there at its start is not a change.
 
     python -m tests.support.reloader_process KUBECONFIG NAMESPACE
 """

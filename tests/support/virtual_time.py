@@ -210,7 +210,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def _clock_gettime(self, clock: int) -> float:
         return _clock_gettime(clock) + self._selector_that_jumps.jumped
 
-    def run_in_executor(  # type: ignore[override]  # what asyncio declares is no method's type
+    def run_in_executor(  # type: ignore[override]  # what asyncio declares is not a method's type
         self, executor: Executor | None, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
         selector = self._selector_that_jumps

@@ -18,7 +18,7 @@ def files(mode: int = 0o644, /, **contents: str) -> Payload:
 def visible(mount: Path) -> dict[str, bytes]:
     """Read every file as an application sees it: through the links, reserved names left out.
 
-    A link that leads nowhere is no file, as for an application that opens it.
+    A link that leads nowhere is not a file, as for an application that opens it.
     """
     found: dict[str, bytes] = {}
     for folder, _, names in os.walk(mount, followlinks=True):

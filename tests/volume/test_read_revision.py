@@ -66,7 +66,7 @@ def test_limit_counts_the_bytes_of_all_files(tmp_path: Path) -> None:
 
 
 def test_missing_mount_is_an_os_error(tmp_path: Path) -> None:
-    """A mount that is not there may come: that is no NotProjected."""
+    """It may be mounted later, so NotProjected would be wrong."""
     with pytest.raises(FileNotFoundError):
         read_revision(str(tmp_path / "absent"))
 

@@ -274,7 +274,7 @@ def test_directory_whose_watch_is_refused_is_polled_until_it_can_be_watched(
 
 
 def test_closed_watcher_has_given_its_descriptor_back(tmp_path: Path) -> None:
-    """Closing ends the descriptor, and closing again is no error."""
+    """Closing ends the descriptor, and closing again is not an error."""
     watcher = VolumeWatcher([str(tmp_path)])
     descriptor = watcher.fileno()
     watcher.close()

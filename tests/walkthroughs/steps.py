@@ -30,7 +30,7 @@ class Pod(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A name in a directory; `target` is "" for what is no link."""
+    """A name in a directory; `target` is "" for what is not a link."""
 
     inode: int
     target: str

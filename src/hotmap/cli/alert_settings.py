@@ -111,7 +111,7 @@ def _read_flagged_url(flags: AlertFlags) -> str:
             f"--alert-webhook-url-file: cannot read {path}: {os_reason(error)}"
         ) from error
     except ValueError:
-        text = ""  # not UTF-8, which is no URL either
+        text = ""  # not UTF-8, which is not a URL either
     url = read_url("--alert-webhook-url-file", text)
     if not url:
         raise SettingsError(f"--alert-webhook-url-file: no URL in {path}")

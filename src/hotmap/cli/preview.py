@@ -137,7 +137,7 @@ async def _get_previews(
         else:
             edits, unread = await _compare_manifests(texts, namespace, cluster)
         previews = [await _get_preview(client, edit) for edit in edits]
-        # That no workload uses it is no answer to a name that was mistyped.
+        # That no workload uses it is not an answer to a name that was mistyped.
         if text and not previews[0]["workloads"]:
             previews[0]["creates"] = await _is_missing(edits[0].source, cluster)
         elif text:

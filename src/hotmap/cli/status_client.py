@@ -396,7 +396,7 @@ async def _local(client: Client) -> _Fetch:
         except ControllerAway:
             found.append(f"{url} does not answer")
         except StatusUnavailable:
-            found.append(f"{url} is no hotmap controller")
+            found.append(f"{url} is not a hotmap controller")
         else:
             if document.get("server") == client.server:
                 return fetch

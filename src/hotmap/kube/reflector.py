@@ -224,7 +224,7 @@ class Reflector(Generic[T, S]):
                 return
             except (BadRequest, Invalid, _NoMarker) as error:
                 self._streams_initial = False
-                # The server has no WatchList, or it is off. That is no problem, so no INFO.
+                # The server has no WatchList, or it is off. That is not a problem, so no INFO.
                 _log.debug("%s: no streaming lists, using plain lists: %s", self._title, error)
         if not self._position:
             await self._list()

@@ -162,7 +162,7 @@ class Store(Generic[S]):
     # -- for the reflector ---------------------------------------------------------------------
 
     def put(self, key: ObjectKey, value: S) -> None:
-        """Store a value; an equal one is no change and is not reported."""
+        """Store a value; an equal one is not a change and is not reported."""
         self.unreadable.pop(key, None)
         old = self.get(key)
         if old is not None and old == value:
@@ -173,7 +173,7 @@ class Store(Generic[S]):
         self._notify(key, old, value)
 
     def remove(self, key: ObjectKey) -> None:
-        """Drop a key; an unknown one is no change."""
+        """Drop a key; an unknown one is not a change."""
         self.unreadable.pop(key, None)
         self._drop(key)
 

@@ -74,7 +74,7 @@ def account_name(user: str) -> tuple[str, str] | None:
 
 
 class Attributes(NamedTuple):
-    """What a request wants to do with a resource, or with a path that is no resource."""
+    """What a request wants to do with a resource, or with a path that is not a resource."""
 
     user: UserInfo
     verb: str

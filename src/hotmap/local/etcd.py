@@ -365,7 +365,7 @@ class _Gateway:
 
     def watch(self, revision: int) -> Iterator[_Message]:
         """Watch all keys from a revision on, so that every revision is reported."""
-        # Silence is no failure here: etcd closes the connection when it ends.
+        # Silence is not a failure here: etcd closes the connection when it ends.
         self._watch = self._connect(*self._address, timeout=None)
         everything = {"key": _b64(b"\0"), "range_end": _b64(b"\0")}
         request = {"create_request": {**everything, "start_revision": str(revision)}}

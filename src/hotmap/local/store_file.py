@@ -30,7 +30,7 @@ _HEAD = struct.Struct(">QQ?H")
 
 
 class Content(NamedTuple):
-    """The records of a file, where they end, and how many bytes behind them are no record."""
+    """The records of a file, where they end, and how many bytes behind them are not a record."""
 
     entries: list[Entry]
     end: int

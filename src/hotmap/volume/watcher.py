@@ -432,7 +432,7 @@ class _Inotify:
         return number
 
     def remove(self, number: int) -> None:
-        # It may have ended by itself meanwhile (EINVAL), which is no problem.
+        # It may have ended by itself meanwhile (EINVAL), which is not a problem.
         self._remove_watch(self.descriptor, number)
 
     def read(self) -> Iterator[tuple[int, int, bytes]]:

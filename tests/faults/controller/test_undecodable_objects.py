@@ -36,7 +36,7 @@ def deep_config_map() -> str:
 
 
 def deep_data() -> str:
-    """A ConfigMap with a value that is no string, and nests."""
+    """A ConfigMap with a value that is not a string, and nests."""
     value = "[" * 100_000 + "]" * 100_000
     return f'{{"metadata":{json.dumps(_metadata("list", 1))},"data":{{"LEVEL":{value}}}}}'
 

@@ -120,7 +120,7 @@ async def test_role_with_more_rights_than_its_author_is_refused(registry: Regist
     binding = {"metadata": {"name": "b"}, "roleRef": {"kind": "Role", "name": "r"}}
     with pytest.raises(Forbidden, match='"b" is forbidden'):
         await registry.create("rolebindings", "default", binding, manager="t", user=JANE)
-    # A change that grants nothing is no grant.
+    # A change that grants nothing is not a grant.
     patch = {"metadata": {"labels": {"a": "b"}}}
     await registry.patch("roles", "default", "r", patch, kind="merge", manager="t", user=JANE)
     await bind(registry, "cluster-admin", "jane")

@@ -356,7 +356,7 @@ async def until(holds: Callable[[], object]) -> None:
 async def test_answer_that_is_cut_ends_without_its_end(
     api: Api, backend: Backend, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The client notices; the log stays silent, since it is no failure of the server."""
+    """The client notices; the log stays silent, since it is not a failure of the server."""
     with caplog.at_level(logging.WARNING), pytest.raises(aiohttp.ClientPayloadError):
         await api.get(f"{PODS}/web/proxy/cut")
     assert caplog.records == []

@@ -1,4 +1,4 @@
-"""Label and field selectors: what they mean, and what is no selector."""
+"""Label and field selectors: what they mean, and what is not a selector."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ async def test_lease_update_requires_resource_version(registry: Registry) -> Non
 
 
 async def test_unchanged_write_keeps_revision(api: Api, clock: Clock) -> None:
-    """Same resourceVersion, no watch event; a later managedFields time alone is no change."""
+    """Same resourceVersion, no watch event; a later managedFields time alone is not a change."""
     created = (await api.post(CONFIGMAPS, configmap("a", k="v"))).body
     clock.time += 60
     async with api.watch(CONFIGMAPS, resourceVersion=created["metadata"]["resourceVersion"]) as w:

@@ -148,7 +148,7 @@ async def test_job_beyond_its_deadline_fails() -> None:
 
 
 async def test_failed_pod_is_replaced_after_a_pause() -> None:
-    """A failure long ago is no reason to wait any more."""
+    """A failure long ago is not a reason to wait any more."""
     async with control_plane() as plane:
         await plane.create("jobs", _job(backoffLimit=2))
         (pod,) = await _active_pods(plane, 1)
@@ -293,7 +293,7 @@ def test_indexes_are_written_as_intervals(text: str, indexes: list[int]) -> None
 
 
 def test_indexes_that_are_none_are_ignored() -> None:
-    """A status written by another program is no reason to fail."""
+    """A status written by another program is not a reason to fail."""
     assert parse_indexes("x,1-,3-9,a-b", 5) == {1, 3, 4}
 
 

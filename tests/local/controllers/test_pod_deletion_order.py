@@ -55,7 +55,7 @@ def test_pod_on_fuller_node_is_deleted_first() -> None:
     ],
 )
 def test_finished_and_deleted_pods_are_not_active(candidate: Object, active: bool) -> None:
-    """A finished pod is no replica, and neither is one that is going."""
+    """A finished pod is not a replica, and neither is one that is going."""
     assert is_active(candidate) is active
     candidate["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert not is_active(candidate)

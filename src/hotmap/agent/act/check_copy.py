@@ -82,7 +82,7 @@ def remove_left_directories(wanted: str) -> None:
             try:
                 descriptor = _lock(path)
             except OSError:
-                continue  # its agent runs, it belongs to another user, or it is no directory
+                continue  # its agent runs, it belongs to another user, or it is not a directory
             _remove(path)
             os.close(descriptor)
 

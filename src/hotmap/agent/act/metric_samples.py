@@ -12,7 +12,7 @@ _ESCAPES = {"\\": "\\", '"': '"', "n": "\n"}
 
 
 def parse_sample(line: str) -> tuple[str, dict[str, str], str] | None:
-    """Parse a line into name, labels and value; None where it is no sample.
+    """Parse a line into name, labels and value; None where it is not a sample.
 
     Labels may be in any order, and a timestamp or an exemplar may follow the value.
     """

@@ -167,7 +167,7 @@ def _read_regular(path: str) -> bytes:
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is no regular file, or too large.
+        ValueError: it is not a regular file, or too large.
     """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     with open(os.open(path, flags), "rb") as file:

@@ -126,7 +126,7 @@ class _Order:
     leaves out a number of the sequence; the files changed before the announcement was read,
     so they may be of an edit before it; or the announcement was repeated, so the kubelet has
     synced the pod once more, and no files came, since what changed is in none of the directories.
-    Then the files that are there are taken for it, which is no evidence (`is_assumed`).
+    Then the files that are there are taken for it, which is not evidence (`is_assumed`).
     """
 
     def __init__(self) -> None:

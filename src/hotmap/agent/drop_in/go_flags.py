@@ -19,8 +19,8 @@ class HelpRequested(Exception):
 def parse_go_flags(words: Sequence[str], names: Collection[str]) -> dict[str, list[str]]:
     """Parse as Go's `flag`: one dash or two, `-name value` or `-name=value`, in any order.
 
-    Ends at the first word that is no flag, or after `--`; what follows is ignored, as the program
-    does. Of a flag that is given several times, each value is kept.
+    Ends at the first word that is not a flag, or after `--`; what follows is ignored, as the
+    program does. Of a flag that is given several times, each value is kept.
 
     Raises:
         SettingsError: a flag is unknown or has no value.

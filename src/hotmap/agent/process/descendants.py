@@ -31,7 +31,7 @@ class DescendantKiller:
     """Kills orphans of an application until there are none."""
 
     def __init__(self, loop: Loop, own: Callable[[], set[int]]) -> None:
-        """`own`: numbers of children that are no orphans."""
+        """`own`: numbers of children that are not orphans."""
         self._loop = loop
         self._own = own
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from hotmap.volume.watcher import WatcherStatistics
 
-#: Instead of the digest of a service-account token: another one is no change for a rule.
+#: Instead of the digest of a service-account token: another one is not a change for a rule.
 _ANY_TOKEN = "token"
 
 
@@ -170,7 +170,7 @@ class Detector:
         except (NotProjected, NotADirectoryError):
             files = self._read_plain(directory)
             if not files and directory in self.revisions:
-                # The place of a volume that is not mounted, which is no content.
+                # The place of a volume that is not mounted, which is not content.
                 raise NotReadable(f"{directory} is not mounted any more: waiting for it") from None
             self.revisions.pop(directory, None)
             return files

@@ -1,7 +1,7 @@
 """Recognizes service-account tokens, which a kubelet rotates in projected volumes.
 
-They are read whenever they are used (client-go reads them each minute), so a new one is no reason
-to reload or to restart anything.
+They are read whenever they are used (client-go reads them each minute), so a new one does not
+require a reload or restart.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def _record_in(container: dict[str, Any]) -> Record | None:
 
 
 def _items(holder: Any, key: str) -> Any:
-    """Return the value at a key of an unvalidated template; empty if it is no container type."""
+    """Return the value at a key of an unvalidated template; empty if it is not a container type."""
     found = holder.get(key) if isinstance(holder, dict) else None
     return found if isinstance(found, dict | list) else ()
 

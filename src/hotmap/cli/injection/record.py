@@ -208,7 +208,7 @@ def parse_record(text: str) -> Record | None:
 
 
 def agent_number(container: Any) -> int | None:
-    """Return the number of the agent in this container; None if it is no agent's container."""
+    """Return the number of the agent in this container; None if it is not an agent's container."""
     return _number(_CONTAINER, container)
 
 

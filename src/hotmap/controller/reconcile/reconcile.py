@@ -2,7 +2,7 @@
 
 Two entry points, one decision:
 
-* `refresh` runs at once after a change and only nudges, since that is no disruption
+* `refresh` runs at once after a change and only nudges, since that is not a disruption
 * `reconcile` runs after the settle time and does everything else
 
 Both take a key and observe the current state; neither knows the watch event that caused the call.

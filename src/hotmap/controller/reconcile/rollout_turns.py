@@ -53,7 +53,7 @@ class RolloutTurns:
         reconcile: Callable[[ObjectKey], None],
         monotonic: Callable[[], float] = loop_time,
     ) -> None:
-        """`reconcile` has a consumer reconciled again; a `default_limit` of 0 is no limit."""
+        """`reconcile` has a consumer reconciled again; a `default_limit` of 0 means no limit."""
         self._index = index
         self._default_limit = default_limit
         self._reconcile = reconcile

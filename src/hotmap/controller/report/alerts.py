@@ -36,7 +36,7 @@ _MAX_WAITING = 1000
 _MAX_SINGLE = 10
 _MAX_COMBINED = 20
 
-#: Attempts for one message: with pauses of 1 to 30 s about a minute, after which it is no news.
+#: Attempts for one message: with pauses of 1 to 30 s about a minute, after which it is not news.
 _ATTEMPTS = 5
 
 #: What became of alerts, as the metric counts them.

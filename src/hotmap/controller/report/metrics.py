@@ -1,7 +1,7 @@
 """The controller's metrics, read from its parts at each scrape.
 
 Nothing is counted twice: each part keeps its own statistics, and this turns them into families.
-Reasons, names and versions of objects are no labels, so the number of series is bounded.
+Reasons, names and versions of objects are not labels, so the number of series is bounded.
 """
 
 from __future__ import annotations

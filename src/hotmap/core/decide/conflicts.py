@@ -14,10 +14,10 @@ written for HELD seconds after the other's last write: the other writer delivers
 the freshness rules then detect. If it does not, hotmap continues after that time. So it recovers by
 itself once the other is gone, and two that hold for one another are late, not stuck.
 
-An undo that restores a revision of ours is no conflict, nor are marks that existed at the adoption.
-If a mark was only removed, managedFields do not name the writer (kubernetes: structured-merge-diff
-drops removed fields from every manager), so the last writer of any part since our last rollout is
-reported instead, if there is one.
+An undo that restores a revision of ours is not a conflict, and neither are marks that existed at
+the adoption. If a mark was only removed, managedFields do not name the writer (kubernetes:
+structured-merge-diff drops removed fields from every manager), so the last writer of any part since
+our last rollout is reported instead, if there is one.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ def first_record(decision: Decision) -> Record | None:
     """Record the initial content, so that an edit within the settle time is a change.
 
     A source that does not exist stays unknown until the settle time is over: objects of one
-    manifest may be created in any order, and that is no change. None: there is nothing to record
+    manifest may be created in any order, and that is not a change. None: there is nothing to record
     yet, or some source is not adopted by what is known without a record of the others.
     """
     snapshot, assessment = decision.snapshot, decision.assessment

@@ -127,8 +127,8 @@ class SourceSnapshot(NamedTuple):
     #: Whether other sources of the same environment replace some of its data keys now.
     overridden: bool = False
     #: Whether it is what the record has, and more of it is used only since a source that replaced
-    #: data keys of it does not exist, or is not visible or not followed. That is no change: running
-    #: containers keep what they read of a source that was deleted.
+    #: data keys of it does not exist, or is not visible or not followed. That is not a change:
+    #: running containers keep what they read of a source that was deleted.
     uncovered: bool = False
     #: When it was created, if it is immutable, POSIX seconds of the API server's clock.
     created_at: float | None = None

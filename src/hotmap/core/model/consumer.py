@@ -201,7 +201,7 @@ def is_owned(metadata: ObjectMeta) -> bool:
 
 
 def has_workload(metadata: ObjectMeta) -> bool:
-    """Return whether a workload or a Node manages a Pod, so that the Pod is no consumer."""
+    """Return whether a workload or a Node manages a Pod, so that the Pod is not a consumer."""
     return _has_controller(metadata, _WORKLOADS)
 
 

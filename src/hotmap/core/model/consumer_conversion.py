@@ -300,9 +300,9 @@ def consumer_from_rollout(
 ) -> Consumer:
     """Reduce an Argo Rollout.
 
-    One that takes its pod template from a Deployment is no consumer itself: the template to write
-    is there, see `rolled_by`. `currentPodHash` names the newest template and `stableRS` the one
-    that all pods have once it is promoted (argo-rollouts: utils/conditions, RolloutHealthy).
+    One that takes its pod template from a Deployment is not a consumer itself: the template to
+    write is there, see `rolled_by`. `currentPodHash` names the newest template and `stableRS` the
+    one that all pods have once it is promoted (argo-rollouts: utils/conditions, RolloutHealthy).
     """
     spec, status, metadata = item.spec, item.status, item.metadata
     ref = spec.workload_ref

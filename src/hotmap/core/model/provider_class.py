@@ -203,7 +203,7 @@ def _shared(versions: Versions) -> Versions:
 def _written_at(metadata: ObjectMeta, *, updated: bool) -> float | None:
     """Return when the status got its versions: the newest write by a manager of its content.
 
-    Others may annotate it, which is no update.
+    Others may annotate it, which is not an update.
     """
     entries = metadata.managed_fields or ()
     of_content = [entry for entry in entries if b'"f:status"' in bytes(entry.fields_v1)]

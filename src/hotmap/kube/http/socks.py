@@ -72,7 +72,7 @@ class _Handshake:
         """Ask for a connection to a server.
 
         Raises:
-            ConnectionError: the proxy refuses it, or is no SOCKS5 proxy.
+            ConnectionError: the proxy refuses it, or is not a SOCKS5 proxy.
         """
         methods = b"\x00\x02" if proxy.username else b"\x00"
         await self._send(bytes((5, len(methods))) + methods)

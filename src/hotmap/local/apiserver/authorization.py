@@ -82,7 +82,7 @@ def _selected_name(verb: str, query: Mapping[str, str]) -> str:
 
 
 def path_attributes(user: UserInfo, method: str, path: str) -> Attributes:
-    """Return what a request for a path that is no resource wants."""
+    """Return what a request for a path that is not a resource wants."""
     return Attributes(user, _PATH_VERBS.get(method, method.lower()), path=path)
 
 

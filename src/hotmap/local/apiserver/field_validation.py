@@ -83,7 +83,7 @@ def _errors(
         elif unknown_allowed:
             yield from _duplicates(value, f"{path}{name}")
         elif not name.startswith("$"):
-            # The directives of a strategic merge patch are no fields.
+            # The directives of a strategic merge patch are not fields.
             yield f'unknown field "{path}{name}"'
 
 

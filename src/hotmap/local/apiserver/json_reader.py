@@ -39,7 +39,7 @@ def read_json(body: bytes) -> object:
 
 
 def _read_leniently(body: bytes) -> object:
-    """Read what msgspec does not: Go replaces bytes and surrogates that are no characters."""
+    """Read what msgspec does not: Go replaces bytes and surrogates that are not characters."""
     why = json_error(body)
     if why:
         raise JsonError(why)

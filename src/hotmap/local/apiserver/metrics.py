@@ -107,7 +107,7 @@ class RequestMetrics:
 
     @contextlib.contextmanager
     def watching(self, requested: Requested) -> Iterator[None]:
-        """Count a watch as long as it is open; it is no request in flight."""
+        """Count a watch as long as it is open; it is not a request in flight."""
         self._inflight["readOnly"] -= 1
         self._long_running[requested] += 1
         try:

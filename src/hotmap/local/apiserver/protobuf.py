@@ -102,7 +102,7 @@ def _reason(error: Exception) -> str:
 
 
 def _text(data: bytes) -> str:
-    """Read a text. Go does not check its encoding, and writes what is no character as U+FFFD."""
+    """Read a text. Go does not check its encoding, and writes what is not a character as U+FFFD."""
     return data.decode(errors=_REPLACE_EACH)
 
 

@@ -70,7 +70,7 @@ class EndpointsController(Controller[ObjectName]):
             (pod for pod in self._pods_in_namespace.get(key[0]) if _is_backend(service, pod)),
             key=lambda pod: str(pod["metadata"]["name"]),
         )
-        # The namespace is terminating or gone, which is no failure.
+        # The namespace is terminating or gone, which is not a failure.
         with contextlib.suppress(Forbidden, NotFound):
             await self._write_slice(service, pods)
             await self._write_endpoints(service, pods)

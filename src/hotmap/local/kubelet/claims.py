@@ -37,7 +37,7 @@ class ClaimedPaths:
         """Find the path of a pod's volume that is a claim.
 
         Raises:
-            ManifestError: the claim has no volume, or one that is no directory of this machine.
+            ManifestError: the claim has no volume, or one that is not a directory of this machine.
         """
         namespace = pod["metadata"]["namespace"]
         name = claim_name(pod, volume)

@@ -67,7 +67,7 @@ def find_variable(text: str, name: str) -> str:
         found, separator, rest = stripped.partition("=")
         if not separator or not found or found != found.rstrip(_BLANK):
             raise EnvFileError("expected NAME='value'")
-        # As for a shell, what follows a blank is no part of the assignment.
+        # As for a shell, what follows a blank is not part of the assignment.
         value = "" if rest.startswith(tuple(_BLANK)) else _quoted_value(rest, lines)
         if found == name:
             return value

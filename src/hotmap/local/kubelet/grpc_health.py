@@ -20,7 +20,7 @@ _END_STREAM, _ACK, _END_HEADERS, _PADDED = 1, 1, 4, 8
 _STREAM = 1
 #: The largest frame that a server may send to a client that asks for no larger ones.
 _MAX_FRAME = 1 << 14
-#: Bytes of answers after which a server is no health service.
+#: Bytes of answers after which a server is not a health service.
 _MAX_ANSWER = 1 << 16
 _STATES = {0: "UNKNOWN", 1: "SERVING", 2: "NOT_SERVING", 3: "SERVICE_UNKNOWN"}
 

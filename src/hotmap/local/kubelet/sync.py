@@ -59,7 +59,7 @@ RESET_PERIOD = 1.0
 _PAST_DEADLINE = Ended(
     "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
 )
-#: Annotations that a kubelet puts on pods itself, so they are no update (pkg/kubelet/types).
+#: Annotations that a kubelet puts on pods itself, so they are not updates (pkg/kubelet/types).
 _LOCAL_ANNOTATIONS = (
     "kubernetes.io/config.source",
     "kubernetes.io/config.mirror",

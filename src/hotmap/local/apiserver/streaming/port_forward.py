@@ -84,7 +84,7 @@ def parse_ports(texts: Sequence[str]) -> list[int]:
     """Read the query's `ports`, each a number or several with commas between.
 
     Raises:
-        BadRequest: there is none, or one of them is no port.
+        BadRequest: there is none, or one of them is not a port.
     """
     if not texts:
         raise BadRequest('query parameter "ports" is required')

@@ -54,7 +54,7 @@ DICTIONARY = (
 
 
 class ProtocolError(Exception):
-    """Raised for bytes that are no SPDY/3.1; the connection cannot go on."""
+    """Raised for bytes that are not SPDY/3.1; the connection cannot go on."""
 
 
 class OpenStream(NamedTuple):
@@ -107,7 +107,7 @@ class FrameReader:
         """Add bytes, and return the events that they complete.
 
         Raises:
-            ProtocolError: they are no frames, or larger than accepted.
+            ProtocolError: they are not frames, or larger than accepted.
         """
         self._buffer += data
         while (event := self._next()) is not None:

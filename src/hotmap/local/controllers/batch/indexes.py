@@ -17,7 +17,7 @@ COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 
 
 def parse_indexes(text: str, completions: int) -> set[int]:
-    """Read text such as `0,2-4`; ignore what is no interval, and indexes beyond the completions."""
+    """Read text such as `0,2-4`; ignore anything else, and indexes beyond the completions."""
     found: set[int] = set()
     for interval in filter(None, text.split(",")):
         first, _, last = interval.partition("-")

@@ -1,7 +1,7 @@
 """On which nodes a DaemonSet has a pod.
 
 kubernetes: pkg/controller/daemon/daemon_controller.go, NodeShouldRunDaemonPod. A node that is not
-ready, or not schedulable, is no reason to have none: that are taints, which daemon pods tolerate.
+ready, or not schedulable, has one too: it is tainted, and daemon pods tolerate these taints.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _GENERATION = "deprecated.daemonset.template.generation"
 _GENERATION_LABEL = "pod-template-generation"
 _NODE_NAME = "metadata.name"
 
-# What happens to nodes and is no reason for their daemons to go or to stay away.
+# The taints of nodes that keep no daemon pod away and remove none.
 _TOLERATED = (
     ("not-ready", "NoExecute"),
     ("unreachable", "NoExecute"),

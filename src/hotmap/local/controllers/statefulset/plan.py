@@ -93,7 +93,7 @@ class StatefulSetView(NamedTuple):
 def plan_steps(view: StatefulSetView) -> list[Step]:
     """Choose what to do now, in the order in which it is done.
 
-    1. Each replica exists, is no finished pod and has its identity, volumes and claims.
+    1. Each replica exists, is not a finished pod and has its identity, volumes and claims.
     2. The claims of pods beyond the replicas have the owners that the retention policy says;
        these pods go.
     3. Replicas of an old revision are deleted, for 1 to create them again.
