@@ -1,39 +1,42 @@
-"""The documents of /v1/status: the status of every followed consumer, or one in detail.
+"""Answers queries of /v1/status: the status of every followed consumer, or one in detail.
 
 The overview sends no request to the API server and is paginated. For a single consumer, its pods
-are listed once and shown with the proof for each. The documents contain names and fingerprints
-only; values are not kept anywhere.
+are listed once and shown with the proof for each. `status_documents` has the parts of the answers.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hotmap import __version__
 from hotmap.controller.report.consumer_states import ConsumerStates
-from hotmap.controller.report.decision_log import DecisionEntry, DecisionLog
+from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.edit_previews import EditPreviews
 from hotmap.controller.report.events import missing_sources
 from hotmap.controller.report.pod_checks import PodChecker
 from hotmap.controller.report.status_access import StatusAccess
+from hotmap.controller.report.status_documents import (
+    LONGEST_REVISION,
+    counts_document,
+    decision_entry_document,
+    pods_document,
+    source_document,
+    source_name_document,
+)
 from hotmap.controller.report.status_query import StatusQuery, parse_query, split_name
 from hotmap.controller.watch.consistent_reads import ConsistentReader
 from hotmap.controller.watch.index import Index
-from hotmap.controller.watch.observation import FollowedSource, Observer
+from hotmap.controller.watch.observation import Observer
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.document import decision_document, snapshot_document
 from hotmap.core.decide.preview import Edit
 from hotmap.core.decide.snapshot import Snapshot
-from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.errors import ApiError, HotmapError, ResponseTooLarge, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.status.consumer import ConsumerStatus, State, rollout_status
 from hotmap.core.status.pod_check import PodCheckResult
-from hotmap.core.status.pods import PodProof
-from hotmap.core.status.stage import Stage
 from hotmap.core.text import join_names, printable
 from hotmap.kube.client import Client
 from hotmap.kube.fair_slots import FairSlots
@@ -45,12 +48,6 @@ __all__ = [
     "is_behind",
 ]
 
-
-#: Pods in one document; more are counted and not shown.
-_MAX_PODS = 1000
-
-#: Characters of a revision: a pod template may have any other text in that annotation.
-_LONGEST_REVISION = 64
 
 #: Lists of pods at once for queries, so that they do not crowd an API server.
 _MAX_LISTS = 4
@@ -161,7 +158,7 @@ class StatusPage:
         if leader is None:
             return {**head, "counts": {}, "behind": 0, "workloads": []}
         if (named := parsed.named_namespace) and not self._serves(named):
-            return {**head, **_totals(()), "workloads": [], "unwatched": named}
+            return {**head, **counts_document(()), "workloads": [], "unwatched": named}
         unconfirmed = ""
         if parsed.consistent and not parsed.token:
             unconfirmed = await self._read_consistently(parsed, leader, readable)
@@ -177,7 +174,9 @@ class StatusPage:
                 )
                 for consumer in consumers
             ]
-            totals = _totals((document["state"], document["behind"]) for document in documents)
+            totals = counts_document(
+                (document["state"], document["behind"]) for document in documents
+            )
             return {**head, **totals, "workloads": documents}
         async with self._overview_slots.use(_group(parsed, readable)):
             if parsed.edit is not None:
@@ -250,7 +249,9 @@ class StatusPage:
             await share_loop()
             if (known := self._index.consumers[key.kind].get(key)) is not None:
                 statuses[key] = _confirmed(leader.consumer_states.get(known), unconfirmed)
-        totals = _totals((status.state.value, status.behind) for status in statuses.values())
+        totals = counts_document(
+            (status.state.value, status.behind) for status in statuses.values()
+        )
         selected = sorted(
             (
                 key
@@ -268,7 +269,7 @@ class StatusPage:
                 if query.sources:
                     await share_loop()
                     followed = leader.observer.followed_sources(consumer)
-                    document["sources"] = [_name_document(source) for source in followed]
+                    document["sources"] = [source_name_document(source) for source in followed]
                 documents.append(document)
         more = {"continue": _continue_token(page[-1])} if len(selected) > len(page) else {}
         return {**totals, "workloads": documents, **more}
@@ -287,7 +288,7 @@ class StatusPage:
         page = users[: query.limit]
         more = {"continue": _continue_token(page[-1])} if len(users) > len(page) else {}
         return {
-            **_totals(()),
+            **counts_document(()),
             "maxConcurrentRollouts": leader.rollout_limit(edit.source),
             "workloads": await previews.documents(edit, page),
             **more,
@@ -315,7 +316,7 @@ class StatusPage:
             "podCount": consumer.pods,
             "strategy": policy.strategy.value,
             "policy": printable(policy.origin),
-            "revision": printable(consumer.revision, _LONGEST_REVISION),
+            "revision": printable(consumer.revision, LONGEST_REVISION),
             "decidedAt": round(latest.at, 3) if latest else None,
         }
 
@@ -372,16 +373,16 @@ class StatusPage:
         return {
             **self._summary_document(consumer, status),
             "applied": snapshot.recorded_content or None,
-            "sources": [_source_document(source) for source in snapshot.sources],
+            "sources": [source_document(source) for source in snapshot.sources],
             "unfollowed": [
                 {"kind": source.kind, "name": source.name}
                 for source in snapshot.unfollowed
                 if source not in {item.source for item in snapshot.sources}
             ],
-            **_pods_document(result),
+            **pods_document(result),
             "decision": decision_document(decide(snapshot)),
             **({"snapshot": snapshot_document(snapshot)} if with_snapshot else {}),
-            "decisions": [_decision_document(entry) for entry in decisions],
+            "decisions": [decision_entry_document(entry) for entry in decisions],
         }
 
 
@@ -413,81 +414,6 @@ def _confirmed(status: ConsumerStatus, unconfirmed: str) -> ConsumerStatus:
     if not unconfirmed or not status.is_reached:
         return status
     return ConsumerStatus(State.UNKNOWN, f"cannot be confirmed: {unconfirmed}")
-
-
-def _name_document(source: FollowedSource | SourceSnapshot) -> dict[str, Any]:
-    """Name a source, and say whether it is there."""
-    return {
-        "kind": source.source.kind,
-        "name": source.source.name,
-        "exists": source.exists,
-        "visible": source.visible,
-    }
-
-
-def _source_document(source: SourceSnapshot) -> dict[str, Any]:
-    """Describe a source as the controller has it, which shows whether it has seen an edit."""
-    return {
-        **_name_document(source),
-        "resourceVersion": source.resource_version,
-        "changedAt": source.changed_at,
-        "read": [*(["start"] if source.frozen else []), *(["files"] if source.live else [])],
-    }
-
-
-def _pods_document(result: PodCheckResult | HotmapError) -> dict[str, Any]:
-    if isinstance(result, HotmapError):
-        return {"desired": None, "pods": [], "podsError": printable(str(result))}
-    desired = result.desired.revision
-    return {
-        "desired": desired,
-        "podCount": len(result.pods),
-        "pods": [_pod_document(proof, desired) for proof in result.pods[:_MAX_PODS]],
-    }
-
-
-def _pod_document(proof: PodProof, desired: str) -> dict[str, Any]:
-    pod = proof.pod
-    return {
-        "name": pod.start.name,
-        "state": proof.state.value,
-        "startedAt": pod.start.at,
-        "ready": pod.ready,
-        "waitingReason": pod.waiting_reason,
-        "templateRevision": printable(pod.start.revision, _LONGEST_REVISION),
-        "desired": desired,
-        "projected": _stage_document(proof.projected, desired) if proof.projected else None,
-        "loaded": _stage_document(proof.loaded, desired),
-    }
-
-
-def _stage_document(stage: Stage, desired: str) -> dict[str, Any]:
-    """Describe a stage; content that may be older has no revision."""
-    revision = desired if stage.reached else None
-    return {"revision": revision, "confidence": stage.confidence.value, "reason": stage.reason}
-
-
-def _decision_document(entry: DecisionEntry) -> dict[str, Any]:
-    return {
-        "at": round(entry.at, 3),
-        "verdict": entry.verdict,
-        "reason": entry.reason,
-        "actions": list(entry.actions),
-        "held": entry.held,
-        "revision": entry.revision,
-        "outcome": entry.outcome,
-        "count": entry.times,
-        "firstAt": round(entry.first_at, 3),
-    }
-
-
-def _totals(statuses: Iterable[tuple[str, int]]) -> dict[str, Any]:
-    states: Counter[str] = Counter()
-    behind = 0
-    for state, pods in statuses:
-        states[state] += 1
-        behind += pods
-    return {"counts": {state.value: states[state.value] for state in State}, "behind": behind}
 
 
 def _continue_token(key: ObjectKey) -> str:
