@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestServer
 from hotmap.cli.command_options import StatusOptions
 from hotmap.cli.shared_options import ClusterOptions, ControllerAddress, WorkloadOptions
 from hotmap.cli.status import run_status
-from hotmap.cli.status_client import StatusUnavailable
+from hotmap.cli.status_response import StatusUnavailable
 
 
 class FakeController:

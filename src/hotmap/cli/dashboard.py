@@ -10,8 +10,9 @@ from contextlib import AsyncExitStack, suppress
 from hotmap.agent.runtime.standard_streams import print_message
 from hotmap.cli.command_options import DashboardOptions
 from hotmap.cli.shared_options import ClusterOptions, ControllerAddress
-from hotmap.cli.status_client import ControllerAway, StatusClient, connect, default_namespace
+from hotmap.cli.status_client import StatusClient, connect, default_namespace
 from hotmap.cli.status_output import read_document
+from hotmap.cli.status_response import ControllerAway
 from hotmap.cli.stop_signals import on_stop_signal
 from hotmap.core.errors import SettingsError
 from hotmap.core.status.status_document import StatusDocument

@@ -20,13 +20,9 @@ from hotmap.cli.printers import (
     print_workloads,
 )
 from hotmap.cli.shared_options import ClusterOptions, ControllerAddress, WorkloadOptions
-from hotmap.cli.status_client import (
-    ControllerAway,
-    StatusClient,
-    StatusUnavailable,
-    connect,
-)
+from hotmap.cli.status_client import StatusClient, connect
 from hotmap.cli.status_output import create_console, print_document, read_document
+from hotmap.cli.status_response import ControllerAway, StatusUnavailable
 from hotmap.cli.wait_progress import WaitProgress, create_wait_progress
 from hotmap.cli.workload_names import (
     KIND_WORDS,

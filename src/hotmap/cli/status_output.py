@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 from rich.console import Console
 
-from hotmap.cli.status_client import StatusUnavailable
+from hotmap.cli.status_response import StatusUnavailable
 from hotmap.cli.terminal import OutputConsole, width_from_environment
 from hotmap.core.status.status_document import StatusDocument
 from hotmap.core.text import printable

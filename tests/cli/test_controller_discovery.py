@@ -17,7 +17,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from hotmap.cli.shared_options import ClusterOptions, ControllerAddress
-from hotmap.cli.status_client import StatusUnavailable, connect
+from hotmap.cli.status_client import connect
+from hotmap.cli.status_response import StatusUnavailable
 
 LABELS = "app.kubernetes.io/name=hotmap,app.kubernetes.io/component=controller"
 
@@ -407,9 +408,9 @@ async def test_local_controller_is_found_at_either_port(
             str(each.make_url("")).rstrip("/") for each in (running, first, second)
         )
         for before in ("http://127.0.0.1:1", foreign, program):
-            monkeypatch.setattr("hotmap.cli.status_client._LOCAL_URLS", (before, found))
+            monkeypatch.setattr("hotmap.cli.controller_discovery._LOCAL_URLS", (before, found))
             assert (await ask(cluster))["ready"]
-        monkeypatch.setattr("hotmap.cli.status_client._LOCAL_URLS", (foreign, program))
+        monkeypatch.setattr("hotmap.cli.controller_discovery._LOCAL_URLS", (foreign, program))
         message = await refused(cluster)
         assert f"{foreign} serves https://other and {program} is not a hotmap controller" in message
 
