@@ -1,7 +1,7 @@
 """How the index joins an Argo Rollout and the Deployment whose template it uses.
 
-The local plane has no custom resources, so the stores are filled by hand; what the two do on an
-API server stands in test_kinds_on_a_real_control_plane.py.
+The stores are filled by hand; test_workload_kinds_real_control_plane.py has the same with an API
+server.
 """
 
 from __future__ import annotations

@@ -541,7 +541,7 @@ def _with_data(data: Object, secret: Object) -> Object:
 def _stores(controller: Controller) -> Iterable[tuple[str, Any]]:
     index = controller.index
     for kind, store in {**index.sources, **index.consumers}.items():
-        if kind in PLURALS:  # the plane has no custom resources
+        if kind in PLURALS:  # not custom resources, which few tests create
             yield kind, store
 
 
