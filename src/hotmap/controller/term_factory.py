@@ -111,16 +111,7 @@ class TermFactory:
         )
         knowledge = TermKnowledge(first_decisions, nudges.sent, deleted.may_be_kept)
         observer = self._make_observer(keys, knowledge)
-        consumer_states = ConsumerStates(
-            index=shared.watch_index,
-            decision_log=shared.decision_log,
-            records=shared.records,
-            is_behind=lambda key, gone_count: is_behind(
-                observer.snapshot(key), gone_count=gone_count
-            ),
-            refused=shared.reflectors.refused,
-            settled_at=self._settled_at,
-        )
+        consumer_states = self._make_consumer_states(observer)
         pod_checker = self._make_pod_checker(observer, consumer_states, nudges)
         turns = RolloutTurns(
             shared.watch_index,
@@ -160,6 +151,19 @@ class TermFactory:
             may_write=shared.leadership.may_write,
             startup_retry=shared.startup_retry,
             supervisor=shared.supervisor,
+        )
+
+    def _make_consumer_states(self, observer: Observer) -> ConsumerStates:
+        shared = self._shared
+        return ConsumerStates(
+            index=shared.watch_index,
+            decision_log=shared.decision_log,
+            records=shared.records,
+            is_behind=lambda key, gone_count: is_behind(
+                observer.snapshot(key), gone_count=gone_count
+            ),
+            refused=shared.reflectors.refused,
+            settled_at=self._settled_at,
         )
 
     def _meta_info_writer(self) -> Callable[[], Awaitable[None]] | None:

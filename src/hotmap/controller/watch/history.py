@@ -102,12 +102,7 @@ class History:
         that. `listed` says that states in between may be missing.
         """
         if listed and old is not None and new is not None and old.uid != new.uid:
-            if since is not None:
-                # It may have been recreated with any content, and edited since.
-                write = make_unobserved_write(new, since=since, now=self._clock())
-                self._append_change(key, write)
-            self.record_change(key, old, None, since=since)
-            return self.record_change(key, None, new, since=since)
+            return self._record_recreation(key, old, new, since=since)
         keys = changed_keys(old, new)
         self._deleted.pop(key, None)
         if key not in self._listed:
@@ -136,12 +131,25 @@ class History:
             ),
         )
         if new is None:
-            self._deleted[key] = now
-            if old is not None and old.immutable:
-                known = (each for each in self._immutable.get(key, ()) if each.marks != old.marks)
-                self._immutable[key] = (_Deleted(now, old.marks), *known)[:_IMMUTABLE]
-            self._drop_deleted(now)
+            self._record_deletion(key, old, now=now)
         return True
+
+    def _record_recreation(
+        self, key: ObjectKey, old: Source, new: Source, *, since: float | None
+    ) -> bool:
+        """Record that a list has another object of the name: the watch has missed the deletion."""
+        if since is not None:
+            # It may have been recreated with any content, and edited since.
+            self._append_change(key, make_unobserved_write(new, since=since, now=self._clock()))
+        self.record_change(key, old, None, since=since)
+        return self.record_change(key, None, new, since=since)
+
+    def _record_deletion(self, key: ObjectKey, old: Source | None, *, now: float) -> None:
+        self._deleted[key] = now
+        if old is not None and old.immutable:
+            known = (each for each in self._immutable.get(key, ()) if each.marks != old.marks)
+            self._immutable[key] = (_Deleted(now, old.marks), *known)[:_IMMUTABLE]
+        self._drop_deleted(now)
 
     def _append_change(self, key: ObjectKey, change: ObservedChange) -> None:
         kept = self._changes.get(key, ())
