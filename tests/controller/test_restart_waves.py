@@ -57,6 +57,19 @@ async def nudged_pods(world: World) -> list[str]:
     return [name for name in NAMES if await world.target(name)]
 
 
+async def restart_one_after_the_other(world: World, agents: Agents) -> None:
+    """Let each pod load the content once it is nudged; no other one is nudged before."""
+    for number in range(1, len(NAMES) + 1):
+
+        async def reached(number: int = number) -> bool:
+            return len(await nudged_pods(world)) == number
+
+        await world.until(reached, f"{number} pods are told")
+        await asyncio.sleep(0.3)
+        assert await nudged_pods(world) == list(NAMES[:number])
+        agents.words[NAMES[number - 1]] = RestartProgress(loaded=True)
+
+
 async def prepare(world: World) -> None:
     await world.config_map(LEVEL="info")
     await world.workload(annotations=AGENT, replicas=len(NAMES))
@@ -71,15 +84,7 @@ async def test_pods_restart_one_after_the_other(world: World, agents: Agents) ->
         await world.quiet(controller)
         assert await nudged_pods(world) == []
         await world.edit(LEVEL="debug")
-        for number in range(1, len(NAMES) + 1):
-
-            async def reached(number: int = number) -> bool:
-                return len(await nudged_pods(world)) == number
-
-            await world.until(reached, f"{number} pods are told")
-            await asyncio.sleep(0.3)
-            assert await nudged_pods(world) == list(NAMES[:number])
-            agents.words[NAMES[number - 1]] = RestartProgress(loaded=True)
+        await restart_one_after_the_other(world, agents)
         await world.quiet(controller)
 
 
@@ -117,15 +122,7 @@ async def test_pods_that_restart_for_files_do_so_one_after_the_other(
     async with world.controller() as controller:
         await world.quiet(controller)
         await world.edit(LEVEL="debug")
-        for number in range(1, len(NAMES) + 1):
-
-            async def reached(number: int = number) -> bool:
-                return len(await nudged_pods(world)) == number
-
-            await world.until(reached, f"{number} pods are told")
-            await asyncio.sleep(0.3)
-            assert await nudged_pods(world) == list(NAMES[:number])
-            agents.words[NAMES[number - 1]] = RestartProgress(loaded=True)
+        await restart_one_after_the_other(world, agents)
         await world.quiet(controller)
 
 
