@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
@@ -23,7 +24,7 @@ from hotmap.core.errors import HotmapError, NotFound
 from hotmap.core.policy.policy import Defaults
 from hotmap.kube.client import Client
 
-__all__ = ["CONVERGED", "ControllerHistory", "play_history"]
+__all__ = ["CONVERGED", "ControllerHistory", "play_history", "play_seeds"]
 
 #: Seconds within which everything has the last content, once it is quiet; and a new leader takes a
 #: Lease that was not released.
@@ -174,3 +175,16 @@ def play_history(
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(play())
+
+
+def play_seeds(play: Callable[[int], tuple[str, list[str]]], first: int, last: int) -> int:
+    """Play a range of seeds and print what breaks a promise; returns how many histories did."""
+    count = 0
+    for seed in range(first, last):
+        broken, log = play(seed)
+        if broken:
+            count += 1
+            sys.stdout.write("\n  ".join([f"history {seed}: {broken}", *log]) + "\n")
+            sys.stdout.flush()
+    sys.stdout.write(f"{last - first} histories, {count} broken\n")
+    return count

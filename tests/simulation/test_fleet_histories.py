@@ -11,6 +11,7 @@ import os
 import sys
 
 import pytest
+from tests.simulation.controller_histories import play_seeds
 from tests.simulation.fleet_histories import play_fleet_history
 
 #: Histories of the slow test: each takes seconds.
@@ -42,18 +43,5 @@ def test_fleets_have_the_last_content() -> None:
         assert not broken, "\n".join([f"history {seed}: {broken}", *log])
 
 
-def main(first: int, last: int) -> int:
-    """Play a range of seeds; returns how many break a promise."""
-    count = 0
-    for seed in range(first, last):
-        broken, log = play_fleet_history(seed)
-        if broken:
-            count += 1
-            sys.stdout.write("\n  ".join([f"history {seed}: {broken}", *log]) + "\n")
-            sys.stdout.flush()
-    sys.stdout.write(f"{last - first} histories, {count} broken\n")
-    return count
-
-
 if __name__ == "__main__":
-    sys.exit(bool(main(int(sys.argv[1]), int(sys.argv[2]))))
+    sys.exit(bool(play_seeds(play_fleet_history, int(sys.argv[1]), int(sys.argv[2]))))

@@ -11,6 +11,7 @@ import os
 import sys
 
 import pytest
+from tests.simulation.controller_histories import play_seeds
 from tests.simulation.job_histories import play_job_history
 
 #: Histories of the slow test: each takes seconds.
@@ -35,18 +36,5 @@ def test_random_jobs_run_with_the_last_content() -> None:
         assert not broken, "\n".join([f"history {seed}: {broken}", *log])
 
 
-def main(first: int, last: int) -> int:
-    """Play a range of seeds; returns how many break a promise."""
-    count = 0
-    for seed in range(first, last):
-        broken, log = play_job_history(seed)
-        if broken:
-            count += 1
-            sys.stdout.write("\n  ".join([f"history {seed}: {broken}", *log]) + "\n")
-            sys.stdout.flush()
-    sys.stdout.write(f"{last - first} histories, {count} broken\n")
-    return count
-
-
 if __name__ == "__main__":
-    sys.exit(bool(main(int(sys.argv[1]), int(sys.argv[2]))))
+    sys.exit(bool(play_seeds(play_job_history, int(sys.argv[1]), int(sys.argv[2]))))
