@@ -14,6 +14,7 @@ from tests.controller.world import REREADS, World, env, files
 from hotmap.controller.addresses import DEFAULT_NAMESPACE
 from hotmap.controller.report.pod_checks import PodChecker
 from hotmap.controller.watch import missing_namespaces
+from hotmap.core.errors import api_error
 
 
 async def test_metrics_count_decisions_actions_watches_and_requests(
@@ -43,6 +44,27 @@ async def test_metrics_count_decisions_actions_watches_and_requests(
     assert samples["hotmap_queue_retries_total", "reconcile"] == 0
     assert samples["hotmap_api_requests_total", "PATCH/200"] >= 2
     assert samples["hotmap_change_to_rollout_seconds_count", ""] == 1
+
+
+async def test_each_failed_attempt_is_counted(world: World, http: aiohttp.ClientSession) -> None:
+    """An alert fires while the count of failures grows, and each attempt may fail alike."""
+
+    async def refuse(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+        raise api_error(403, "exceeded quota")
+
+    world.registry.guards.append(refuse)
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+
+        async def has_failed_again() -> bool:
+            samples = await get_metrics(http, controller)
+            return samples.get(("hotmap_actions_total", "rollout/Deployment/failed"), 0) > 3
+
+        await world.until(has_failed_again, "further failures are counted")
+        assert len(await world.events("Failed")) == 1
 
 
 async def test_terminating_namespace_gets_no_events_and_no_warnings(

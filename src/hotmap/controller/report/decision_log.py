@@ -97,7 +97,8 @@ class DecisionLog:
         self._missing_sources: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
         #: Why a rollout waits that was decided on after the last entry.
         self._settling: dict[ObjectKey, str] = {}
-        #: (verdict) → decisions and (kind, act, outcome) → actions, since the start.
+        #: (verdict) → decisions and (kind, act, outcome) → actions, since the start; each attempt
+        #: that fails is one.
         self.decisions: Counter[str] = Counter()
         self.actions: Counter[tuple[str, str, str]] = Counter()
         #: Writes of others into pod templates since the start, by kind.
@@ -138,13 +139,16 @@ class DecisionLog:
         if kept and plan.confirms and kept[-1].is_over:
             kept[-1] = kept[-1]._replace(announced=False)
             return False
-        if kept and entry.repeats(kept[-1]):
+        is_repeated = bool(kept) and entry.repeats(kept[-1])
+        if entry.failed:  # each attempt is counted: an alert is about those that go on failing
+            self._count_actions(entry, "failed")
+        elif not is_repeated and not continues:
+            self._count_actions(entry, "done")
+        if is_repeated:
             # It may not have been final, such as a nudge while pods were still to be checked.
             kept[-1] = kept[-1]._replace(waits=entry.waits, continues=entry.continues)
             return False
         is_same_hold = entry.held and any(map(entry.folds_into, kept))
-        for act in entry.actions if not continues else ():
-            self.actions[consumer.key.kind, act, "failed" if entry.failed else "done"] += 1
         _append(kept, entry)
         if not is_same_hold:
             _log.log(
@@ -157,6 +161,9 @@ class DecisionLog:
                 },
             )
         return True
+
+    def _count_actions(self, entry: DecisionEntry, outcome: str) -> None:
+        self.actions.update((entry.consumer.kind, act, outcome) for act in entry.actions)
 
     def set_settling(self, decision: Decision) -> None:
         """Keep why a rollout waits: the entries before it say nothing of the present content."""
