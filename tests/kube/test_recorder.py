@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -56,6 +57,18 @@ def send_event(recorder: Recorder, message: str = "rolled", regarding: ObjectKey
         type="Normal",
         reason="RolledOut",
         message=message,
+    )
+
+
+def send_problem(recorder: Recorder, message: str = "cannot be read") -> bool:
+    return recorder.event(
+        WEB,
+        api_version="apps/v1",
+        uid="u",
+        type="Warning",
+        reason="InvalidAnnotation",
+        message=message,
+        once=True,
     )
 
 
@@ -321,18 +334,7 @@ async def test_persisting_problem_is_reported_once(
     server: FaultServer, recorder: Recorder, clock: Clock
 ) -> None:
     """Neither as an Event nor as a count, until an hour later; the caller is told which it was."""
-
-    def problem(message: str = "cannot be read") -> bool:
-        return recorder.event(
-            WEB,
-            api_version="apps/v1",
-            uid="u",
-            type="Warning",
-            reason="InvalidAnnotation",
-            message=message,
-            once=True,
-        )
-
+    problem = partial(send_problem, recorder)
     told = [problem(), problem()]
     clock.now += 1800
     told += [problem(), problem("another problem")]
@@ -343,21 +345,21 @@ async def test_persisting_problem_is_reported_once(
     assert [method for method, _ in sent(server)] == ["POST", "POST"]
 
 
-async def test_dropped_problem_is_not_reported_again(recorder: Recorder) -> None:
-    """An object beyond its budget of Events: the caller logs the problem once all the same."""
-    for number in range(BURST):
+async def test_problem_of_a_busy_object_is_reported_once(recorder: Recorder) -> None:
+    """What else happened to it, however often, hides no problem."""
+    for number in range(2 * BURST):
         send_event(recorder, f"rolled {number}")
-    told = [
-        recorder.event(
-            WEB,
-            api_version="apps/v1",
-            uid="u",
-            type="Warning",
-            reason="InvalidAnnotation",
-            message="cannot be read",
-            once=True,
-        )
-        for _ in range(3)
-    ]
-    assert told == [True, False, False]
-    assert recorder.statistics().dropped == 1
+    dropped = recorder.statistics().dropped
+    assert [send_problem(recorder) for _ in range(3)] == [True, False, False]
+    assert recorder.statistics().dropped == dropped
+
+
+async def test_problems_of_one_object_are_rate_limited(recorder: Recorder, clock: Clock) -> None:
+    """Each value of an annotation that changes in a loop is a new problem; few are logged."""
+    told = [send_problem(recorder, f"invalid value {number}") for number in range(BURST + 5)]
+    assert told == [True] * BURST + [False] * 5
+    clock.now += 300
+    last = f"invalid value {BURST + 4}"
+    assert send_problem(recorder, last), "it stands, and was not reported yet"
+    assert not send_problem(recorder, "another value")
+    assert recorder.statistics().dropped == 6

@@ -30,8 +30,8 @@ REMIND_AFTER: Final = 3600.0
 #: How many persisting problems are remembered.
 MAX_CONDITIONS: Final = 16384
 
-#: Per regarding object: burst, and seconds until one more is accepted (the same file,
-#: defaultSpamBurst and defaultSpamQPS).
+#: Per regarding object, for its problems and for the rest: burst, and seconds until one more is
+#: accepted (the same file, defaultSpamBurst and defaultSpamQPS).
 BURST: Final = 25
 REFILL: Final = 300.0
 
@@ -70,7 +70,7 @@ class Recorder:
         self._component = component
         self._clock = clock
         self._series: OrderedDict[EventKey, EventSeries] = OrderedDict()
-        self._tokens: OrderedDict[tuple[ObjectKey, str], TokenBucket] = OrderedDict()
+        self._tokens: OrderedDict[tuple[ObjectKey, str, bool], TokenBucket] = OrderedDict()
         #: Persisting problems, and when each was last reported.
         self._standing: OrderedDict[EventKey, float] = OrderedDict()
         self._dropped = 0
@@ -91,16 +91,19 @@ class Recorder:
         The same message about the same object within ten minutes raises the count of the same
         Event. Beyond 25 calls an object gets one more per five minutes. Each namespace has a budget
         of its own. `once` is for a persisting problem: the same message within REMIND_AFTER neither
-        creates nor counts an Event. Returns False for those, so that the caller need not log it
-        again.
+        creates nor counts an Event. An object's problems are counted apart from what else happens
+        to it, which may be much. Returns False for a problem without an Event, so that the caller
+        does not log it: neither again, nor each value of an annotation that changes in a loop.
         """
         now = self._clock()
         key = EventKey(regarding, uid, type, reason, message[:LONGEST_MESSAGE])
         if once and self._is_known(key, now):
             return False
-        if not self._allow((regarding, uid), now):
+        if not self._allow((regarding, uid, once), now):
             self._dropped += 1
-            return True
+            return not once
+        if once:
+            self._remember_problem(key, now)
         series = self._series.get(key)
         if series is None or now - series.last > REPEAT_WITHIN:
             body = self._body(key, api_version)
@@ -128,17 +131,20 @@ class Recorder:
         return RecorderStatistics(writer.created, writer.counted, dropped, len(writer))
 
     def _is_known(self, key: EventKey, now: float) -> bool:
-        """Return whether a problem was reported recently; if not, record the report."""
+        """Return whether a problem was reported recently."""
         reported_at = self._standing.get(key)
-        is_known = reported_at is not None and now - reported_at <= REMIND_AFTER
-        if not is_known:
-            self._standing[key] = now
+        if reported_at is None or now - reported_at > REMIND_AFTER:
+            return False
+        self._standing.move_to_end(key)
+        return True
+
+    def _remember_problem(self, key: EventKey, now: float) -> None:
+        self._standing[key] = now
         self._standing.move_to_end(key)
         if len(self._standing) > MAX_CONDITIONS:
             self._standing.popitem(last=False)
-        return is_known
 
-    def _allow(self, key: tuple[ObjectKey, str], now: float) -> bool:
+    def _allow(self, key: tuple[ObjectKey, str, bool], now: float) -> bool:
         tokens = self._tokens.get(key)
         if tokens is None:
             tokens = self._tokens[key] = TokenBucket(now, burst=BURST, refill=REFILL)
