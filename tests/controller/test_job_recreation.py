@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
+from itertools import product
 from typing import Any
 
 import pytest
@@ -284,16 +285,19 @@ async def test_rejected_job_creation_is_retried(world: World) -> None:
     assert len(await world.messages("Failed")) == 1
 
 
-async def test_job_whose_creation_is_not_answered_delays_none_of_another_namespace(
-    world: World,
+@pytest.mark.parametrize("hanging", [1, 12])
+async def test_jobs_whose_creation_is_not_answered_delay_none_of_another_namespace(
+    world: World, hanging: int
 ) -> None:
-    """An admission webhook of its namespace hangs, for which each attempt waits."""
-    await world.namespace("slow")
+    """An admission webhook of some namespaces hangs, for which each attempt waits."""
+    slow = [f"slow-{number}" for number in range(hanging)]
+    for namespace in slow:
+        await world.namespace(namespace)
     answered, waiting = asyncio.Event(), []
 
     async def hang(plural: str, namespace: str | None, name: str, obj: object) -> None:
-        if plural == "jobs" and namespace == "slow":
-            waiting.append(name)
+        if plural == "jobs" and namespace in slow:
+            waiting.append((namespace, name))
             await answered.wait()
 
     manifest = {"spec": {"template": {"spec": {**env("LEVEL"), "restartPolicy": "Never"}}}}
@@ -304,17 +308,18 @@ async def test_job_whose_creation_is_not_answered_delays_none_of_another_namespa
                 "reason": "old",
                 "job": {"metadata": {"name": name, "namespace": namespace}, **manifest},
             }
-            for namespace, name in (("slow", "a"), ("slow", "b"), (NAMESPACE, "load"))
+            for namespace, name in (*product(slow, "ab"), (NAMESPACE, "load"))
         )
     )
     world.registry.create_guards.append(hang)
     async with world.controller() as controller:
         await world.until(lambda: uid(world, "Job", "load"), "the Job is there")
-        assert waiting == ["a"]
+        assert waiting == [(namespace, "a") for namespace in slow]
         answered.set()
         await world.until(lambda: _none_pending(world), "nothing is pending")
         await world.quiet(controller)
-    assert len((await world.registry.list("jobs", "slow")).items) == 2
+    for namespace in slow:
+        assert len((await world.registry.list("jobs", namespace)).items) == 2
 
 
 async def test_job_changed_during_decision_is_decided_again(world: World) -> None:

@@ -296,27 +296,33 @@ async def test_one_namespace_cannot_use_up_the_events_of_the_others(
     assert recorder.statistics()[0] == 301, "the end does not wait for the budget"
 
 
-async def test_events_of_a_namespace_whose_webhook_hangs_delay_no_others(
-    server: FaultServer, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("hanging", [1, 20])
+async def test_events_of_namespaces_whose_webhook_hangs_delay_no_others(
+    server: FaultServer, monkeypatch: pytest.MonkeyPatch, hanging: int
 ) -> None:
-    """One of them waits for its response; those of others are written meanwhile."""
+    """One of each waits for its response; those of others are written meanwhile."""
     monkeypatch.setattr(module, "SPACING", 0.0)
     answered = asyncio.Event()
 
     async def hang(exchange: Exchange) -> None:
         await answered.wait()
 
-    server.script("other", hang)
-    for number in range(3):
-        send_event(recorder, regarding=ObjectKey("Deployment", "hanging", f"web-{number}"))
-    for number in range(3):
-        send_event(recorder, regarding=ObjectKey("Deployment", "quiet", f"web-{number}"))
-    async with asyncio.timeout(60):
-        while recorder.statistics().created < 3:  # noqa: ASYNC110  it is polled
-            await asyncio.sleep(0.01)
-    namespaces = [request.path.split("/")[4] for request in server.requests]
-    assert namespaces[:4] == ["hanging", *["quiet"] * 3]
-    answered.set()
+    server.script("other", *[hang] * hanging)
+    async with Client(ClusterConfig(server.url, "the test", BearerToken())) as client:
+        recorder = Recorder(EventWriter(client), component="hotmap")
+        for number in range(3 * hanging):
+            namespace = f"hanging-{number % hanging}"
+            send_event(recorder, regarding=ObjectKey("Deployment", namespace, f"web-{number}"))
+        for number in range(3):
+            send_event(recorder, regarding=ObjectKey("Deployment", "quiet", f"web-{number}"))
+        async with asyncio.timeout(60):
+            while recorder.statistics().created < 3:  # noqa: ASYNC110  it is polled
+                await asyncio.sleep(0.01)
+        namespaces = [request.path.split("/")[4] for request in server.requests]
+        waiting = [f"hanging-{number}" for number in range(hanging)]
+        assert namespaces == [*waiting, *["quiet"] * 3]
+        answered.set()
+        await recorder.aclose(within=60)
 
 
 async def test_events_that_wait_are_bounded_in_each_namespace(

@@ -40,8 +40,9 @@ NAMESPACE_REFILL: Final = 0.2
 NAMESPACE_PENDING: Final = 1000
 
 #: Events that are written at once, one of each namespace: a request that waits for an admission
-#: webhook delays no other namespace's Events.
-WRITES: Final = 4
+#: webhook, which may take 30 s, delays no other namespace's Events. One webhook may select many
+#: namespaces. Without such there are one or two at once, by SPACING; each may need a connection.
+WRITES: Final = 32
 
 #: Seconds for which `aclose` waits for Events that are not written yet, by default.
 CLOSE_TIMEOUT: Final = 5.0

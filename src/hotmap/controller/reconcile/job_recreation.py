@@ -53,9 +53,9 @@ PENDING_SECRET = "hotmap-pending"
 #: Bytes of all manifests together; a Secret holds 1 MiB.
 _MOST = 1_000_000
 
-#: Namespaces in which Jobs are created at once: one whose admission webhook does not answer delays
-#: no other.
-_NAMESPACES_AT_ONCE = 8
+#: Namespaces in which Jobs are created at once: those whose admission webhook does not answer delay
+#: no other. As many as kube/events.py has.
+_NAMESPACES_AT_ONCE = 32
 
 #: Bytes of the manifests of one namespace, where the deletion of Jobs may never end.
 _MOST_OF_NAMESPACE = _MOST // 4
