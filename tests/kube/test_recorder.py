@@ -72,11 +72,11 @@ def send_problem(recorder: Recorder, message: str = "cannot be read") -> bool:
     )
 
 
-def refused(body: dict[str, Any]) -> Behaviour:
+def refused(body: dict[str, Any], code: int = 403) -> Behaviour:
     """Make a behaviour that answers with a failure Status."""
 
     async def answer(exchange: Exchange) -> None:
-        await exchange.answer(403, body)
+        await exchange.answer(code, body)
 
     return answer
 
@@ -191,13 +191,32 @@ async def test_namespace_that_refuses_events_is_logged_once(
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-async def test_terminating_namespace_is_no_failure(
-    server: FaultServer, recorder: Recorder, caplog: pytest.LogCaptureFixture
+_CAUSE = {"reason": "NamespaceTerminating", "field": "metadata.namespace"}
+
+
+@pytest.mark.parametrize(
+    ("code", "refusal"),
+    [
+        (
+            403,
+            {
+                **status(403, "Forbidden", "namespace shop is being terminated"),
+                "details": {"causes": [_CAUSE]},
+            },
+        ),
+        (404, status(404, "NotFound", 'namespaces "shop" not found')),
+    ],
+    ids=["terminating", "gone"],
+)
+async def test_deleted_namespace_is_no_failure(
+    server: FaultServer,
+    recorder: Recorder,
+    caplog: pytest.LogCaptureFixture,
+    code: int,
+    refusal: dict[str, Any],
 ) -> None:
     """Its objects are deleted one after the other, and it takes no Events about that."""
-    cause = {"reason": "NamespaceTerminating", "field": "metadata.namespace"}
-    refusal = status(403, "Forbidden", "namespace shop is being terminated")
-    server.script("other", refused({**refusal, "details": {"causes": [cause]}}))
+    server.script("other", refused(refusal, code))
     send_event(recorder)
     await recorder.aclose()
     assert recorder.statistics().dropped == 1

@@ -237,10 +237,13 @@ class EventWriter:
         """Log that an Event is dropped; for each namespace and type of error once a minute.
 
         A namespace that is being deleted takes no Events, which is no failure (client-go:
-        tools/record/event.go, recordEvent).
+        tools/record/event.go, recordEvent). Nor does one that is gone, the only thing that a
+        creation may not find.
         """
         kind = f"{key.regarding.namespace} {type(error).__name__}"
-        is_expected = isinstance(error, ApiError) and is_namespace_terminating(error)
+        is_expected = isinstance(error, NotFound) or (
+            isinstance(error, ApiError) and is_namespace_terminating(error)
+        )
         is_logged = not is_expected and self._log_throttle.should_log(
             kind, str(error), now=loop_time()
         )
