@@ -281,6 +281,32 @@ async def test_request_that_takes_long_makes_room_for_another(
             writer.close()
 
 
+async def test_new_connection_is_not_closed_before_it_can_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who opens many, and asks on each, must not keep probes from being answered."""
+    monkeypatch.setattr("hotmap.kube.http.server.MOST_CONNECTIONS", 4)
+    request = b"GET /page HTTP/1.1\r\nHost: h\r\n\r\n"
+    async with serving() as served:
+        served.go_on.clear()
+
+        async def ask() -> asyncio.StreamWriter:
+            _, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            writer.write(request)
+            await served.was_asked.wait()
+            served.was_asked.clear()
+            return writer
+
+        asked = [await ask() for _ in range(4)]
+        reader, probe = await asyncio.open_connection("127.0.0.1", served.port)
+        asked.append(await ask())
+        probe.write(b"GET /other HTTP/1.1\r\nHost: h\r\n\r\n")
+        assert (await reader.readline()).startswith(b"HTTP/1.1 404")
+        served.go_on.set()
+        for writer in (probe, *asked):
+            writer.close()
+
+
 async def test_slow_client_loses_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hotmap.kube.http.server.CLIENT_TIMEOUT", 0.1)
     async with serving() as served:

@@ -18,6 +18,7 @@ from hotmap.core.errors import BadRequest, Forbidden, HotmapError, SettingsError
 from hotmap.core.text import printable
 from hotmap.kube.http.server import Answer as HttpAnswer
 from hotmap.kube.http.server import Handler, HttpServer, Question, describe_listen_error
+from hotmap.kube.loop_slices import SHORT_SLICE, SLICE, LoopSlices
 
 __all__ = ["Endpoints", "StatusServer"]
 
@@ -32,6 +33,12 @@ _DESCRIPTIONS = {
     "/readyz": "503 until all watches are complete; the role of this replica",
     "/v1/status": "the followed workloads, as JSON; ?workload=NAMESPACE/NAME adds the pods of one",
 }
+
+
+#: The slices in which metrics and status are answered, and probes: however many requests clients
+#: send, the Lease is renewed, and probes, which take little, do not wait for the others.
+_answers = LoopSlices(SHORT_SLICE)
+_probes = LoopSlices(SLICE)
 
 
 class Endpoints(NamedTuple):
@@ -106,26 +113,32 @@ class StatusServer:
         self._servers.clear()
 
     async def _get_metrics(self, question: Question) -> HttpAnswer:
+        await _answers.share()
         return HttpAnswer(200, self._endpoints.metrics(), self._endpoints.metrics_type)
 
     async def _get_health(self, question: Question) -> HttpAnswer:
+        await _probes.share()
         return _answer(self._endpoints.health())
 
     async def _get_liveness(self, question: Question) -> HttpAnswer:
         # Reloader's own probe and its answers.
+        await _probes.share()
         healthy, _ = self._endpoints.health()
         return HttpAnswer(200, b"alive") if healthy else HttpAnswer(500, b"dead")
 
     async def _get_readiness(self, question: Question) -> HttpAnswer:
+        await _probes.share()
         return _answer(self._endpoints.readiness())
 
     async def _get_status(self, question: Question) -> HttpAnswer:
+        await _answers.share()
         try:
             return _json(await self._endpoints.status(_parameters(question)), 200)
         except BadRequest as error:
             return _json({"error": str(error)}, error.code)
 
     async def _get_user_status(self, question: Question) -> HttpAnswer:
+        await _answers.share()
         header = question.headers.get(TOKEN_HEADER.lower()) or question.headers.get("authorization")
         try:
             return _json(

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from http import HTTPStatus
+from itertools import islice
 from typing import Any, Final, NamedTuple, cast
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -36,8 +37,9 @@ MOST_HEADERS: Final = 100
 #: Requests of one connection that wait for the one before.
 MOST_WAITING: Final = 4
 
-#: Connections; beyond them one closes: the one whose client has asked for nothing, or has taken no
-#: answer, for longest; where there is none, the one whose request has waited for longest.
+#: Connections; beyond them one of the older half closes: the one whose client has asked for
+#: nothing, or has taken no answer, for longest; where there is none, the one whose request has
+#: waited for longest. Newer ones may not have had the time to ask: asyncio accepts 100 at once.
 MOST_CONNECTIONS: Final = 256
 
 #: Bytes of answers that clients have not taken yet, of all connections; beyond them the one whose
@@ -135,8 +137,9 @@ class HttpServer:
     def _accept(self) -> _Connection:
         connection = _Connection(self._answer, self._on_use, self._bound_unread)
         if len(self._connections) >= MOST_CONNECTIONS:
-            idle = (each for each in self._connections if each.waits_for_client)
-            oldest = next(idle, None) or next(iter(self._connections))
+            count = len(self._connections)
+            older = list(islice(self._connections, count - count // 2))
+            oldest = next((each for each in older if each.waits_for_client), older[0])
             del self._connections[oldest]
             oldest.abort()
         self._connections[connection] = None
