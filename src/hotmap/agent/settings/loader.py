@@ -35,6 +35,7 @@ from hotmap.agent.settings.values import (
     parse_address,
     parse_mode,
     parse_path,
+    parse_pattern,
     parse_positive_duration,
     parse_secret_path,
     parse_size,
@@ -122,7 +123,7 @@ def _check_settings(
         timeout=flags.one("check-timeout", parse_positive_duration, 30.0),
         limits=ContentLimits(
             flags.one("max-size", parse_size, 0),
-            flags.many("not-empty", _parse_pattern),
+            flags.many("not-empty", parse_pattern),
             flags.many("syntax", _parse_syntax),
         ),
         stage=flags.path("stage"),
@@ -212,12 +213,6 @@ def _parse_url_path(text: str) -> str:
         raise InvalidValue("URL path", "expected a path such as /metrics")
     if text in _OTHER_PATHS:
         raise InvalidValue("URL path", "the agent has another response there; choose another path")
-    return text
-
-
-def _parse_pattern(text: str) -> str:
-    if not text.strip():
-        raise InvalidValue("pattern", "expected the name of a file, or a pattern such as *.conf")
     return text
 
 

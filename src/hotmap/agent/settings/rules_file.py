@@ -10,6 +10,7 @@ from hotmap.agent.settings.values import (
     parse_header,
     parse_method,
     parse_path,
+    parse_pattern,
     parse_secret_path,
     parse_signal,
     parse_statuses,
@@ -121,18 +122,21 @@ def _parse_rule(
     for key in table:
         require(key in _RULE_KEYS, f"{where}: unknown field {key!r}")
     name = _text(table.get("name", f"rule-{number}"), f"{where}: name")
+    require(bool(name.strip()), f"{where}: name: must not be empty")
     require(name != FROZEN, f"{where}: the name {FROZEN} is reserved")
     actions = tuple(
         _parse_action(each, f"{where}: action {place}", supervised=supervised)
         for place, each in enumerate(_list(table.get("actions", []), f"{where}: actions"), 1)
     )
     require(bool(actions), f'{where}: actions are required; use actions = ["none"] for none')
+    files = _texts(table.get("files", ["*"]), f"{where}: files")
+    require(bool(files), f"{where}: files: must not be empty; without it, all files are meant")
     own = tuple(_texts(table.get("directories", []), f"{where}: directories"))
     for directory in own:
         require(directory in directories, f"{where}: {directory} is not a watched directory")
     return Rule(
         name,
-        tuple(_texts(table.get("files", ["*"]), f"{where}: files")),
+        tuple(parse_value(text, parse_pattern, f"{where}: files") for text in files),
         own,
         actions,
         tuple(
@@ -218,7 +222,9 @@ def _parse_call(url: str, fields: Mapping[str, Any], where: str) -> Call:
 def parse_command(value: object, where: str) -> tuple[str, ...]:
     """Parse a command: a list of words, or one text that is split as a shell does."""
     if isinstance(value, list) and value:
-        return tuple(_texts(value, where))
+        words = tuple(_texts(value, where))
+        require(bool(words[0]), f"{where}: must begin with a program")
+        return words
     return parse_value(_text(value, where), split_command, where)
 
 
@@ -234,6 +240,8 @@ def _text(value: object, where: str, hint: str = "") -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
+        # No flag can have one, and the system takes none in a path, a word or a variable.
+        require("\0" not in value, f"{where}: must not contain a NUL byte")
         return value
     if isinstance(value, dict | list):  # it may contain a credential
         kind = "table" if isinstance(value, dict) else "list"

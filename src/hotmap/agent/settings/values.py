@@ -23,6 +23,7 @@ __all__ = [
     "parse_method",
     "parse_mode",
     "parse_path",
+    "parse_pattern",
     "parse_positive_duration",
     "parse_secret_path",
     "parse_signal",
@@ -269,9 +270,16 @@ def split_command(text: str) -> tuple[str, ...]:
         words = tuple(shlex.split(text))
     except ValueError as error:
         raise InvalidValue("command line", str(error).lower()) from None
-    if not words:
-        raise InvalidValue("command line", "must not be empty")
+    if not any(words[:1]):
+        raise InvalidValue("command line", "must begin with a program")
     return words
+
+
+def parse_pattern(text: str) -> str:
+    """Parse a pattern of file names."""
+    if not text.strip():
+        raise InvalidValue("pattern", "expected the name of a file, or a pattern such as *.conf")
+    return text
 
 
 def parse_path(text: str) -> str:
