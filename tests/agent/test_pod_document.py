@@ -364,3 +364,29 @@ def test_restart_that_may_be_undone_is_not_loaded(tmp_path: Path) -> None:
         eventually(lambda: running.status()["application"]["starts"] > seen)
         eventually(failed)
         assert AgentState.LOADED not in found
+
+
+def test_announced_restart_that_may_be_undone_is_not_loaded(tmp_path: Path) -> None:
+    """The controller would restart the next pods, which cannot start with the content either."""
+    volume, pod = Volume(tmp_path / "volume", mode="good"), pod_of(tmp_path)
+    flags = (
+        *("--env-from", volume, "--min-uptime", "600ms"),
+        *("--target-file", pod.file, "--restart-on", "frozen"),
+    )
+    words = ("--", "sh", "-c", "sleep 0.1; test $mode != bad || exit 1; exec sleep 600")
+    pod.annotate("1/aa/f1")
+    with agent(tmp_path, *flags, *words) as running:
+        eventually(lambda: running.status().get("state") in ("loaded", "told"))
+        eventually(lambda: read(running).frozen == "f1")
+        time.sleep(0.8)
+        volume.write(mode="bad")
+        pod.annotate("2/bb/f2")
+        eventually(lambda: read(running).frozen == "f2")
+        found: set[AgentState] = set()
+
+        def failed() -> bool:
+            found.add(read(running).restart.state)
+            return AgentState.FAILED in found
+
+        eventually(failed)
+        assert AgentState.LOADED not in found

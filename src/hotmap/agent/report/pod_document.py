@@ -51,7 +51,7 @@ def make_pod_document(
         f'"live":{_quoted(announcement.live if announcement else "")}',
         f'"frozen":{_quoted(announcement.frozen if announcement else "")}',
         f'"exitStatus":{"null" if gate.exit_status is None or not failed else gate.exit_status}',
-        f'"restart":{_restart(reconciler, has_results=has_results)}',
+        f'"restart":{_restart(reconciler, application, has_results=has_results)}',
         f'"directories":[{",".join(directories)}]',
     )
     return f"{{{','.join(fields)}}}\n".encode("ascii")
@@ -107,14 +107,14 @@ def _is_restarting(rule: RuleState) -> bool:
     return rule.restarts and rule.progress.pending
 
 
-def _restart(reconciler: Reconciler, *, has_results: bool) -> str:
+def _restart(reconciler: Reconciler, application: ApplicationStatus, *, has_results: bool) -> str:
     """Return how far the restart for announced frozen content is."""
     rule = next((rule for rule in reconciler.rules if rule.is_frozen), None)
     if rule is None or rule.progress.desired is None:
         return '{"state":"none"}'
     states = {"loaded": "loaded", "failing": "failed"}
     state = states.get(rule.state, "restarting")
-    if has_results and state == "loaded":
+    if state == "loaded" and (has_results or application.may_be_undone):
         state = "restarting"
     # Content that was announced before the agent started was not restarted for.
     restarted_for = "" if rule.loaded_by_itself else rule.progress.loaded or ""
