@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.controller.pod_check_results import SOON, wait_for_state
+from tests.controller.pod_check_results import SOON, status, wait_for_state
 from tests.controller.world import FOLLOW, NAMESPACE, World, env
 
 from hotmap.controller import term_factory
@@ -332,6 +332,25 @@ async def test_revert_while_down_rolls_no_workload_where_no_pod_started(world: W
         await asyncio.sleep(3)  # a pod may be on its way until then
         await world.quiet(controller)
         assert await world.revision() == ""
+
+
+async def test_edit_of_an_unused_data_key_while_down_casts_no_doubt_on_the_creation(
+    world: World,
+) -> None:
+    """A pod that started in the second of the creation cannot have read what was there before."""
+    await world.config_map(LEVEL="info", MODE="a")
+    await world.workload(spec=env("LEVEL", optional=True))
+    await world.pod("web-1", started=time.time())
+    await asyncio.sleep(20)
+    async with world.controller(pod_checks=SOON) as controller:
+        await wait_for_state(world, controller, "current")
+    await asyncio.sleep(20)
+    await world.edit(MODE="b")
+    async with world.controller(pod_checks=SOON) as controller:
+        await asyncio.sleep(20)
+        checked = await status(controller, f"?workload=Deployment/{NAMESPACE}/web")
+    assert checked["workloads"][0]["state"] == "current", checked
+    assert not await world.revision()
 
 
 #: Flags by which a controller does not watch the namespace of the tests, or its ConfigMaps.

@@ -94,7 +94,10 @@ def _with_bounds(record: Record, decision: Decision) -> Record:
         if before.live != source.live:
             return source
         return msgspec.structs.replace(
-            source, changed_by=before.changed_by, estimated=before.estimated
+            source,
+            changed_by=before.changed_by,
+            edited=before.edited,
+            estimated=before.estimated,
         )
 
     return msgspec.structs.replace(record, sources=tuple(map(bounded, record.sources)))
