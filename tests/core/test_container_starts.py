@@ -60,6 +60,7 @@ def judge(
     changed: dict[str, float],
     *,
     pod_spec: str = "",
+    annotations: dict[str, str] | None = None,
     agent: str = "container=web;restart=term",
     follow: str = "auto",
     report: AgentRestart | None = None,
@@ -70,10 +71,12 @@ def judge(
 ) -> Judged:
     """Judge a pod after edits of its sources at these times; `pod_spec` is its own.
 
+    `annotations` are the workload's, instead of that of an agent.
     `report` is what its agent says of the restart for what it was nudged with: that, or `told`. It
     was nudged at the last edit, unless `nudged_at` says when.
     """
-    who = deployment(spec, annotations={"hotmap.dev/follow": follow, "hotmap.dev/agent": agent})
+    followed = {"hotmap.dev/follow": follow}
+    who = deployment(spec, annotations=followed | (annotations or {"hotmap.dev/agent": agent}))
     policy = read_policy(who)
     found = sources(*(config_map(name, {"a": "1"}, changed_at=at) for name, at in changed.items()))
     uses = followed_uses(who, policy, found)
@@ -147,6 +150,42 @@ def test_container_of_the_pod_may_read_more_than_the_template_says(sources_of_lo
     spec = TWO_ENVIRONMENTS.replace("{configMapRef: {name: other}}", added)
     found = judge(TWO_ENVIRONMENTS, {"app": 990, "other": 90}, pod_spec=spec)
     assert found.proof.loaded.reached is (len(names) == 1)
+
+
+FILES = """
+    containers: [{name: web, volumeMounts: [{name: v, mountPath: /a}]}]
+    volumes: [{name: v, configMap: {name: app}}]
+"""
+IN_WEB = "{name: web, volumeMounts: [{name: v, mountPath: /a}]}"
+
+
+@pytest.mark.parametrize(
+    ("added", "changed", "state"),
+    [
+        pytest.param(IN_WEB, 200, State.CURRENT, id="nothing"),
+        pytest.param(f"{IN_WEB}, {{name: log, envFrom: [{{configMapRef: {{name: app}}}}]}}",
+                     200, State.LATENT, id="a sidecar with variables"),
+        pytest.param(f"{IN_WEB}, {{name: log, envFrom: [{{configMapRef: {{name: app}}}}]}}",
+                     90, State.CURRENT, id="a sidecar with variables, before the pod was created"),
+        pytest.param(f"{IN_WEB}, {{name: log, volumeMounts: [{{name: v, mountPath: /a}}]}}",
+                     200, State.CURRENT, id="a sidecar with the same files"),
+        pytest.param("{name: log, volumeMounts: [{name: v, mountPath: /a, subPath: a}]}",
+                     200, State.LATENT, id="a sidecar with a subPath"),
+        pytest.param("{name: log, volumeMounts: [{name: v, mountPath: /a, subPath: ./}]}",
+                     200, State.CURRENT, id="a sidecar with the whole volume as a subPath"),
+        pytest.param(f"{IN_WEB}]\n    initContainers: [{{name: setup, "
+                     "env: [{name: A, valueFrom: {configMapKeyRef: {name: app, key: a}}}]}",
+                     200, State.LATENT, id="an init container with variables"),
+    ],
+)  # fmt: skip
+def test_content_that_a_webhook_lets_containers_read_at_start_is_not_reread(
+    added: str, changed: float, state: State
+) -> None:
+    """The template has it as files only, which the application re-reads."""
+    spec = FILES.replace(IN_WEB, added)
+    rereads = {"hotmap.dev/rereads": "1s"}
+    found = judge(FILES, {"app": changed}, pod_spec=spec, annotations=rereads)
+    assert status_from_pods(found.who, [found.proof], found.content).state is state
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,10 @@ class ContainerStart(NamedTuple):
     read: frozenset[ObjectKey]
     #: Whether it has run before.
     restarted: bool = False
+    #: Its name, and those of the sources that it does not read at its start by the template, but by
+    #: what an admission webhook has added to the pod.
+    name: str = ""
+    added: frozenset[ObjectKey] = frozenset()
 
 
 class PodStart(NamedTuple):
@@ -245,20 +249,28 @@ def _readers(
     What the pod's own spec has in addition to the template counts too.
     """
     frozen = [use for use in followed if use.kind is UseKind.FROZEN]
-    if not frozen:
-        return
     sources = {use.source for use in followed}
     read = find_users(pod.spec, pod.metadata.namespace, sources, only_at_start=True)
+    by_template: dict[str, set[ObjectKey]] = {}
+    for use in frozen:
+        by_template.setdefault(use.container, set()).add(use.source)
+    added = {name: frozenset(names - by_template.get(name, set())) for name, names in read.items()}
     init = _init_containers(pod).union(use.container for use in frozen if use.init)
     for use in frozen:
         for name in (use.container,) if use.container else applications or _running_names(pod):
             read.setdefault(name, set()).add(use.source)
     by_init = {name: frozenset(read.pop(name)) for name in init & read.keys()}
     for name, start in _init_starts(pod, by_init, followed):
-        yield start._replace(read=by_init[name])
+        yield start._replace(read=by_init[name], name=name, added=added.get(name, frozenset()))
     for status, at in _container_starts(pod):
         if at is not None and (names := read.get(status.name)):
-            yield ContainerStart(_span(pod, at), frozenset(names), bool(status.restart_count))
+            yield ContainerStart(
+                _span(pod, at),
+                frozenset(names),
+                bool(status.restart_count),
+                status.name,
+                added.get(status.name, frozenset()),
+            )
 
 
 def _init_starts(

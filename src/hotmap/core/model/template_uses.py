@@ -18,6 +18,7 @@ pkg/api/v1/pod/util.go VisitPodConfigmapNames and VisitPodSecretNames):
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Collection, Hashable, Iterable, Iterator
 
 from hotmap.core.model.environment_uses import Environment, environment_sources, environment_uses
@@ -28,7 +29,14 @@ from hotmap.core.model.limits import (
     StepCounter,
     check_pod_spec,
 )
-from hotmap.core.model.objects import Container, ObjectKey, PodSpec, PodTemplate, Volume
+from hotmap.core.model.objects import (
+    Container,
+    ObjectKey,
+    PodSpec,
+    PodTemplate,
+    Volume,
+    VolumeMount,
+)
 from hotmap.core.model.references import (
     EVERY_KEY,
     LONGEST_NAME,
@@ -96,11 +104,21 @@ def find_users(
     for container, _, init in _containers(spec):
         used = select(environment_sources(container))
         for mount in container.volume_mounts or ():
-            if init or not only_at_start or mount.sub_path or mount.sub_path_expr:
+            if init or not only_at_start or _is_pinned(mount):
                 used.update(volumes.get(mount.name, ()))
         if used:
             users[container.name] = used
     return users
+
+
+def _is_pinned(mount: VolumeMount) -> bool:
+    """Return whether a mount keeps the file or directory that it had when its container started.
+
+    A subPath of "." binds the volume's own directory, which is updated.
+    """
+    if mount.sub_path:
+        return posixpath.normpath(mount.sub_path) != "."
+    return bool(mount.sub_path_expr)
 
 
 def referenced_sources(

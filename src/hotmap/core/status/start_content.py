@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from math import inf
 
-from hotmap.core.decide.evidence import MARGIN, ContainerStart, any_started_before
+from hotmap.core.decide.evidence import MARGIN, ContainerStart, any_started_before, latest_time
 from hotmap.core.decide.own_rollouts import was_made_for
 from hotmap.core.patch.nudge import is_before
 from hotmap.core.status.agent_stages import has_restarted, restart_stage
 from hotmap.core.status.desired import StartChange
 from hotmap.core.status.pod_facts import KUBELET_SYNC, MADE_AFTER, WAITED, PodFacts
 from hotmap.core.status.stage import Confidence, Stage
+from hotmap.core.text import printable
 
 __all__ = ["read_at_start"]
 
@@ -26,6 +27,8 @@ def read_at_start(facts: PodFacts, mounted: float) -> list[tuple[Stage, bool]]:
             stages.append((_environment(facts, container, change), change.in_place))
             if change.sub_path_at != -inf:
                 stages.append((_sub_path(facts, container, change, mounted), change.in_place))
+        if not desired.files_read_at_start and (added := _added(facts, container, mounted)):
+            stages.append((added, False))
     if desired.files_changed != -inf and desired.files_read_at_start and start.at is not None:
         is_older = any_started_before((start,), desired.files_edited_since)
         is_older |= _mounted_by(mounted) <= desired.files_edited_since
@@ -34,6 +37,30 @@ def read_at_start(facts: PodFacts, mounted: float) -> list[tuple[Stage, bool]]:
         stage = _or_by_template(facts, files, is_older=is_older, latest=latest)
         stages.append((stage, False))
     return stages
+
+
+def _added(facts: PodFacts, container: ContainerStart, mounted: float) -> Stage | None:
+    """Judge what a container reads at its start only because an admission webhook has added that.
+
+    By the template, this content is only in files that are updated while the pod runs. None: there
+    is nothing of that kind.
+    """
+    changed = latest_time(
+        at for source, at in facts.desired.live_changes if source in container.added
+    )
+    if changed == -inf:
+        return None
+    by_time = facts.known_by_time(mounted, changed)
+    if by_time.reached:
+        return by_time
+    if changed is not None and container.span.earliest >= changed + KUBELET_SYNC:
+        return Stage(Confidence.INFERRED, "restarted after the kubelet had updated its files")
+    stage = facts.made_with_files() or by_time
+    if stage.reached:
+        return stage
+    name = printable(container.name)
+    why = f"container {name} reads it at its start, unlike in the pod template; {stage.reason}"
+    return stage._replace(reason=why)
 
 
 def _environment(facts: PodFacts, container: ContainerStart, change: StartChange) -> Stage:
