@@ -167,6 +167,25 @@ async def test_rollout_progress_is_reported(
     assert document["kind"] == kind
 
 
+async def test_reason_why_no_pods_can_be_created_is_reported_when_it_comes(world: World) -> None:
+    """Its own controller reports that a moment after the rollout, and nothing else changes."""
+    await world.config_map(LEVEL="info")
+    await world.workload(replicas=3)
+    async with world.controller(pod_checks=SOON._replace(initial_delay=30)) as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.rollout()
+        await partly(world, "Deployment", 0)
+        await wait_for_state(world, controller, "waiting")
+        await world.quiet(controller)
+        message = 'pods "web-2" is forbidden: exceeded quota'
+        failure = {"type": "ReplicaFailure", "status": "True", "message": message}
+        await partly(world, "Deployment", 0, conditions=[failure])
+        await asyncio.sleep(2)
+        document = await wait_for_state(world, controller, "waiting")
+    assert message in document["reason"]
+
+
 async def set_pod(
     world: World, name: str, *, template: str, crashes: bool, started: float | None = None
 ) -> None:

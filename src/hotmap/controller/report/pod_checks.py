@@ -86,7 +86,7 @@ class PodCheckStores(NamedTuple):
 def _progress(consumer: Consumer) -> tuple[object, ...]:
     """Return what a consumer's own controller reports of its pods."""
     counts = consumer.behind, consumer.available
-    return *counts, consumer.rolling, consumer.paused, consumer.runs
+    return *counts, consumer.rolling, consumer.paused, consumer.runs, consumer.blocked_by
 
 
 class PodCheckGate(NamedTuple):
