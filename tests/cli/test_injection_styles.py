@@ -221,6 +221,17 @@ def test_merge_keys_and_kept_line_ends_are_restored(text: str, mode: str) -> Non
     )
 
 
+def test_arguments_that_are_written_again_keep_their_text() -> None:
+    """A supervisor may rewrite the list: a time of day is a text, as for kubectl."""
+    text = KEPT.replace("[run, $$, --, $(A)]", "[run]\n        args: [$(A), --at, 22:30]").replace(
+        "image: app",
+        "env: [{name: A, valueFrom: {configMapKeyRef: {name: c, key: k}}}]",
+    )
+    once, _ = inject(text, INJECTIONS["supervisor"], "app.yaml")
+    (container,) = yaml.safe_load(once)["spec"]["template"]["spec"]["containers"]
+    assert container["args"] == ["$$(A)", "--at", "22:30"]
+
+
 def value_at(node: Node, path: tuple[str, ...]) -> Any:
     found = node.data
     for key in path:

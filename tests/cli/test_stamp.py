@@ -158,6 +158,19 @@ def test_data_keys_that_are_numbers_or_booleans_are_texts(plain: str, text: str)
     )
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("LEVEL: info", "LEVEL: 22:30"),
+        ("items: [{key", "defaultMode: 0o400, items: [{key"),
+        ("key: LEVEL}", "key: LEVEL, optional: n}"),
+    ],
+)
+def test_plain_values_are_read_as_kubectl_does(old: str, new: str) -> None:
+    """A time of day is a text; `n` is a boolean; YAML 1.2 writes octal numbers as `0o400`."""
+    assert name_of(APP.replace(old, new))
+
+
 def test_files_that_are_reread_are_not_included() -> None:
     """An edit of them reaches the processes without new pods; one of a variable does not."""
     rereads = APP.replace(

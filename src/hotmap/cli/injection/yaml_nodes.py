@@ -19,6 +19,8 @@ from typing import Any, Literal, NamedTuple
 
 import yaml
 
+from hotmap.core.yaml_scalars import read_scalar
+
 __all__ = ["Entry", "InvalidYaml", "Node", "Part", "find_dash", "read_documents", "read_parts"]
 
 Kind = Literal["mapping", "sequence", "scalar"]
@@ -308,28 +310,6 @@ def _key_text(key: Any) -> Any:
     return str(key) if isinstance(key, int | float) else key
 
 
-class _Scalars(yaml.SafeLoader):
-    """Resolves plain scalars to numbers, booleans and null; dates stay text."""
-
-    def value(self, event: Any) -> Any:
-        tag = event.tag
-        if tag is None or tag == "!":
-            resolve: Any = self.resolve
-            tag = resolve(yaml.ScalarNode, event.value, event.implicit)
-        make = {
-            "null": self.construct_yaml_null,
-            "bool": self.construct_yaml_bool,
-            "int": self.construct_yaml_int,
-            "float": self.construct_yaml_float,
-        }.get(str(tag).rpartition(":")[2])
-        try:
-            return make(yaml.ScalarNode(tag, event.value)) if make else event.value
-        except (ValueError, KeyError, yaml.YAMLError):
-            return event.value
-
-
-_SCALARS = _Scalars("")
-
 #: Values of plain scalars, most of which a manifest has many times.
 _KNOWN: dict[str, Any] = {}
 
@@ -346,7 +326,10 @@ def _scalar(event: Any) -> Any:
 
 
 def _value_of(event: Any) -> Any:
-    value = _SCALARS.value(event)
+    try:
+        value = read_scalar(event.value, event.tag, plain=event.implicit[0])
+    except ValueError:
+        value = event.value  # kubectl refuses it
     if isinstance(value, str) and re.search("[\ud800-\udfff]", value):
         # JSON writes one character as two escapes, which YAML reads as two characters.
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -6,12 +6,10 @@ composer follows deep nesting until its stack is exhausted.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import math
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hotmap.core.yaml_scalars import MERGE_TAG, read_scalar
 from hotmap.local.apiserver.decode_errors import yaml_error
 from hotmap.local.apiserver.nesting import MAX_DEPTH
 
@@ -25,25 +23,6 @@ YAML_ERRORS = "yaml: unmarshal errors:\n"
 
 #: Nodes that aliases may make of a short document (go-yaml: alias_ratio_range_low).
 _ALIASED_NODES = 400_000
-_PREFIX = "tag:yaml.org,2002:"
-_BINARY, _MERGE = f"{_PREFIX}binary", f"{_PREFIX}merge"
-_RESOLVED = tuple(_PREFIX + name for name in ("bool", "int", "float", "null"))
-
-# go-yaml: resolve.go
-_NAMED: dict[str, bool | float | None] = {
-    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "on", "On", "ON"), True),
-    **dict.fromkeys(("true", "True", "TRUE"), True),
-    **dict.fromkeys(("n", "N", "no", "No", "NO", "off", "Off", "OFF"), False),
-    **dict.fromkeys(("false", "False", "FALSE"), False),
-    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
-    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
-    **dict.fromkeys((".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF"), math.inf),
-    **dict.fromkeys(("-.inf", "-.Inf", "-.INF"), -math.inf),
-}
-_INT = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|0|[1-9][0-9]*)")
-_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-# encoding/json writes whole numbers below this without an exponent.
-_WHOLE = 1e21
 
 
 class YamlError(Exception):
@@ -188,76 +167,17 @@ class _Reader:
 
 def _scalar(event: Any) -> _Node:
     line, text, tag = event.start_mark.line, event.value, event.tag
-    if tag in (None, "!") and not event.implicit[0]:
-        return _Node(text, line)
-    if tag in (None, _MERGE) and text == "<<":
+    plain = event.implicit[0]
+    if text == "<<" and (tag == MERGE_TAG or (tag is None and plain)):
         return _Node(text, line, is_merge=True)
-    if tag == _BINARY:
-        return _Node(_decode_binary(text), line)
-    if tag is not None and tag not in _RESOLVED:
-        return _Node(text, line)
-    value = _resolve(text)
-    if tag is not None and not _has_type(value, tag):
-        found = _short_tag(value)
-        wanted = "!!" + tag.removeprefix(_PREFIX)
-        raise YamlError(f"yaml: cannot decode {found} `{text}` as a {wanted}")
-    if isinstance(value, float):
-        value = _json_number(value)
-    return _Node(value, line)
-
-
-def _resolve(text: str) -> bool | float | str | None:
-    """Return what a plain scalar means."""
-    if text in _NAMED:
-        return _NAMED[text]
-    if text[0] not in "+-.0123456789":
-        return text
-    plain = text if text[0] == "." else text.replace("_", "")
-    if _INT.fullmatch(plain):
-        number = _integer(plain)
-        return number if -(1 << 63) <= number < 1 << 64 else float(number)
-    if _FLOAT.fullmatch(plain):
-        return float(plain)
-    return text
-
-
-def _integer(text: str) -> int:
-    digits = text.lstrip("+-")
-    is_octal = digits[0] == "0" and digits[1:].isdecimal()
-    number = int(digits, 8 if is_octal else 0)
-    return -number if text[0] == "-" else number
-
-
-def _has_type(value: object, tag: str) -> bool:
-    found = _short_tag(value)
-    wanted = "!!" + tag.removeprefix(_PREFIX)
-    return found == wanted or (found, wanted) == ("!!int", "!!float")
-
-
-def _short_tag(value: object) -> str:
-    if value is None:
-        return "!!null"
-    names = {bool: "!!bool", int: "!!int", float: "!!float"}
-    return names.get(type(value), "!!str")
-
-
-def _decode_binary(text: str) -> str:
     try:
-        return base64.b64decode("".join(text.split()), validate=True).decode(errors="replace")
-    except binascii.Error:
-        raise YamlError("yaml: !!binary value contains invalid base64 data") from None
-
-
-def _json_number(value: float) -> float:
-    """Return a number as it comes out of JSON.
-
-    Raises:
-        YamlError: JSON cannot write it.
-    """
-    if not math.isfinite(value):
+        value = read_scalar(text, tag, plain=plain)
+    except ValueError as error:
+        raise YamlError(str(error)) from None
+    if isinstance(value, float) and not math.isfinite(value):
         shown = "NaN" if math.isnan(value) else f"{'+' if value > 0 else '-'}Inf"
         raise YamlError(f"json: unsupported value: {shown}")
-    return int(value) if value.is_integer() and abs(value) < _WHOLE else value
+    return _Node(value, line)
 
 
 def _name(key: object) -> str:
