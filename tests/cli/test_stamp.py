@@ -171,6 +171,12 @@ def test_plain_values_are_read_as_kubectl_does(old: str, new: str) -> None:
     assert name_of(APP.replace(old, new))
 
 
+def test_merged_data_keys_replace_those_that_precede_them() -> None:
+    """As for kubectl; a merge key usually precedes the data keys of the mapping itself."""
+    app = APP.replace("LEVEL: info", "LEVEL: info\n  <<: {LEVEL: warn}")
+    assert name_of(app) == name_of(APP.replace("LEVEL: info", "LEVEL: warn"))
+
+
 def test_files_that_are_reread_are_not_included() -> None:
     """An edit of them reaches the processes without new pods; one of a variable does not."""
     rereads = APP.replace(

@@ -73,14 +73,14 @@ class Node:
         if self.kind == "sequence":
             return [item.data for item in self.items]
         merged: dict[Any, Any] = {}
-        for entry in self.entries if self.merges else ():
+        for entry in self.entries:
             if entry.key.scalar == "<<":
+                # In the order of the text, as kubectl reads it: it replaces what precedes it.
                 sources = entry.value.items if entry.value.kind == "sequence" else [entry.value]
                 for source in reversed(sources):
                     if source.kind == "mapping":
                         merged.update(source.data)
-        for entry in self.entries:
-            if entry.key.scalar != "<<":
+            else:
                 name = entry.key.scalar
                 merged[name if type(name) is str else _key_text(name)] = entry.value.data
         return merged
