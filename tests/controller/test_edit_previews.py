@@ -55,8 +55,30 @@ async def test_edit_of_a_data_key_is_foreseen(world: World, http: aiohttp.Client
     assert reasons["d-unfollowed"].startswith(
         "not followed: no annotation opts it in, such as hotmap.dev/follow: auto"
     )
-    why = "not followed: ConfigMap default/app is ignored, excluded or not named"
-    assert reasons["e-excluded"] == reasons["f-not-named"] == why
+    app = "not followed: ConfigMap default/app is"
+    assert reasons["e-excluded"] == f"{app} excluded by an annotation or a flag"
+    assert reasons["f-not-named"] == f"{app} not included in hotmap.dev/follow: configmap/other"
+
+
+async def test_source_without_match_is_named_as_such(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """`search` alone follows nothing; that the source has to be annotated too is easily missed."""
+    await world.config_map(LEVEL="info")
+    search = "reloader.stakater.com/search"
+    await world.workload("searching", annotations={search: "true"})
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        _, body = await get_json(http, controller, f"{APP}&changed=*")
+        assert body["workloads"][0]["reason"] == (
+            f"not followed: ConfigMap default/app is not included in {search}: true, since it "
+            "lacks the annotation reloader.stakater.com/match: true"
+        )
+        await world.annotate("app", "ConfigMap", ignore="true")
+        await world.quiet(controller)
+        _, body = await get_json(http, controller, f"{APP}&changed=*")
+        why = "not followed: ConfigMap default/app is annotated to be ignored"
+        assert body["workloads"][0]["reason"] == why
 
 
 async def test_binary_data_is_not_in_an_environment(

@@ -12,6 +12,7 @@ from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import binary_keys
+from hotmap.core.policy.policy import Policy
 from hotmap.core.text import printable
 from hotmap.kube.loop_slices import share_loop
 
@@ -65,8 +66,9 @@ class EditPreviews:
         policy = self._index.policies.of(consumer)
         snapshot = self._observer.snapshot(consumer.key) if policy.opted_in else None
         if snapshot is None or not _follows(snapshot, edit.source):
-            why = f"{edit.source} is ignored, excluded or not named" if snapshot else _UNMATCHED
-            reason = printable(f"not followed: {why if policy.opted_in else policy.origin}")
+            reason = printable(
+                f"not followed: {self._why_unfollowed(policy, snapshot, edit.source)}"
+            )
             return {**head, "followed": False, "actions": [], "held": False, "reason": reason}
         plan = preview_edit(snapshot, edit).plan
         return {
@@ -77,6 +79,13 @@ class EditPreviews:
             "held": plan.warning,
             "reason": printable(plan.reason),
         }
+
+    def _why_unfollowed(self, policy: Policy, snapshot: Snapshot | None, source: ObjectKey) -> str:
+        if not policy.opted_in:
+            return policy.origin
+        if snapshot is None:
+            return _UNMATCHED
+        return self._index.why_unfollowed(snapshot.policy, source)
 
 
 def _follows(snapshot: Snapshot, source: ObjectKey) -> bool:

@@ -19,7 +19,7 @@ from hotmap.core.model.provider_class import PROVIDER_CLASS
 from hotmap.core.model.references import Use
 from hotmap.core.model.source import Source
 from hotmap.core.policy.annotations import source_ignored, source_offered
-from hotmap.core.policy.policy import Defaults
+from hotmap.core.policy.policy import Defaults, Policy
 from hotmap.core.policy.values import names_sources
 from hotmap.kube.loop_slices import share_loop
 from hotmap.kube.store import Store
@@ -143,6 +143,21 @@ class Index:
     def offers(self, source: Source | None) -> bool:
         """Return whether a source, as it is or was, is offered to consumers that search."""
         return source is None or source_offered(source.annotations, self._defaults)
+
+    def why_unfollowed(self, policy: Policy, source: ObjectKey) -> str:
+        """Describe why a consumer that is opted in does not follow a source that it uses."""
+        store = self.sources.get(source.kind)
+        found = store.get(source) if store else None
+        if found is not None and self.ignored({source: found}):
+            return f"{source} is annotated to be ignored"
+        if policy.excluded.covers(source):
+            return f"{source} is excluded by an annotation or a flag"
+        why = f"{source} is not included in {policy.origin}"
+        if policy.searches and not self.offers(found):
+            return (
+                f"{why}, since it lacks the annotation {self._defaults.dialect.names.match}: true"
+            )
+        return why
 
     def is_like_deleted(self, key: ObjectKey) -> bool:
         """Return whether a source has the content of all immutable ones deleted under its name."""
