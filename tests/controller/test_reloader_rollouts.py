@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -217,6 +218,41 @@ async def test_change_while_down_is_written_once(world: World, sent: list[Any]) 
     async with controller(world) as running:
         await world.quiet(running)
     assert len(sent) == 1
+
+
+@pytest.mark.parametrize("undone", [False, True])
+async def test_change_that_reloader_applied_while_down(
+    world: World, sent: list[Any], undone: bool
+) -> None:
+    """Moving to Reloader and back: its mark counts, unless it is there by an undo.
+
+    All data keys are in use, so that managedFields do not tell when the source changed last.
+    """
+    await world.config_map(LEVEL="info")
+    uses = [{"configMapRef": {"name": "app"}}]
+    spec = {"containers": [{"name": "main", "image": "app:1", "envFrom": uses}]}
+    await world.workload(spec=spec, annotations=AUTO)
+    async with controller(world) as running:
+        await world.quiet(running)
+
+    def mark(obj: dict[str, Any], digest: str = DEBUG) -> dict[str, Any]:
+        obj["spec"]["template"]["spec"]["containers"][0]["env"] = [
+            {"name": VARIABLE, "value": digest}
+        ]
+        return obj
+
+    await world.edit(LEVEL="debug")
+    await world.registry.modify("deployments", "default", "web", mark, manager="Reloader")
+    if undone:
+        other = partial(mark, digest=INFO)
+        await world.registry.modify("deployments", "default", "web", other, manager="Reloader")
+        await world.registry.modify("deployments", "default", "web", mark, manager="kubectl")
+    await world.rolled_out()
+    await world.pod("web-1")
+    await world.passes_a_second()
+    async with controller(world) as running:
+        await world.quiet(running)
+    assert len(sent) == int(undone)
 
 
 async def test_revert_writes_the_earlier_variable(world: World) -> None:

@@ -116,17 +116,28 @@ def test_mark_that_another_wrote_after_the_change_needs_no_action() -> None:
     assert assessment.reason.endswith("is already in the pod template")
 
 
-def test_reloaders_own_field_manager_counts() -> None:
-    """What stands in managedFields as Reloader was written as a rollout, by it or by us."""
+@pytest.mark.parametrize(
+    ("owned", "counts"),
+    [
+        (b'".":{},"f:name":{},"f:value":{}', True),
+        (b'".":{},"f:name":{}', False),
+    ],
+    ids=["written", "undone"],
+)
+def test_reloaders_own_field_manager_counts(owned: bytes, counts: bool) -> None:
+    """What stands in managedFields as Reloader was written as a rollout, by it or by us.
+
+    `kubectl rollout undo` takes over the value of the variable alone.
+    """
     item = workload(ENV)
     assert item.metadata.managed_fields is not None
-    fields = msgspec.Raw(
-        b'{"f:spec":{"f:template":{"f:spec":{"k:{\\"name\\":\\"STAKATER_A\\"}":{}}}}}'
-    )
+    variable = b'"k:{\\"name\\":\\"STAKATER_A\\"}":{' + owned + b"}"
+    fields = msgspec.Raw(b'{"f:spec":{"f:template":{"f:spec":{' + variable + b"}}}}")
     item.metadata.managed_fields.append(
         ManagedFields("Reloader", "2026-01-01T00:00:00Z", fields_v1=fields)
     )
-    assert consumer_from_workload("Deployment", item, ENV_VARS).written_at is not None
+    written_at = consumer_from_workload("Deployment", item, ENV_VARS).written_at
+    assert (written_at is not None) == counts
     assert consumer_from_workload("Deployment", item).written_at is None
 
 

@@ -41,7 +41,7 @@ _FOREIGN = re.compile(r"\b(?:DESIGN|STYLE)(?:\.md)?,? (?:§|section )|\breferenc
 _FOREIGN_FLAGS = {
     "--aclfile",  # redis-server
     "--as",
-    "--cascade",  # kubectl delete
+    *("--cascade", "--field-selector"),  # kubectl delete
     "--overwrite",  # kubectl annotate
     "--authorization-mode",
     "--calls",

@@ -30,16 +30,23 @@ def is_already_applied(consumer: Consumer, current: SourceSnapshot, facts: Facts
     An undo can restore an old revision, so the revision alone proves nothing: our field manager
     must have written at or after the change. Both times are the API server's. If an Argo Rollout's
     restartAt is after the change, all its pods were replaced.
+
+    With Reloader's strategies, Reloader may have marked the template while no controller watched.
+    Then the source's time in managedFields counts, although the removal of a data key updates none:
+    the mark names the content, so content that has returned to it was written after the mark.
     """
     if current.changed_at is None:
         return False
     restart_at = consumer.argo.restart_at if consumer.argo else None
     if restart_at is not None and current.changed_at < restart_at <= facts.now + MARGIN:
         return True
+    is_unobserved = facts.writing is not Writing.REVISION and current.changes.latest is None
+    changed_at = current.changed_since if is_unobserved else current.changed_at
     return (
         has_current_revision(consumer, current, facts)
         and consumer.written_at is not None
-        and consumer.written_at >= floor(current.changed_at)
+        and changed_at is not None
+        and consumer.written_at >= floor(changed_at)
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import NamedTuple
 
@@ -16,10 +17,11 @@ from hotmap.core.text import printable
 __all__ = ["TemplateWriters", "find_writers", "is_paused_by_other"]
 
 #: The entry in a manager's field set as long as the template has what it wrote. Reloader writes
-#: nothing there but its marks: an annotation, or a variable.
+#: nothing there but its marks: an annotation, or variables.
 _REVISION_FIELD = f'"f:{REVISION}"'.encode()
 _TEMPLATE_FIELD = b'"f:template"'
-
+#: What a manager owns of each variable; in a custom resource, a list of containers is one field.
+_VARIABLES = re.compile(rb'\\"name\\":\\"STAKATER_[^"\\]*\\"}":{((?:[^{}]|{})*)}')
 
 _PAUSED_FIELD = b'"f:paused"'
 
@@ -42,24 +44,28 @@ class TemplateWriters(NamedTuple):
     revision_owner: str = ""
     revision_at: float | None = None
     reloaded_at: float | None = None
+    #: When Reloader's marks were last written, if the template still has them from there.
+    marked_at: float | None = None
     #: The other manager that wrote last, and when.
     last: str = ""
     last_at: float = 0.0
 
     def written_at(self, *, stamped: bool) -> float | None:
         """Return when a rollout was last written; `stamped`: Reloader's marks are ours."""
-        times = (self.revision_at, self.reloaded_at if stamped else None)
+        times = (self.revision_at, self.marked_at if stamped else None)
         return max((at for at in times if at is not None), default=None)
 
 
 def find_writers(metadata: ObjectMeta) -> TemplateWriters:
     """Read who wrote the pod template.
 
-    After an undo took the annotation over, our entry remains, but without the annotation.
+    After an undo took the annotation over, our entry remains, but without the annotation. Of a
+    variable, it takes over the value alone.
     """
     revision_owner, last, last_at = "", "", 0.0
     revision_at: float | None = None
     reloaded_at: float | None = None
+    marked_at: float | None = None
     for entry in metadata.managed_fields or ():
         if entry.subresource:
             continue
@@ -74,11 +80,17 @@ def find_writers(metadata: ObjectMeta) -> TemplateWriters:
                 revision_at = max(at, revision_at or 0.0)
         if manager == RELOADER and has_template:
             reloaded_at = max(at, reloaded_at or 0.0)
+            if _owns_marks(fields):
+                marked_at = max(at, marked_at or 0.0)
         # Of several in one second Reloader is the last: it follows an edit within that second.
         is_last = at > last_at or (at == last_at and last != RELOADER)
         if manager != FIELD_MANAGER and has_template and is_last:
             last, last_at = manager, at
-    return TemplateWriters(revision_owner, revision_at, reloaded_at, last, last_at)
+    return TemplateWriters(revision_owner, revision_at, reloaded_at, marked_at, last, last_at)
+
+
+def _owns_marks(fields: bytes) -> bool:
+    return all(b'"f:value"' in owned for owned in _VARIABLES.findall(fields))
 
 
 def is_paused_by_other(metadata: ObjectMeta) -> bool:
