@@ -158,6 +158,16 @@ def test_data_keys_that_are_numbers_or_booleans_are_texts(plain: str, text: str)
     )
 
 
+def test_custom_resource_of_the_same_name_needs_containers() -> None:
+    """Of the kind Deployment there are many, and not all of them have a pod template."""
+    custom = APP.replace("apps/v1", "apps.kruise.io/v1beta1")
+    assert name_of(custom) == name_of(APP)
+    other = "kind: Deployment\napiVersion: example.com/v1\nspec: {template: {name: a}}\n"
+    status, out, problems = stamp("-f", "-", stdin=f"{APP}---\n{other}")
+    assert (status, problems) == (0, "")
+    assert out.endswith(f"---\n{other}")
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

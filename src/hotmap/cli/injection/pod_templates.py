@@ -23,6 +23,9 @@ _TEMPLATES = {
     "StatefulSet": ("spec", "template"),
 }
 
+#: The API groups of these kinds. A custom resource may have one of these names and other content.
+_GROUPS = ("", "apps", "argoproj.io", "batch", "extensions")
+
 
 class Template(NamedTuple):
     """A pod template in a manifest."""
@@ -54,7 +57,8 @@ class Template(NamedTuple):
 def find_templates(document: Node, path: tuple[str | int, ...] = ()) -> Iterator[Template]:
     """Yield every pod template of a document, also those in a List, in the order of the text.
 
-    An Argo Rollout with a `workloadRef` has none.
+    An Argo Rollout with a `workloadRef` has none. A custom resource of another API group has one if
+    there are containers in it, as those of OpenKruise do.
     """
     kind = document.get("kind")
     word = str(kind.scalar) if kind else ""
@@ -66,8 +70,15 @@ def find_templates(document: Node, path: tuple[str | int, ...] = ()) -> Iterator
     if word not in _TEMPLATES or document.alias:
         return
     node = document.get(*_TEMPLATES[word])
-    if node is not None and node.kind == "mapping":
+    if node is not None and node.kind == "mapping" and _is_pod_template(node, document):
         name = document.get("metadata", "name")
         given = name or document.get("metadata", "generateName")
         called = str(given.scalar) if given else ""
         yield Template(word, called, node, (*path, *_TEMPLATES[word]), document)
+
+
+def _is_pod_template(node: Node, document: Node) -> bool:
+    version = document.get("apiVersion")
+    group, _, _ = str(version.scalar if version else "").rpartition("/")
+    containers = node.get("spec", "containers")
+    return group in _GROUPS or (containers is not None and containers.kind == "sequence")
