@@ -5,13 +5,13 @@ kubernetes: pkg/kubelet/kuberuntime, generateContainerConfig.
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from hotmap.core.errors import NotFound
 from hotmap.core.model.agent_program import agent_program
+from hotmap.local.kubelet.accounts import find_account, groups_with
 from hotmap.local.kubelet.environment import (
     SourceName,
     expand_command,
@@ -59,7 +59,7 @@ async def start_spec(
     }
     pod = {**pod, "status": {**pod.get("status", {}), **addresses}}
     hostname = pod_spec.get("hostname") or metadata["name"]
-    identity = _identity(pod_spec, container)
+    identity = _identity(pod_spec, container, image.root)
     env = with_runtime_defaults(
         make_environment(
             pod,
@@ -101,9 +101,13 @@ def exec_spec(
     command: Sequence[str],
     env: dict[str, str],
     *,
+    root: str,
     tty: bool,
 ) -> ContainerSpec:
-    """Compute what a command in a running container is started with; `env` is the container's."""
+    """Compute what a command in a running container is started with.
+
+    `env` and `root` are the container's.
+    """
     return {
         "argv": list(command),
         "env": {"TERM": "xterm", **env} if tty else env,
@@ -113,7 +117,7 @@ def exec_spec(
         "root": "",
         "processes": "",
         "beside": None,
-        **_identity(pod_spec, container),
+        **_identity(pod_spec, container, root),
     }
 
 
@@ -136,28 +140,31 @@ class _Identity(TypedDict):
     groups: list[int]
 
 
-def _identity(spec: Mapping[str, Any], container: Mapping[str, Any]) -> _Identity:
-    """Return the user and groups of a container (core/v1 PodSecurityContext)."""
+def _identity(spec: Mapping[str, Any], container: Mapping[str, Any], root: str) -> _Identity:
+    """Return the user and groups of a container (core/v1 PodSecurityContext).
+
+    A user whom the image knows has its groups there as well (containerd: pkg/oci/spec_opts.go,
+    WithUserID and WithAdditionalGIDs).
+    """
     of_pod = spec.get("securityContext") or {}
     context = {**of_pod, **(container.get("securityContext") or {})}
-    own = [of_pod["fsGroup"]] if of_pod.get("fsGroup") is not None else []
-    return {
-        "user": context.get("runAsUser"),
-        "group": context.get("runAsGroup"),
-        "groups": [*own, *(of_pod.get("supplementalGroups") or ())],
-    }
+    user, group = context.get("runAsUser"), context.get("runAsGroup")
+    groups = [of_pod["fsGroup"]] if of_pod.get("fsGroup") is not None else []
+    groups += of_pod.get("supplementalGroups") or ()
+    account = None if user is None else find_account(root, user)
+    if account is not None:
+        group = account.group if group is None else group
+        if of_pod.get("supplementalGroupsPolicy") != "Strict":
+            groups += groups_with(root, account.name)
+    return {"user": user, "group": group, "groups": groups}
 
 
 def _home(user: int | None, root: str) -> str:
     """Return the home of a user as the image's /etc/passwd has it (runc)."""
     if not user:
         return "/root"
-    with contextlib.suppress(OSError):
-        for line in Path(root or "/", "etc/passwd").read_text(errors="replace").splitlines():
-            fields = line.split(":")
-            if len(fields) > 5 and fields[2] == str(user) and fields[5]:
-                return fields[5]
-    return "/"
+    account = find_account(root, user)
+    return (account.home if account else "") or "/"
 
 
 def _hidden_by(mounts: Sequence[Mount], places: Iterable[Path]) -> list[Mount]:

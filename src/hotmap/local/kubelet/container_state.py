@@ -48,6 +48,8 @@ class Container:
     #: The environment of `process`, for commands executed in it; empty while nothing runs, as it
     #: may be large: there are variables for each port of each Service.
     env: dict[str, str] = field(default_factory=dict)
+    #: The root file system of `process`, as in its spec.
+    root: str = ""
 
     @property
     def is_running(self) -> bool:

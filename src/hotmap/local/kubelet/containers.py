@@ -180,7 +180,7 @@ class PodContainers:
             self._event(container, "Warning", "Failed", f"Error: {message}")
             return RELIST_PERIOD
         state.run, state.process = run._replace(started_at=time.time()), process
-        state.env = spec["env"]
+        state.env, state.root = spec["env"], spec["root"]
         self._event(container, "Normal", "Started", "Container started")
         state.watcher = asyncio.create_task(self._watch(container, state, process, last_words))
         return None
@@ -337,7 +337,7 @@ class PodContainers:
         if state is None or state.process is None or not state.process.running:
             raise StartFailed("the container is not running")
         container = named_container(self.pod["spec"], name)
-        spec = exec_spec(self.pod["spec"], container, command, state.env, tty=tty)
+        spec = exec_spec(self.pod["spec"], container, command, state.env, root=state.root, tty=tty)
         return await Command.start(self._node.runtime, state.process, spec, stdin=stdin, tty=tty)
 
     # -- termination ---------------------------------------------------------------------------
