@@ -339,6 +339,10 @@ def test_services_of_the_namespace_are_visible_unless_disabled() -> None:
 
 
 def test_runtime_adds_unset_variables_only() -> None:
-    """PATH, HOSTNAME and HOME come from the runtime, unless the pod sets them."""
+    """PATH, HOSTNAME, HOME and TERM come from the runtime, unless the pod sets them."""
     env = with_runtime_defaults({"PATH": "/mine"}, hostname="web-1", home="/root")
     assert env == {"PATH": "/mine", "HOSTNAME": "web-1", "HOME": "/root"}
+    of_terminal = with_runtime_defaults({}, hostname="web-1", home="/root", tty=True)
+    assert of_terminal["TERM"] == "xterm"
+    own = with_runtime_defaults({"TERM": "vt100"}, hostname="web-1", home="/root", tty=True)
+    assert own["TERM"] == "vt100"

@@ -172,13 +172,13 @@ async def test_first_client_ends_input_of_stdin_once(node: LocalNode) -> None:
 
 async def test_attach_with_terminal_sets_its_size(node: LocalNode) -> None:
     """A container with `tty` has a terminal, whose size the client sets."""
-    script = "read x; stty size; exec sleep 600"
+    script = "read x; stty size; echo $TERM; exec sleep 600"
     await node.run_pod("term", script, stdin=True, tty=True)
     await node.phase("term", "Running")
     session = await attach(node, "term", stdin=True)
     await session.resize(100, 40)
     await session.write(b"typed\n")
-    assert await read_lines(session, 2) == [b"typed", b"40 100"]
+    assert await read_lines(session, 3) == [b"typed", b"40 100", b"xterm"]
 
 
 async def test_attach_needs_running_container(node: LocalNode) -> None:

@@ -71,6 +71,7 @@ async def start_spec(
         ),
         hostname=hostname,
         home=_home(identity["user"], image.root),
+        tty=bool(container.get("tty")),
     )
     mounts = volumes.mounts_of(pod, container, env)
     words = [*(container.get("command") or ()), *(container.get("args") or ())]

@@ -124,9 +124,12 @@ def make_environment(
     return {**service_env, **env}
 
 
-def with_runtime_defaults(env: Mapping[str, str], *, hostname: str, home: str) -> dict[str, str]:
-    """Add what a container runtime sets unless the pod does: PATH, HOSTNAME and HOME."""
-    return {"PATH": DEFAULT_PATH, "HOSTNAME": hostname, "HOME": home, **env}
+def with_runtime_defaults(
+    env: Mapping[str, str], *, hostname: str, home: str, tty: bool = False
+) -> dict[str, str]:
+    """Add what a container runtime sets unless the pod does: PATH, HOSTNAME, HOME and TERM."""
+    terminal = {"TERM": "xterm"} if tty else {}
+    return {"PATH": DEFAULT_PATH, "HOSTNAME": hostname, "HOME": home, **terminal, **env}
 
 
 def expand_command(container: Mapping[str, Any], env: Mapping[str, str]) -> list[str]:
