@@ -256,3 +256,52 @@ async def test_apply_of_yaml_that_begins_like_json_is_read(api: Api) -> None:
         fieldManager="one",
     )
     assert (reply.status, reply.body["data"]) == (201, {"k": "v"})
+
+
+def scale(replicas: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {"name": "web"},
+        "spec": {"replicas": replicas},
+    }
+
+
+async def test_applied_scale_conflicts_with_the_manager_of_the_replicas(api: Api) -> None:
+    """Whether that manager has written the workload or its Scale."""
+    await apply(api, f"{DEPLOYMENTS}/web", web({"name": "c", "image": "i"}, replicas=1))
+    refused = await apply(api, f"{DEPLOYMENTS}/web/scale", scale(2), "m2")
+    assert refused.status == 409
+    assert refused.message == 'Apply failed with 1 conflict: conflict with "m1": .spec.replicas'
+    taken = await apply(api, f"{DEPLOYMENTS}/web/scale", scale(2), "m2", force="true")
+    assert taken.body["spec"] == {"replicas": 2}
+    refused = await apply(api, f"{DEPLOYMENTS}/web/scale", scale(3), "m3")
+    assert refused.message == (
+        'Apply failed with 1 conflict: conflict with "m2" with subresource "scale": .spec.replicas'
+    )
+    await api.patch(f"{DEPLOYMENTS}/web/scale", {"spec": {"replicas": 4}}, MERGE)
+    config = web({"name": "c", "image": "i"}, replicas=1)
+    refused = await apply(api, f"{DEPLOYMENTS}/web", config)
+    assert 'with subresource "scale" using apps/v1: .spec.replicas' in refused.message
+
+
+async def test_applied_scale_is_owned_in_the_workload(api: Api) -> None:
+    """Its manager owns the replicas alone, and the one before has lost them."""
+    await apply(api, f"{DEPLOYMENTS}/web", web({"name": "c", "image": "i"}, replicas=1))
+    await apply(api, f"{DEPLOYMENTS}/web/scale", scale(2), "m2", force="true")
+    before, after = (await api.get(f"{DEPLOYMENTS}/web")).body["metadata"]["managedFields"]
+    assert (before["manager"], before["operation"]) == ("m2", "Apply")
+    assert (before["apiVersion"], before["subresource"]) == ("apps/v1", "scale")
+    assert before["fieldsV1"] == {"f:spec": {"f:replicas": {}}}
+    assert "f:replicas" not in after["fieldsV1"]["f:spec"]
+
+
+async def test_applied_scale_of_another_type_is_refused(api: Api) -> None:
+    """A configuration of a scale is one of a Scale."""
+    await apply(api, f"{DEPLOYMENTS}/web", web({"name": "c", "image": "i"}, replicas=1))
+    sent = web({"name": "c", "image": "i"}, replicas=2)
+    refused = await apply(api, f"{DEPLOYMENTS}/web/scale", sent)
+    assert (refused.status, refused.message) == (
+        400,
+        "invalid object type: apps/v1, Kind=Deployment",
+    )

@@ -51,13 +51,8 @@ from hotmap.local.apiserver.options import (
 )
 from hotmap.local.apiserver.patch import apply_patch
 from hotmap.local.apiserver.routes import not_allowed
-from hotmap.local.apiserver.scale import (
-    SCALES,
-    check_has_scale,
-    scale_change,
-    scale_errors,
-    scale_of,
-)
+from hotmap.local.apiserver.scale import SCALES, check_has_scale, scale_of
+from hotmap.local.apiserver.scale_writes import apply_scale, update_scale
 from hotmap.local.apiserver.status import (
     internal,
     invalid,
@@ -337,7 +332,7 @@ async def _update(registry: Registry, path: ResourcePath, request: Request) -> A
     if path.subresource == "scale":
         scale = (await _decode(request, "Scale")).value
         check_scale(scale)
-        return await _rescale(registry, path, scale, options)
+        return await _rescale(registry, path, lambda _: scale, options)
     obj = await _sent_object(registry, path, request, options)
     creates = not path.subresource and not registry.reader.exists(path)
     updated = await registry.update(
@@ -352,10 +347,7 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
     kind, patch, repeated = await _read_patch(registry, path, request)
     check_patch_options(request.query, is_apply=kind == "apply")
     if path.subresource == "scale":
-        workload = await registry.get(*_target(registry, path))
-        scale = apply_patch(kind, scale_of(path.kind, workload), patch, of=path.kind)
-        check_replicas(scale)
-        return await _rescale(registry, path, scale, options)
+        return await _patch_scale(registry, path, Patch(kind, patch), options)
     if kind == "strategic" and not path.kind.strategy.typed and path.kind.version_strategies:
         raise unsupported_patch()
     status = 200
@@ -404,18 +396,53 @@ async def _check_patched_fields(
     request.warn(*await beside_loop(size, check))
 
 
-async def _rescale(
-    registry: Registry, path: ResourcePath, scale: JsonObject, options: WriteOptions
+async def _patch_scale(
+    registry: Registry, path: ResourcePath, patch: Patch, options: WriteOptions
 ) -> Answer:
-    errors = scale_errors(scale)
-    if errors:
-        raise invalid(SCALES, path.name, errors)
+    def edit(scale: JsonObject) -> JsonObject:
+        patched = apply_patch(patch.kind, scale, patch.value, of=SCALES)
+        check_replicas(patched)
+        return patched
+
+    if patch.kind != "apply":
+        return await _rescale(registry, path, edit, options)
+    assert isinstance(patch.value, dict)
+    check_applied_type(SCALES, patch.value)
+    writer = _scale_writer(registry, options)._replace(operation="Apply")
+    return await _write_scale(
+        registry,
+        path,
+        partial(apply_scale, path.kind, config=patch.value, writer=writer, force=options.force),
+        options,
+    )
+
+
+async def _rescale(
+    registry: Registry,
+    path: ResourcePath,
+    edit: Callable[[JsonObject], JsonObject],
+    options: WriteOptions,
+) -> Answer:
+    writer = _scale_writer(registry, options)
+    change = partial(update_scale, path.kind, edit=edit, writer=writer)
+    return await _write_scale(registry, path, change, options)
+
+
+async def _write_scale(
+    registry: Registry,
+    path: ResourcePath,
+    change: Callable[[JsonObject], JsonObject],
+    options: WriteOptions,
+) -> Answer:
     workload = await registry.modify(
-        *_target(registry, path),
-        scale_change(path.kind, scale),
-        **options._replace(recorded_as="scale")._asdict(),
+        *_target(registry, path), change, **options._replace(through="scale")._asdict()
     )
     return _json(scale_of(path.kind, workload))
+
+
+def _scale_writer(registry: Registry, options: WriteOptions) -> managed_fields.Writer:
+    now = timestamp(registry.now())
+    return managed_fields.Writer(options.manager, SCALES.api_version, "scale", now)
 
 
 def _delete_options(request: Request, body: JsonObject) -> DeleteOptions:

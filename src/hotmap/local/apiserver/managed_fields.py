@@ -238,6 +238,11 @@ def _entries(
             entries.append({**entry, "fieldsV1": write_fields_v1(left)})
     if own:
         entries.append(_entry(writer, own))
+    return in_entry_order(entries)
+
+
+def in_entry_order(entries: list[JsonObject]) -> list[JsonObject]:
+    """Sort entries as upstream does (sortEncodedManagedFields)."""
     return sorted(entries, key=_order)
 
 
@@ -249,7 +254,7 @@ def _order(entry: JsonObject) -> tuple[str, ...]:
 def without_times(entries: list[JsonObject] | None) -> list[JsonObject]:
     """Strip the times, which alone are no change (upstream: SkipNonApplied, equality.go)."""
     stripped = [{k: v for k, v in entry.items() if k != "time"} for entry in entries or ()]
-    return sorted(stripped, key=_order)
+    return in_entry_order(stripped)
 
 
 def _entry(writer: Writer, fields: FieldSet) -> JsonObject:

@@ -58,8 +58,8 @@ class WriteOptions(NamedTuple):
     #: Whether an apply takes fields of other managers over.
     force: bool = False
     user: UserInfo = SYSTEM
-    #: Under which subresource a write of the main resource is recorded in managedFields.
-    recorded_as: str = ""
+    #: The subresource through which the main resource is written; its managedFields are known.
+    through: str = ""
     #: What the answer has to warn of is added here; None without a reader.
     warnings: list[str] | None = None
 

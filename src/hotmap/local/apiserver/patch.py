@@ -45,7 +45,7 @@ def apply_patch(kind: PatchKind, obj: JsonObject, patch: object, *, of: Kind) ->
             raise BadRequest(f"exceeded max depth of {MAX_DEPTH}")
     elif not isinstance(patch, dict):
         raise BadRequest("error decoding patch: it must be an object")
-    elif kind in ("merge", "apply"):  # apply is for scale only; others are merged by structure
+    elif kind == "merge":
         patched = merge_patch(obj, patch)
     else:
         patched = strategic_merge_patch(obj, patch, type_name=type_of(of))

@@ -5,19 +5,16 @@ Kubernetes: pkg/registry/apps/*/storage/storage.go, ScaleREST.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.columns import AGE, field_cell, name_cell, selector_text
 from hotmap.local.apiserver.custom.jsonpath import find
-from hotmap.local.apiserver.status import internal_error
+from hotmap.local.apiserver.status import conflict, internal_error, invalid
 from hotmap.local.field_errors import NOT_NEGATIVE, FieldError, invalid_value
 from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import Kind, Names
 from hotmap.local.strategy import Column, Strategy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class _ScaleStrategy(Strategy):
@@ -76,27 +73,36 @@ def check_has_scale(kind: Kind, workload: JsonObject) -> None:
         raise internal_error(f'the spec replicas field "{paths.replicas}" does not exist')
 
 
-def scale_change(kind: Kind, scale: JsonObject) -> Callable[[JsonObject], JsonObject]:
-    """Return the change of a workload that a written Scale asks for.
+def rescaled(kind: Kind, workload: JsonObject, scale: JsonObject) -> JsonObject:
+    """Return a workload, changed in place, with the replicas of a written Scale.
+
+    A resourceVersion of the Scale is a precondition; so is a uid.
 
     Raises:
         BadRequest: the Scale has no whole number of replicas.
+        Conflict: it has another uid.
+        Invalid: it breaks the rules of a Scale.
     """
+    metadata = workload["metadata"]
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int):
         raise BadRequest("spec.replicas of a Scale must be an integer")
-    revision = (scale.get("metadata") or {}).get("resourceVersion")
-
-    def change(workload: JsonObject) -> JsonObject:
-        if kind.strategy.scale is None:
-            workload["spec"]["replicas"] = replicas
-        else:
-            _set(kind.strategy.scale.replicas, workload, replicas)
-        if revision:
-            workload["metadata"]["resourceVersion"] = revision
-        return workload
-
-    return change
+    if errors := scale_errors(scale):
+        raise invalid(SCALES, metadata["name"], errors)
+    sent = scale.get("metadata") or {}
+    if sent.get("uid", metadata["uid"]) != metadata["uid"]:
+        why = (
+            f"Precondition failed: UID in precondition: {sent['uid']}, UID in object meta: "
+            f"{metadata['uid']}"
+        )
+        raise conflict(kind, metadata["name"], why)
+    if kind.strategy.scale is None:
+        workload["spec"]["replicas"] = replicas
+    else:
+        _set(kind.strategy.scale.replicas, workload, replicas)
+    if sent.get("resourceVersion"):
+        metadata["resourceVersion"] = sent["resourceVersion"]
+    return workload
 
 
 def _first(path: str, workload: JsonObject, missing: Any) -> Any:

@@ -362,6 +362,8 @@ class ObjectWriter:
         managers: list[JsonObject] | None,
     ) -> None:
         metadata = new["metadata"]
+        if options.through:
+            managers = metadata.get("managedFields") or []
         if managers is None:
             if old is not None and "managedFields" not in metadata:
                 metadata["managedFields"] = old["metadata"].get("managedFields", [])
@@ -374,14 +376,8 @@ class ObjectWriter:
     def _writer(
         self, path: ResourcePath, options: WriteOptions, operation: Literal["Update", "Apply"]
     ) -> managed_fields.Writer:
-        subresource = path.subresource or options.recorded_as
         return managed_fields.Writer(
-            options.manager,
-            path.kind.api_version,
-            subresource,
-            # Upstream's entries of a scale have no time.
-            "" if options.recorded_as else self._now(),
-            operation,
+            options.manager, path.kind.api_version, path.subresource, self._now(), operation
         )
 
     def _generated_name(self, base: str) -> str:
