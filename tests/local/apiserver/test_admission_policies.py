@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.local.apiserver.api import CONFIGMAPS
+from tests.local.apiserver.api import CONFIGMAPS, DEPLOYMENTS, MERGE, deployment
 
 from hotmap.local.apiserver.plugins import AdmissionChain
 from hotmap.local.apiserver.plugins.admission_policies import AdmissionPolicies
@@ -166,3 +166,18 @@ async def test_malformed_policies_are_refused(api: Api) -> None:
     }
     refused = await api.post(_BINDINGS, {"metadata": {"name": "b"}, "spec": {"policyName": "p"}})
     assert "at least one validation action is required" in refused.message
+
+
+async def test_write_of_a_scale_is_one_of_the_subresource(api: Api) -> None:
+    """A rule for deployments is not about their replicas, one for deployments/scale is."""
+    await api.post(DEPLOYMENTS, deployment("web"))
+    rules = [{**_RULES[0], "apiGroups": ["apps"], "resources": ["deployments"]}]
+    for resource, replicas, status in (("deployments", 6, 200), ("deployments/scale", 7, 422)):
+        rules[0]["resources"] = [resource]
+        rule = {"expression": "object.spec.replicas < 5 && object.kind != 'Scale'"}
+        await add_policy(api, rule, matchConstraints={"resourceRules": rules})
+        change = {"spec": {"replicas": replicas}}
+        reply = await api.patch(f"{DEPLOYMENTS}/web/scale", change, MERGE)
+        assert reply.status == status, reply.body
+        await api.request("DELETE", f"{_POLICIES}/p")
+        await api.request("DELETE", f"{_BINDINGS}/b")

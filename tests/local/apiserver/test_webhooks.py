@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from aiohttp import web
+from tests.local.apiserver.api import deployment
 
 from hotmap.core.errors import ApiError, Invalid
 from hotmap.local.access import user_named
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
+from hotmap.local.apiserver.handlers import Request
+from hotmap.local.apiserver.handlers import answer as answer_request
 from hotmap.local.apiserver.options import WriteOptions
 from hotmap.local.apiserver.registry import Registry
 from hotmap.local.apiserver.routes import ResourcePath
@@ -162,6 +165,36 @@ async def test_mutating_webhook_changes_object(registry: Registry, server: Webho
     patch = {"data": {"k": "w"}}
     changed = await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="t")
     assert changed["data"] == {"k": "w", "added": "y"}
+
+
+async def test_webhook_changes_a_scale(registry: Registry, server: WebhookServer) -> None:
+    """What is written through the scale subresource is a Scale to webhooks, too."""
+    rules = [
+        {
+            "apiGroups": ["apps"],
+            "apiVersions": ["v1"],
+            "operations": ["UPDATE"],
+            "resources": ["deployments/scale"],
+        }
+    ]
+    await mutate_with(registry, server, rules=rules)
+    server.respond = patching({"op": "replace", "path": "/spec/replicas", "value": 3})
+    await registry.create("deployments", "default", deployment("web"), manager="t")
+    kind = registry.scheme.resource("deployments")
+    path = ResourcePath(kind, "default", "web", "scale")
+    request = Request(
+        {"fieldManager": "scaler"},
+        content_type="application/merge-patch+json",
+        body=b'{"spec": {"replicas": 7}}',
+    )
+    answered = await answer_request(registry, "patch", path, request)
+    assert msgspec.json.decode(answered.body)["spec"] == {"replicas": 3}
+    (asked,) = server.requests
+    assert (asked["resource"]["resource"], asked["subResource"]) == ("deployments", "scale")
+    assert asked["kind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+    assert asked["object"]["spec"] == {"replicas": 7}
+    written = await registry.get("deployments", "default", "web")
+    assert [entry["manager"] for entry in written["metadata"]["managedFields"]] == ["scaler", "t"]
 
 
 async def test_mutated_object_must_still_be_valid(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from hotmap.core.errors import NotFound
+from hotmap.local.apiserver.scale import SCALES, scale_of
 from hotmap.local.json_object import JsonObject
 from hotmap.local.selectors import matches_label_selector
 
@@ -38,6 +39,22 @@ class Operation(NamedTuple):
     dry_run: bool
     obj: JsonObject | None
     old: JsonObject | None
+
+    @classmethod
+    def of_write(
+        cls,
+        verb: str,
+        path: ResourcePath,
+        user: UserInfo,
+        *,
+        dry_run: bool,
+        obj: JsonObject | None,
+        old: JsonObject | None,
+    ) -> Operation:
+        """Describe a write; one through the scale subresource is about a Scale."""
+        if path.subresource == "scale":
+            obj, old = (each and scale_of(path.kind, each) for each in (obj, old))
+        return cls(verb, path, user, dry_run, obj, old)
 
     @property
     def name(self) -> str:
@@ -138,13 +155,17 @@ def review_request(operation: Operation, uid: str) -> JsonObject:
     path, kind = operation.path, operation.path.kind
     named = {"group": kind.group, "version": kind.version}
     connects = operation.verb == "CONNECT"
-    sent = operation.obj["kind"] if connects and operation.obj else kind.kind
+    sent: JsonObject = {**named, "kind": kind.kind}
+    if path.subresource == "scale":
+        sent = {"group": SCALES.group, "version": SCALES.version, "kind": SCALES.kind}
+    elif connects and operation.obj:
+        sent["kind"] = operation.obj["kind"]
     options = {"kind": f"{operation.verb.title()}Options", "apiVersion": "meta.k8s.io/v1"}
     request: JsonObject = {
         "uid": uid,
-        "kind": {**named, "kind": sent},
+        "kind": sent,
         "resource": {**named, "resource": kind.plural},
-        "requestKind": {**named, "kind": sent},
+        "requestKind": sent,
         "requestResource": {**named, "resource": kind.plural},
         "name": operation.name,
         "operation": operation.verb,

@@ -24,6 +24,7 @@ from hotmap.local.apiserver.kinds import built_in_scheme
 from hotmap.local.apiserver.options import DeleteOptions, ListOptions, WatchOptions, WriteOptions
 from hotmap.local.apiserver.reader import ObjectReader
 from hotmap.local.apiserver.routes import ResourcePath
+from hotmap.local.apiserver.scale import rescaled
 from hotmap.local.apiserver.status import conflict
 from hotmap.local.apiserver.webhooks import Operation
 from hotmap.local.apiserver.writer import ObjectWriter, is_unchanged
@@ -112,24 +113,27 @@ class Registry:
             Conflict: the object was changed by others during each of several attempts.
         """
         webhooks = self.webhooks
-        if webhooks is None or not webhooks.concern(path.kind, verb, path.subresource):
+        requested = path._replace(subresource=path.subresource or options.through)
+        if webhooks is None or not webhooks.concern(path.kind, verb, requested.subresource):
             return await write(options)
         for _ in range(_STALE_ATTEMPTS):
             old = self.reader.get(path) if verb == "UPDATE" else None
             planned = await write(options._replace(dry_run=True))
             if old is not None and is_unchanged(old, planned):
                 return await write(options)
-            operation = Operation(
-                verb, path, options.user, dry_run=options.dry_run, obj=planned, old=old
+            operation = Operation.of_write(
+                verb, requested, options.user, dry_run=options.dry_run, obj=planned, old=old
             )
             changed = await webhooks.mutate(operation)
             await webhooks.validate(operation._replace(obj=changed))
             if old is not None and self._version(path) != old["metadata"]["resourceVersion"]:
                 continue
             # The webhooks have seen the generated name, so that name is used.
-            if changed == planned and (old is not None or path.name):
+            if changed == operation.obj and (old is not None or path.name):
                 return await write(options)
             assert changed is not None
+            if options.through == "scale":
+                changed = rescaled(path.kind, planned, changed)
             if old is not None:
                 return await self.writer.update(path, changed, options)
             changed["metadata"].pop("resourceVersion", None)

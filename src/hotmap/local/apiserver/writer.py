@@ -464,7 +464,7 @@ def _admission_request(
         namespace,
         new,
         old,
-        path.subresource,
+        path.subresource or options.through,
         options.user,
         options.dry_run,
         warnings=options.warnings,

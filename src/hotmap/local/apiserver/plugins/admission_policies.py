@@ -86,7 +86,9 @@ class AdmissionPolicies:
         verb = "DELETE" if request.deleted else "CREATE" if request.old is None else "UPDATE"
         name = request.obj["metadata"].get("name", "")
         path = ResourcePath(request.kind, request.namespace or None, name, request.subresource)
-        operation = Operation(verb, path, request.user, request.dry_run, obj, request.old)
+        operation = Operation.of_write(
+            verb, path, request.user, dry_run=request.dry_run, obj=obj, old=request.old
+        )
         self.check(operation, request.warnings)
 
     def check(self, operation: Operation, warnings: list[str] | None) -> None:
