@@ -43,19 +43,8 @@ class ServiceAddressPlugin:
         if spec.get("type") == "ExternalName":
             return
         others = list(self._others(request))
-        if spec.get("clusterIP") == "None" and not spec.get("selector"):
-            # Its endpoints are written by its creator, with addresses of either family.
-            spec.setdefault("ipFamilies", ["IPv4", "IPv6"])
-            spec.setdefault("ipFamilyPolicy", "RequireDualStack")
-        elif spec.get("ipFamilyPolicy") == "RequireDualStack":
-            why = "this cluster is not configured for dual-stack services"
-            errors = [invalid_value("spec.ipFamilyPolicy", "RequireDualStack", why)]
-            why = "not configured on this cluster"
-            errors += [
-                invalid_value(f"spec.ipFamilies[{index}]", family, why)
-                for index, family in enumerate(spec.get("ipFamilies") or ())
-                if family == "IPv6"
-            ]
+        errors = _choose_families(request.old, spec)
+        if errors:
             raise invalid(request.kind, request.obj["metadata"].get("name", ""), errors)
         self._give_address(request, spec, others)
         if spec.get("type") in _OUTSIDE:
@@ -87,8 +76,6 @@ class ServiceAddressPlugin:
         spec["clusterIP"] = wanted
         if not given:
             spec["clusterIPs"] = [wanted]
-        spec.setdefault("ipFamilies", ["IPv4"])
-        spec.setdefault("ipFamilyPolicy", "SingleStack")
 
     def _free_address(self, used: set[Any]) -> str:
         size = self._addresses.num_addresses
@@ -112,6 +99,53 @@ class ServiceAddressPlugin:
             return None
         text = f"failed to allocate IP {address}: {why}"
         return invalid_value("spec.clusterIPs", [address], text)
+
+
+def _choose_families(old: JsonObject | None, spec: JsonObject) -> list[FieldError]:
+    """Set the families of a Service and their policy; return what only two families would allow.
+
+    Addresses here are of IPv4, as in a cluster with a single stack (alloc.go: initIPFamilyFields).
+    """
+    families, address = spec.get("ipFamilies") or [], spec.get("clusterIP") or ""
+    addresses = spec.get("clusterIPs") or ([address] if address else [])
+    # The endpoints are written by whoever made the Service, with addresses of either family.
+    is_free = addresses[:1] == ["None"] and not spec.get("selector")
+    policy = spec.setdefault("ipFamilyPolicy", "RequireDualStack" if is_free else "SingleStack")
+    if policy == "PreferDualStack" and old is not None and _same_addresses(old["spec"], spec):
+        return []
+    if policy == "SingleStack" and old is not None and families == old["spec"].get("ipFamilies"):
+        # That policy alone says that the second family goes.
+        families = families[:1]
+    errors = []
+    for name, values in (("cluster IPs", addresses), ("IP families", families)):
+        if policy == "SingleStack" and len(values) == 2:
+            why = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {name} are "
+            errors.append(invalid_value("spec.ipFamilyPolicy", policy, f"{why}specified"))
+    if not families and any(":" in address for address in addresses[:1]):
+        why = "IPv6 is not configured on this cluster"
+        errors.append(invalid_value("spec.clusterIPs[0]", addresses, why))
+    if errors:
+        return errors
+    spec["ipFamilies"] = families = families or ["IPv4"]
+    if is_free:
+        if policy != "SingleStack" and len(families) == 1:
+            spec["ipFamilies"] = [*families, "IPv6" if families == ["IPv4"] else "IPv4"]
+        return []
+    if policy == "RequireDualStack":
+        why = "this cluster is not configured for dual-stack services"
+        errors.append(invalid_value("spec.ipFamilyPolicy", policy, why))
+    errors += [
+        invalid_value(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
+        for index, family in enumerate(families)
+        if family == "IPv6"
+    ]
+    return errors
+
+
+def _same_addresses(before: JsonObject, after: JsonObject) -> bool:
+    """Return whether an update leaves type, policy, addresses and families as they were."""
+    fields = ("type", "ipFamilyPolicy", "clusterIPs", "ipFamilies")
+    return all(before.get(field) == after.get(field) for field in fields)
 
 
 def _has_address(service: JsonObject | None) -> bool:
