@@ -186,6 +186,33 @@ async def test_list_as_table(api: Api) -> None:
     assert body["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
 
 
+@pytest.mark.parametrize(
+    ("path", "form", "text"),
+    [
+        (
+            CONFIGMAPS,
+            "PartialObjectMetadata",
+            "you requested PartialObjectMetadata, but the requested object is a list "
+            "(*core.ConfigMapList)",
+        ),
+        (
+            f"{CONFIGMAPS}/a",
+            "PartialObjectMetadataList",
+            "you requested PartialObjectMetadataList, but the requested object is not a list "
+            "(*core.ConfigMap)",
+        ),
+    ],
+)
+async def test_metadata_of_another_form_is_not_acceptable(
+    api: Api, path: str, form: str, text: str
+) -> None:
+    """Even where JSON would do: the first form that is known is the one that is asked for."""
+    await api.post(CONFIGMAPS, configmap("a"))
+    accept = f"application/json;as={form};v=v1;g=meta.k8s.io,application/json"
+    reply = await api.request("GET", path, accept=accept)
+    assert (reply.status, reply.body["reason"], reply.message) == (406, "NotAcceptable", text)
+
+
 async def test_watched_table_sends_columns_once(api: Api) -> None:
     """Each event is a Table of one row."""
     await api.post(CONFIGMAPS, configmap("a"))

@@ -33,6 +33,7 @@ from hotmap.local.apiserver.lists import EncodedList, parse_resource_version
 from hotmap.local.apiserver.negotiation import (
     JSON,
     Patch,
+    check_metadata_form,
     decode_body,
     decode_patch,
     is_json,
@@ -142,6 +143,7 @@ async def _get(registry: Registry, path: ResourcePath, request: Request) -> Answ
 
 async def _list(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     form = negotiate_form(request.accept)
+    check_metadata_form(form, path.kind, is_list=True)
     if form == "table":
         check_include(request.query)
     page = await registry.reader.find(path, list_options(request.query)).page_in_slices()
@@ -149,7 +151,7 @@ async def _list(registry: Registry, path: ResourcePath, request: Request) -> Ans
     head: JsonObject = {"kind": f"{kind.kind}List", "apiVersion": kind.api_version}
     head |= {"metadata": metadata, "items": []}
     show = _item_encoder(kind)
-    if form == "metadata":
+    if form == "metadata list":
         head |= {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1"}
         show = metadata_encoder(kind)
     elif form == "table":
@@ -493,6 +495,7 @@ def _answer_with_object(
     registry: Registry, kind: Kind, obj: JsonObject, request: Request
 ) -> Answer:
     form = negotiate_form(request.accept)
+    check_metadata_form(form, kind, is_list=False)
     if form == "table":
         check_include(request.query)
     if form == "metadata":

@@ -22,8 +22,9 @@ from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
     from hotmap.local.client import PatchKind
+    from hotmap.local.scheme import Kind
 
-Form = Literal["json", "table", "metadata", "discovery"]
+Form = Literal["json", "table", "metadata", "metadata list", "discovery"]
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -102,6 +103,24 @@ def not_convertible() -> Exception:
     return api_error(406, text, reason="NotAcceptable")
 
 
+def check_metadata_form(form: Form, kind: Kind, *, is_list: bool) -> None:
+    """Refuse to give a list as the metadata of one object, or the reverse.
+
+    Raises:
+        ApiError: 406.
+    """
+    if form not in ("metadata", "metadata list") or is_list == (form == "metadata list"):
+        return
+    go_type = f"*{kind.group.partition('.')[0] or 'core'}.{kind.kind}"
+    text = (
+        f"you requested PartialObjectMetadata, but the requested object is a list ({go_type}List)"
+        if is_list
+        else "you requested PartialObjectMetadataList, but the requested object is not a list "
+        f"({go_type})"
+    )
+    raise api_error(406, text, reason="NotAcceptable")
+
+
 def wants_yaml(accept: str) -> bool:
     """Return whether YAML is the first form of an Accept header that this server can give."""
     for clause in map(_parse, accept.split(",")):
@@ -117,7 +136,10 @@ def in_meta_version(body: bytes | bytearray, accept: str) -> bytes | bytearray:
     for clause in map(_parse, accept.split(",")):
         form = _form(clause)
         if form is not None:
-            if form in ("table", "metadata") and clause.parameters.get("v") == "v1beta1":
+            if (
+                form in ("table", "metadata", "metadata list")
+                and clause.parameters.get("v") == "v1beta1"
+            ):
                 return body.replace(
                     b'"apiVersion":"meta.k8s.io/v1"', b'"apiVersion":"meta.k8s.io/v1beta1"'
                 )
@@ -178,10 +200,10 @@ def _form(clause: _MediaRange) -> Form | None:
             return "json"
         case "Table" if clause.parameters.get("v") in _META_VERSIONS:
             return "table"
-        case "PartialObjectMetadata" | "PartialObjectMetadataList" if (
-            clause.parameters.get("v") in _META_VERSIONS
-        ):
+        case "PartialObjectMetadata" if clause.parameters.get("v") in _META_VERSIONS:
             return "metadata"
+        case "PartialObjectMetadataList" if clause.parameters.get("v") in _META_VERSIONS:
+            return "metadata list"
         case "APIGroupDiscoveryList" if clause.parameters.get("v") == "v2":
             return "discovery"
     return None
