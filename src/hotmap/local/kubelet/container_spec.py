@@ -21,6 +21,8 @@ from hotmap.local.kubelet.environment import (
     wanted_sources,
     with_runtime_defaults,
 )
+from hotmap.local.kubelet.hosts_file import PATH as HOSTS_PATH
+from hotmap.local.kubelet.hosts_file import pod_name, write_hosts_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -58,7 +60,7 @@ async def start_spec(
         "hostIPs": [{"ip": node.address}],
     }
     pod = {**pod, "status": {**pod.get("status", {}), **addresses}}
-    hostname = pod_spec.get("hostname") or metadata["name"]
+    hostname = pod_name(pod).hostname
     identity = _identity(pod_spec, container, image.root)
     env = with_runtime_defaults(
         make_environment(
@@ -83,11 +85,13 @@ async def start_spec(
         # As in the image, the command `hotmap` is on the path.
         env["PATH"] = f"{Path(sys.executable).parent}:{env['PATH']}"
     mounts += _hidden_by(mounts, image.places)
+    if all(mount["target"] != HOSTS_PATH for mount in mounts):
+        mounts.append(write_hosts_file(pod, address, volumes.directory / "etc-hosts"))
     return {
         "argv": expand_command(image.command_of(container), env),
         "env": env,
         "cwd": container.get("workingDir") or "/",
-        "hostname": hostname[:63],
+        "hostname": hostname,
         "mounts": mounts,
         "root": image.root,
         **identity,
