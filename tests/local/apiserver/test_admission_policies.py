@@ -65,6 +65,12 @@ async def test_write_that_breaks_a_rule_is_refused(api: Api) -> None:
     assert refused.body["details"]["causes"] == [{"message": text.partition("forbidden: ")[2]}]
 
 
+async def test_write_that_changes_nothing_is_asked_about(api: Api) -> None:
+    await api.post(CONFIGMAPS, configmap(k="bad"))
+    await add_policy(api, {"expression": "object.data['k'] != 'bad'"})
+    assert (await api.patch(f"{CONFIGMAPS}/a", {"data": {"k": "bad"}}, MERGE)).status == 422
+
+
 async def test_rule_without_message_is_shown_itself(api: Api) -> None:
     await add_policy(api, {"expression": " size(object.data) > 1 ", "reason": "Forbidden"})
     refused = await api.post(CONFIGMAPS, configmap(k="v"))

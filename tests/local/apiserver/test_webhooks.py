@@ -125,11 +125,23 @@ async def test_validating_webhook_sees_what_would_be_written(
     await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="t")
     assert server.requests[1]["operation"] == "UPDATE"
     assert server.requests[1]["oldObject"]["metadata"]["uid"] == made["metadata"]["uid"]
-    # A patch that changes nothing calls no webhook.
-    await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="t")
     await registry.delete("configmaps", "default", "a")
     assert [request["operation"] for request in server.requests] == ["CREATE", "UPDATE", "DELETE"]
     assert server.requests[2]["object"] is None
+
+
+async def test_webhook_changes_an_object_that_is_written_unchanged(
+    registry: Registry, server: WebhookServer
+) -> None:
+    """So an object from before the webhook gets its change; a controller sends no such write."""
+    await create(registry)
+    await mutate_with(registry, server)
+    server.respond = patching({"op": "add", "path": "/data/added", "value": "x"})
+    await registry.modify("configmaps", "default", "a", lambda obj: obj, manager="t")
+    assert not server.requests
+    patch = {"data": {"k": "v"}}
+    changed = await registry.patch("configmaps", "default", "a", patch, kind="merge", manager="t")
+    assert changed["data"] == {"k": "v", "added": "x"}
 
 
 @pytest.mark.parametrize(

@@ -106,8 +106,13 @@ class Registry:
         path: ResourcePath,
         options: WriteOptions,
         write: Callable[[WriteOptions], Awaitable[JsonObject]],
+        *,
+        is_request: bool = True,
     ) -> JsonObject:
         """Carry out a write; where webhooks have to be asked, ask them before.
+
+        They are asked about a request that changes nothing, too, since a mutating webhook may
+        change the object then.
 
         Raises:
             Conflict: the object was changed by others during each of several attempts.
@@ -119,7 +124,7 @@ class Registry:
         for _ in range(_STALE_ATTEMPTS):
             old = self.reader.get(path) if verb == "UPDATE" else None
             planned = await write(options._replace(dry_run=True))
-            if old is not None and is_unchanged(old, planned):
+            if not is_request and old is not None and is_unchanged(old, planned):
                 return await write(options)
             operation = Operation.of_write(
                 verb, requested, options.user, dry_run=options.dry_run, obj=planned, old=old
@@ -219,8 +224,14 @@ class Registry:
         self, resource: str, namespace: str | None, name: str, change: ObjectChange, **options: Any
     ) -> JsonObject:
         path = self._path(resource, namespace, name, options.pop("subresource", ""))
+        wanted = WriteOptions(**options)
+        # A controller that changes nothing would send no request.
         return await self._write(
-            "UPDATE", path, WriteOptions(**options), lambda o: self.writer.modify(path, change, o)
+            "UPDATE",
+            path,
+            wanted,
+            lambda o: self.writer.modify(path, change, o),
+            is_request=bool(wanted.through),
         )
 
     @_decide_again

@@ -290,7 +290,7 @@ class ObjectWriter:
         entry = self._reader.entry(path.kind, path.namespace, path.name)
         old = decode(entry, path.kind)
         changed = change(decode(entry, path.kind))
-        if changed is None:
+        if changed is None or (changed == old and not options.through):
             return old
         sent = msgspec.json.encode(changed)
         new = read_object(path.kind, path.namespace, sent)
@@ -341,6 +341,7 @@ class ObjectWriter:
         self.plugins.admit(request)
         value = await beside_loop(size, check)
         if value is None:
+            self.plugins.validate(request)
             return old
         if self._store.get(entry.key) != entry:
             raise StaleRead(f"{entry.key} was written while a large object was being checked")
