@@ -258,6 +258,28 @@ async def test_apply_of_yaml_that_begins_like_json_is_read(api: Api) -> None:
     assert (reply.status, reply.body["data"]) == (201, {"k": "v"})
 
 
+async def test_manager_may_apply_another_version(api: Api) -> None:
+    """It has no conflict with itself, and owns what it sent last."""
+    path = "/apis/autoscaling/{}/namespaces/default/horizontalpodautoscalers/web"
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+
+    def autoscaler(version: str, replicas: int, **labels: str) -> dict[str, Any]:
+        return {
+            "apiVersion": f"autoscaling/{version}",
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "web", "labels": labels},
+            "spec": {"maxReplicas": replicas, "scaleTargetRef": target},
+        }
+
+    await apply(api, path.format("v1"), autoscaler("v1", 3, a="1", b="2"))
+    applied = await apply(api, path.format("v2"), autoscaler("v2", 4, a="2"))
+    assert applied.status == 200, applied.body
+    assert applied.body["spec"]["maxReplicas"] == 4
+    assert applied.body["metadata"]["labels"] == {"a": "2"}
+    (entry,) = applied.body["metadata"]["managedFields"]
+    assert (entry["manager"], entry["apiVersion"]) == ("m1", "autoscaling/v2")
+
+
 def scale(replicas: int) -> dict[str, Any]:
     return {
         "apiVersion": "autoscaling/v1",

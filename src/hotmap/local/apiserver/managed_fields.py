@@ -67,11 +67,11 @@ class Writer(NamedTuple):
     operation: Literal["Update", "Apply"] = "Update"
 
     def owns(self, entry: JsonObject) -> bool:
-        """Whether an entry is this writer's own."""
+        """Whether an entry is this writer's own; who applies is the same in all versions."""
         return (
             entry.get("operation") == self.operation
             and entry.get("manager") == self.manager
-            and entry.get("apiVersion") == self.api_version
+            and (self.operation == "Apply" or entry.get("apiVersion") == self.api_version)
             and entry.get("subresource", "") == self.subresource
         )
 
