@@ -16,11 +16,11 @@ from hotmap.dashboard.server import DashboardServer, Scope
 class Served:
     """A server with a controller that has some workloads."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: str = "") -> None:
         self.workloads: list[Consumer] = [workload("web", "waiting", "app", behind=1)]
         self.queries: list[Mapping[str, str]] = []
         self.problem = ""
-        self.server = DashboardServer(Polls(self.fetch), Scope("shop", ("--context", "c")))
+        self.server = DashboardServer(Polls(self.fetch), Scope("shop", ("--context", "c"), server))
         self.port = 0
 
     async def fetch(self, query: Mapping[str, str]) -> StatusDocument:
@@ -37,9 +37,9 @@ class Served:
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[Served]:
-    """Serve a dashboard on a free port."""
-    served = Served()
+async def serving(server: str = "") -> AsyncIterator[Served]:
+    """Serve a dashboard on a free port; `server`: that of its kubeconfig."""
+    served = Served(server)
     served.port = await served.server.listen("127.0.0.1", 0)
     try:
         yield served

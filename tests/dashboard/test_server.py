@@ -138,6 +138,16 @@ async def test_map_is_that_of_the_scope(served: Served, http: aiohttp.ClientSess
     assert Scope("").query == {"sources": "true", "limit": "5000"}
 
 
+async def test_cluster_is_named_as_in_the_kubeconfig(http: aiohttp.ClientSession) -> None:
+    """A controller in a Pod knows its API server by an address that many clusters share."""
+    async with serving(server="https://prod.example:6443") as served:
+        answer = await get_map(http, served)
+        assert answer["server"] == "https://prod.example:6443"
+        served.problem = "no controller answers"
+        await asyncio.sleep(3.0)
+        assert (await get_map(http, served))["server"] == "https://prod.example:6443"
+
+
 async def test_selection_is_described(served: Served, http: aiohttp.ClientSession) -> None:
     """A workload by a request that compares it with the API server; a source without one."""
     answer = await get_map(http, served, "select=Deployment/shop/web")

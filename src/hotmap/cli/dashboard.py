@@ -33,20 +33,20 @@ def run_dashboard(
     Raises:
         SettingsError: the kubeconfig or the address to listen on cannot be used.
     """
-    if not address.url:
-        cluster.load()  # an unusable kubeconfig is reported here, and not on the page
-    asyncio.run(_serve(options, cluster, address))
+    # An unusable kubeconfig is reported here, and not on the page.
+    cluster_url = "" if address.url else cluster.load().server
+    asyncio.run(_serve(options, cluster, address, cluster_url))
     return 0
 
 
 async def _serve(
-    options: DashboardOptions, cluster: ClusterOptions, address: ControllerAddress
+    options: DashboardOptions, cluster: ClusterOptions, address: ControllerAddress, cluster_url: str
 ) -> None:
     stop = asyncio.Event()
     on_stop_signal(lambda _: stop.set())
     namespace = "" if options.all_namespaces else options.namespace or default_namespace(cluster)
     connection = _Connection(cluster, address)
-    scope = Scope(namespace, _cluster_flags(cluster, address))
+    scope = Scope(namespace, _cluster_flags(cluster, address), cluster_url)
     server = DashboardServer(Polls(connection.fetch), scope)
     try:
         port = await server.listen(options.address, options.port)

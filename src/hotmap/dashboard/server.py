@@ -61,6 +61,8 @@ class Scope(NamedTuple):
     namespace: str
     #: Flags that select the cluster, for commands that are shown.
     flags: Sequence[str] = ()
+    #: URL of the API server by which the controller is found; "" if it is not found by one.
+    server: str = ""
 
     @property
     def query(self) -> dict[str, str]:
@@ -129,7 +131,7 @@ class DashboardServer:
             "scope": self._scope.text,
             "problem": known.problem,
             "age": round(known.age, 1),
-            "server": known.document.server if known.document else "",
+            "server": self._server_name(known.document),
             "optIn": self._scope.opt_in,
             "map": None,
             "panel": None,
@@ -140,6 +142,10 @@ class DashboardServer:
         if known.document is not None and view.selected and not known.problem:
             body["panel"] = await self._panel(known.document, view.selected)
         return Answer(200, msgspec.json.encode(body), "application/json")
+
+    def _server_name(self, document: StatusDocument | None) -> str:
+        """Name the cluster: a controller in a Pod knows only the Service of its API server."""
+        return self._scope.server or (document.server if document else "")
 
     async def _panel(self, document: StatusDocument, selected: str) -> dict[str, Any]:
         """Describe what is selected; a workload in full, with one more request."""
