@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from tests.local.kubelet.conftest import LocalNode, eventually
 
 from hotmap.local.kubelet.probes import Target, ask
@@ -54,6 +55,19 @@ async def test_failed_liveness_probe_restarts_container(node: LocalNode) -> None
     await node.until("web", lambda pod: pod["status"]["containerStatuses"][0]["restartCount"])
     await node.event("Killing", "Container c failed liveness probe, will be restarted")
     await node.event("Unhealthy", "Liveness probe failed: I am ill\n")
+
+
+@pytest.mark.parametrize("kind", ["livenessProbe", "startupProbe"])
+async def test_application_has_a_period_to_start(node: LocalNode, kind: str) -> None:
+    """Before the first probe that could kill it, as on a kubelet."""
+    script = "sleep 0.3; touch /switch/up; exec sleep 600"
+    asked = "if test -e /switch/up; then touch /switch/passed; else touch /switch/failed; fi"
+    probe = {"exec": {"command": ["sh", "-c", asked]}, **FAST}
+    await node.run_pod("web", script, **scratch(**{kind: probe}))
+    await node.phase("web", "Running")
+    results = await node.volume("web", "v", "empty-dir")
+    await eventually(lambda: {"passed", "failed"} & {path.name for path in results.iterdir()})
+    assert not (results / "failed").exists()
 
 
 async def test_failed_liveness_probe_has_a_grace_period_of_its_own(node: LocalNode) -> None:

@@ -276,7 +276,7 @@ class PodContainers:
     ) -> None:
         """Act on the result of a probe: started, ready or not, or a restart."""
         definition = container[f"{kind.lower()}Probe"]
-        async for answer in answers(definition, self._target(container)):
+        async for answer in answers(definition, self._target(container), kind=kind):
             if not answer.good:
                 text = f"{kind} probe failed: {answer.message}"
                 self._event(container, "Warning", "Unhealthy", text)

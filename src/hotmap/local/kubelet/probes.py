@@ -70,10 +70,18 @@ def schedule_of(probe: Mapping[str, Any]) -> Schedule:
     )
 
 
-async def answers(probe: Mapping[str, Any], target: Target) -> AsyncIterator[Answer]:
-    """Probe without end, and yield every result."""
+async def answers(
+    probe: Mapping[str, Any], target: Target, *, kind: ProbeKind
+) -> AsyncIterator[Answer]:
+    """Probe without end, and yield every result.
+
+    A container is asked at once only whether it is ready. The other probes begin a period after its
+    start, so that an application that needs seconds to listen is not killed (kubernetes:
+    pkg/kubelet/prober, where `UpdatePodStatus` triggers readiness probes alone).
+    """
     schedule = schedule_of(probe)
-    await asyncio.sleep(schedule.initial_delay)
+    wait = 0 if kind == "Readiness" else schedule.period
+    await asyncio.sleep(max(schedule.initial_delay, wait))
     in_a_row, last = 0, None
     while True:
         message = await ask(probe, target, timeout=schedule.timeout)
