@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from hotmap.core.errors import SettingsError
 from hotmap.core.reloader.go_values import unquote
@@ -31,6 +32,9 @@ __all__ = [
 ]  # fmt: skip
 
 Command = Callable[..., Any]
+
+#: What a shell completes for a value of a flag, by the word for it in the help.
+_PATHS = {"FILE": "file", "DIR": "dir"}
 
 
 class Flag(NamedTuple):
@@ -136,6 +140,12 @@ class HotmapOption(click.Option):
         if record is None or not self.default_text:
             return record
         return record[0], f"{record[1]}  [default: {self.default_text}]"
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete a value: names of files, of directories, or what the type permits."""
+        if isinstance(self.metavar, str) and self.metavar in _PATHS:
+            return [CompletionItem(incomplete, type=_PATHS[self.metavar])]
+        return super().shell_complete(ctx, incomplete)
 
 
 class HotmapCommand(click.Command):
