@@ -320,7 +320,8 @@ async def test_reloaders_ignore_on_a_source(world: World) -> None:
         (
             "hotmap.dev/follow",
             "yes",
-            'invalid item "yes": expected configmap/NAME, secret/NAME or spc/NAME; treating as off',
+            'invalid value "yes": expected auto, off or a list such as configmap/app, '
+            "secret/db-*; treating as off",
         ),
         (
             "hotmap.dev/exclude",
@@ -441,7 +442,7 @@ async def test_source_annotation_warning_is_repeated_after_fix(world: World) -> 
     [
         (
             {"hotmap.dev/follow": "yes"},
-            'hotmap.dev/follow: invalid item "yes": expected configmap/NAME',
+            'hotmap.dev/follow: invalid value "yes": expected auto, off or a list',
         ),
         (
             {"hotmap.dev/folow": "auto"},

@@ -25,7 +25,8 @@ OF_CONSUMERS = [
         "hotmap.dev/follow",
         "Deployment",
         "yes",
-        ': invalid item "yes": expected configmap/NAME, secret/NAME or spc/NAME; treating as off',
+        ': invalid value "yes": expected auto, off or a list such as configmap/app, secret/db-*; '
+        "treating as off",
     ),
     (
         "hotmap.dev/follow",
@@ -293,7 +294,8 @@ OF_NAMESPACES = [
     (
         FOLLOW,
         "yes",
-        ': invalid item "yes": expected configmap/NAME, secret/NAME or spc/NAME; treating as off',
+        ': invalid value "yes": expected auto, off or a list such as configmap/app, secret/db-*; '
+        "treating as off",
     ),
     ("hotmap.dev/strategy", "notify", " has no effect on a Namespace; it belongs on the workload"),
     (IGNORE, "true", " has no effect on a Namespace; it belongs on a ConfigMap or Secret"),

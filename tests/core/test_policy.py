@@ -319,13 +319,15 @@ def test_problem_names_its_place() -> None:
     annotations = {"hotmap.dev/follow": "nope"}
     (problem,) = read_policy(deployment(template_annotations=annotations)).problems
     assert problem.message.startswith(
-        "annotation hotmap.dev/follow on the pod template: invalid item"
+        "annotation hotmap.dev/follow on the pod template: invalid value"
     )
     inheriting = read_policy(deployment(), namespace_annotations=annotations)
     assert (inheriting.opted_in, inheriting.problems) == (False, ())
     assert inheriting.origin == "hotmap.dev/follow: nope on the Namespace"
     (problem,) = namespace_problems(annotations)
-    assert problem.message.startswith('annotation hotmap.dev/follow: invalid item "nope": expected')
+    assert problem.message.startswith(
+        'annotation hotmap.dev/follow: invalid value "nope": expected'
+    )
 
 
 def test_misspelled_annotation_is_seen() -> None:

@@ -7,7 +7,13 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from hotmap.core.duration import InvalidDuration, parse_duration
-from hotmap.core.model.patterns import LONGEST_VALUE, NO_SOURCES, SourcePatterns, glob_patterns
+from hotmap.core.model.patterns import (
+    LONGEST_VALUE,
+    NO_SOURCES,
+    SourcePatterns,
+    glob_patterns,
+    split_items,
+)
 from hotmap.core.policy.policy import MAX_FLAP_LIMIT, Agent
 from hotmap.core.reloader.annotations import KINDS
 from hotmap.core.text import parse_number, quote_short
@@ -56,6 +62,9 @@ def parse_follow(text: str) -> Follow:
         return EVERY_REFERENCE
     if text in _OFF:
         return NOTHING
+    if "/" not in text and split_items(text):
+        expected = "auto, off or a list such as configmap/app, secret/db-*"
+        raise ValueError(f"invalid value {quote_short(text)}: expected {expected}")
     return Follow(named=glob_patterns(text))
 
 
