@@ -329,6 +329,10 @@ def test_removal_among_thousands_of_data_keys_is_held(stage: Stage, tmp_path: Pa
             ["cm/app", "--key", "a b"],
             'invalid data key "a b": expected letters, digits, -, _ and .',
         ),
+        (
+            ["cm/app", "--key=LEVEL", "--remove-key=LEVEL"],
+            '--key and --remove-key both name "LEVEL"',
+        ),
     ],
 )
 def test_invalid_preview_is_refused(stage: Stage, arguments: list[str], words: str) -> None:

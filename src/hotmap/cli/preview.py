@@ -193,7 +193,9 @@ def _named_edit(text: str, options: PreviewOptions, namespace: str) -> _Edit:
     changed, removed = frozenset(options.key), frozenset(options.remove_key)
     if problem := _invalid_key(changed | removed):
         raise SettingsError(problem)
-    return _Edit(source, changed if changed or removed else None, removed - changed)
+    if both := sorted(changed & removed):
+        raise SettingsError(f"--key and --remove-key both name {quote_short(both[0])}")
+    return _Edit(source, changed if changed or removed else None, removed)
 
 
 async def _get_preview(client: StatusClient, edit: _Edit) -> dict[str, Any]:
