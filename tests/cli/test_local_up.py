@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,9 +18,10 @@ HANGUP = 1 << (signal.SIGHUP - 1)
 
 
 def test_kubeconfig_line_is_one_command_of_a_shell(tmp_path: Path) -> None:
-    """Also if the path of the directory has blanks and quotes."""
-    with running_plane(tmp_path / "it's a plane") as plane:
-        assert plane.kubeconfig.exists()
+    """Also if the path of the directory has blanks and quotes, or is no text."""
+    for name in ("it's a plane", os.fsdecode(b"plane \xff")):
+        with running_plane(tmp_path / name) as plane:
+            assert plane.kubeconfig.exists()
 
 
 def signal_mask(pid: int, name: str) -> int:

@@ -83,6 +83,7 @@ def running_plane(directory: Path, *options: str, keep: bool = True) -> Iterator
             stdout=subprocess.PIPE,
             stderr=written,
             text=True,
+            errors="surrogateescape",
             cwd="/",
             env={"PATH": os.environ["PATH"], **state},
         ) as process,

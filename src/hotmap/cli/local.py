@@ -60,7 +60,8 @@ async def _run(cluster: LocalCluster) -> None:
     stop = asyncio.Event()
     on_stop_signal(lambda _: stop.set())
     async with cluster:
-        click.echo(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}")
+        # As bytes: a path need not be text in the locale's encoding.
+        click.echo(os.fsencode(f"export KUBECONFIG={shlex.quote(str(cluster.kubeconfig))}"))
         click.echo(
             f"ready in {cluster.ready_after:.2f}s at {cluster.server}; press Ctrl-C to stop",
             err=True,
