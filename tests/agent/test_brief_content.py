@@ -238,6 +238,25 @@ def test_content_that_was_replaced_while_no_agent_ran_is_loaded_again(
             assert count() == 2, "nothing was replaced since"
 
 
+def test_files_that_were_replaced_while_no_agent_ran_are_loaded_again(tmp_path: Path) -> None:
+    """As above, in a directory that no kubelet writes."""
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    (folder / "text").write_text("one")
+    with webhook() as endpoint:
+        flags = ("--dir", folder, "--state", tmp_path / "state", "--url", endpoint.url)
+        for calls in (1, 1):  # nothing is replaced between the two
+            with agent(tmp_path, *flags) as running:
+                running.reaches("loaded")
+                assert len(endpoint.calls) == calls
+        (folder / "text").write_text("two")
+        (folder / "text").write_text("one")
+        for calls in (2, 2):
+            with agent(tmp_path, *flags) as running:
+                running.reaches("loaded")
+                assert len(endpoint.calls) == calls
+
+
 def test_nothing_is_told_to_read_refused_content(tmp_path: Path) -> None:
     """A retry for the content before would make the application read what is mounted now."""
     volume = Volume(tmp_path / "volume", text="one")
@@ -284,6 +303,29 @@ def test_endpoint_is_called_again_after_content_that_was_unreadable(
                 (folder / "text").write_text("one")
             eventually(lambda: len(endpoint.calls) == 2)
             running.reaches("loaded")
+
+
+def test_endpoint_is_called_again_if_no_agent_ran_while_unreadable_content_ended(
+    tmp_path: Path,
+) -> None:
+    """The next agent finds the files as they were: another one beside them was too large."""
+    folder = tmp_path / "plain"
+    folder.mkdir()
+    (folder / "text").write_text("one")
+    with webhook() as endpoint:
+        flags = (
+            *("--dir", folder, "--url", endpoint.url, "--state", tmp_path / "state"),
+            *("--poll-interval", "50ms", "--max-directory-size", "4Ki"),
+        )
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            (folder / "other").write_text("x" * 5000)
+            running.reaches("waiting")
+            running.process.kill()
+        (folder / "other").unlink()
+        with agent(tmp_path, *flags) as running:
+            running.reaches("loaded")
+            assert len(endpoint.calls) == 2
 
 
 #: A reader that executes itself again at USR1.

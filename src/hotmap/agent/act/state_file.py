@@ -43,7 +43,7 @@ class StateFile:
         self.key = os.urandom(KEY_LENGTH)
         #: By rule.
         self.attempts: dict[str, KeptAttempt] = {}
-        #: By directory that a kubelet writes: the name of what was read last, and its digest.
+        #: By directory: what identifies the files that were read last, and their digest.
         self.revisions: dict[str, tuple[str, str]] = {}
         #: Seconds since boot at which it was written last; 0 where that is unknown.
         self.saved_at = 0.0

@@ -28,7 +28,8 @@ class Exposure:
         self._rules = rules
         self._key = key
         self._is_staged = is_staged
-        #: By directory that a kubelet writes: the name of what was read last, and its digest.
+        #: By directory: what identifies the files that were read last, "" if there were others
+        #: since, and the digest of their content.
         self.revisions: dict[str, tuple[str, str]] = {}
 
     def record_downtime(
@@ -59,7 +60,7 @@ class Exposure:
             self._compare_with_earlier_agent(snapshot)
         self.revisions = {
             directory: (name, snapshot.directories[directory])
-            for directory, name in snapshot.revisions.items()
+            for directory, name in snapshot.names.items()
         }
         if self._is_staged:
             return
@@ -72,6 +73,12 @@ class Exposure:
                 _expose(state.progress, state.progress.visible, now if since is None else since)
         elif since is not None and snapshot.digest == before:
             self._record_unread(since, replaced=snapshot.replaced, unreadable=snapshot.unreadable)
+
+    def record_unreadable(self, directory: str) -> None:
+        """Record for the next agent that there was other content than was read last."""
+        if directory in self.revisions:
+            _, digest = self.revisions[directory]
+            self.revisions = {**self.revisions, directory: ("", digest)}
 
     def record_publication(self, snapshot: Snapshot, since: float) -> None:
         """Record that the stage has content `since` then, which has passed its check."""
@@ -97,15 +104,16 @@ class Exposure:
     def _compare_with_earlier_agent(self, snapshot: Snapshot) -> None:
         """Record that other content was visible while no agent ran, and is not any more.
 
-        A kubelet never writes the same content twice in a row. A process that has started meanwhile
-        has read the other one, and which process a call or a command is about is not known.
+        A kubelet never writes the same content twice in a row; another writer may. A process that
+        has started meanwhile has read the other one, and which process a call or a command is about
+        is not known.
         """
         if self._is_staged:
             return
         before = self.revisions
         returned = {
             directory
-            for directory, name in snapshot.revisions.items()
+            for directory, name in snapshot.names.items()
             if directory in before
             and before[directory][0] != name
             and before[directory][1] == snapshot.directories[directory]

@@ -1,8 +1,8 @@
 """The reconciler's input (facts) and output (commands and transitions).
 
-Facts: Snapshot and Target from `watch`; CheckFinished, AttemptFinished, ApplicationStartFailed,
-StageAltered, ApplicationExited and ExitRequested from `act`. Commands: ReadDirectories for `watch`;
-StartCheck, StartAttempt and StartApplication for `act`; and Exit.
+Facts: Snapshot, Unreadable and Target from `watch`; CheckFinished, AttemptFinished,
+ApplicationStartFailed, StageAltered, ApplicationExited and ExitRequested from `act`. Commands:
+ReadDirectories for `watch`; StartCheck, StartAttempt and StartApplication for `act`; and Exit.
 """
 
 from __future__ import annotations
@@ -27,10 +27,17 @@ __all__ = [
     "StartAttempt",
     "StartCheck",
     "Transition",
+    "Unreadable",
 ]
 
 #: Results of a check: ERROR means that the check itself failed, which says nothing of the content.
 PASSED, REFUSED, ERROR = "passed", "refused", "error"
+
+
+class Unreadable(Value):
+    """A directory cannot be read, so it has other content than was read last."""
+
+    directory: str
 
 
 class CheckFinished(Value):

@@ -29,6 +29,7 @@ from hotmap.agent.decide.facts import (
     StartAttempt,
     StartCheck,
     Transition,
+    Unreadable,
 )
 from hotmap.agent.decide.gate import Gate
 from hotmap.agent.decide.progress import KeptAttempt, Progress
@@ -45,7 +46,13 @@ if TYPE_CHECKING:
     from hotmap.agent.settings.settings import Settings
 
     Fact = (
-        Snapshot | Target | CheckFinished | AttemptFinished | ApplicationStartFailed | StageAltered
+        Snapshot
+        | Unreadable
+        | Target
+        | CheckFinished
+        | AttemptFinished
+        | ApplicationStartFailed
+        | StageAltered
     )
     Command = ReadDirectories | StartCheck | StartAttempt | StartApplication | Exit
 
@@ -167,6 +174,8 @@ class Reconciler:
         """Record one fact; times are of one clock, seconds since boot."""
         if isinstance(fact, Snapshot):
             self._record_snapshot(fact, now)
+        elif isinstance(fact, Unreadable):
+            self._exposure.record_unreadable(fact.directory)
         elif isinstance(fact, Target):
             self._record_announcement(fact, now)
         elif isinstance(fact, CheckFinished):

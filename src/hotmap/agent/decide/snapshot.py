@@ -24,6 +24,7 @@ class Snapshot(Value):
         same content twice in a row, so there was other content if it is the same
     unreadable: since the reading before, there was content that could not be read
     revisions: names of what a kubelet has written, by directory
+    signatures: digests of the names, sizes, times and inodes of other files, by directory
     written: when a kubelet wrote it, by directory, in seconds since boot, as far as the wall clock
         tells
     """
@@ -38,4 +39,10 @@ class Snapshot(Value):
     replaced: bool = False
     unreadable: bool = False
     revisions: dict[str, str] = {}  # noqa: RUF012 - never changed
+    signatures: dict[str, str] = {}  # noqa: RUF012 - never changed
     written: dict[str, float] = {}  # noqa: RUF012 - never changed
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What identifies the files of each directory, so that it differs after each write."""
+        return {**self.revisions, **self.signatures}

@@ -150,8 +150,13 @@ class Detector:
                 directory: _read_permissions(directory, found)
                 for directory, found in contents.items()
             }
+        signatures = {
+            directory: digest_of(repr(self._plain[directory]).encode(), self._key)
+            for directory in contents
+            if directory not in self.revisions
+        }
         snapshot = make_snapshot(contents, self._key, payloads=self._payloads)
-        return snapshot._replace(permissions=permissions, written=written)
+        return snapshot._replace(permissions=permissions, written=written, signatures=signatures)
 
     def _read(self, directory: str) -> dict[str, bytes]:
         try:

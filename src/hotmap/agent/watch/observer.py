@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 
 from hotmap.agent.decide.announcement import parse_announcement
+from hotmap.agent.decide.facts import Unreadable
 from hotmap.agent.decide.readings import Readings
 from hotmap.agent.runtime.loop import READ, Alarm
 from hotmap.agent.watch.detector import Detector
@@ -93,7 +94,7 @@ class Observer:
         self._loop = loop
         self._log = log
         self._settings = settings
-        self._observations: list[Snapshot | Target] = []
+        self._observations: list[Snapshot | Unreadable | Target] = []
         target = settings.target_file
         self._target_directory = os.path.dirname(target) if target else ""
         also = [self._target_directory] if target else []
@@ -137,7 +138,7 @@ class Observer:
         """Close the inotify instance."""
         self._detector.close()
 
-    def take(self) -> list[Snapshot | Target]:
+    def take(self) -> list[Snapshot | Unreadable | Target]:
         """Return what was read since the last call, in order."""
         taken, self._observations = self._observations, []
         return taken
@@ -299,6 +300,8 @@ class Observer:
         if str(error) == self._unreadable:
             return
         self._unreadable, self._unreadable_directory = str(error), error.directory
+        if not error.is_unknown:
+            self._observations.append(Unreadable(error.directory))
         self._log.warning("unreadable", self._unreadable)
         self._poll_alarm.set(self._loop.now() + self._interval())
 
