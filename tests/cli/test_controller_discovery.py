@@ -36,11 +36,15 @@ def answer(**fields: Any) -> dict[str, Any]:
     return {**document, **fields}
 
 
+#: Stands for a pod that is listed, and deleted when it is asked; the proxy has no such status.
+GONE = 410
+
+
 class Server:
     """A fake API server with pods of the controller."""
 
     def __init__(self) -> None:
-        #: By pod: its answer, or the status of the proxy's error; None: it does not answer.
+        #: By pod: its answer, the status of the proxy's error, or GONE; None: it does not answer.
         self.pods: dict[str, dict[str, Any] | int | None] = {}
         #: The same, for the pages after the first.
         self.later: dict[str, dict[str, Any]] = {}
@@ -134,6 +138,10 @@ class Server:
             message = self.later.get(name, message)
         if message is None:
             await self._stopped.wait()
+        if message == GONE:
+            text = f'pods "{name}" not found'
+            status = {"kind": "Status", "message": text, "details": {"kind": "pods", "name": name}}
+            return web.json_response(status, status=404)
         if isinstance(message, int):
             return web.json_response({"kind": "Status", "message": "no route"}, status=message)
         return web.json_response(message)
@@ -249,6 +257,13 @@ async def test_unreachable_pod_suggests_port_forward(
     assert "cannot reach Pod hotmap/hotmap-a through the API server: no route" in message
     assert "'kubectl --namespace=hotmap port-forward pod/hotmap-a 9533'" in message
     assert message.endswith("--url http://127.0.0.1:9533")
+
+
+async def test_deleted_pod_suggests_no_port_forward(server: Server, tmp_path: Path) -> None:
+    """While the controller is updated, a Pod may be listed and gone when it is asked."""
+    server.pods = {"hotmap-a": GONE}
+    message = await refused(await server.start(tmp_path))
+    assert message.endswith('through the API server: pods "hotmap-a" not found')
 
 
 @pytest.mark.parametrize(

@@ -321,10 +321,14 @@ def _through_proxy(client: Client, pod: _Pod) -> Fetch:
         try:
             return await client.request("GET", path, params=query, at_most=_LARGEST_PAGE)
         except (Forbidden, NotFound, ApiError) as error:
+            advice = (
+                f"; run 'kubectl --namespace={namespace} port-forward pod/{name} {port}' and add "
+                f"--url http://127.0.0.1:{port}"
+            )
+            if isinstance(error, NotFound) and error.details.get("kind") == "pods":
+                advice = ""  # it was replaced, as by an update
             raise unavailable(
-                f"cannot reach Pod {namespace}/{name} through the API server: {error}; run "
-                f"'kubectl --namespace={namespace} port-forward pod/{name} {port}' and add "
-                f"--url http://127.0.0.1:{port}",
+                f"cannot reach Pod {namespace}/{name} through the API server: {error}{advice}",
                 error,
             ) from error
         except HotmapError as error:
