@@ -98,7 +98,7 @@ async def test_many_requests_leave_each_turn_of_the_event_loop_to_others() -> No
     async with serving() as served:
         writers = await flood(served.server.port)
         async with asyncio.timeout(60):
-            while served.answered.total() < _CONNECTIONS * _REQUESTS:
+            while served.answered.total() < _CONNECTIONS * _REQUESTS:  # noqa: ASYNC110  it is polled
                 await asyncio.sleep(0.01)
         assert max(served.answered.values()) == 1
         for writer in writers:
