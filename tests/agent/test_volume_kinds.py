@@ -8,6 +8,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from tests.agent.agents import Volume, agent, eventually, reader, tick, webhook
 from tests.support.requires import requires
 
 from hotmap.agent.watch.detector import Detector
+from hotmap.agent.watch.plain_files import read_file
 
 ROOT = os.geteuid() == 0
 
@@ -383,6 +385,18 @@ def test_plain_file_over_the_limit_is_refused(
         (folder / "file").write_bytes(b"z")
         eventually(lambda: (stage / "file").read_bytes() == b"z")
         running.reaches("told")
+
+
+def test_file_takes_its_own_size_of_memory_whatever_the_limit_is(tmp_path: Path) -> None:
+    """Of 10,000 files in a plain directory, each would take the limit for a moment."""
+    (tmp_path / "file").write_bytes(b"x" * 100_000)
+    tracemalloc.start()
+    try:
+        assert len(read_file(str(tmp_path / "file"), 64 << 20)) == 100_000
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+    assert len(read_file(str(tmp_path / "file"), 70_000)) == 70_000
 
 
 def test_volume_over_the_limit_is_refused(tmp_path: Path) -> None:

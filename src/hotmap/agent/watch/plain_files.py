@@ -28,6 +28,9 @@ __all__ = [
 _BYTES_OF_FILE, _MIN_FILES = 4096, 1000
 
 
+#: Bytes of a file that are read at once: nearly all have fewer.
+_PIECE = 64 << 10
+
 #: Errors of a machine without descriptors or memory.
 _LACKS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
@@ -155,10 +158,18 @@ def read_file(path: str, length: int) -> bytes:
         NotReadable: it cannot be read.
     """
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise NotReadable(f"{path} is not a regular file")
-            return file.read(length)
+            # In pieces, since memory for all of `length` is allocated for each read.
+            pieces, left = [], length
+            while piece := os.read(descriptor, min(left, _PIECE)):
+                pieces.append(piece)
+                left -= len(piece)
+            return b"".join(pieces)
+        finally:
+            os.close(descriptor)
     except OSError as error:
         raise not_readable(error, path) from None
 
