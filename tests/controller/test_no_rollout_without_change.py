@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.controller.world import FOLLOW, World, env
+from tests.controller.pod_check_results import SOON, status
+from tests.controller.world import FOLLOW, NAMESPACE, World, env
 
 from hotmap.controller.settings import PodCheckSettings
 from hotmap.core.model.objects import ObjectKey
@@ -172,6 +173,25 @@ async def test_pod_started_between_edit_and_revert_is_rolled(world: World) -> No
         await world.quiet(controller)
     messages = await world.messages("RolledOut")
     assert messages[-1] == "web-1 may have started while other content was current: rolling out"
+
+
+async def test_reverted_edit_casts_no_doubt_on_pods_of_the_second_of_the_creation(
+    world: World,
+) -> None:
+    """Source and workload are often created together. Nothing could be read before that."""
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    await world.pod("web-1", started=time.time())
+    async with world.controller(settle=5, settle_max=10, pod_checks=SOON) as controller:
+        await asyncio.sleep(20)
+        await world.edit(LEVEL="debug")
+        await asyncio.sleep(1)
+        await world.edit(LEVEL="info")
+        await asyncio.sleep(20)
+        await world.quiet(controller)
+        found = await status(controller, f"?workload=Deployment/{NAMESPACE}/web")
+    assert found["workloads"][0]["state"] == "current", found
+    assert await world.revision() == ""
 
 
 async def test_revert_after_rollout_rolls_back(world: World) -> None:

@@ -375,6 +375,17 @@ def test_change_of_an_unused_key_keeps_the_recorded_bound() -> None:
     assert bound(later, asked, known).changed_at == 100.0
 
 
+@pytest.mark.parametrize("edited", [True, False])
+def test_recorded_bound_is_of_the_change_that_was_recorded(edited: bool) -> None:
+    """Whether that replaced content is not known from an edit after it, which was reverted."""
+    asked = msgspec.structs.replace(record(BEFORE, 100.0), resource_version="9", edited=edited)
+    edit = ObservedChange(500.5, "7", frozenset("a"), 500.0)
+    revert = ObservedChange(501.5, "9", frozenset("a"), 501.0)
+    again = BEFORE._replace(resource_version="9", changed_at=501.0)
+    bounded = bound(again, asked, seen(again, asked, edit, revert))
+    assert (bounded.changed_at, bounded.edited) == (100.0, edited)
+
+
 def test_recorded_bound_does_not_hold_for_other_data_keys() -> None:
     """It was recorded while the edited data key was not used."""
     of_a = app({"a": "1", "b": "3"}, ENV.replace("LEVEL", "a"), written=500.0)

@@ -287,7 +287,9 @@ def bound_change(source: SourceSnapshot, recorded: SourceRecord | None) -> Sourc
         return source._replace(changed_at=changes.latest, changed_after=after)
     if bound is not None:
         assert recorded is not None, "with a bound"
-        return source._replace(changed_at=bound, estimated=recorded.estimated)
+        # Later changes were of other data keys, or were reverted and read by no pod.
+        edited = source.edited and recorded.edited
+        return source._replace(changed_at=bound, edited=edited, estimated=recorded.estimated)
     if not same and (moved or changes.unobserved_by is not None) and may_lack_keys(source):
         return source._replace(changed_at=changes.unobserved_by, changed_after=written)
     return source._replace(estimated=True) if may_lack_keys(source) else source
