@@ -174,3 +174,17 @@ def test_merged_list_keeps_the_applied_order(live: str, applied: str, merged: st
     """Items that only the live list has stay where they were before the applied ones."""
     field = Field("[]string", list_type="set")
     assert merge(field, list(live), list(applied)) == list(merged)
+
+
+async def test_oldest_updates_become_one_entry(registry: Registry, clock: Clock) -> None:
+    """Ten managers of updates are kept; what the others wrote belongs to ancient-changes."""
+    await registry.create("configmaps", "default", configmap("a", k0="1"), manager="m0")
+    for number in range(1, 13):
+        clock.time += 10
+        patch = {"data": {f"k{number}": "1"}}
+        obj = await registry.patch(
+            "configmaps", "default", "a", patch, kind="merge", manager=f"m{number}"
+        )
+    found = owners(obj)
+    assert list(found) == ["ancient-changes", *(f"m{number}" for number in range(4, 13))]
+    assert found["ancient-changes"] == ("22:13:50Z", ["k0", "k1", "k2", "k3"])

@@ -54,6 +54,9 @@ _STRIPPED: frozenset[Path] = frozenset(
 # Who may migrate from client-side apply, and where that keeps what it applied last.
 _KUBECTL = "kubectl"
 _UNKNOWN = "before-first-apply"
+# The manager of what the oldest updates wrote, and how many managers of updates are kept.
+_ANCIENT = "ancient-changes"
+_MAX_UPDATES = 10
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -102,7 +105,7 @@ def record_write(
             own |= read_fields_v1(entry.get("fieldsV1") or {}) - difference.removed
     if not difference.changed:  # upstream: managedfieldsupdater.go Update
         writer = _with_known_time(writer, kept)
-    return _entries(kept, difference, writer, own)
+    return _merge_oldest(_entries(kept, difference, writer, own))
 
 
 def apply(
@@ -239,6 +242,35 @@ def _entries(
     if own:
         entries.append(_entry(writer, own))
     return in_entry_order(entries)
+
+
+def _merge_oldest(entries: list[JsonObject]) -> list[JsonObject]:
+    """Merge the oldest entries of updates of each version where there are too many.
+
+    kubernetes: apimachinery/pkg/util/managedfields/internal/capmanagers.go
+    """
+    updates = [entry for entry in in_entry_order(entries) if entry.get("operation") == "Update"]
+    excess = len(updates) - _MAX_UPDATES
+    if excess <= 0:
+        return entries
+    merged: dict[str, list[JsonObject]] = {}
+    for entry in updates:
+        same_version = merged.setdefault(str(entry.get("apiVersion", "")), [])
+        excess -= bool(same_version)
+        same_version.append(entry)
+        if not excess:
+            break
+    kept = [entry for entry in entries if all(entry not in group for group in merged.values())]
+    for version, group in merged.items():
+        if len(group) == 1:
+            kept += group
+            continue
+        fields: FieldSet = set()
+        for entry in group:
+            fields |= read_fields_v1(entry.get("fieldsV1") or {})
+        time = str(group[-1].get("time", ""))
+        kept.append(_entry(Writer(_ANCIENT, version, "", time), fields))
+    return in_entry_order(kept)
 
 
 def in_entry_order(entries: list[JsonObject]) -> list[JsonObject]:
