@@ -213,6 +213,12 @@ async def test_metadata_of_another_form_is_not_acceptable(
     assert (reply.status, reply.body["reason"], reply.message) == (406, "NotAcceptable", text)
 
 
+async def test_form_without_its_group_is_not_acceptable(api: Api) -> None:
+    """A client that leaves out `g` would fail on Kubernetes, too."""
+    reply = await api.request("GET", CONFIGMAPS, accept="application/json;as=Table;v=v1")
+    assert (reply.status, reply.body["reason"]) == (406, "NotAcceptable")
+
+
 async def test_watched_table_sends_columns_once(api: Api) -> None:
     """Each event is a Table of one row."""
     await api.post(CONFIGMAPS, configmap("a"))

@@ -33,7 +33,7 @@ DISCOVERY = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLis
 
 _FORMS = f"{JSON}, {YAML}, {protobuf.MEDIA_TYPE}"
 _ROUTED = (JSON, YAML, protobuf.MEDIA_TYPE, "*/*")
-_META_VERSIONS = ("v1", "v1beta1")
+_META_GROUP, _META_VERSIONS = "meta.k8s.io", ("v1", "v1beta1")
 _TEXT_TAG = "tag:yaml.org,2002:str"
 
 _PATCH_KINDS: dict[str, PatchKind] = {
@@ -195,14 +195,16 @@ def _form(clause: _MediaRange) -> Form | None:
         return "json" if "as" not in clause.parameters else None
     if clause.media not in (JSON, "application/*", "*/*"):
         return None
-    match clause.parameters.get("as"):
+    given = clause.parameters
+    is_meta = given.get("g") == _META_GROUP and given.get("v") in _META_VERSIONS
+    match given.get("as"):
         case None:
             return "json"
-        case "Table" if clause.parameters.get("v") in _META_VERSIONS:
+        case "Table" if is_meta:
             return "table"
-        case "PartialObjectMetadata" if clause.parameters.get("v") in _META_VERSIONS:
+        case "PartialObjectMetadata" if is_meta:
             return "metadata"
-        case "PartialObjectMetadataList" if clause.parameters.get("v") in _META_VERSIONS:
+        case "PartialObjectMetadataList" if is_meta:
             return "metadata list"
         case "APIGroupDiscoveryList" if clause.parameters.get("v") == "v2":
             return "discovery"
