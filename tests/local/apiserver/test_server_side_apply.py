@@ -327,3 +327,6 @@ async def test_applied_scale_of_another_type_is_refused(api: Api) -> None:
         400,
         "invalid object type: apps/v1, Kind=Deployment",
     )
+    unknown = {**scale(2), "spec": {"replica": 2}}
+    refused = await apply(api, f"{DEPLOYMENTS}/web/scale", unknown)
+    assert refused.message.endswith(".spec.replica: field not declared in schema")

@@ -393,6 +393,30 @@ async def test_scale_subresource_reads_and_writes_replicas(api: Api) -> None:
     assert (await api.request("PUT", f"{DEPLOYMENTS}/web/scale", stale)).status == 409
 
 
+@pytest.mark.parametrize(
+    ("change", "status", "text"),
+    [
+        ({"metadata": {"name": "other"}}, 400, "the name of the object (other) does not match"),
+        ({"metadata": {}}, 400, "the name of the object (web based on URL) was undeterminable"),
+        ({"metadata": {"name": "web", "namespace": "other"}}, 400, "the namespace of the provided"),
+        ({"metadata": {"name": "web", "uid": "other"}}, 409, "UID in precondition: other"),
+        ({"spec": {"replicas": "x"}}, 400, "cannot unmarshal string into Go struct field Scale"),
+        ({"spec": {"replicas": -1}}, 422, "must be greater than or equal to 0"),
+        ({"spec": {"replica": 1}}, 400, 'strict decoding error: unknown field "spec.replica"'),
+    ],
+)
+async def test_malformed_scale_is_refused(
+    api: Api, change: dict[str, Any], status: int, text: str
+) -> None:
+    """As any other object."""
+    await api.post(DEPLOYMENTS, deployment("web", replicas=2))
+    scale = {"metadata": {"name": "web"}, "spec": {"replicas": 3}, **change}
+    path = f"{DEPLOYMENTS}/web/scale"
+    refused = await api.request("PUT", path, scale, fieldValidation="Strict")
+    assert (refused.status, text in refused.message) == (status, True), refused.message
+    assert (await api.get(path)).body["spec"] == {"replicas": 2}
+
+
 async def test_pod_spec_is_mostly_immutable(api: Api) -> None:
     """Images and metadata may change, nothing else."""
     await api.post(PODS, pod("p"))

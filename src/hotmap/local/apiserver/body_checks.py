@@ -9,7 +9,6 @@ import msgspec
 from hotmap.core.errors import ApiError, BadRequest
 from hotmap.local.apiserver import admission
 from hotmap.local.apiserver.decode_errors import json_type, summarize
-from hotmap.local.apiserver.encoding import decode
 from hotmap.local.apiserver.field_validation import duplicate_fields, strict_errors
 from hotmap.local.apiserver.patch import apply_patch
 from hotmap.local.apiserver.status import (
@@ -23,26 +22,21 @@ from hotmap.local.field_errors import invalid_value
 from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hotmap.local.apiserver.negotiation import Patch
     from hotmap.local.apiserver.options import WriteOptions
     from hotmap.local.scheme import Kind, Scheme
-    from hotmap.local.store import Entry
 
 __all__ = [
     "check_applied_type",
     "check_delete_options",
-    "check_replicas",
     "check_scale",
     "check_type",
     "field_warnings",
     "patched_field_warnings",
     "repetition_warnings",
 ]
-
-
-_INT32 = 1 << 31
 
 
 def check_type(scheme: Scheme, kind: Kind, obj: JsonObject, body: bytes) -> None:
@@ -141,11 +135,18 @@ def _yaml_warnings(text: str) -> list[str]:
 
 
 def patched_field_warnings(
-    kind: Kind, entry: Entry, patch: Patch, body: bytes, options: WriteOptions
+    kind: Kind,
+    read: Callable[[], JsonObject],
+    patch: Patch,
+    body: bytes,
+    options: WriteOptions,
 ) -> tuple[str, ...]:
-    """Find duplicate fields of a patch, and unknown and duplicate ones of its result."""
+    """Find duplicate fields of a patch, and unknown and duplicate ones of its result.
+
+    `read` returns the live object, which may be changed.
+    """
     try:
-        patched = apply_patch(patch.kind, decode(entry, kind), patch.value, of=kind)
+        patched = apply_patch(patch.kind, read(), patch.value, of=kind)
     except ApiError:
         # It is refused where it is applied.
         return ()
@@ -180,14 +181,6 @@ def check_scale(obj: JsonObject) -> None:
             f'{sent} in version "{version}" cannot be handled as a Scale: '
             f"converting ({version}.{sent}) to (autoscaling.Scale): unknown conversion"
         )
-
-
-def check_replicas(scale: JsonObject) -> None:
-    """Refuse a number of replicas that upstream's type does not hold."""
-    wanted = (scale.get("spec") or {}).get("replicas")
-    if isinstance(wanted, int) and not -_INT32 <= wanted < _INT32:
-        why = f"json: cannot unmarshal number {wanted} into Go struct field "
-        raise invalid_patch(scale, f"{why}ScaleSpec.spec.replicas of type int32")
 
 
 def check_delete_options(body: JsonObject) -> None:

@@ -6,6 +6,7 @@ A request comes in as values and an Answer goes out as values. What needs an ope
 
 from __future__ import annotations
 
+from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -18,18 +19,19 @@ from hotmap.local.apiserver import admission, managed_fields
 from hotmap.local.apiserver.body_checks import (
     check_applied_type,
     check_delete_options,
-    check_replicas,
     check_scale,
     check_type,
     field_warnings,
     patched_field_warnings,
     repetition_warnings,
 )
+from hotmap.local.apiserver.configurations import check_configuration
 from hotmap.local.apiserver.decode_errors import unsigned_error
-from hotmap.local.apiserver.encoding import arrange_fields
+from hotmap.local.apiserver.encoding import arrange_fields, decode
 from hotmap.local.apiserver.eviction import evict
 from hotmap.local.apiserver.large_objects import beside_loop
 from hotmap.local.apiserver.lists import EncodedList, parse_resource_version
+from hotmap.local.apiserver.metadata import check_name
 from hotmap.local.apiserver.negotiation import (
     JSON,
     Patch,
@@ -50,10 +52,10 @@ from hotmap.local.apiserver.options import (
     list_options,
     write_options,
 )
-from hotmap.local.apiserver.patch import apply_patch
 from hotmap.local.apiserver.routes import not_allowed
 from hotmap.local.apiserver.scale import SCALES, check_has_scale, scale_of
 from hotmap.local.apiserver.scale_writes import apply_scale, update_scale
+from hotmap.local.apiserver.sent_objects import patched_object, read_object
 from hotmap.local.apiserver.status import (
     internal,
     invalid,
@@ -332,9 +334,7 @@ def _created() -> Answer:
 async def _update(registry: Registry, path: ResourcePath, request: Request) -> Answer:
     options = _write_options(request, "UpdateOptions")
     if path.subresource == "scale":
-        scale = (await _decode(request, "Scale")).value
-        check_scale(scale)
-        return await _rescale(registry, path, lambda _: scale, options)
+        return await _update_scale(registry, path, request, options)
     obj = await _sent_object(registry, path, request, options)
     creates = not path.subresource and not registry.reader.exists(path)
     updated = await registry.update(
@@ -349,7 +349,7 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
     kind, patch, repeated = await _read_patch(registry, path, request)
     check_patch_options(request.query, is_apply=kind == "apply")
     if path.subresource == "scale":
-        return await _patch_scale(registry, path, Patch(kind, patch), options)
+        return await _patch_scale(registry, path, request, Patch(kind, patch), options)
     if kind == "strategic" and not path.kind.strategy.typed and path.kind.version_strategies:
         raise unsupported_patch()
     status = 200
@@ -393,53 +393,61 @@ async def _check_patched_fields(
     if options.field_validation == "Ignore":
         return
     entry = registry.reader.entry(path.kind, path.namespace, path.name)
-    check = partial(patched_field_warnings, path.kind, entry, patch, request.body, options)
+    live = partial(decode, entry, path.kind)
+    check = partial(patched_field_warnings, path.kind, live, patch, request.body, options)
     size = len(entry.value or b"") + len(request.body)
     request.warn(*await beside_loop(size, check))
 
 
-async def _patch_scale(
-    registry: Registry, path: ResourcePath, patch: Patch, options: WriteOptions
+async def _update_scale(
+    registry: Registry, path: ResourcePath, request: Request, options: WriteOptions
 ) -> Answer:
-    def edit(scale: JsonObject) -> JsonObject:
-        patched = apply_patch(patch.kind, scale, patch.value, of=SCALES)
-        check_replicas(patched)
-        return patched
+    sent = (await _decode(request, "Scale")).value
+    check_scale(sent)
+    request.warn(*field_warnings(SCALES, sent, options, _json_of(request)))
+    scale = read_object(SCALES, path.namespace, msgspec.json.encode(sent))
+    check_name(scale["metadata"], path.name)
+    admission.decode(SCALES, scale)
+    writer = _scale_writer(registry, options)
+    change = partial(update_scale, path.kind, edit=lambda _: scale, writer=writer)
+    return await _write_scale(registry, path, request, change, options)
 
-    if patch.kind != "apply":
-        return await _rescale(registry, path, edit, options)
-    assert isinstance(patch.value, dict)
-    check_applied_type(SCALES, patch.value)
-    writer = _scale_writer(registry, options)._replace(operation="Apply")
-    return await _write_scale(
-        registry,
-        path,
-        partial(apply_scale, path.kind, config=patch.value, writer=writer, force=options.force),
-        options,
+
+async def _patch_scale(
+    registry: Registry, path: ResourcePath, request: Request, patch: Patch, options: WriteOptions
+) -> Answer:
+    kind, writer = path.kind, _scale_writer(registry, options)
+    of_scale = path._replace(kind=SCALES)
+    if patch.kind == "apply":
+        assert isinstance(patch.value, dict)
+        check_applied_type(SCALES, patch.value)
+        check_configuration(of_scale, patch.value)
+        writer = writer._replace(operation="Apply")
+        change = partial(apply_scale, kind, config=patch.value, writer=writer, force=options.force)
+        return await _write_scale(registry, path, request, change, options)
+    live = scale_of(kind, await registry.get(*_target(registry, path)))
+    request.warn(
+        *patched_field_warnings(SCALES, lambda: deepcopy(live), patch, request.body, options)
     )
 
+    def edit(scale: JsonObject) -> JsonObject:
+        return patched_object(of_scale, patch.kind, scale, patch.value)
 
-async def _rescale(
-    registry: Registry,
-    path: ResourcePath,
-    edit: Callable[[JsonObject], JsonObject],
-    options: WriteOptions,
-) -> Answer:
-    writer = _scale_writer(registry, options)
-    change = partial(update_scale, path.kind, edit=edit, writer=writer)
-    return await _write_scale(registry, path, change, options)
+    change = partial(update_scale, kind, edit=edit, writer=writer)
+    return await _write_scale(registry, path, request, change, options)
 
 
 async def _write_scale(
     registry: Registry,
     path: ResourcePath,
+    request: Request,
     change: Callable[[JsonObject], JsonObject],
     options: WriteOptions,
 ) -> Answer:
     workload = await registry.modify(
         *_target(registry, path), change, **options._replace(through="scale")._asdict()
     )
-    return _json(scale_of(path.kind, workload))
+    return _answer_with_object(registry, SCALES, scale_of(path.kind, workload), request)
 
 
 def _scale_writer(registry: Registry, options: WriteOptions) -> managed_fields.Writer:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from hotmap.core.errors import BadRequest
 from hotmap.local.apiserver.columns import AGE, field_cell, name_cell, selector_text
 from hotmap.local.apiserver.custom.jsonpath import find
 from hotmap.local.apiserver.status import conflict, internal_error, invalid
@@ -79,14 +78,11 @@ def rescaled(kind: Kind, workload: JsonObject, scale: JsonObject) -> JsonObject:
     A resourceVersion of the Scale is a precondition; so is a uid.
 
     Raises:
-        BadRequest: the Scale has no whole number of replicas.
-        Conflict: it has another uid.
+        Conflict: the Scale has another uid.
         Invalid: it breaks the rules of a Scale.
     """
     metadata = workload["metadata"]
     replicas = (scale.get("spec") or {}).get("replicas", 0)
-    if not isinstance(replicas, int):
-        raise BadRequest("spec.replicas of a Scale must be an integer")
     if errors := scale_errors(scale):
         raise invalid(SCALES, metadata["name"], errors)
     sent = scale.get("metadata") or {}
