@@ -249,7 +249,7 @@ class ObjectWriter:
             check_configuration(path, patch)
         sent = {**patch, "metadata": dict(patch.get("metadata") or {})}
         config = read_object(kind, path.namespace, msgspec.json.encode(patch))
-        if config["metadata"].get("managedFields"):
+        if config["metadata"].get("managedFields") is not None:
             raise BadRequest("metadata.managedFields must be nil")
         config["metadata"].setdefault("name", path.name)
         check_name(config["metadata"], path.name)
