@@ -284,6 +284,20 @@ async def test_delete_collection_by_selector_deletes_what_it_shows(api: Api) -> 
     assert [item["metadata"]["name"] for item in left] == ["b"]
 
 
+async def test_delete_collection_of_a_page_deletes_that_page(api: Api) -> None:
+    """`limit` and `continue` mean what they mean in a list; the answer tells what is left."""
+    for name in ("a", "b", "c"):
+        await api.post(CONFIGMAPS, configmap(name))
+    reply = await api.request("DELETE", CONFIGMAPS, limit="2")
+    assert [item["metadata"]["name"] for item in reply.body["items"]] == ["a", "b"]
+    metadata = reply.body["metadata"]
+    assert metadata["remainingItemCount"] == 1
+    left = (await api.get(CONFIGMAPS)).body["items"]
+    assert [item["metadata"]["name"] for item in left] == ["c"]
+    await api.request("DELETE", CONFIGMAPS, **{"limit": "2", "continue": metadata["continue"]})
+    assert (await api.get(CONFIGMAPS)).body["items"] == []
+
+
 async def test_namespace_is_deleted_with_its_finalizer(registry: Registry) -> None:
     """Deleting begins it, nothing new may be made in it, finalizing ends it."""
     await registry.create("namespaces", None, {"metadata": {"name": "team"}}, manager="t")

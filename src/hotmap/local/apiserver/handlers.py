@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from hotmap.local.apiserver.negotiation import Decoded
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.routes import ResourcePath, Verb
+    from hotmap.local.client import ObjectList
     from hotmap.local.scheme import Kind
 
 _T = TypeVar("_T")
@@ -189,7 +190,7 @@ def _item_encoder(kind: Kind) -> Callable[[bytes], bytes]:
     return lambda item: b"{" + item[prefix:]
 
 
-def _list_metadata(page: EncodedList) -> JsonObject:
+def _list_metadata(page: EncodedList | ObjectList) -> JsonObject:
     metadata: JsonObject = {"resourceVersion": page.resource_version}
     if page.continue_token:
         metadata["continue"] = page.continue_token
@@ -479,12 +480,11 @@ async def _delete_collection(registry: Registry, path: ResourcePath, request: Re
     deleted = await registry.delete_collection(
         registry.scheme.name(path.kind),
         path.namespace,
-        label_selector=request.query.get("labelSelector", ""),
-        field_selector=request.query.get("fieldSelector", ""),
+        selection=list_options(request.query),
         **options._asdict(),
     )
     head = {"kind": f"{path.kind.kind}List", "apiVersion": path.kind.api_version}
-    metadata = {"resourceVersion": deleted.resource_version}
+    metadata = _list_metadata(deleted)
     if path.kind.strategy.is_custom:
         return _json({**head, "metadata": {"continue": "", **metadata}, "items": deleted.items})
     items = [

@@ -252,12 +252,10 @@ class Registry:
         resource: str,
         namespace: str | None = None,
         *,
-        label_selector: str = "",
-        field_selector: str = "",
+        selection: ListOptions,
         **options: Any,
     ) -> ObjectList:
-        """Delete everything that a list with these selectors shows; return that list."""
-        selection = ListOptions(label_selector, field_selector)
+        """Delete everything that a list with these options shows; return that list."""
         path = self._path(resource, namespace)
         if self.webhooks is not None and self.webhooks.concern(path.kind, "DELETE", ""):
             found = _decoded(self.reader.list(path, selection))
