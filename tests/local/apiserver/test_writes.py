@@ -298,6 +298,14 @@ async def test_delete_collection_of_a_page_deletes_that_page(api: Api) -> None:
     assert (await api.get(CONFIGMAPS)).body["items"] == []
 
 
+async def test_replaced_object_has_the_generate_name_that_is_sent(api: Api) -> None:
+    """It is not kept where the update leaves it out."""
+    made = (await api.post(CONFIGMAPS, {"metadata": {"generateName": "web-"}})).body
+    name = made["metadata"]["name"]
+    replaced = await api.request("PUT", f"{CONFIGMAPS}/{name}", {"metadata": {"name": name}})
+    assert "generateName" not in replaced.body["metadata"]
+
+
 async def test_namespace_is_deleted_with_its_finalizer(registry: Registry) -> None:
     """Deleting begins it, nothing new may be made in it, finalizing ends it."""
     await registry.create("namespaces", None, {"metadata": {"name": "team"}}, manager="t")

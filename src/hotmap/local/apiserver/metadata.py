@@ -38,7 +38,6 @@ _IMMUTABLE = ("name", "namespace", "uid")
 _SYSTEM_FIELDS = (
     *_IMMUTABLE,
     "creationTimestamp",
-    "generateName",
     "generation",
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
