@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.local.apiserver.api import CONFIGMAPS, JSON_PATCH, configmap, deployment
+from tests.local.apiserver.api import (
+    CONFIGMAPS,
+    JSON_PATCH,
+    MERGE,
+    PODS,
+    configmap,
+    deployment,
+    pod,
+)
 
 from hotmap.local.apiserver.api_types import Field
 from hotmap.local.apiserver.field_sets import merge
@@ -188,3 +196,14 @@ async def test_oldest_updates_become_one_entry(registry: Registry, clock: Clock)
     found = owners(obj)
     assert list(found) == ["ancient-changes", *(f"m{number}" for number in range(4, 13))]
     assert found["ancient-changes"] == ("22:13:50Z", ["k0", "k1", "k2", "k3"])
+
+
+async def test_managed_fields_are_not_written_through_a_subresource(api: Api) -> None:
+    """An empty list clears them in a write of the object, and does nothing in one of its status."""
+    await api.post(PODS, pod("p"), fieldManager="one")
+    change = {"metadata": {"managedFields": []}, "status": {"message": "m"}}
+    changed = await api.patch(f"{PODS}/p/status", change, MERGE, fieldManager="two")
+    entries = changed.body["metadata"]["managedFields"]
+    assert [entry["manager"] for entry in entries] == ["one", "two"]
+    cleared = await api.patch(f"{PODS}/p", {"metadata": {"managedFields": []}}, MERGE)
+    assert "managedFields" not in cleared.body["metadata"]

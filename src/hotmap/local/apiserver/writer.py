@@ -366,7 +366,8 @@ class ObjectWriter:
         if options.through:
             managers = metadata.get("managedFields") or []
         if managers is None:
-            if old is not None and "managedFields" not in metadata:
+            # The entries themselves cannot be written through a subresource.
+            if old is not None and (path.subresource or "managedFields" not in metadata):
                 metadata["managedFields"] = old["metadata"].get("managedFields", [])
             writer = self._writer(path, options, "Update")
             managers = managed_fields.record_write(path.kind, old, new, writer)
