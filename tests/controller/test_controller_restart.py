@@ -191,6 +191,26 @@ async def test_stop_while_writing_records(world: World, monkeypatch: pytest.Monk
     assert len(await world.records()) == 1
 
 
+async def test_stop_is_bounded_while_records_cannot_be_written(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A kubelet kills it after 30 s, whatever it waits for."""
+
+    async def never(*_: Any, **__: Any) -> NoReturn:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        for method in ("create", "update"):
+            monkeypatch.setattr(world.registry, method, never)
+        stopped_at = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - stopped_at < 25
+    assert "the last records are not written: no response within 10s" in caplog.text
+
+
 async def test_deleted_workload_record_is_dropped(world: World) -> None:
     """Deleted while the controller runs or while it is away: its record goes too."""
     await world.config_map(LEVEL="info")

@@ -12,6 +12,7 @@ the cluster, and records that could not be written unless another controller has
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -46,8 +47,11 @@ from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
 
 __all__ = ["LeaderTerm", "TermParts"]
 
-#: Seconds for workers to finish their key at the end.
+#: Seconds for workers to finish their key at the end, and for the records to be written then. With
+#: the Lease and the Events, an API server that does not answer has to cost less than the 30 s after
+#: which a kubelet kills the process (deploy/controller/deployment.yaml).
 _GRACE = 5.0
+_WRITE_GRACE = 10.0
 
 _RETRY = "reconcile failed, retrying in %.1fs: %s"
 
@@ -228,7 +232,7 @@ class LeaderTerm:
             self.pod_checker.write()
             self._parts.stored_progress.write(watched_until)
             if self._parts.record_shards is not None:
-                await self._parts.record_shards.flush()
+                await _flush(self._parts.record_shards)
         self._parts.first_decisions.end()
 
     def _end_subscriptions(self) -> None:
@@ -369,6 +373,14 @@ class LeaderTerm:
 #: The slices in which workers decide, and how many turns have one slice while watches are behind.
 _decisions = LoopSlices(SHORT_SLICE)
 _TURNS_BEHIND = 4
+
+
+async def _flush(record_shards: RecordShards) -> None:
+    # Not asyncio.timeout: as in kube/leaderelection.py.
+    try:
+        await asyncio.wait_for(record_shards.flush(), _WRITE_GRACE)
+    except TimeoutError:
+        _log.warning("the last records are not written: no response within %gs", _WRITE_GRACE)
 
 
 def _namespace_of(key: ObjectKey) -> str:
