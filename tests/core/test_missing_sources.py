@@ -186,6 +186,20 @@ def test_source_appears_and_containers_start_with_it(spec: str, started: float |
     assert assess_change(deployment(spec), [], now, started=[started]).verdict is Verdict.ADOPT
 
 
+def test_source_appears_while_the_pods_that_wait_for_it_replace_others() -> None:
+    """Those of an earlier template have started before, and are replaced without a second rollout.
+
+    As when a Deployment is applied some seconds before an operator makes the Secret that it names.
+    """
+    who, now = deployment(rolling=True), [app(changed_at=500)]
+    found = assess_change(who, [], now, started=[100.0, None], waited=59.0)
+    assert (found.verdict, found.findings[0].recheck_in) == (Verdict.WAIT, 1.0)
+    slow = assess_change(who, [], now, started=[100.0, None], waited=60.0)
+    assert slow.verdict is Verdict.FROZEN
+    done = assess_change(deployment(), [], now, started=[501.0, 502.0], waited=5.0)
+    assert done.verdict is Verdict.ADOPT
+
+
 READ_BY_INIT = """
     initContainers: [{name: setup, envFrom: [{configMapRef: {name: app}}]}]
     containers: [{name: web}]

@@ -144,10 +144,11 @@ def test_source_of_another_workload_changes_nothing() -> None:
     assert preview_edit(snapshot(who, FOLLOWED, record, A), other).plan.actions == ()
 
 
+@pytest.mark.parametrize("rolling", [False, True], ids=["complete", "in progress"])
 @pytest.mark.parametrize("spec", [ENV, OPTIONAL], ids=["required", "optional"])
-def test_creation_of_a_source_depends_on_the_pods(spec: str) -> None:
+def test_creation_of_a_source_depends_on_the_pods(spec: str, rolling: bool) -> None:
     """Containers may wait for it, or have started without it."""
-    who = consumer("Deployment", spec)
+    who = consumer("Deployment", spec, rolling=rolling)
     foreseen = preview_edit(snapshot(who, FOLLOWED, None, None), edit("LEVEL"))
     assert foreseen.plan.verdict is Verdict.CHECK_PODS
     assert "was created: checking when its pods started" in foreseen.plan.reason

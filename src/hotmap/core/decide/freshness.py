@@ -42,7 +42,8 @@ that a later source of the same projected volume replaces. A required source or 
 deleted changes nothing by itself (running pods keep their content, new ones could not start); a
 deleted optional source empties its files, which is a live change for applications that re-read
 them, and does not change what was read at start. A source that pods waited for changes nothing when
-it is created, unless containers were running already.
+it is created, unless containers were running already; those that the consumer's own rollout
+replaces do not count, so that is waited for.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.plan import Plan
 from hotmap.core.decide.record import Outcome, next_record
 from hotmap.core.decide.snapshot import Snapshot
+from hotmap.core.decide.source_rules import ROLLOUT_WAIT
 from hotmap.core.decide.source_snapshot import ChangeSummary, SourceSnapshot
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.references import Keys, Use, UseKind
@@ -68,6 +69,7 @@ def preview_edit(snapshot: Snapshot, edit: Edit) -> Decision:
             content=f"{snapshot.key_id}.{_EDITED}",
             target=target,
             newest_sources=(),
+            waited=ROLLOUT_WAIT,
         )
     )
 

@@ -188,6 +188,9 @@ def _assess_creation(case: Case) -> Finding | None:
         return None
     if not required_at_start and case.consumer.key.kind == "CronJob":
         return None  # its last run was without the source, and no pod shows that
+    if case.consumer.rolling and facts.waited < ROLLOUT_WAIT:
+        # Pods of the earlier template may not use it; those of the current one waited for it.
+        return _wait_for_rollout(case, f"was created, {_during_rollout(case.consumer)}")
     if facts.starts is None:
         return case.find(Verdict.CHECK_PODS, "was created: checking when its pods started")
     if has_mounts(current):
