@@ -10,8 +10,9 @@ __all__ = ["DirectoryState", "DirectoryStates"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from hotmap.agent.decide.rule_state import RuleState
     from hotmap.agent.decide.snapshot import Snapshot
     from hotmap.core.target import Target
 
@@ -59,6 +60,8 @@ class DirectoryStates:
         self.announcement: Target | None = None
         self._payloads: dict[str, str] = {}
         self._comparison = Comparison()
+        #: The files that no rule is about as they were first; None before the first content passed.
+        self._first_without_rule: dict[str, str] | None = None
 
     def announce(self, announcement: Target) -> None:
         """Record what was announced."""
@@ -89,6 +92,28 @@ class DirectoryStates:
             if not row.is_pending and row.passed is not None:
                 row.loaded = row.passed
             row.update_pending_since(now)
+
+    def compare_files_without_rule(
+        self, files: Mapping[str, str], rules: Sequence[RuleState], *, ran_before: bool
+    ) -> None:
+        """Record where files have changed that no rule is about: no process is told to load them.
+
+        files: digests by path, of content that passed
+        ran_before: an agent ran before this one, so it is not known what they were first
+        """
+        if all(any(state.covers(directory) for state in rules) for directory in self.rows):
+            return
+        about = set[str]().union(*(state.files for state in rules))
+        others = {path: digest for path, digest in files.items() if path not in about}
+        if self._first_without_rule is None:
+            self._first_without_rule = {} if ran_before else others
+        first = self._first_without_rule
+        changed = [
+            path for path in others.keys() | first.keys() if others.get(path) != first.get(path)
+        ]
+        for directory, row in self.rows.items():
+            within = f"{directory}/"
+            row.changed_without_rule = any(path.startswith(within) for path in changed)
 
     @property
     def all_loaded_once(self) -> bool:

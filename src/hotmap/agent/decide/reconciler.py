@@ -93,8 +93,6 @@ class Reconciler:
         #: The content that is to be checked; the content that passed, without its bytes.
         self._snapshot: Snapshot | None = None
         self._passed: Snapshot | None = None
-        #: The files of the first reading that no rule is about; None before it.
-        self._first_without_rule: dict[str, str] | None = None
         #: Whether the application can start with what an earlier agent has published; whether it
         #: has.
         self._can_start_from_stage = False
@@ -423,29 +421,12 @@ class Reconciler:
                 state.progress.set_desired(digest, now, since=since, delay=self._splay(state))
                 if is_staged or self.gate.seen == snapshot.digest:
                     state.progress.restore(now, since)
-        self._find_changes_without_rule(snapshot)
+        self.directories.compare_files_without_rule(
+            snapshot.files,
+            [state for state in self.rules if not state.is_frozen],
+            ran_before=self._ran_before,
+        )
         self._update_loaded(now)
-
-    def _find_changes_without_rule(self, snapshot: Snapshot) -> None:
-        """Record changed files that no rule is about: nothing makes the process load them.
-
-        After an agent before this one, it is not known what they were at first.
-        """
-        rules = [state for state in self.rules if not state.is_frozen]
-        rows = self.directories.rows
-        if all(any(state.covers(directory) for state in rules) for directory in rows):
-            return
-        about = set[str]().union(*(state.files for state in rules))
-        others = {path: digest for path, digest in snapshot.files.items() if path not in about}
-        if self._first_without_rule is None:
-            self._first_without_rule = {} if self._ran_before else others
-        first = self._first_without_rule
-        changed = [
-            path for path in others.keys() | first.keys() if others.get(path) != first.get(path)
-        ]
-        for directory, row in rows.items():
-            within = f"{directory}/"
-            row.changed_without_rule = any(path.startswith(within) for path in changed)
 
     def _visible_since(self, snapshot: Snapshot, now: float) -> float:
         """Return since when a process that starts reads this content, which has just passed."""
