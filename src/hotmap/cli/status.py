@@ -268,7 +268,7 @@ async def _poll_until_current(
     the API server's, since a recent edit may not have reached it yet.
     """
     final_since: float | None = None
-    # Of all namespaces, that is only worth its requests once nothing else is left to be done.
+    # For all namespaces, it is worth its requests only once nothing else is left to be done.
     consistent = bool(scope.names) or not scope.all_namespaces
     while True:
         document = await _get_status(client, scope, cluster, consistent=consistent)

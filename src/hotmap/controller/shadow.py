@@ -104,9 +104,9 @@ class Shadow:
     def record_own_rollout(self, decision: Decision) -> None:
         """Record that hotmap would have rolled out a consumer since some sources changed.
 
-        Rollouts for pods with older content (rule 10) are left out: they follow from Reloader's
-        rollouts, which hotmap would have made itself. So are those for pods that Reloader has
-        started with the content of an edit which was reverted (rule 3), and what Reloader does
+        Three things are left out: rollouts for pods with older content (rule 10), since they follow
+        from Reloader's rollouts, which hotmap would have made itself; those for pods that Reloader
+        has started with the content of an edit which was reverted (rule 3); and what Reloader does
         without a mark in the template: runs of Jobs, and pods of an Argo Rollout that it restarts.
         """
         marks = any(action.type is ActionType.ROLLOUT for action in decision.plan.actions)

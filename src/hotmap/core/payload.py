@@ -191,8 +191,8 @@ def check_path(path: str) -> None:
 def clean_payload(payload: Payload) -> Payload:
     """Return the payload with every path checked and in its shortest spelling.
 
-    `./a//b` becomes `a/b` (Go's path.Clean). Of two spellings of one path the later wins. That
-    no path may lead through another one is ours: upstream meets it in the middle of writing.
+    `./a//b` becomes `a/b` (Go's path.Clean). If a path is spelled in two ways, the later entry
+    wins. That no path may lead through another one is ours: upstream fails while it writes.
 
     Raises:
         InvalidPayload: a path may not be projected, or is a file for one entry and a

@@ -248,7 +248,7 @@ class Transport:
         sent = list(self._headers)
         if authorization:
             sent.append(("Authorization", authorization))
-        # Of two, API servers read the first one (kubernetes: apiserver/pkg/endpoints/handlers/
+        # API servers read the first one only (kubernetes: apiserver/pkg/endpoints/handlers/
         # negotiation).
         if "Accept" not in own:
             sent.append(("Accept", JSON))

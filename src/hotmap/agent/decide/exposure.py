@@ -37,8 +37,8 @@ class Exposure:
     ) -> None:
         """Record that no agent ran `since` then, which could have seen other content.
 
-        Of an endpoint or a command it is not known which process they are about, so what the agent
-        before has read last, `revisions`, has to show that there was other content.
+        It is not known which process an endpoint or a command is about, so what the agent before
+        has read last, `revisions`, has to show that there was other content.
         """
         if revisions:
             self.revisions = dict(revisions)
@@ -105,8 +105,8 @@ class Exposure:
         """Record that other content was visible while no agent ran, and is not any more.
 
         A kubelet never writes the same content twice in a row; another writer may. A process that
-        has started meanwhile has read the other one, and which process a call or a command is about
-        is not known.
+        has started meanwhile has read the other one, and it is not known which process a call or a
+        command is about.
         """
         if self._is_staged:
             return
@@ -127,8 +127,8 @@ class Exposure:
     ) -> None:
         """Record that other content was visible and is not any more, before it could be read.
 
-        Of an endpoint or a command it is not known which process they are about. So what they did
-        meanwhile counts, and content that was unreadable, perhaps for long. `replaced` and
+        It is not known which process an endpoint or a command is about. So what they did meanwhile
+        counts, and content that was unreadable, perhaps for long. `replaced` and
         `unreadable` are those of the reading, and say whether it is certain that the content was
         another one. A program may write the same again each time that its reader starts, which must
         not be restarted then.

@@ -135,10 +135,10 @@ class RuleState:
     def is_confirmed(self) -> bool:
         """Whether the application itself confirmed the last load.
 
-        By a probe, by the response of its endpoint, or by reading the content at its start. That a
-        signal was delivered or a command succeeded says nothing of that; and where a process gets
-        a signal, the response is that of another one. Of a restart of all containers, the agent
-        that has asked for it does not see the end; for announced content, the controller does.
+        By a probe, by the response of its endpoint, or by reading the content at its start. A
+        signal that was delivered and a command that succeeded confirm nothing; and where a process
+        gets a signal, the response is that of another one. The agent that requests a restart of all
+        containers does not see its end; for announced content, the controller does.
         """
         if self.doubt:
             return False

@@ -20,7 +20,7 @@ def parse_go_flags(words: Sequence[str], names: Collection[str]) -> dict[str, li
     """Parse as Go's `flag`: one dash or two, `-name value` or `-name=value`, in any order.
 
     Ends at the first word that is not a flag, or after `--`; what follows is ignored, as the
-    program does. Of a flag that is given several times, each value is kept.
+    program does. Each value of a repeated flag is kept.
 
     Raises:
         SettingsError: a flag is unknown or has no value.

@@ -185,7 +185,7 @@ class ConsumerStates:
     def _outdated(self) -> Iterator[tuple[ObjectKey, ConsumerStatus]]:
         """Yield the statuses that consumers had before their sources changed.
 
-        Each costs a snapshot. Of those for which there is no time the status counts as outdated.
+        Each costs a snapshot. Where there is no time for that, the status counts as outdated.
         """
         ends = time.perf_counter() + _LONGEST_COUNT
         for key in self._pending:

@@ -1,6 +1,6 @@
 """When the pod template of each consumer was last observed to change, or to be created.
 
-Of a consumer that was created while its watch was interrupted, only the interruption is known.
+If a consumer was created while its watch was interrupted, only the interruption is known.
 """
 
 from __future__ import annotations

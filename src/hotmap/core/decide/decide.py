@@ -115,9 +115,9 @@ def _facts(snapshot: Snapshot, starts: Sequence[PodStart] | None) -> Facts:
 def _windows(snapshot: Snapshot, facts: Facts) -> tuple[Window, ...]:
     """Collect the edits that were reverted since the last applied version (rule 3).
 
-    A source that was immutable and was recreated with other content is left out: new pods would
-    read the old content (rule 7). So is new content that a rollout has applied whose record was
-    lost in a crash (rule 0): no pod of its revision has seen other content.
+    Two kinds are left out. A source was immutable and was recreated with other content: new pods
+    would read the old content (rule 7). A rollout has applied new content, and its record was lost
+    in a crash (rule 0): no pod of its revision has seen other content.
     """
     consumer = snapshot.consumer
     return tuple(

@@ -136,7 +136,7 @@ def assess(
         if f.verdict is Verdict.FROZEN
     )
     if facts.starts is not None:
-        # Nor would it replace pods that still have this revision, as after a reverted rollout.
+        # It would not replace pods that still have this revision, as after a reverted rollout.
         unmarked = was_unmarked(record, facts.revision)
         distinct |= any(
             content_of(start.revision) == facts.revision or (unmarked and not start.revision)

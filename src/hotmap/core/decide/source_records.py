@@ -59,8 +59,8 @@ def build_source_record(
     """Build the record of one source; None: it stays unknown.
 
     While pods of an earlier template run (`rolling`), what was changed without new pods keeps the
-    content from before: an undo keeps those pods, and they may use other data keys. So does what
-    kubelets may serve in place of its successor (`pinned`), also to new pods.
+    content from before: an undo keeps those pods, and they may use other data keys. What
+    kubelets may serve in place of its successor (`pinned`), also to new pods, keeps it too.
     """
     current = finding.current
     if not current.visible:

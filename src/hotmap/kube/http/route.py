@@ -242,7 +242,7 @@ def _connect_error(error: OSError, host: str) -> ConnectError:
         return TLSError(describe_tls_failure(error))
     if isinstance(error, socket.gaierror):
         return ConnectError(f"cannot resolve {host!r}")
-    # Of a name with several addresses asyncio joins what each of them answered into one text.
+    # If a name has several addresses, asyncio joins their errors into one text.
     found = _ERRNO.search(str(error))
     number = error.errno or (int(found[1]) if found else 0)
     return ConnectError(os.strerror(number).lower() if number else str(error) or CLOSED)

@@ -133,7 +133,7 @@ def conversion_error(error: WrongType) -> str:
         return f"cannot restore map from {sent}"
     if wanted in _struct_names():
         return f"cannot restore struct from: {sent}"
-    # Of the named types the rest are texts.
+    # All other named types are texts.
     scalar = wanted if wanted in _SCALARS else "string"
     converts = (sent == "int64" and scalar != "bool") or (sent == "float64" and scalar in _INTEGERS)
     if converts:

@@ -27,7 +27,7 @@ _HEAD = (
     "\napiserver {name}\nWarning: This endpoint is not meant to be machine parseable, has no "
     "formatting compatibility guarantees and is for debugging purposes only.\n"
 )
-# Of those that the root lists.
+# Those that the root lists.
 _LISTED = ("/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version")
 
 

@@ -44,7 +44,7 @@ class TokenSecretController(Controller[ObjectName]):
         self._make_token = make_token
         self._accounts = self._informers["serviceaccounts"]
         self._accounts.subscribe(self._on_account)
-        # Of its own: other Secrets are nothing to keep here.
+        # An informer of its own, which keeps no other Secrets.
         self._secrets = Informer(context.client, "secrets", field_selector=f"type={_TYPE}")
         self._secrets.subscribe(self._on_secret)
 

@@ -274,7 +274,7 @@ def _container_status(
         "lastState": {"terminated": _terminated(last)} if last is not None else {},
         "ready": done or bool(running and run is not None and run.ready),
         "started": bool(running and run is not None and run.started),
-        # Of a container that an earlier kubelet ran, only the previous run is known.
+        # If an earlier kubelet ran the container, only its previous run is known.
         "restartCount": shown.restarts if (shown := run or last) is not None else 0,
         **({"resources": resources, **_allocated(resources)} if run is not None else {}),
     }
@@ -296,7 +296,7 @@ def _waiting(waiting: Waiting) -> dict[str, str]:
 
 def _terminated(run: Run) -> dict[str, Any]:
     assert run.finished_at is not None
-    # Of a run that was removed, the status says only that.
+    # The status says only that a removed run was removed.
     is_known = bool(run.id)
     return {
         **({"containerID": f"hotmap://{run.id}"} if is_known else {}),
