@@ -13,6 +13,7 @@ from hotmap.agent.decide.facts import (
     ExitRequested,
     ReadDirectories,
     Transition,
+    Unreadable,
 )
 from hotmap.agent.decide.reconciler import Reconciler
 from hotmap.agent.decide.snapshot import Snapshot
@@ -131,7 +132,7 @@ class Agent:
                 self._reconciler.record(fact, now)
         except Exception as error:
             self._on_error(error)
-            if not isinstance(fact, Snapshot | Target):
+            if not isinstance(fact, Snapshot | Unreadable | Target):
                 self._failed.append(fact)
 
     def _recover(self) -> None:
