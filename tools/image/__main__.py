@@ -112,6 +112,7 @@ def main() -> int:
     )
     options = parser.parse_args()
     architectures = tuple(dict.fromkeys(options.architecture or ARCHITECTURES))
+    print("making the images; the first time, this downloads 200 MB …", file=sys.stderr)
     try:
         written = write_images(options.output, __version__, architectures)
     except ImageError as error:
