@@ -54,6 +54,18 @@ def test_quota_of_cross_namespace_affinity_counts_such_pods(
 
 
 @pytest.mark.parametrize(
+    ("requests", "best_effort"),
+    [({}, True), ({"ephemeral-storage": "1Gi", "a.b/gpu": "1"}, True), ({"cpu": "1"}, False)],
+)
+def test_best_effort_pods_request_neither_cpu_nor_memory(
+    requests: dict[str, str], best_effort: bool
+) -> None:
+    pod = {"spec": {"containers": [{"name": "c", "resources": {"requests": requests}}]}}
+    assert is_in_scope({"spec": {"scopes": ["BestEffort"]}}, PODS, pod) is best_effort
+    assert is_in_scope({"spec": {"scopes": ["NotBestEffort"]}}, PODS, pod) is not best_effort
+
+
+@pytest.mark.parametrize(
     "name", ["requests.example.com/gpu", "limits.memory", "cpu", "requests.cpu", "pods"]
 )
 def test_pods_use_what_they_request(name: str) -> None:

@@ -145,7 +145,8 @@ def is_in_scope(quota: JsonObject, kind: Kind, obj: JsonObject) -> bool:
 
 
 def _matches(expression: JsonObject, spec: JsonObject) -> bool:
-    best_effort = not pod_resources(spec, "requests") and not pod_resources(spec, "limits")
+    amounts = [pod_resources(spec, part) for part in ("requests", "limits")]
+    best_effort = not any(each.get(name) for each in amounts for name in ("cpu", "memory"))
     terminating = spec.get("activeDeadlineSeconds") is not None
     match expression.get("scopeName"):
         case "BestEffort":

@@ -478,6 +478,39 @@ async def test_pod_quality_of_service_takes_limits_as_requests(registry: Registr
     assert made["status"] == {"phase": "Pending", "qosClass": "Guaranteed"}
 
 
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ([{}, {}], "BestEffort"),
+        ([{"requests": {"ephemeral-storage": "1Gi"}, "limits": {"a.b/gpu": "1"}}], "BestEffort"),
+        ([{"requests": {"cpu": "0"}}], "BestEffort"),
+        ([{"requests": {"cpu": "1"}}], "Burstable"),
+        ([{"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}], "Burstable"),
+        ([{"limits": {"cpu": "1", "memory": "1Gi"}}, {}], "Burstable"),
+        (
+            [{"requests": {"cpu": "1000m"}, "limits": {"cpu": "1", "memory": "1Gi", "a.b/x": "1"}}],
+            "Guaranteed",
+        ),
+    ],
+)
+async def test_quality_of_service_counts_cpu_and_memory(
+    api: Api, resources: list[dict[str, Any]], expected: str
+) -> None:
+    """Not storage and devices; amounts are compared, not texts."""
+    containers = [
+        {"name": f"c{number}", "image": "x", "resources": each}
+        for number, each in enumerate(resources)
+    ]
+    made = await api.post(PODS, pod("p", containers=containers))
+    assert made.body["status"]["qosClass"] == expected
+
+
+async def test_resources_of_a_whole_pod_decide_its_quality_of_service(api: Api) -> None:
+    same = {"cpu": "1", "memory": "1Gi"}
+    made = await api.post(PODS, pod("p", resources={"requests": same, "limits": same}))
+    assert made.body["status"]["qosClass"] == "Guaranteed"
+
+
 async def test_eviction_deletes_pod(api: Api, registry: Registry) -> None:
     """It deletes the pod that its preconditions name, and no other of that name."""
     there = await registry.create("pods", "default", pod("p"), manager="m")
@@ -510,7 +543,7 @@ async def test_grpc_probe_has_a_service(api: Api) -> None:
 
 async def test_quantities_are_canonical_and_zero_values_written(api: Api) -> None:
     """As Go writes them: 1000m and 1 are the same template, and a sleep has its seconds."""
-    limits = {"cpu": "1000m", "memory": "1024Mi", "example.com/x": 0.5}
+    limits = {"cpu": "1000m", "memory": "1024Mi", "ephemeral-storage": 0.5}
     container = {
         "name": "a",
         "image": "x",
@@ -523,7 +556,7 @@ async def test_quantities_are_canonical_and_zero_values_written(api: Api) -> Non
     reply = await api.post(DEPLOYMENTS, {"metadata": {"name": "web"}, "spec": spec})
     (found,) = reply.body["spec"]["template"]["spec"]["containers"]
     assert found["resources"] == {
-        "limits": {"cpu": "1", "memory": "1Gi", "example.com/x": "500m"},
+        "limits": {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "500m"},
     }
     assert found["lifecycle"] == {"preStop": {"sleep": {"seconds": 0}}}
     assert found["livenessProbe"]["httpGet"]["httpHeaders"] == [{"name": "h", "value": ""}]

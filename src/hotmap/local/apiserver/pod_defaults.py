@@ -8,12 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from hotmap.local.json_object import JsonObject
+from hotmap.local.quantity import parse_quantity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from decimal import Decimal
 
 _DEFAULT_MODE = 0o644
 _PROJECTED_MODES = ("configMap", "secret", "projected", "downwardAPI")
+# Resources that count for the quality of service.
+_COMPUTING = {"cpu", "memory"}
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 # A pod leaves a node that is lost after five minutes (defaulttolerationseconds admission).
 _TOLERATIONS = tuple(
@@ -156,12 +160,27 @@ def _default_volume(volume: JsonObject) -> None:
 
 
 def quality_of_service(spec: JsonObject) -> str:
-    """Return the class that a pod's requests and limits put it in (GetPodQOS)."""
-    resources = [container.get("resources", {}) for container in _containers(spec)]
-    if not any(r.get("requests") or r.get("limits") for r in resources):
-        return "BestEffort"
-    guaranteed = all(
-        {"cpu", "memory"} <= r.get("limits", {}).keys() and r.get("requests") == r["limits"]
-        for r in resources
+    """Return the class that a pod's requests and limits of cpu and memory put it in (GetPodQOS).
+
+    Those of the whole pod count in place of its containers'.
+    """
+    resources = (
+        [spec["resources"]]
+        if spec.get("resources")
+        else [container.get("resources") or {} for container in _containers(spec)]
     )
-    return "Guaranteed" if guaranteed else "Burstable"
+    requests = [_computing(each.get("requests")) for each in resources]
+    limits = [_computing(each.get("limits")) for each in resources]
+    if not any(requests) and not any(limits):
+        return "BestEffort"
+    is_guaranteed = all(each.keys() == _COMPUTING for each in limits) and all(
+        sum(each.get(name, 0) for each in requests) == sum(each[name] for each in limits)
+        for name in _COMPUTING
+    )
+    return "Guaranteed" if is_guaranteed else "Burstable"
+
+
+def _computing(amounts: JsonObject | None) -> dict[str, Decimal]:
+    """Return the amounts above zero that count for the quality of service."""
+    found = {name: parse_quantity(str((amounts or {}).get(name, "0"))) for name in _COMPUTING}
+    return {name: amount for name, amount in found.items() if amount > 0}
