@@ -507,3 +507,38 @@ async def test_status_update_keeps_the_quality_of_service(api: Api) -> None:
     await api.post(PODS, pod("p"))
     kept = await api.patch(f"{PODS}/p/status", {"status": {"qosClass": None, "phase": "Failed"}})
     assert kept.body["status"]["qosClass"] == "BestEffort"
+
+
+@pytest.mark.parametrize(
+    ("requests", "limits", "text"),
+    [
+        (
+            {"example.com/gpu": "1"},
+            {},
+            "resources.limits: Required value: Limit must be set for non overcommitable resources",
+        ),
+        (
+            {"example.com/gpu": "1"},
+            {"example.com/gpu": "2"},
+            'Invalid value: "1": must be equal to example.com/gpu limit of 2',
+        ),
+        ({}, {"example.com/gpu": "1500m"}, 'Invalid value: "1500m": must be an integer'),
+        (
+            {},
+            {"hugepages-2Mi": "2Mi"},
+            "spec.containers[0].resources: Forbidden: HugePages require cpu or memory",
+        ),
+        ({"example.com/gpu": "1"}, {"example.com/gpu": "1"}, ""),
+        ({"memory": "1Gi"}, {"hugepages-2Mi": "2Mi"}, ""),
+    ],
+)
+async def test_resources_that_cannot_be_overcommitted_are_checked(
+    api: Api, requests: dict[str, str], limits: dict[str, str], text: str
+) -> None:
+    """Devices and huge pages are given in whole, so a request is its limit."""
+    resources = {"requests": requests, "limits": limits}
+    reply = await api.post(PODS, pod("p", **container(resources=resources)))
+    if text:
+        assert (reply.status, text in reply.message) == (422, True), reply.message
+    else:
+        assert reply.status == 201, reply.message

@@ -18,6 +18,7 @@ from hotmap.local.names import header_name_errors, port_name_errors
 from hotmap.local.quantity import parse_quantity
 
 _SCHEMES = ("HTTP", "HTTPS")
+_NATIVE_DOMAIN, _HUGE_PAGES, _COMPUTE = "kubernetes.io/", "hugepages-", ("cpu", "memory")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _COUNTS = (
     "initialDelaySeconds",
@@ -120,10 +121,38 @@ def resource_errors(container: JsonObject, path: str) -> list[FieldError]:
             for name, amount in sorted((resources.get(field) or {}).items())
             if parse_quantity(str(amount)) < 0
         ]
+        errors += [
+            invalid_value(f"{at}.{field}[{name}]", str(amount), "must be an integer")
+            for name, amount in sorted((resources.get(field) or {}).items())
+            if _is_extended(name) and parse_quantity(str(amount)) % 1
+        ]
     limits = resources.get("limits") or {}
     for name, amount in sorted((resources.get("requests") or {}).items()):
         limit = limits.get(name)
-        if limit is not None and parse_quantity(str(amount)) > parse_quantity(str(limit)):
+        if limit is None:
+            if not _is_overcommitted(name):
+                why = "Limit must be set for non overcommitable resources"
+                errors.append(required(f"{at}.limits", why))
+            continue
+        wanted, allowed = parse_quantity(str(amount)), parse_quantity(str(limit))
+        why = ""
+        if wanted != allowed and not _is_overcommitted(name):
+            why = f"must be equal to {name} limit of {limit}"
+        elif wanted > allowed:
             why = f"must be less than or equal to {name} limit of {limit}"
+        if why:
             errors.append(invalid_value(f"{at}.requests", str(amount), why))
+    names = {*limits, *(resources.get("requests") or {})}
+    if any(name.startswith(_HUGE_PAGES) for name in names) and names.isdisjoint(_COMPUTE):
+        errors.append(forbidden_field(at, "HugePages require cpu or memory"))
     return errors
+
+
+def _is_extended(name: str) -> bool:
+    """Return whether a resource is counted in whole units (IsExtendedResourceName)."""
+    return "/" in name and _NATIVE_DOMAIN not in name
+
+
+def _is_overcommitted(name: str) -> bool:
+    """Return whether a node may promise more of a resource than it has (IsOvercommitAllowed)."""
+    return not (_is_extended(name) or name.startswith(_HUGE_PAGES))
