@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.affinity_validation import add_label_keys
 from hotmap.local.apiserver.kinds.core.pod_columns import POD_COLUMNS
+from hotmap.local.apiserver.kinds.core.pod_resize import keep_metadata, resize_errors, resized_spec
 from hotmap.local.apiserver.kinds.core.scheduling_gates import (
     gate_update_errors,
     gated_condition,
@@ -36,7 +37,7 @@ from hotmap.local.strategy import Strategy, field_labels
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_EPHEMERAL = "ephemeralcontainers"
+_EPHEMERAL, _RESIZE = "ephemeralcontainers", "resize"
 _UPDATE_TEXT = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
     "`spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` "
@@ -103,6 +104,9 @@ class PodStrategy(Strategy):
         if subresource == _EPHEMERAL:
             added = new.get("spec", {}).get("ephemeralContainers")
             new["spec"] = {**old["spec"], "ephemeralContainers": added or []}
+        elif subresource == _RESIZE:
+            keep_metadata(old["metadata"], new["metadata"])
+            new["spec"] = resized_spec(old["spec"], new.get("spec") or {})
         elif subresource == "status" and "qosClass" in old.get("status", {}):
             # Old kubelets leave it out.
             new.setdefault("status", {}).setdefault("qosClass", old["status"]["qosClass"])
@@ -112,6 +116,8 @@ class PodStrategy(Strategy):
     ) -> list[FieldError]:
         if subresource == _EPHEMERAL:
             return [*_spec_errors(new["spec"]), *_ephemeral_errors(old["spec"], new["spec"])]
+        if subresource == _RESIZE:
+            return [*_spec_errors(new["spec"]), *resize_errors(old["spec"], new["spec"])]
         return super().validate_subresource(old, new, subresource)
 
     def deletion_grace(self, obj: JsonObject, wanted: int | None) -> int:
@@ -215,7 +221,7 @@ PODS = Kind(
         Subresource("binding", ("create",), GroupVersionKind("", "v1", "Binding")),
         Subresource("eviction", ("create",), GroupVersionKind("policy", "v1", "Eviction")),
         Subresource(_EPHEMERAL, ("get", "patch", "update"), field="spec"),
-        Subresource("resize", ("get", "patch", "update"), field="spec"),
+        Subresource(_RESIZE, ("get", "patch", "update"), field="spec"),
         Subresource("proxy", PROXY_VERBS, GroupVersionKind("", "v1", "PodProxyOptions")),
     ),
     strategy=PodStrategy(),
