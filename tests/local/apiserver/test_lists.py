@@ -233,3 +233,25 @@ async def test_watched_table_sends_columns_once(api: Api) -> None:
     assert first["object"]["columnDefinitions"]
     assert second["object"]["columnDefinitions"] is None
     assert second["object"]["rows"][0]["cells"][0] == "b"
+
+
+async def test_bookmark_of_a_watched_table_has_a_row(api: Api) -> None:
+    """The object of the row says that the initial events have ended."""
+    async with api.session.get(
+        api.url + CONFIGMAPS,
+        params={
+            "watch": "1",
+            "sendInitialEvents": "true",
+            "resourceVersionMatch": "NotOlderThan",
+            "allowWatchBookmarks": "true",
+        },
+        headers={"Authorization": f"Bearer {api.token}", "Accept": TABLE},
+    ) as response:
+        event = json.loads(await response.content.readline())
+    assert event["type"] == "BOOKMARK"
+    (row,) = event["object"]["rows"]
+    assert row["object"]["kind"] == "PartialObjectMetadata"
+    assert row["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+    assert event["object"]["metadata"] == {
+        "resourceVersion": row["object"]["metadata"]["resourceVersion"]
+    }

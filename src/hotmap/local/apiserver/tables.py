@@ -39,6 +39,16 @@ def table(kind: Kind, objects: Sequence[JsonObject], *, now: float, include: str
     }
 
 
+def bookmark_table(kind: Kind, obj: JsonObject, *, include: str) -> JsonObject:
+    """Show a bookmark as a Table: a row without content, whose object ends the initial events."""
+    shown = table(kind, [], now=0, include=include)
+    ends = "annotations" in obj["metadata"]
+    row: JsonObject = {"cells": [""] * len(shown["columnDefinitions"]), "object": None}
+    if include != "None" or ends:
+        row["object"] = partial_metadata(kind, obj)
+    return {**shown, "rows": [row]}
+
+
 def row_encoder(kind: Kind, now: float, include: str) -> Callable[[bytes], bytes]:
     """Return a function from an encoded object to an encoded row; arguments as for `table`."""
     return lambda item: msgspec.json.encode(_row(kind, msgspec.json.decode(item), now, include))

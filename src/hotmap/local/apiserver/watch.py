@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hotmap.kube.loop_slices import SHORT_SLICE, share_loop
-from hotmap.local.apiserver.tables import partial_metadata, table
+from hotmap.local.apiserver.tables import bookmark_table, partial_metadata, table
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -189,11 +189,11 @@ def as_tables(kind: Kind, now: Callable[[], float], include: str) -> Render:
     def render(event_type: EventType, encoded: bytes) -> bytes:
         nonlocal columns_sent
         obj: dict[str, Any] = msgspec.json.decode(encoded)
-        rows = [] if event_type == "BOOKMARK" else [obj]
-        shown = table(kind, rows, now=now(), include=include)
-        shown["metadata"] = {"resourceVersion": obj["metadata"]["resourceVersion"]}
         if event_type == "BOOKMARK":
-            shown["metadata"] = obj["metadata"]
+            shown = bookmark_table(kind, obj, include=include)
+        else:
+            shown = table(kind, [obj], now=now(), include=include)
+        shown["metadata"] = {"resourceVersion": obj["metadata"]["resourceVersion"]}
         if columns_sent:
             shown["columnDefinitions"] = None
         columns_sent = True
