@@ -15,7 +15,6 @@ REASONS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "managedFields differ in an entry that upstream has left out, or has without a time.": {
         "subresources": ("ephemeral", "ephemeral by get"),
-        "custom-objects": ("apply", "apply by another", "get again"),
     },
     "Errors are told in the order of the object's fields; upstream's is that of a Go map.": {
         "custom-objects": ("two errors",),
