@@ -7,7 +7,8 @@ update_strategy.go, delete.go; pkg/registry/<group>/<resource>/strategy.go).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from hotmap.local.json_object import JsonObject
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from hotmap.local.group_version_kind import GroupVersionKind
 
 FieldPath = tuple[str, ...]
+#: Fields of metadata that are a user's (ResetObjectMetaForStatus).
+WRITTEN_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 #: None is a cell without anything in it.
 Cell = str | int | float | bool | None
 
@@ -61,6 +64,8 @@ class Strategy:
     typed = True
     #: Whether the kind comes of a CustomResourceDefinition.
     is_custom = False
+    #: Subresource → fields of metadata that an update through it leaves as they are.
+    kept_metadata: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     #: Where objects have what their Scale shows; None for the fields of workloads.
     scale: ScalePaths | None = None
     #: How fields are merged and owned, where neither the types nor a schema say it.

@@ -511,6 +511,29 @@ async def test_resources_of_a_whole_pod_decide_its_quality_of_service(api: Api) 
     assert made.body["status"]["qosClass"] == "Guaranteed"
 
 
+async def test_status_of_a_deployment_leaves_its_labels(api: Api) -> None:
+    """An update of the status that has no labels takes none away."""
+    obj = deployment("web")
+    obj["metadata"]["labels"] = {"a": "b"}
+    await api.post(DEPLOYMENTS, obj, fieldManager="owner")
+    status = {"metadata": {"name": "web"}, "status": {"replicas": 1}}
+    written = await api.request("PUT", f"{DEPLOYMENTS}/web/status", status)
+    assert written.body["status"] == {"replicas": 1}
+    assert written.body["metadata"]["labels"] == {"a": "b"}
+    managers = {entry["manager"]: entry for entry in written.body["metadata"]["managedFields"]}
+    assert managers["owner"]["fieldsV1"]["f:metadata"] == {"f:labels": {".": {}, "f:a": {}}}
+
+
+async def test_status_of_a_pod_leaves_its_owners(api: Api) -> None:
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "1"}
+    made = pod("p")
+    made["metadata"]["ownerReferences"] = [owner]
+    await api.post(PODS, made)
+    change = {"metadata": {"ownerReferences": None}, "status": {"message": "m"}}
+    written = await api.patch(f"{PODS}/p/status", change)
+    assert written.body["metadata"]["ownerReferences"] == [owner]
+
+
 async def test_eviction_deletes_pod(api: Api, registry: Registry) -> None:
     """It deletes the pod that its preconditions name, and no other of that name."""
     there = await registry.create("pods", "default", pod("p"), manager="m")

@@ -22,6 +22,8 @@ from hotmap.local.json_object import JsonObject
 from hotmap.local.names import label_value_errors, qualified_name_errors
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from hotmap.local.scheme import Kind
 
 # Bytes of all annotations of an object, keys included.
@@ -174,6 +176,14 @@ def _deletion_errors(old: JsonObject, new: JsonObject) -> list[FieldError]:
     return errors
 
 
+def keep_metadata(fields: Iterable[str], old: JsonObject, new: JsonObject) -> None:
+    """Restore fields of metadata, in place, that an update leaves as they are."""
+    for field in fields:
+        new.pop(field, None)
+        if field in old:
+            new[field] = old[field]
+
+
 def carry_metadata(old: JsonObject, new: JsonObject) -> list[FieldError]:
     """Restore the fields that only the server writes; return those that the update changed.
 
@@ -186,10 +196,7 @@ def carry_metadata(old: JsonObject, new: JsonObject) -> list[FieldError]:
         if new.get(field) and new[field] != old.get(field)
     ]
     errors += _deletion_errors(old, new)
-    for field in (*_SYSTEM_FIELDS, "selfLink"):
-        new.pop(field, None)
-        if field in old:
-            new[field] = old[field]
+    keep_metadata((*_SYSTEM_FIELDS, "selfLink"), old, new)
     known = set(old.get("finalizers") or ())
     added = [name for name in new.get("finalizers") or () if name not in known]
     if added and "deletionTimestamp" in old:

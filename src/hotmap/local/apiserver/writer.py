@@ -25,7 +25,12 @@ from hotmap.local.apiserver.configurations import check_configuration
 from hotmap.local.apiserver.decode_errors import unsigned_error
 from hotmap.local.apiserver.encoding import decode
 from hotmap.local.apiserver.large_objects import beside_loop
-from hotmap.local.apiserver.metadata import carry_metadata, check_name, name_missing
+from hotmap.local.apiserver.metadata import (
+    carry_metadata,
+    check_name,
+    keep_metadata,
+    name_missing,
+)
 from hotmap.local.apiserver.namespace_lifecycle import check_namespace
 from hotmap.local.apiserver.object_size import encode_limited
 from hotmap.local.apiserver.plugins import AdmissionChain, AdmissionRequest
@@ -314,6 +319,8 @@ class ObjectWriter:
 
         def record() -> list[FieldError]:
             errors = carry_metadata(old["metadata"], new["metadata"])
+            kept = kind.strategy.kept_metadata.get(path.subresource, ())
+            keep_metadata(kept, old["metadata"], new["metadata"])
             kind.strategy.reset(old, new)
             kind.strategy.default(new)
             # What the server carries over has no owner if the writer left it out, as upstream.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from hotmap.local.apiserver.columns import AGE, NAME, field_cell, template_columns
 from hotmap.local.apiserver.kinds.workload import (
     SelectingStrategy,
@@ -20,6 +22,7 @@ from hotmap.local.strategy import Column
 class DeploymentStrategy(SelectingStrategy):
     selector_owner = "deployment"
     deadline_owner = "ReplicaSet"
+    kept_metadata = MappingProxyType({"status": ("labels",)})
 
     def validate_status(self, obj: JsonObject) -> list[FieldError]:
         return status_errors(obj.get("status") or {}, "updatedReplicas")

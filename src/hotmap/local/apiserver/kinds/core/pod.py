@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from hotmap.local.apiserver.affinity_validation import add_label_keys
 from hotmap.local.apiserver.kinds.core.pod_columns import POD_COLUMNS
-from hotmap.local.apiserver.kinds.core.pod_resize import keep_metadata, resize_errors, resized_spec
+from hotmap.local.apiserver.kinds.core.pod_resize import resize_errors, resized_spec
 from hotmap.local.apiserver.kinds.core.scheduling_gates import (
     gate_update_errors,
     gated_condition,
@@ -32,7 +33,7 @@ from hotmap.local.field_errors import (
 from hotmap.local.group_version_kind import GroupVersionKind
 from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import PROXY_VERBS, STATUS, Kind, Names, Subresource
-from hotmap.local.strategy import Strategy, field_labels
+from hotmap.local.strategy import WRITTEN_METADATA, Strategy, field_labels
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +63,13 @@ class PodStrategy(Strategy):
         "status.nominatedNodeName",
     )
     columns = POD_COLUMNS
+    kept_metadata = MappingProxyType(
+        {
+            "status": ("ownerReferences",),
+            _EPHEMERAL: WRITTEN_METADATA,
+            _RESIZE: WRITTEN_METADATA,
+        }
+    )
 
     def prepare_create(self, obj: JsonObject) -> None:
         # A pod without a spec is refused by the validation, which needs one to look at.
@@ -105,7 +113,6 @@ class PodStrategy(Strategy):
             added = new.get("spec", {}).get("ephemeralContainers")
             new["spec"] = {**old["spec"], "ephemeralContainers": added or []}
         elif subresource == _RESIZE:
-            keep_metadata(old["metadata"], new["metadata"])
             new["spec"] = resized_spec(old["spec"], new.get("spec") or {})
         elif subresource == "status" and "qosClass" in old.get("status", {}):
             # Old kubelets leave it out.

@@ -15,19 +15,10 @@ from hotmap.local.json_object import JsonObject
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-__all__ = ["keep_metadata", "resize_errors", "resized_spec"]
+__all__ = ["resize_errors", "resized_spec"]
 
 _CONTAINERS = ("containers", "initContainers")
 _MUTABLE = ("cpu", "memory")
-_KEPT_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
-
-
-def keep_metadata(old: JsonObject, new: JsonObject) -> None:
-    """Restore in place what only an update of the pod itself changes (ResetObjectMetaForStatus)."""
-    for field in _KEPT_METADATA:
-        new.pop(field, None)
-        if field in old:
-            new[field] = old[field]
 
 
 def resized_spec(old: JsonObject, new: JsonObject) -> JsonObject:
