@@ -39,6 +39,23 @@ async def test_thousands_of_one_group_delay_no_other() -> None:
     assert Counter(order) == {"many": 1000, "few": 3}
 
 
+async def test_tasks_of_several_groups_that_never_end_delay_no_other() -> None:
+    """As where an admission webhook of some namespaces does not answer."""
+    slots = FairSlots(32)
+    stuck = asyncio.Event()
+
+    async def hang(group: int) -> None:
+        async with slots.use(group):
+            await stuck.wait()
+
+    hanging = [asyncio.create_task(hang(number % 4)) for number in range(160)]
+    await asyncio.sleep(0)
+    async with asyncio.timeout(5), slots.use("quiet"):
+        pass
+    stuck.set()
+    await asyncio.gather(*hanging)
+
+
 @pytest.mark.parametrize("group", ["a", "", None])
 async def test_tasks_of_one_group_run_in_their_order(group: str | None) -> None:
     slots, order = FairSlots(1), []

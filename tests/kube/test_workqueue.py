@@ -114,18 +114,22 @@ def test_group_whose_keys_workers_have_is_passed_over(clock: Clock) -> None:
     assert queue.get_nowait() == "a"
 
 
-def test_group_has_some_workers_at_most(clock: Clock) -> None:
-    """Keys that take long leave workers to the other groups."""
-    queue: WorkQueue[str] = WorkQueue(clock=clock, group=lambda key: key[0], most=2)
-    for key in ("a1", "a2", "a3", "b1"):
+def test_groups_leave_some_workers_to_those_that_have_none(clock: Clock) -> None:
+    """Keys that take long, of one group or of several, do not occupy all of them."""
+    queue: WorkQueue[str] = WorkQueue(clock=clock, group=lambda key: key[0], most=3)
+    for key in ("a1", "a2", "a3", "b1", "b2"):
         queue.add(key)
     assert [queue.get_nowait() for _ in range(3)] == ["a1", "b1", "a2"]
     with pytest.raises(asyncio.QueueEmpty):
         queue.get_nowait()
-    queue.done("b1")
+    queue.add("c1")
+    assert queue.get_nowait() == "c1"
+    queue.done("c1")
     with pytest.raises(asyncio.QueueEmpty):
         queue.get_nowait()
     queue.done("a2")
+    assert queue.get_nowait() == "b2"
+    queue.done("b1")
     assert queue.get_nowait() == "a3"
     assert len(queue) == 0
 

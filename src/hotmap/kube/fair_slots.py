@@ -19,12 +19,15 @@ _NO_GROUP: Final = object()
 
 
 def most_of_one_group(total: int) -> int:
-    """Return how many of `total` slots one group may have: an eighth is left for the others."""
+    """Return how many of `total` slots one group may have.
+
+    An eighth is left for groups that have none, each of which may take one of these.
+    """
     return max(1, total - max(1, total // 8))
 
 
 class FairSlots:
-    """Lets `total` tasks run at once, and fewer of any one group.
+    """Lets `total` tasks run at once, and fewer of any one group; see `most_of_one_group`.
 
     Groups that wait take turns; tasks of one group run in the order in which they came.
     """
@@ -32,6 +35,7 @@ class FairSlots:
     def __init__(self, total: int) -> None:
         self._free = total
         self._most = most_of_one_group(total)
+        #: Slots by group; no group has 0.
         self._used: Counter[Hashable] = Counter()
         #: Waiting tasks by group; the group whose turn is next is the first. No group is empty.
         #: Invariant: while a slot is free, each of these groups has as many as it may have.
@@ -47,7 +51,7 @@ class FairSlots:
             self._release(group)
 
     async def _acquire(self, group: Hashable) -> None:
-        if self._free and self._used[group] < self._most:
+        if self._free and self._may_take(group):
             self._take(group)
             return
         granted = asyncio.get_running_loop().create_future()
@@ -60,6 +64,9 @@ class FairSlots:
             else:
                 self._forget(group, granted)
             raise
+
+    def _may_take(self, group: Hashable) -> bool:
+        return group not in self._used or self._used.total() < self._most
 
     def _take(self, group: Hashable) -> None:
         self._free -= 1
@@ -82,8 +89,7 @@ class FairSlots:
     def _grant(self) -> None:
         """Give free slots to the groups that wait and may have more."""
         while self._free:
-            groups = (group for group in self._waiting if self._used[group] < self._most)
-            if (group := next(groups, _NO_GROUP)) is _NO_GROUP:
+            if (group := next(filter(self._may_take, self._waiting), _NO_GROUP)) is _NO_GROUP:
                 return
             waiting = self._waiting.pop(group)
             granted = waiting.popleft()

@@ -70,9 +70,9 @@ class WorkQueue(Generic[K]):
     adds: a worker that needs the key again later adds it again.
 
     Keys of one `group` are delivered in the order in which they became due; groups take turns, so
-    that 10,000 keys of one of them delay no other. Workers have at most `most` keys of one group at
-    once: keys that take long leave some workers to the other groups. By default all keys are one
-    group, and `most` is not limited.
+    that 10,000 keys of one of them delay no other. While workers have `most` keys, they take only
+    keys of groups of which none has one: keys that take long, also those of a few groups, leave
+    some workers to the others. By default all keys are one group, and `most` is not limited.
 
     `clock` returns monotonic seconds; `uniform` draws the retry pauses.
     """
@@ -234,8 +234,8 @@ class WorkQueue(Generic[K]):
     def has_ready(self) -> bool:
         """Return whether a key is due and waits for a worker.
 
-        Not one that a worker has and that was added again, and none of a group that has as many
-        workers as it may have: they wait for their own kind, however many workers are free.
+        Not one that a worker has and that was added again, and none of a group that may have no
+        further worker now, however many workers are free.
         """
         self._promote(self._clock())
         return next(self._free_keys(), None) is not None
@@ -321,7 +321,7 @@ class WorkQueue(Generic[K]):
     def _free_keys(self) -> Iterator[K]:
         """Iterate over the keys that are due, that no worker has, and whose group may have more."""
         for group, keys in self._ready.items():
-            if self._busy[group] >= self._most:
+            if self._busy[group] and len(self._processing) >= self._most:
                 continue
             for key in keys:
                 if key not in self._processing:
