@@ -221,6 +221,18 @@ def test_merge_keys_and_kept_line_ends_are_restored(text: str, mode: str) -> Non
     )
 
 
+def test_keys_that_are_booleans_or_numbers_stay_as_they_are() -> None:
+    """They are texts for kubectl, which an addition beside them does not rewrite."""
+    text = KEPT.replace(
+        "      annotations:\n", "      annotations:\n        on: a\n        8080: b\n"
+    )
+    once, _ = inject(text, INJECTIONS["supervisor"], "app.yaml")
+    assert "        on: a\n        8080: b\n        note: |+\n" in once
+    alone = text[: text.index("        8080")]
+    once, _ = inject(alone, INJECTIONS["supervisor"], "app.yaml")
+    assert "        on: a\n        hotmap.dev/agent: " in once
+
+
 def test_arguments_that_are_written_again_keep_their_text() -> None:
     """A supervisor may rewrite the list: a time of day is a text, as for kubectl."""
     text = KEPT.replace("[run, $$, --, $(A)]", "[run]\n        args: [$(A), --at, 22:30]").replace(

@@ -81,8 +81,7 @@ class Node:
                     if source.kind == "mapping":
                         merged.update(source.data)
             else:
-                name = entry.key.scalar
-                merged[name if type(name) is str else _key_text(name)] = entry.value.data
+                merged[entry.key.scalar] = entry.value.data
         return merged
 
     def entry(self, key: str) -> Entry | None:
@@ -283,6 +282,8 @@ class _Composer:
                 raise yaml.composer.ComposerError(
                     None, None, "a key is not a text", inner.start_mark
                 )
+            if type(key.scalar) is not str:
+                key.scalar = _key_text(key.scalar)
             if key.scalar == "<<":
                 node.merges = True
             entries.append(Entry(key, self._node(next(self._events))))
