@@ -158,6 +158,16 @@ def test_data_keys_that_are_numbers_or_booleans_are_texts(plain: str, text: str)
     )
 
 
+def test_document_that_cannot_be_edited_is_named() -> None:
+    """What else has the annotations would change with them."""
+    shared = APP.replace("    metadata:\n      labels", "    metadata: &shared\n      labels")
+    status, out, problems = stamp("-f", "-", stdin=f"{APP}---\n{shared}  other: *shared\n")
+    assert (status, out) == (2, "")
+    assert problems.startswith(
+        "hotmap: standard input, document 4: cannot edit only the annotations"
+    )
+
+
 def test_custom_resource_of_the_same_name_needs_containers() -> None:
     """Of the kind Deployment there are many, and not all of them have a pod template."""
     custom = APP.replace("apps/v1", "apps.kruise.io/v1beta1")

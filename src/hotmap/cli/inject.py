@@ -157,10 +157,11 @@ def _remove_last(manifest: Manifest, is_due: Callable[[FoundTemplate, list[Recor
     if not planned or manifest.edit(planned):
         return bool(planned)
     # Another program has reformatted the manifest, so the original texts do not fit.
-    if not manifest.edit([(found, _plain_value(new)) for found, new in planned]):
+    planned = [(found, _plain_value(new)) for found, new in planned]
+    if not manifest.edit(planned):
         raise ManifestError(
-            f"{manifest.locate(planned[0][0])}: cannot restore the original, since the manifest "
-            "was changed after the injection; use the original file"
+            f"{manifest.locate_refused(planned)}: cannot restore the original, since the "
+            "manifest was changed after the injection; use the original file"
         )
     return True
 
@@ -254,8 +255,8 @@ def _add_next(
         notes += more
     if not manifest.edit(planned):
         raise ManifestError(
-            f"{manifest.locate(planned[0][0])}: cannot edit a part that injection changes, such as "
-            "one shared by an anchor (&) or in unusual syntax; write it out where it is used"
+            f"{manifest.locate_refused(planned)}: cannot edit a part that injection changes, such "
+            "as one shared by an anchor (&) or in unusual syntax; write it out where it is used"
         )
     return notes, skipped
 

@@ -100,8 +100,9 @@ def stamp(
                 planned.append((found, _annotated(found.template.node.data, annotation, value)))
         if planned and not manifest.edit(planned):
             raise ManifestError(
-                f"{manifest.locate(planned[0][0])}: cannot edit the annotations of a pod template "
-                "that shares them by an anchor (&); write them out where they are used"
+                f"{manifest.locate_refused(planned)}: cannot edit only the annotations of a pod "
+                "template: write them out where they are used if an anchor (&) shares them, and "
+                "end the file with a line break"
             )
     if not workloads:
         where = ", ".join(map(describe_file, texts))

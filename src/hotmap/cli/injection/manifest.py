@@ -82,8 +82,7 @@ class Manifest:
 
     def edit(self, planned: Sequence[Planned]) -> bool:
         """Give templates their new values; False if the text would not have these."""
-        documents = [(part.text, document) for part in self.parts for document in part.documents]
-        style = find_style(self.text, documents)
+        style = self._find_style()
         changes: dict[int, list[Planned]] = {}
         for found, new in planned:
             changes.setdefault(found.part, []).append((found, new))
@@ -95,6 +94,20 @@ class Manifest:
             edited[index] = part
         self.parts = [edited.get(index, part) for index, part in enumerate(self.parts)]
         return True
+
+    def locate_refused(self, planned: Sequence[Planned]) -> str:
+        """Name the first document that cannot be edited, after `edit` has returned False."""
+        style = self._find_style()
+        refused = (
+            found
+            for found, new in planned
+            if _edited_part(self.parts[found.part], [(found, new)], style) is None
+        )
+        return self.locate(next(refused, planned[0][0]))
+
+    def _find_style(self) -> Style:
+        documents = [(part.text, document) for part in self.parts for document in part.documents]
+        return find_style(self.text, documents)
 
     def describe(self, found: FoundTemplate) -> str:
         """Name the object of a pod template."""
