@@ -160,7 +160,10 @@ def read_file(path: str, length: int) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            mode = os.fstat(descriptor).st_mode
+            if stat.S_ISDIR(mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if not stat.S_ISREG(mode):
                 raise NotReadable(f"{path} is not a regular file")
             # In pieces, since memory for all of `length` is allocated for each read.
             pieces, left = [], length
