@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import TIMEOUT, Volume, agent, eventually, tick
+from tests.agent.agents import TIMEOUT, Volume, agent, eventually, reader, tick, webhook
 
 from hotmap.agent.act import worker_probe
 from hotmap.agent.act.probe_errors import NotConfirmed, Refused
@@ -488,3 +488,24 @@ def test_probe_is_read_before_the_action_as_soon_as_it_can_be(page: Page, tmp_pa
         assert message == "default: verification failed: generation has not changed"
         page.text = '{"generation": 2}'
         running.reaches("loaded")
+
+
+def test_process_that_read_the_content_at_its_start_is_probed(tmp_path: Path) -> None:
+    """It may end by the content each time, so it counts as loaded once it works."""
+    volume = Volume(tmp_path / "volume", text="one")
+    with webhook() as endpoint:
+        endpoint.status = 503
+        flags = (
+            *("--dir", volume, "--signal", "HUP", "--verify", f"http {endpoint.url}"),
+            *("--process", f"pidfile:{tmp_path}/loaded.pid", "--verify-timeout", "100ms"),
+            # So that the process starts between two attempts.
+            *("--retry-first", "1s", "--retry-max", "1s"),
+        )
+        with agent(tmp_path, *flags) as running:
+            eventually(lambda: "does not exist" in running.message)
+            tick()
+            with reader(volume.path / "text", tmp_path):
+                eventually(lambda: "returned 503" in running.message)
+                assert running.rule()["state"] == "failing"
+                endpoint.status = 200
+                running.reaches("loaded")

@@ -32,6 +32,7 @@ from hotmap.agent.process.application import Application
 from hotmap.agent.process.child_processes import ChildProcesses
 from hotmap.agent.runtime.clock import wall
 from hotmap.agent.runtime.errors import describe_unexpected
+from hotmap.agent.settings.settings import Action
 from hotmap.core.errors import HotmapError, os_reason
 
 __all__ = ["Executor"]
@@ -44,9 +45,10 @@ if TYPE_CHECKING:
     from hotmap.agent.decide.facts import ExitRequested
     from hotmap.agent.decide.progress import KeptAttempt
     from hotmap.agent.decide.snapshot import Snapshot
+    from hotmap.agent.decide.start_evidence import StartEvidence
     from hotmap.agent.runtime.log import Log
     from hotmap.agent.runtime.loop import Loop
-    from hotmap.agent.settings.settings import Rule, Settings
+    from hotmap.agent.settings.settings import Probe, Rule, Settings
 
     Result = (
         CheckFinished
@@ -242,6 +244,9 @@ class Executor:
             )
         except OSError:
             evidence = None  # /proc cannot be listed now; the attempt says so if it needs it
+        if evidence is not None and _needs_proof(command, evidence):
+            self._prove(command, evidence)
+            return
         if evidence is not None:
             by_itself = not evidence.error
             result = AttemptFinished(name, evidence.error, 0, wall(), by_itself, evidence.doubt)
@@ -258,6 +263,25 @@ class Executor:
                 command.desired_since, limit, repeats=not command.rule.read_at_start
             )
         attempt = self._attempts[name] = Attempt(command, self._context, history, self._on_attempt)
+        attempt.start()
+
+    def _prove(self, command: StartAttempt, evidence: StartEvidence) -> None:
+        """Let probes confirm that a process runs with what it has read at its start, or fail."""
+        rule = command.rule._replace(
+            actions=(Action("none"),), probes=_probes_of_state(command.rule)
+        )
+        limit = self._context.settings.actions.timeout
+
+        def proven(result: AttemptFinished) -> None:
+            by_itself = not result.error
+            self._on_attempt(result._replace(by_itself=by_itself, doubt=evidence.doubt, position=0))
+
+        attempt = self._attempts[rule.name] = Attempt(
+            command._replace(rule=rule, position=0),
+            self._context,
+            ContentHistory(command.desired_since, limit, repeats=True),
+            proven,
+        )
         attempt.start()
 
     def _attempt_next(self, name: str) -> None:
@@ -283,6 +307,17 @@ class Executor:
             self._results.append(result)
         else:
             self._attempt(command)
+
+
+def _needs_proof(command: StartAttempt, evidence: StartEvidence) -> bool:
+    """Whether probes have to confirm what a process has read at its start: it may crash by it."""
+    is_new = command.doubted_since is None and not command.rule.read_at_start
+    return is_new and not evidence.error and bool(_probes_of_state(command.rule))
+
+
+def _probes_of_state(rule: Rule) -> tuple[Probe, ...]:
+    """Return the probes that do not need an action to compare with."""
+    return tuple(probe for probe in rule.probes if not probe.compares)
 
 
 def _describe_stage_error(error: OSError) -> str:
