@@ -17,7 +17,7 @@ from hotmap.local.field_errors import FieldError, invalid_value
 from hotmap.local.json_object import JsonObject
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from hotmap.local.apiserver.plugins import AdmissionRequest
     from hotmap.local.apiserver.reader import ObjectReader
@@ -108,6 +108,9 @@ def _choose_families(old: JsonObject | None, spec: JsonObject) -> list[FieldErro
     """
     families, address = spec.get("ipFamilies") or [], spec.get("clusterIP") or ""
     addresses = spec.get("clusterIPs") or ([address] if address else [])
+    if not _agree(addresses, families):
+        # The validation says what is wrong.
+        return []
     # The endpoints are written by whoever made the Service, with addresses of either family.
     is_free = addresses[:1] == ["None"] and not spec.get("selector")
     policy = spec.setdefault("ipFamilyPolicy", "RequireDualStack" if is_free else "SingleStack")
@@ -140,6 +143,15 @@ def _choose_families(old: JsonObject | None, spec: JsonObject) -> list[FieldErro
         if family == "IPv6"
     ]
     return errors
+
+
+def _agree(addresses: Sequence[str], families: Sequence[str]) -> bool:
+    """Return whether families are such, and those of the addresses that are given."""
+    return all(family in ("IPv4", "IPv6") for family in families) and all(
+        (":" in address) is (family == "IPv6")
+        for address, family in zip(addresses, families, strict=False)
+        if address != "None"
+    )
 
 
 def _same_addresses(before: JsonObject, after: JsonObject) -> bool:
