@@ -361,7 +361,7 @@ class APIServer:
                 await output.write(line("ERROR", msgspec.json.encode(failure_status(error))))
             return output.response
         render: Render = plain
-        if form == "metadata":
+        if form in ("metadata", "metadata list"):
             render = as_metadata(path.kind)
         if form == "table":
             include = request.query.get("includeObject", "Metadata")
