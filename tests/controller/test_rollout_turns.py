@@ -128,6 +128,40 @@ async def test_correction_reaches_the_failed_workload_first(world: World) -> Non
             await _until_rolled(world, count)
 
 
+async def _delete_slowly(world: World, name: str) -> None:
+    """Delete a workload that a finalizer keeps."""
+
+    def keep(obj: Any) -> Any:
+        return {**obj, "metadata": {**obj["metadata"], "finalizers": ["example.com/never"]}}
+
+    await world.registry.modify("deployments", "default", name, keep, manager="kubectl")
+    await world.delete("Deployment", name)
+
+
+@pytest.mark.parametrize("is_rolling", [False, True])
+async def test_workload_that_is_being_deleted_has_no_turn(world: World, is_rolling: bool) -> None:
+    """Its controller replaces no pods of it any more, and a finalizer may keep it for good."""
+    await _create_fleet(world, "1")
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        kept = "a"
+        if is_rolling:
+            await world.edit(LEVEL="debug")
+            kept, _ = await _first_fails(world)
+        await _delete_slowly(world, kept)
+        await world.edit(LEVEL="trace")
+        for count in range(1, len(NAMES)):
+
+            async def rolled(count: int = count) -> bool:
+                return len(await _rolled(world) - {kept}) == count
+
+            await world.until(rolled, f"{count} others are rolled out")
+            for name in await _rolled(world) - {kept}:
+                await world.rolled_out(name)
+        await _wait(world, controller)
+        assert (kept in await _rolled(world)) == is_rolling
+
+
 async def test_failed_workload_keeps_its_turn_where_its_correction_meets_a_conflict(
     world: World,
 ) -> None:

@@ -34,10 +34,19 @@ class Transforms:
         #: Whether flags enable the recreation of Jobs, including finished ones.
         self._recreates = OnChange.RECREATE in defaults.on_change
 
-    def workload(self, kind: str) -> Callable[..., Consumer]:
-        """Return the transform of a kind that supports rollouts."""
-        dialect = self._dialect
-        return lambda item, known=None: consumer_from_workload(kind, item, dialect, known=known)
+    def workload(self, kind: str) -> Callable[..., Consumer | None]:
+        """Return the transform of a kind that supports rollouts.
+
+        Its controller replaces no pods of one that is being deleted, so a rollout would never end
+        (kubernetes: pkg/controller/deployment, syncDeployment).
+        """
+
+        def transform(item: Workload, known: Consumer | None = None) -> Consumer | None:
+            if item.metadata.deletion_timestamp:
+                return None
+            return consumer_from_workload(kind, item, self._dialect, known=known)
+
+        return transform
 
     def cron_job(self, item: CronJob, known: Consumer | None = None) -> Consumer:
         """Keep every CronJob."""
