@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from hotmap.kube.log_throttle import BETWEEN, BETWEEN_REPETITIONS, LogThrottle
+from hotmap.kube.log_throttle import BETWEEN, BETWEEN_REPETITIONS, MOST, LogThrottle
 
 
 def _log_times(minutes: int, *, every: float, words: list[str]) -> list[float]:
@@ -50,3 +50,15 @@ def test_recurring_failure_is_logged_once() -> None:
         assert throttle.end("Unreachable") is (second in logged)
     assert logged == [0, 60, 120, 180, 240]
     assert BETWEEN < BETWEEN_REPETITIONS
+
+
+def test_kind_that_was_logged_longest_ago_is_forgotten() -> None:
+    """Namespaces come and go; what they refused is not remembered for good."""
+    throttle = LogThrottle()
+    assert throttle.should_log("first", "refused", now=0)
+    for number in range(MOST - 1):
+        assert throttle.should_log(f"namespace-{number}", "refused", now=0)
+    assert throttle.should_log("first", "denied", now=BETWEEN)
+    assert throttle.should_log("another", "refused", now=BETWEEN)
+    assert not throttle.should_log("first", "denied", now=BETWEEN)
+    assert throttle.should_log("namespace-0", "refused", now=BETWEEN)

@@ -10,6 +10,9 @@ __all__ = ["LogThrottle"]
 BETWEEN: Final = 60.0
 BETWEEN_REPETITIONS: Final = 3600.0
 
+#: How many kinds are remembered: namespaces that come and go may each have some.
+MOST: Final = 4096
+
 
 class LogThrottle:
     """Remembers what was logged for each kind of failure, and when.
@@ -29,7 +32,10 @@ class LogThrottle:
         before, at = self._logged.get(kind, ("", float("-inf")))
         if now - at < (BETWEEN_REPETITIONS if text == before else BETWEEN):
             return False
+        self._logged.pop(kind, None)  # the first is the one that was logged longest ago
         self._logged[kind] = text, now
+        if len(self._logged) > MOST:
+            del self._logged[next(iter(self._logged))]
         return True
 
     def end(self, kind: str) -> bool:
