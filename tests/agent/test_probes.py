@@ -509,3 +509,24 @@ def test_process_that_read_the_content_at_its_start_is_probed(tmp_path: Path) ->
                 assert running.rule()["state"] == "failing"
                 endpoint.status = 200
                 running.reaches("loaded")
+
+
+def test_process_gets_a_signal_if_probes_do_not_confirm_what_it_read_at_its_start(
+    tmp_path: Path,
+) -> None:
+    """A program may show only after its first reload that it has loaded the content."""
+    volume = Volume(tmp_path / "volume", text="one")
+    has_reloaded = f"sh -c 'test $(wc -l < {tmp_path}/loaded) -ge 2'"
+    flags = (
+        *("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{tmp_path}/loaded.pid"),
+        *("--verify", f"exec {has_reloaded}", "--verify-timeout", "100ms"),
+        *("--action-timeout", "1s", "--retry-first", "250ms", "--retry-max", "250ms"),
+    )
+    with agent(tmp_path, *flags) as running:
+        eventually(lambda: "does not exist" in running.message)
+        tick()
+        with reader(volume.path / "text", tmp_path) as process:
+            eventually(lambda: "failed with exit status" in running.message)
+            assert process.loads == ["one"]
+            running.reaches("loaded")
+            assert process.loads == ["one", "one"]

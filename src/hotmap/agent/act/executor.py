@@ -34,6 +34,7 @@ from hotmap.agent.runtime.clock import wall
 from hotmap.agent.runtime.errors import describe_unexpected
 from hotmap.agent.settings.settings import Action
 from hotmap.core.errors import HotmapError, os_reason
+from hotmap.core.value import Value
 
 __all__ = ["Executor"]
 
@@ -104,6 +105,8 @@ class Executor:
         self._attempts: dict[str, Attempt] = {}
         self._next: dict[str, StartAttempt] = {}
         self._histories: dict[str, ContentHistory] = {}
+        #: By rule: since when probes do not confirm what a process has read at its start.
+        self._unproven: dict[str, _Unproven] = {}
         #: By rule: until when a load that an earlier agent has begun may change what probes show.
         self._loading_until = {
             rule.name: loop.now() + settings.actions.verify_timeout
@@ -245,8 +248,10 @@ class Executor:
         except OSError:
             evidence = None  # /proc cannot be listed now; the attempt says so if it needs it
         if evidence is not None and _needs_proof(command, evidence):
-            self._prove(command, evidence)
-            return
+            if not self._has_to_be_told(command):
+                self._prove(command, evidence)
+                return
+            evidence = None
         if evidence is not None:
             by_itself = not evidence.error
             result = AttemptFinished(name, evidence.error, 0, wall(), by_itself, evidence.doubt)
@@ -284,6 +289,19 @@ class Executor:
         )
         attempt.start()
 
+    def _has_to_be_told(self, command: StartAttempt) -> bool:
+        """Whether a process that should have read the content at its start gets a signal after all.
+
+        As after a signal that no probe has confirmed for so long. A restart would not help.
+        """
+        rule, now = command.rule, self._loop.now()
+        if any(action.kind == "restart" for action in rule.actions):
+            return False
+        unproven = self._unproven.get(rule.name)
+        if unproven is None or unproven.desired_since != command.desired_since:
+            unproven = self._unproven[rule.name] = _Unproven(command.desired_since, now)
+        return now - unproven.since >= self._context.settings.actions.timeout
+
     def _attempt_next(self, name: str) -> None:
         command = self._next.pop(name, None)
         if command is not None:
@@ -307,6 +325,13 @@ class Executor:
             self._results.append(result)
         else:
             self._attempt(command)
+
+
+class _Unproven(Value):
+    """Since when probes are read for the content that is desired since then."""
+
+    desired_since: float
+    since: float
 
 
 def _needs_proof(command: StartAttempt, evidence: StartEvidence) -> bool:
