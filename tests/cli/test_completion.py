@@ -20,6 +20,7 @@ def complete(*words: str) -> list[str]:
     code = "import sys; sys.argv[0] = 'hotmap'; from hotmap.__main__ import main; main()"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0
     return done.stdout.splitlines()
 
 

@@ -103,13 +103,20 @@ def _run(arguments: Sequence[str]) -> int:
         return _fail(error, 1)
     except KeyboardInterrupt:
         return 130
-    except (BrokenPipeError, SystemExit):  # click exits by itself for a closed pipe alone
-        return lost_output(_program_name(), BrokenPipeError())
+    except (BrokenPipeError, SystemExit) as error:
+        return _end_early(error)
     except OSError as error:
         if not error.filename and error.errno == errno.ENOSPC:
             return lost_output(_program_name(), error)
         return _fail(_describe_os_error(error), 1)
     return result if isinstance(result, int) else 0
+
+
+def _end_early(error: BrokenPipeError | SystemExit) -> int:
+    """Return the exit status where click has ended by itself: completion, or a closed pipe."""
+    if isinstance(error, SystemExit) and error.code == 0:
+        return 0
+    return lost_output(_program_name(), BrokenPipeError())
 
 
 def _print_help(error: click.ClickException) -> int:
