@@ -137,7 +137,7 @@ class Reconciler:
 
     @property
     def revisions(self) -> dict[str, tuple[str, str]]:
-        """By directory that a kubelet writes: the name of what was read last, and its digest."""
+        """By directory: what identifies the files that were read last, and their digest."""
         return self._exposure.revisions
 
     @property
