@@ -321,6 +321,11 @@ def test_kinds_without_rollouts_are_unchanged(kind: str) -> None:
             "ConfigMap/app: a value is not valid base64",
         ),
         ((), APP.replace("info\n", "info\n  : [\n"), "standard input: invalid YAML at line"),
+        (
+            (),
+            APP.replace("labels: {app: web}", "annotations: [app]"),
+            "Deployment/web: metadata.annotations in the pod template must be a mapping",
+        ),
         (("--annotation", "hash"), APP, '--annotation: invalid name "hash": expected DOMAIN/NAME'),
         (("--annotation", "hotmap.dev/revision"), APP, "has another meaning"),
         (("--key-file", "/dev/null"), APP, "--key-file: /dev/null has 0 bytes; 16 or more"),

@@ -90,14 +90,13 @@ def stamp(
             if found.template.kind not in ROLLABLE:
                 continue
             workloads += 1
-            used = _read_used(found, manifest.describe(found), sources, with_secrets=with_secrets)
+            name = manifest.describe(found)
+            used = _read_used(found, name, sources, with_secrets=with_secrets)
             if used.left_out:
-                notes.append(
-                    f"{manifest.describe(found)}: not included: {'; '.join(used.left_out)}"
-                )
+                notes.append(f"{name}: not included: {'; '.join(used.left_out)}")
             if used.read:
                 value = content_name(used.read, used.sources, key)
-                planned.append((found, _annotated(found.template.node.data, annotation, value)))
+                planned.append((found, _annotated(found, name, annotation, value)))
         if planned and not manifest.edit(planned):
             raise ManifestError(
                 f"{manifest.locate_refused(planned)}: cannot edit only the annotations of a pod "
@@ -227,10 +226,19 @@ def _reloads_files(template: Template) -> bool:
     return rereads is not None or template.annotation(AGENT) != ""
 
 
-def _annotated(template: dict[str, Any], annotation: str, value: str) -> dict[str, Any]:
-    metadata = template.get("metadata") or {}
-    annotations = {**(metadata.get("annotations") or {}), annotation: value}
+def _annotated(found: FoundTemplate, name: str, annotation: str, value: str) -> dict[str, Any]:
+    template = found.template.node.data
+    metadata = _mapping(template, "metadata", f"{name}: metadata")
+    annotations = _mapping(metadata, "annotations", f"{name}: metadata.annotations")
+    annotations = {**annotations, annotation: value}
     return {**template, "metadata": {**metadata, "annotations": annotations}}
+
+
+def _mapping(holder: dict[str, Any], key: str, place: str) -> dict[str, Any]:
+    found = holder.get(key) or {}
+    if not isinstance(found, dict):
+        raise ManifestError(f"{place} in the pod template must be a mapping")
+    return found
 
 
 def _check_annotation(name: str) -> None:
