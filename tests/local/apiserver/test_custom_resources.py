@@ -21,10 +21,11 @@ from hotmap.local.apiserver.custom.kind import CustomStrategy
 from hotmap.local.apiserver.custom.schema import add_defaults, drop_nulls, prune, unknown_fields
 from hotmap.local.apiserver.custom.validation import schema_errors
 from hotmap.local.apiserver.custom_resources import CustomResources
-from hotmap.local.apiserver.handlers import Request, answer
+from hotmap.local.apiserver.handlers import answer
 from hotmap.local.apiserver.negotiation import decode_body
 from hotmap.local.apiserver.openapi import OpenAPI
 from hotmap.local.apiserver.registry import Registry
+from hotmap.local.apiserver.requests import Request
 from hotmap.local.apiserver.routes import parse_path
 from hotmap.local.apiserver.storage_codec import StorageCodec
 from hotmap.local.apiserver.yaml_reader import YamlError, read_yaml

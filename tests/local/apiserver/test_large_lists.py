@@ -12,7 +12,8 @@ from tests.local.apiserver.api import CONFIGMAPS, configmap, store_of
 from hotmap.core.errors import Expired
 from hotmap.kube import loop_slices
 from hotmap.local import store as store_module
-from hotmap.local.apiserver.handlers import Request, answer
+from hotmap.local.apiserver.handlers import answer
+from hotmap.local.apiserver.requests import Request
 from hotmap.local.apiserver.routes import parse_path
 
 if TYPE_CHECKING:

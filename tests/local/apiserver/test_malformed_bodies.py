@@ -20,10 +20,11 @@ from hotmap.local.apiserver.authorization import AllowAll
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.custom.definition import DEFINITIONS
 from hotmap.local.apiserver.custom.kind import custom_kind
-from hotmap.local.apiserver.handlers import Request, answer
+from hotmap.local.apiserver.handlers import answer
 from hotmap.local.apiserver.kinds import BUILT_IN
 from hotmap.local.apiserver.kinds.reviews import REVIEWS
 from hotmap.local.apiserver.registry import Registry
+from hotmap.local.apiserver.requests import Request
 from hotmap.local.apiserver.routes import ResourcePath
 from hotmap.local.apiserver.tables import table
 from hotmap.local.store import MVCCStore

@@ -15,10 +15,10 @@ from tests.local.apiserver.api import deployment
 from hotmap.core.errors import ApiError, Invalid
 from hotmap.local.access import user_named
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
-from hotmap.local.apiserver.handlers import Request
 from hotmap.local.apiserver.handlers import answer as answer_request
 from hotmap.local.apiserver.options import WriteOptions
 from hotmap.local.apiserver.registry import Registry
+from hotmap.local.apiserver.requests import Request
 from hotmap.local.apiserver.routes import ResourcePath
 from hotmap.local.apiserver.webhooks import Webhooks
 from hotmap.local.pki import create_pki

@@ -6,39 +6,32 @@ A request comes in as values and an Answer goes out as values. What needs an ope
 
 from __future__ import annotations
 
-from copy import deepcopy
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from hotmap.core.errors import BadRequest
 from hotmap.kube.loop_slices import SHORT_SLICE, share_loop
-from hotmap.local.access import ANONYMOUS, Reviewer, UserInfo
+from hotmap.local.access import Reviewer
 from hotmap.local.apiserver import admission, managed_fields
 from hotmap.local.apiserver.body_checks import (
     check_applied_type,
     check_delete_options,
-    check_scale,
     check_type,
     field_warnings,
     patched_field_warnings,
     repetition_warnings,
 )
-from hotmap.local.apiserver.configurations import check_configuration
 from hotmap.local.apiserver.decode_errors import unsigned_error
 from hotmap.local.apiserver.encoding import arrange_fields, decode
 from hotmap.local.apiserver.eviction import evict
 from hotmap.local.apiserver.large_objects import beside_loop
 from hotmap.local.apiserver.lists import EncodedList, parse_resource_version
-from hotmap.local.apiserver.metadata import check_name
 from hotmap.local.apiserver.negotiation import (
-    JSON,
     Patch,
     check_metadata_form,
-    decode_body,
     decode_patch,
-    is_json,
     negotiate_form,
     not_convertible,
     unsupported_patch,
@@ -50,61 +43,36 @@ from hotmap.local.apiserver.options import (
     check_patch_options,
     delete_options,
     list_options,
-    write_options,
+)
+from hotmap.local.apiserver.requests import (
+    Answer,
+    Request,
+    decode_request,
+    json_answer,
+    json_body,
+    object_answer,
+    object_name,
+    read_body,
+    request_write_options,
 )
 from hotmap.local.apiserver.routes import not_allowed
 from hotmap.local.apiserver.scale import SCALES, check_has_scale, scale_of
-from hotmap.local.apiserver.scale_writes import apply_scale, update_scale
-from hotmap.local.apiserver.sent_objects import patched_object, read_object
+from hotmap.local.apiserver.scale_handlers import patch_scale, replace_scale
 from hotmap.local.apiserver.status import (
     internal,
     invalid,
 )
-from hotmap.local.apiserver.tables import metadata_encoder, partial_metadata, row_encoder, table
+from hotmap.local.apiserver.tables import metadata_encoder, row_encoder, table
 from hotmap.local.json_object import JsonObject
 from hotmap.local.meta import timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
-    from hotmap.local.apiserver.authentication import Access
-    from hotmap.local.apiserver.negotiation import Decoded
     from hotmap.local.apiserver.registry import Registry
     from hotmap.local.apiserver.routes import ResourcePath, Verb
     from hotmap.local.client import ObjectList
     from hotmap.local.scheme import Kind
-
-_T = TypeVar("_T")
-
-
-class Request(NamedTuple):
-    """A request without its connection; the body is complete."""
-
-    query: Mapping[str, str]
-    accept: str = ""
-    content_type: str = ""
-    user_agent: str = ""
-    body: bytes = b""
-    #: Who sends it.
-    user: UserInfo = ANONYMOUS
-    #: What answers access reviews; None without one.
-    access: Access | None = None
-    #: What the answer has to warn of is added here; it becomes Warning headers.
-    warnings: list[str] | None = None
-
-    def warn(self, *texts: str) -> None:
-        """Add warnings to the answer, each once."""
-        if self.warnings is not None:
-            self.warnings.extend(dict.fromkeys(t for t in texts if t and t not in self.warnings))
-
-
-class Answer(NamedTuple):
-    """A complete answer."""
-
-    #: A bytearray where it was made in slices: a copy of a large one would take milliseconds.
-    body: bytes | bytearray
-    status: int = 200
-    content_type: str = JSON
 
 
 async def answer(registry: Registry, verb: Verb, path: ResourcePath, request: Request) -> Answer:
@@ -137,11 +105,11 @@ async def _get(registry: Registry, path: ResourcePath, request: Request) -> Answ
         if why := unsigned_error(wanted):
             raise internal(f'resourceVersion: Invalid value: "{wanted}": {why}')
         registry.reader.check_not_too_large(parse_resource_version(wanted))
-    obj = await registry.get(*_target(registry, path))
+    obj = await registry.get(*object_name(registry, path))
     if path.subresource == "scale":
         check_has_scale(path.kind, obj)
-        return _answer_with_object(registry, SCALES, scale_of(path.kind, obj), request)
-    return _answer_with_object(registry, path.kind, obj, request)
+        return object_answer(registry, SCALES, scale_of(path.kind, obj), request)
+    return object_answer(registry, path.kind, obj, request)
 
 
 async def _list(registry: Registry, path: ResourcePath, request: Request) -> Answer:
@@ -206,47 +174,33 @@ async def _create(registry: Registry, path: ResourcePath, request: Request) -> A
         return await _evict(registry, path, request)
     if path.subresource == "token":
         return await _request_token(path, request)
-    options = _write_options(request, "CreateOptions")
+    options = request_write_options(request, "CreateOptions")
     obj = await _sent_object(registry, path, request, options)
     reviewed = _review(registry, path, request, obj, options)
     if reviewed is not None:
-        return _json(reviewed)._replace(status=201)
+        return json_answer(reviewed)._replace(status=201)
     created = await registry.create(
         registry.scheme.name(path.kind), path.namespace, obj, **options._asdict()
     )
-    return _answer_with_object(registry, path.kind, created, request)._replace(status=201)
+    return object_answer(registry, path.kind, created, request)._replace(status=201)
 
 
 async def _sent_object(
     registry: Registry, path: ResourcePath, request: Request, options: WriteOptions
 ) -> JsonObject:
     """Read the object of a create or update, and warn of unknown and duplicate fields."""
-    obj, repeated = await _decode(request, path.kind.kind)
+    obj, repeated = await decode_request(request, path.kind.kind)
     check_type(registry.scheme, path.kind, obj, request.body)
     check = partial(
         field_warnings,
         path.kind,
         obj,
         options,
-        _json_of(request),
+        json_body(request),
         also=[repeated] if repeated else (),
     )
     request.warn(*await beside_loop(len(request.body), check))
     return obj
-
-
-async def _decode(request: Request, wanted: str = "") -> Decoded:
-    return await _read(partial(decode_body, wanted=wanted), request)
-
-
-async def _read(decode: Callable[[bytes, str], _T], request: Request) -> _T:
-    """Decode a body without keeping other requests from being answered."""
-    return await beside_loop(len(request.body), partial(decode, request.body, request.content_type))
-
-
-def _write_options(request: Request, name: str) -> WriteOptions:
-    options = write_options(request.query, request.user_agent, name)
-    return options._replace(user=request.user, warnings=request.warnings)
 
 
 def _review(
@@ -284,9 +238,9 @@ def _nameless(kind: Kind) -> Kind:
 async def _request_token(path: ResourcePath, request: Request) -> Answer:
     if request.access is None or request.access.account_tokens is None:
         raise not_allowed()
-    obj = (await _decode(request, "TokenRequest")).value
+    obj = (await decode_request(request, "TokenRequest")).value
     answered = request.access.account_tokens.request(path.namespace or "", path.name, obj)
-    manager = _write_options(request, "CreateOptions").manager
+    manager = request_write_options(request, "CreateOptions").manager
     answered["metadata"]["managedFields"] = [
         {
             "manager": manager,
@@ -298,11 +252,11 @@ async def _request_token(path: ResourcePath, request: Request) -> Answer:
             "subresource": "token",
         }
     ]
-    return _json(answered)._replace(status=201)
+    return json_answer(answered)._replace(status=201)
 
 
 async def _bind(registry: Registry, path: ResourcePath, request: Request) -> Answer:
-    binding = (await _decode(request, "Binding")).value
+    binding = (await decode_request(request, "Binding")).value
     node = (binding.get("target") or {}).get("name")
     if not node:
         raise internal("target.name: Required value")
@@ -314,7 +268,7 @@ async def _bind(registry: Registry, path: ResourcePath, request: Request) -> Ans
 
 
 async def _evict(registry: Registry, path: ResourcePath, request: Request) -> Answer:
-    eviction = (await _decode(request, "Eviction")).value
+    eviction = (await decode_request(request, "Eviction")).value
     metadata = eviction.get("metadata") or {}
     if (metadata.get("namespace") or path.namespace) != path.namespace:
         raise BadRequest(
@@ -329,28 +283,28 @@ async def _evict(registry: Registry, path: ResourcePath, request: Request) -> An
 
 def _created() -> Answer:
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
-    return _json(status | {"code": 201})._replace(status=201)
+    return json_answer(status | {"code": 201})._replace(status=201)
 
 
 async def _update(registry: Registry, path: ResourcePath, request: Request) -> Answer:
-    options = _write_options(request, "UpdateOptions")
+    options = request_write_options(request, "UpdateOptions")
     if path.subresource == "scale":
-        return await _update_scale(registry, path, request, options)
+        return await replace_scale(registry, path, request, options)
     obj = await _sent_object(registry, path, request, options)
     creates = not path.subresource and not registry.reader.exists(path)
     updated = await registry.update(
-        *_target(registry, path), obj, subresource=path.subresource, **options._asdict()
+        *object_name(registry, path), obj, subresource=path.subresource, **options._asdict()
     )
-    answered = _answer_with_object(registry, path.kind, updated, request)
+    answered = object_answer(registry, path.kind, updated, request)
     return answered._replace(status=201 if creates else 200)
 
 
 async def _patch(registry: Registry, path: ResourcePath, request: Request) -> Answer:
-    options = _write_options(request, "PatchOptions")
+    options = request_write_options(request, "PatchOptions")
     kind, patch, repeated = await _read_patch(registry, path, request)
     check_patch_options(request.query, is_apply=kind == "apply")
     if path.subresource == "scale":
-        return await _patch_scale(registry, path, request, Patch(kind, patch), options)
+        return await patch_scale(registry, path, request, Patch(kind, patch), options)
     if kind == "strategic" and not path.kind.strategy.typed and path.kind.version_strategies:
         raise unsupported_patch()
     status = 200
@@ -363,13 +317,13 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
     else:
         await _check_patched_fields(registry, path, request, Patch(kind, patch), options)
     patched = await registry.patch(
-        *_target(registry, path),
+        *object_name(registry, path),
         patch,
         kind=kind,
         subresource=path.subresource,
         **options._asdict(),
     )
-    return _answer_with_object(registry, path.kind, patched, request)._replace(status=status)
+    return object_answer(registry, path.kind, patched, request)._replace(status=status)
 
 
 async def _read_patch(registry: Registry, path: ResourcePath, request: Request) -> Patch:
@@ -380,7 +334,7 @@ async def _read_patch(registry: Registry, path: ResourcePath, request: Request) 
         NotFound: it is, and its object does not exist; upstream reads the object first.
     """
     try:
-        return await _read(decode_patch, request)
+        return await read_body(decode_patch, request)
     except BadRequest:
         if "apply-patch" not in request.content_type:
             registry.reader.entry(path.kind, path.namespace, path.name)
@@ -400,62 +354,6 @@ async def _check_patched_fields(
     request.warn(*await beside_loop(size, check))
 
 
-async def _update_scale(
-    registry: Registry, path: ResourcePath, request: Request, options: WriteOptions
-) -> Answer:
-    sent = (await _decode(request, "Scale")).value
-    check_scale(sent)
-    request.warn(*field_warnings(SCALES, sent, options, _json_of(request)))
-    scale = read_object(SCALES, path.namespace, msgspec.json.encode(sent))
-    check_name(scale["metadata"], path.name)
-    admission.decode(SCALES, scale)
-    writer = _scale_writer(registry, options)
-    change = partial(update_scale, path.kind, edit=lambda _: scale, writer=writer)
-    return await _write_scale(registry, path, request, change, options)
-
-
-async def _patch_scale(
-    registry: Registry, path: ResourcePath, request: Request, patch: Patch, options: WriteOptions
-) -> Answer:
-    kind, writer = path.kind, _scale_writer(registry, options)
-    of_scale = path._replace(kind=SCALES)
-    if patch.kind == "apply":
-        assert isinstance(patch.value, dict)
-        check_applied_type(SCALES, patch.value)
-        check_configuration(of_scale, patch.value)
-        writer = writer._replace(operation="Apply")
-        change = partial(apply_scale, kind, config=patch.value, writer=writer, force=options.force)
-        return await _write_scale(registry, path, request, change, options)
-    live = scale_of(kind, await registry.get(*_target(registry, path)))
-    request.warn(
-        *patched_field_warnings(SCALES, lambda: deepcopy(live), patch, request.body, options)
-    )
-
-    def edit(scale: JsonObject) -> JsonObject:
-        return patched_object(of_scale, patch.kind, scale, patch.value)
-
-    change = partial(update_scale, kind, edit=edit, writer=writer)
-    return await _write_scale(registry, path, request, change, options)
-
-
-async def _write_scale(
-    registry: Registry,
-    path: ResourcePath,
-    request: Request,
-    change: Callable[[JsonObject], JsonObject],
-    options: WriteOptions,
-) -> Answer:
-    workload = await registry.modify(
-        *_target(registry, path), change, **options._replace(through="scale")._asdict()
-    )
-    return _answer_with_object(registry, SCALES, scale_of(path.kind, workload), request)
-
-
-def _scale_writer(registry: Registry, options: WriteOptions) -> managed_fields.Writer:
-    now = timestamp(registry.now())
-    return managed_fields.Writer(options.manager, SCALES.api_version, "scale", now)
-
-
 def _delete_options(request: Request, body: JsonObject) -> DeleteOptions:
     """Read the options of a delete, from the query only where there is no body, as upstream."""
     query = {} if request.body else request.query
@@ -463,18 +361,18 @@ def _delete_options(request: Request, body: JsonObject) -> DeleteOptions:
 
 
 async def _delete(registry: Registry, path: ResourcePath, request: Request) -> Answer:
-    body = (await _decode(request)).value if request.body else {}
+    body = (await decode_request(request)).value if request.body else {}
     check_delete_options(body)
     options = _delete_options(request, body)
     request.warn(path.kind.strategy.deletion_warning(options.propagation))
-    deleted = await registry.delete(*_target(registry, path), **options._asdict())
+    deleted = await registry.delete(*object_name(registry, path), **options._asdict())
     if deleted["kind"] == "Status":
-        return _json(deleted)
-    return _answer_with_object(registry, path.kind, deleted, request)
+        return json_answer(deleted)
+    return object_answer(registry, path.kind, deleted, request)
 
 
 async def _delete_collection(registry: Registry, path: ResourcePath, request: Request) -> Answer:
-    body = (await _decode(request)).value if request.body else {}
+    body = (await decode_request(request)).value if request.body else {}
     options = _delete_options(request, body)
     request.warn(path.kind.strategy.deletion_warning(options.propagation))
     deleted = await registry.delete_collection(
@@ -486,39 +384,11 @@ async def _delete_collection(registry: Registry, path: ResourcePath, request: Re
     head = {"kind": f"{path.kind.kind}List", "apiVersion": path.kind.api_version}
     metadata = _list_metadata(deleted)
     if path.kind.strategy.is_custom:
-        return _json({**head, "metadata": {"continue": "", **metadata}, "items": deleted.items})
+        return json_answer(
+            {**head, "metadata": {"continue": "", **metadata}, "items": deleted.items}
+        )
     items = [
         {field: value for field, value in item.items() if field not in ("kind", "apiVersion")}
         for item in deleted.items
     ]
-    return _json({**head, "metadata": metadata, "items": items})
-
-
-def _target(registry: Registry, path: ResourcePath) -> tuple[str, str | None, str]:
-    """Name an object for the registry."""
-    return registry.scheme.name(path.kind), path.namespace, path.name
-
-
-def _answer_with_object(
-    registry: Registry, kind: Kind, obj: JsonObject, request: Request
-) -> Answer:
-    form = negotiate_form(request.accept)
-    check_metadata_form(form, kind, is_list=False)
-    if form == "table":
-        check_include(request.query)
-    if form == "metadata":
-        return _json(partial_metadata(kind, obj))
-    if form == "table":
-        include = request.query.get("includeObject", "Metadata")
-        rendered = table(kind, [obj], now=registry.now(), include=include)
-        rendered["metadata"] = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
-        return _json(rendered)
-    return _json(obj)
-
-
-def _json(obj: JsonObject) -> Answer:
-    return Answer(msgspec.json.encode(obj))
-
-
-def _json_of(request: Request) -> bytes:
-    return request.body if is_json(request.content_type) else b""
+    return json_answer({**head, "metadata": metadata, "items": items})

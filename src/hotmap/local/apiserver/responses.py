@@ -15,8 +15,8 @@ from hotmap.core.errors import ApiError, api_error
 from hotmap.local.apiserver.authentication import ImpersonationError
 from hotmap.local.apiserver.authorization import AccessDenied
 from hotmap.local.apiserver.documents import PLAIN
-from hotmap.local.apiserver.handlers import Answer
 from hotmap.local.apiserver.negotiation import JSON, YAML, as_yaml, in_meta_version, wants_yaml
+from hotmap.local.apiserver.requests import Answer
 from hotmap.local.apiserver.status import failure_status
 from hotmap.local.http_library import aiohttp
 from hotmap.local.http_server import web

@@ -33,12 +33,13 @@ from hotmap.local.apiserver.authorization import (
     resource_attributes,
 )
 from hotmap.local.apiserver.documents import Documents
-from hotmap.local.apiserver.handlers import Request, answer
+from hotmap.local.apiserver.handlers import answer
 from hotmap.local.apiserver.health import HealthChecks
 from hotmap.local.apiserver.metrics import Requested, RequestMetrics
 from hotmap.local.apiserver.negotiation import negotiate_form
 from hotmap.local.apiserver.options import check_timeout, watch_options
 from hotmap.local.apiserver.proxy import BackendProxy
+from hotmap.local.apiserver.requests import Request
 from hotmap.local.apiserver.responses import (
     add_warnings,
     common_headers,
