@@ -375,10 +375,20 @@ async def test_objects_outlive_restart_of_registry(registry: Registry) -> None:
     assert await again.get("widgets.example.com", "default", "a") == made
 
 
-async def test_strategic_merge_patch_is_refused(registry: Registry) -> None:
-    await establish(registry, definition())
+SCALED = {
+    "schema": {"openAPIV3Schema": FREE},
+    "subresources": {
+        "scale": {"specReplicasPath": ".spec.size.n", "statusReplicasPath": ".status.n"}
+    },
+}
+
+
+@pytest.mark.parametrize("subresource", ["", "/scale"])
+async def test_strategic_merge_patch_is_refused(registry: Registry, subresource: str) -> None:
+    await establish(registry, definition(**SCALED))
     await create(registry, {})
-    path = parse_path(registry.scheme, "/apis/example.com/v1/namespaces/default/widgets/a")
+    resource = "/apis/example.com/v1/namespaces/default/widgets/a"
+    path = parse_path(registry.scheme, resource + subresource)
     assert path is not None
     request = Request({}, content_type="application/strategic-merge-patch+json", body=b"{}")
     with pytest.raises(ApiError) as refused:

@@ -303,10 +303,10 @@ async def _patch(registry: Registry, path: ResourcePath, request: Request) -> An
     options = request_write_options(request, "PatchOptions")
     kind, patch, repeated = await _read_patch(registry, path, request)
     check_patch_options(request.query, is_apply=kind == "apply")
-    if path.subresource == "scale":
-        return await patch_scale(registry, path, request, Patch(kind, patch), options)
     if kind == "strategic" and not path.kind.strategy.typed and path.kind.version_strategies:
         raise unsupported_patch()
+    if path.subresource == "scale":
+        return await patch_scale(registry, path, request, Patch(kind, patch), options)
     status = 200
     if kind == "apply":
         assert isinstance(patch, dict)
