@@ -396,6 +396,27 @@ async def test_strategic_merge_patch_is_refused(registry: Registry, subresource:
     assert refused.value.code == 415
 
 
+@pytest.mark.parametrize(
+    ("spec", "place"),
+    [(None, ".spec"), ({"size": None}, ".spec.size"), ({"size": 5}, ".spec.size")],
+)
+async def test_scale_without_a_place_for_replicas_is_refused(
+    registry: Registry, spec: Any, place: str
+) -> None:
+    """The 500 has Kubernetes' text."""
+    await establish(registry, definition(**SCALED))
+    await create(registry, spec)
+    path = parse_path(registry.scheme, "/apis/example.com/v1/namespaces/default/widgets/a/scale")
+    assert path is not None
+    body = b'{"spec":{"replicas":2}}'
+    request = Request({}, content_type="application/merge-patch+json", body=body)
+    with pytest.raises(ApiError) as refused:
+        await answer(registry, "patch", path, request)
+    assert refused.value.code == 500
+    why = f"value cannot be set because {place} is not a map[string]interface{{}}"
+    assert refused.value.message == why
+
+
 async def test_unknown_fields_are_warned_of(registry: Registry) -> None:
     await establish(registry, definition())
     path = parse_path(registry.scheme, "/apis/example.com/v1/namespaces/default/widgets")

@@ -9,7 +9,7 @@ from typing import Any
 
 from hotmap.local.apiserver.columns import AGE, field_cell, name_cell, selector_text
 from hotmap.local.apiserver.custom.jsonpath import find
-from hotmap.local.apiserver.status import conflict, internal_error, invalid
+from hotmap.local.apiserver.status import conflict, internal, internal_error, invalid
 from hotmap.local.field_errors import NOT_NEGATIVE, FieldError, invalid_value
 from hotmap.local.json_object import JsonObject
 from hotmap.local.scheme import Kind, Names
@@ -80,6 +80,7 @@ def rescaled(kind: Kind, workload: JsonObject, scale: JsonObject) -> JsonObject:
     Raises:
         Conflict: the Scale has another uid.
         Invalid: it breaks the rules of a Scale.
+        ApiError: 500, a custom resource has no place for replicas.
     """
     metadata = workload["metadata"]
     replicas = (scale.get("spec") or {}).get("replicas", 0)
@@ -107,7 +108,11 @@ def _first(path: str, workload: JsonObject, missing: Any) -> Any:
 
 
 def _set(path: str, workload: JsonObject, replicas: int) -> None:
+    """Set the replicas in place; a custom resource may have anything on the way there."""
     *parents, last = path.lstrip(".").split(".")
-    for name in parents:
+    for depth, name in enumerate(parents, start=1):
         workload = workload.setdefault(name, {})
+        if not isinstance(workload, dict):
+            at = ".".join(parents[:depth])
+            raise internal(f"value cannot be set because .{at} is not a map[string]interface{{}}")
     workload[last] = replicas
