@@ -6,7 +6,15 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.local.apiserver.api import CONFIGMAPS, DEPLOYMENTS, STRATEGIC, configmap, deployment
+from tests.local.apiserver.api import (
+    CONFIGMAPS,
+    DEPLOYMENTS,
+    JSON_PATCH,
+    PODS,
+    STRATEGIC,
+    configmap,
+    deployment,
+)
 
 from hotmap.core.errors import AlreadyExists, Conflict, Forbidden, Invalid, NotFound
 from hotmap.local.apiserver.responses import add_warnings
@@ -379,3 +387,26 @@ def test_warnings_are_cut_where_they_are_too_long(
     add_warnings(response, ["x" * length] * number)
     texts = response.headers.getall("Warning")
     assert [len(text) - len('299 - ""') for text in texts] == expected
+
+
+async def test_object_that_breaks_a_newer_rule_can_be_changed(api: Api, registry: Registry) -> None:
+    """It was stored before there was the rule; what a change adds is checked."""
+    containers = [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}]
+    await api.post(
+        PODS,
+        {"metadata": {"name": "old", "finalizers": ["a.io/b"]}, "spec": {"containers": containers}},
+    )
+    key = registry.scheme.resource("pods").key("default", "old")
+    entry = registry.store.get(key)
+    assert entry is not None and entry.value is not None
+    stored = entry.value.replace(b'"cpu"', b'"example.com/gpu"')
+    registry.store.update(key, stored, expected=entry.mod_revision)
+    labelled = await api.patch(f"{PODS}/old", {"metadata": {"labels": {"a": "b"}}})
+    assert labelled.status == 200
+    image = [{"op": "replace", "path": "/spec/containers/0/image", "value": " y"}]
+    refused = await api.patch(f"{PODS}/old", image, JSON_PATCH)
+    assert [cause["field"] for cause in refused.body["details"]["causes"]] == [
+        "spec.containers[0].image"
+    ]
+    freed = await api.patch(f"{PODS}/old", {"metadata": {"finalizers": None}})
+    assert freed.status == 200

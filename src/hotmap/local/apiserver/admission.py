@@ -65,8 +65,21 @@ def prepare_update(kind: Kind, old: JsonObject, new: JsonObject, subresource: st
 def validate_update(
     kind: Kind, old: JsonObject, new: JsonObject, subresource: str
 ) -> list[FieldError]:
-    """Find everything wrong with a change; its metadata comes first."""
-    errors = metadata_errors(kind, new["metadata"])
+    """Find everything wrong with a change; its metadata comes first.
+
+    What is wrong with the old object already is left out, except for custom resources, of which
+    Kubernetes demands more. An object that was stored before there was a rule keeps breaking it,
+    and its labels and finalizers can be changed nevertheless.
+    """
     if subresource:
+        errors = metadata_errors(kind, new["metadata"])
         return errors + kind.strategy.validate_subresource(old, new, subresource)
-    return errors + kind.strategy.validate_update(old, new)
+    errors = _update_errors(kind, old, new)
+    if errors and not kind.strategy.is_custom:
+        known = set(_update_errors(kind, old, old))
+        errors = [error for error in errors if error not in known]
+    return errors
+
+
+def _update_errors(kind: Kind, old: JsonObject, new: JsonObject) -> list[FieldError]:
+    return metadata_errors(kind, new["metadata"]) + kind.strategy.validate_update(old, new)
