@@ -198,6 +198,19 @@ async def test_oldest_updates_become_one_entry(registry: Registry, clock: Clock)
     assert found["ancient-changes"] == ("22:13:50Z", ["k0", "k1", "k2", "k3"])
 
 
+async def test_updates_of_one_second_become_one_entry(registry: Registry) -> None:
+    """Also where the entry of earlier merges comes after others by its name."""
+    await registry.create("configmaps", "default", configmap("a", k0="1"), manager="a0")
+    for number in range(1, 14):
+        patch = {"data": {f"k{number}": "1"}}
+        obj = await registry.patch(
+            "configmaps", "default", "a", patch, kind="merge", manager=f"a{number:x}"
+        )
+    managers = [entry["manager"] for entry in obj["metadata"]["managedFields"]]
+    assert managers == [*(f"a{number:x}" for number in range(5, 14)), "ancient-changes"]
+    assert owners(obj)["ancient-changes"][1] == ["k0", "k1", "k2", "k3", "k4"]
+
+
 async def test_managed_fields_are_not_written_through_a_subresource(api: Api) -> None:
     """An empty list clears them in a write of the object, and does nothing in one of its status."""
     await api.post(PODS, pod("p"), fieldManager="one")

@@ -253,9 +253,12 @@ def _merge_oldest(entries: list[JsonObject]) -> list[JsonObject]:
     excess = len(updates) - _MAX_UPDATES
     if excess <= 0:
         return entries
-    merged: dict[str, list[JsonObject]] = {}
+    # What earlier merges have made takes the others, whatever its place among them.
+    merged = {_version(entry): [entry] for entry in updates if _is_ancient(entry)}
     for entry in updates:
-        same_version = merged.setdefault(str(entry.get("apiVersion", "")), [])
+        if _is_ancient(entry):
+            continue
+        same_version = merged.setdefault(_version(entry), [])
         excess -= bool(same_version)
         same_version.append(entry)
         if not excess:
@@ -271,6 +274,14 @@ def _merge_oldest(entries: list[JsonObject]) -> list[JsonObject]:
         time = str(group[-1].get("time", ""))
         kept.append(_entry(Writer(_ANCIENT, version, "", time), fields))
     return in_entry_order(kept)
+
+
+def _is_ancient(entry: JsonObject) -> bool:
+    return Writer(_ANCIENT, _version(entry), "", "").owns(entry)
+
+
+def _version(entry: JsonObject) -> str:
+    return str(entry.get("apiVersion", ""))
 
 
 def in_entry_order(entries: list[JsonObject]) -> list[JsonObject]:
