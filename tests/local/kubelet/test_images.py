@@ -125,6 +125,13 @@ async def test_directory_is_the_root_of_its_containers(machine: LocalNode) -> No
     assert not (machine.directory.parent / "image/conf").exists()
 
 
+async def test_hosts_file_of_an_image_may_be_a_broken_link(machine: LocalNode) -> None:
+    """The pod's file appears where the link leads to."""
+    (machine.directory.parent / "image/etc/hosts").symlink_to("/run/hosts")
+    text = await machine.output("web", "cat /etc/hosts /run/hosts", image="example/tools:1")
+    assert text.count("\tweb\n") == 2
+
+
 async def run_image(node: LocalNode, name: str, image: str, **container: Any) -> str:
     pod = {"restartPolicy": "Never", **container.pop("pod", {})}
     await node.run_pod(name, "", image=image, command=[], pod=pod, **container)

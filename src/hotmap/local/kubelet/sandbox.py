@@ -290,6 +290,8 @@ def _bind_volume(mount: Mount) -> None:
 def _make_mount_point(path: str, is_directory: bool) -> None:
     if os.path.exists(path):
         return
+    # A link that leads nowhere, such as to a file that a service makes, gets what it leads to.
+    path = os.path.realpath(path)
     if is_directory:
         os.makedirs(path)
     else:
