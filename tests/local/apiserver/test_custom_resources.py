@@ -417,6 +417,19 @@ async def test_scale_without_a_place_for_replicas_is_refused(
     assert refused.value.message == why
 
 
+async def test_truth_is_not_a_number(registry: Registry) -> None:
+    """Python has 1 == True."""
+    await establish(registry, definition())
+    await create(registry, {"any": {"on": 1}})
+    patch = {"spec": {"any": {"on": True}}}
+    await registry.patch("widgets.example.com", "default", "a", patch, kind="merge", manager="u")
+    changed = await registry.get("widgets.example.com", "default", "a")
+    assert changed["spec"]["any"]["on"] is True
+    assert changed["metadata"]["generation"] == 2
+    owners = [entry["manager"] for entry in changed["metadata"]["managedFields"]]
+    assert owners == ["t", "u"]
+
+
 async def test_unknown_fields_are_warned_of(registry: Registry) -> None:
     await establish(registry, definition())
     path = parse_path(registry.scheme, "/apis/example.com/v1/namespaces/default/widgets")

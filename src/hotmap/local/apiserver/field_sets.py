@@ -15,7 +15,7 @@ import msgspec
 
 from hotmap.local.apiserver.api_types import Field, api_types, type_of
 from hotmap.local.apiserver.schema_structure import SchemaField, custom_root
-from hotmap.local.json_object import JsonObject
+from hotmap.local.json_object import JsonObject, is_same
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -146,7 +146,7 @@ def compare(field: Field, old: Any, new: Any, path: Path = ()) -> Difference:
 
 
 def _compare(field: Field, old: Any, new: Any, path: Path, difference: Difference) -> None:
-    if old == new and isinstance(old, bool) == isinstance(new, bool):
+    if is_same(old, new):
         return
     before, after = _children(field, old), _children(field, new)
     if old is None and after is not None:

@@ -44,7 +44,7 @@ from hotmap.local.apiserver.status import (
     not_found,
     version_required,
 )
-from hotmap.local.json_object import JsonObject
+from hotmap.local.json_object import JsonObject, is_same
 from hotmap.local.meta import timestamp
 from hotmap.local.store import StaleRead
 
@@ -437,7 +437,7 @@ def is_unchanged(old: JsonObject, new: JsonObject) -> bool:
     before, after = dict(old), dict(new)
     before["metadata"] = _without_times(old["metadata"])
     after["metadata"] = _without_times(new["metadata"])
-    return before == after
+    return is_same(before, after)
 
 
 def _is_deleted(obj: JsonObject) -> bool:

@@ -24,7 +24,7 @@ from hotmap.local.apiserver.custom.validation import schema_errors
 from hotmap.local.apiserver.status import go_text
 from hotmap.local.field_errors import invalid_value
 from hotmap.local.group_version_kind import GroupVersionKind
-from hotmap.local.json_object import JsonObject
+from hotmap.local.json_object import JsonObject, is_same
 from hotmap.local.scheme import SCALE, STATUS, Kind, Names
 from hotmap.local.strategy import Column, ScalePaths, Strategy
 
@@ -147,7 +147,7 @@ class CustomStrategy(Strategy):
         before, after = (
             {name: v for name, v in obj.items() if name not in ignored} for obj in (old, new)
         )
-        return before != after
+        return not is_same(before, after)
 
 
 def custom_kind(definition: JsonObject) -> Kind:
