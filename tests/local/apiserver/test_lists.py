@@ -9,11 +9,14 @@ import pytest
 from tests.local.apiserver.api import CONFIGMAPS, PODS, configmap, store_of
 
 from hotmap.local.apiserver.continuation import encode_token
+from hotmap.local.apiserver.kinds import built_in_scheme
+from hotmap.local.apiserver.tables import bookmark_table
 
 if TYPE_CHECKING:
     from tests.local.apiserver.api import Api
 
     from hotmap.local.apiserver.registry import Registry
+    from hotmap.local.scheme import Kind
 
 
 def names(body: dict[str, Any]) -> list[str]:
@@ -250,8 +253,19 @@ async def test_bookmark_of_a_watched_table_has_a_row(api: Api) -> None:
         event = json.loads(await response.content.readline())
     assert event["type"] == "BOOKMARK"
     (row,) = event["object"]["rows"]
+    assert row["cells"] == ["", 0, "<unknown>"]
     assert row["object"]["kind"] == "PartialObjectMetadata"
     assert row["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
     assert event["object"]["metadata"] == {
         "resourceVersion": row["object"]["metadata"]["resourceVersion"]
     }
+
+
+@pytest.mark.parametrize("kind", list(built_in_scheme()), ids=lambda kind: kind.resource)
+def test_bookmark_of_each_kind_has_a_row(kind: Kind) -> None:
+    """The columns show an object of which nothing is known but its resourceVersion."""
+    bookmark = {"kind": kind.kind, "metadata": {"resourceVersion": "7"}}
+    shown = bookmark_table(kind, bookmark, now=0, include="Object")
+    (row,) = shown["rows"]
+    assert len(row["cells"]) == len(shown["columnDefinitions"])
+    assert row["object"] == bookmark

@@ -39,12 +39,16 @@ def table(kind: Kind, objects: Sequence[JsonObject], *, now: float, include: str
     }
 
 
-def bookmark_table(kind: Kind, obj: JsonObject, *, include: str) -> JsonObject:
-    """Show a bookmark as a Table: a row without content, whose object ends the initial events."""
-    shown = table(kind, [], now=0, include=include)
-    ends = "annotations" in obj["metadata"]
-    row: JsonObject = {"cells": [""] * len(shown["columnDefinitions"]), "object": None}
-    if include != "None" or ends:
+def bookmark_table(kind: Kind, obj: JsonObject, *, now: float, include: str) -> JsonObject:
+    """Show a bookmark as a Table: the row of an object without content.
+
+    The object of the row says that the initial events end, so it is not left out then.
+    """
+    shown = table(kind, [], now=now, include=include)
+    row = _row(kind, {"spec": {}, "status": {}, **obj}, now, include)
+    if include == "Object":
+        row["object"] = obj
+    elif include == "None" and "annotations" in obj["metadata"]:
         row["object"] = partial_metadata(kind, obj)
     return {**shown, "rows": [row]}
 

@@ -190,7 +190,7 @@ def as_tables(kind: Kind, now: Callable[[], float], include: str) -> Render:
         nonlocal columns_sent
         obj: dict[str, Any] = msgspec.json.decode(encoded)
         if event_type == "BOOKMARK":
-            shown = bookmark_table(kind, obj, include=include)
+            shown = bookmark_table(kind, obj, now=now(), include=include)
         else:
             shown = table(kind, [obj], now=now(), include=include)
         shown["metadata"] = {"resourceVersion": obj["metadata"]["resourceVersion"]}

@@ -25,7 +25,7 @@ _GENERATION = "deprecated.daemonset.template.generation"
 
 
 def _node_selector(obj: JsonObject, _: float) -> Cell:
-    return labels_text(obj["spec"]["template"].get("spec", {}).get("nodeSelector"))
+    return labels_text(obj["spec"].get("template", {}).get("spec", {}).get("nodeSelector"))
 
 
 def _rolling_errors(rolling: JsonObject) -> list[FieldError]:
