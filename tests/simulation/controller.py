@@ -359,7 +359,8 @@ class Controller:
         return source_from_config_map(item, self.keys, self._dialect)
 
     def _consumer(self, item: Workload) -> Consumer:
-        consumer: Consumer = self._transforms.workload(self.cluster.kind)(item)
+        consumer = self._transforms.workload(self.cluster.kind)(item)
+        assert consumer is not None, "it is not being deleted"
         annotations = {**consumer.annotations, **self._annotations}
         return msgspec.structs.replace(consumer, annotations=annotations)
 
