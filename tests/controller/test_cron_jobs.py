@@ -94,6 +94,20 @@ async def test_suspended_cron_job_is_not_run(world: World) -> None:
     assert await jobs(world) == []
 
 
+async def test_cron_job_that_is_being_deleted_is_not_run(world: World) -> None:
+    """Its controller starts no Jobs of it either."""
+    await world.config_map(LEVEL="info")
+    await world.cron_job(annotations=RUN_NOW)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        finalizers = {"metadata": {"finalizers": ["example.com/never"]}}
+        await world.merge("CronJob", "report", finalizers)
+        await world.delete("CronJob", "report")
+        await world.edit(LEVEL="debug")
+        await world.quiet(controller)
+    assert await jobs(world) == []
+
+
 async def test_cron_job_suspended_before_the_write_does_not_run(world: World) -> None:
     """The CronJob is read again before its run, and it is another version by then."""
     await world.config_map(LEVEL="info")

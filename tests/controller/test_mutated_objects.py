@@ -353,7 +353,6 @@ class Cluster:
             "CronJob": transforms.cron_job,
             "Rollout": transforms.rollout,
             "Pod": transforms.pod,
-            "ReplicaSet": transforms.replica_set,
         }
         return special.get(kind) or transforms.workload(kind)
 

@@ -550,10 +550,12 @@ def _is_kept(kind: str, item: Object) -> bool:
     if item.get("type", "").startswith("hotmap.dev/"):
         return False
     metadata = item["metadata"]
+    if "deletionTimestamp" in metadata and kind not in ("ConfigMap", "Secret"):
+        return False
     if kind not in ("Job", "ReplicaSet", "Pod"):
         return True
     owners = {reference["kind"] for reference in metadata.get("ownerReferences") or ()}
-    if "deletionTimestamp" in metadata or owners & {"CronJob", "ReplicaSet", "Deployment"}:
+    if owners & {"CronJob", "ReplicaSet", "Deployment"}:
         return False
     if kind == "Job":
         return not item["status"].get("conditions") or bool(metadata.get("annotations"))

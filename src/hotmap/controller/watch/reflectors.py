@@ -234,7 +234,7 @@ class Reflectors:
             *(_Watched(kind, Workload, transforms.workload(kind)) for kind in _ROLLED),
             _Watched("CronJob", CronJob, transforms.cron_job),
             _Watched("Job", Job, transforms.job),
-            _Watched("ReplicaSet", Workload, transforms.replica_set, bare),
+            _Watched("ReplicaSet", Workload, transforms.workload("ReplicaSet"), bare),
             _Watched("Pod", Pod, transforms.pod, bare),
         ]
         reflectors: list[Reflector[Any, Any]] = []

@@ -6,7 +6,8 @@ dropped on arrival, so they take no memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
 from hotmap.core.model.consumer import Consumer, has_workload, is_owned
 from hotmap.core.model.consumer_conversion import (
@@ -16,11 +17,28 @@ from hotmap.core.model.consumer_conversion import (
     consumer_from_rollout,
     consumer_from_workload,
 )
-from hotmap.core.model.objects import CronJob, Job, Pod, Rollout, Workload
+from hotmap.core.model.objects import CronJob, Job, ObjectMeta, Pod, Rollout, Workload
 from hotmap.core.model.pod_conditions import FINISHED
 from hotmap.core.policy.policy import Defaults, OnChange
 
-__all__ = ["Transforms"]
+__all__ = ["Transforms", "is_left_out"]
+
+#: How to find the objects that a workload manages, by kind.
+_IS_MANAGED: Final[Mapping[str, Callable[[ObjectMeta], bool]]] = {
+    "Job": is_owned,
+    "ReplicaSet": is_owned,
+    "Pod": has_workload,
+}
+
+
+def is_left_out(kind: str, metadata: ObjectMeta) -> bool:
+    """Return whether the metadata of an object alone shows that it is not kept as a consumer.
+
+    Another workload manages it, or it is being deleted: its controller starts and replaces no pods
+    then, so a rollout would never end (kubernetes: pkg/controller/deployment, syncDeployment).
+    """
+    is_managed = _IS_MANAGED.get(kind)
+    return bool(metadata.deletion_timestamp) or (is_managed is not None and is_managed(metadata))
 
 
 class Transforms:
@@ -35,47 +53,40 @@ class Transforms:
         self._recreates = OnChange.RECREATE in defaults.on_change
 
     def workload(self, kind: str) -> Callable[..., Consumer | None]:
-        """Return the transform of a kind that supports rollouts.
-
-        Its controller replaces no pods of one that is being deleted, so a rollout would never end
-        (kubernetes: pkg/controller/deployment, syncDeployment).
-        """
+        """Return the transform of a kind like Deployment: keep all, but no managed ReplicaSet."""
 
         def transform(item: Workload, known: Consumer | None = None) -> Consumer | None:
-            if item.metadata.deletion_timestamp:
+            if is_left_out(kind, item.metadata):
                 return None
             return consumer_from_workload(kind, item, self._dialect, known=known)
 
         return transform
 
-    def cron_job(self, item: CronJob, known: Consumer | None = None) -> Consumer:
+    def cron_job(self, item: CronJob, known: Consumer | None = None) -> Consumer | None:
         """Keep every CronJob."""
+        if is_left_out("CronJob", item.metadata):
+            return None
         return consumer_from_cron_job(item, self._dialect, known=known)
 
-    def rollout(self, item: Rollout, known: Consumer | None = None) -> Consumer:
+    def rollout(self, item: Rollout, known: Consumer | None = None) -> Consumer | None:
         """Keep every Argo Rollout."""
+        if is_left_out("Rollout", item.metadata):
+            return None
         return consumer_from_rollout(item, self._dialect, known=known)
 
     def job(self, item: Job, known: Consumer | None = None) -> Consumer | None:
-        """Keep the Jobs that no CronJob owns and that are not being deleted.
+        """Keep the Jobs that no CronJob owns.
 
         Of the finished ones, which read nothing any more, only those that may be recreated.
         """
-        if item.metadata.deletion_timestamp or is_owned(item.metadata):
+        if is_left_out("Job", item.metadata):
             return None
         job = consumer_from_job(item, self._dialect, known=known)
         asks = self._recreates or job.annotations or job.template_annotations
         return None if job.finished and not asks else job
 
-    def replica_set(self, item: Workload, known: Consumer | None = None) -> Consumer | None:
-        """Keep the ReplicaSets that no Deployment or Rollout owns."""
-        if is_owned(item.metadata):
-            return None
-        return consumer_from_workload("ReplicaSet", item, self._dialect, known=known)
-
     def pod(self, item: Pod, known: Consumer | None = None) -> Consumer | None:
         """Keep the Pods that no workload owns and that may still run."""
-        ends = item.metadata.deletion_timestamp or item.status.phase in FINISHED
-        if ends or has_workload(item.metadata):
+        if is_left_out("Pod", item.metadata) or item.status.phase in FINISHED:
             return None
         return consumer_from_pod(item, self._dialect, known=known)
