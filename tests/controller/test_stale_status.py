@@ -22,6 +22,7 @@ from tests.support.provider_classes import Driver
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import PodCheckSettings
+from hotmap.controller.watch import consistent_reads
 
 SOON = PodCheckSettings(rate=100.0, initial_delay=0.0)
 
@@ -151,6 +152,16 @@ async def test_kind_that_was_removed_leaves_other_workloads_current(
             found = await get_states(http, controller, f"{query}&consistent=true")
             assert found["web"][0] == "current"
     await controller.__aexit__()
+
+
+@pytest.mark.parametrize("query", ["namespace=default", ""])
+async def test_objects_that_are_not_consumers_leave_workloads_current(
+    world: World, http: aiohttp.ClientSession, settling: Controller, query: str
+) -> None:
+    """Such as the Jobs of CronJobs, however many there are."""
+    for number in range(consistent_reads._MAX_DIFFERENT + 1):
+        await world.job(f"report-{number}", owner=("CronJob", "report"), ended="Complete")
+    await until_current(world, http, settling, f"{query}&consistent=true")
 
 
 async def test_consistent_query_costs_one_small_list_for_each_object(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from hotmap.core.model.objects import OwnerReference
 from hotmap.kube.client import Client
 from hotmap.kube.resources import Resource
 
@@ -17,12 +18,14 @@ _LIMIT, _ATTEMPTS = "2000", 2
 
 
 class ObjectVersion(msgspec.Struct, rename="camel"):
-    """An object key and the version of the object."""
+    """An object key, the version of the object, and what becomes of it."""
 
     name: str
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    deletion_timestamp: str | None = None
+    owner_references: list[OwnerReference] | None = None
 
 
 class _Item(msgspec.Struct):

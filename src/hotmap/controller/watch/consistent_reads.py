@@ -13,8 +13,9 @@ from collections.abc import Awaitable, Iterable
 
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.reflectors import Reflectors
+from hotmap.controller.watch.transforms import is_left_out
 from hotmap.core.errors import NotFound, Unavailable
-from hotmap.core.model.objects import ObjectKey
+from hotmap.core.model.objects import ObjectKey, ObjectMeta
 from hotmap.kube.client import Client
 from hotmap.kube.fair_slots import FairSlots
 from hotmap.kube.metadata import ObjectVersion, list_versions
@@ -46,7 +47,7 @@ class ConsistentReader:
         self._index = index
         self._reflectors = reflectors
         self._slots = FairSlots(_MAX_REQUESTS)
-        #: Versions of objects that the stores leave out, such as Jobs of a CronJob.
+        #: Versions of objects that the stores leave out by their content, such as finished Jobs.
         self._left_out: OrderedDict[ObjectKey, str] = OrderedDict()
 
     async def read_objects(self, keys: Iterable[ObjectKey]) -> None:
@@ -152,6 +153,13 @@ class ConsistentReader:
         stored = self._index.store(key.kind).get(key)
         if stored is not None:
             return (stored.uid, stored.resource_version) != (listed.uid, listed.resource_version)
-        if self._index.is_unreadable(key):
+        if self._index.is_unreadable(key) or self._is_left_out(key, listed):
             return False
         return self._left_out.get(key) != listed.resource_version
+
+    def _is_left_out(self, key: ObjectKey, listed: ObjectVersion) -> bool:
+        """Return whether the store leaves an object out, as its metadata shows."""
+        metadata = ObjectMeta(
+            deletion_timestamp=listed.deletion_timestamp, owner_references=listed.owner_references
+        )
+        return key.kind in self._index.consumers and is_left_out(key.kind, metadata)
