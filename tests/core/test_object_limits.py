@@ -17,7 +17,7 @@ from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.model import limits
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.consumer_conversion import consumer_from_workload
-from hotmap.core.model.objects import ObjectKey, Workload
+from hotmap.core.model.objects import ManagedFields, ObjectKey, Workload
 from hotmap.core.model.source import Source, source_from_config_map
 from hotmap.core.model.template_uses import find_uses
 from hotmap.core.policy.annotations import read_policy
@@ -214,6 +214,21 @@ def test_largest_template_is_read_quickly(
     consumer = measured(web(spec), record_property)
     assert consumer.over_budget == ""
     assert consumer.uses
+
+
+@pytest.mark.parametrize("end", ["", "{"], ids=["as one of a variable", "as none"])
+def test_long_field_name_is_searched_in_little_memory(
+    end: str, record_property: Callable[[str, object], None]
+) -> None:
+    """An object of the largest size that etcd takes, by a manager that says it is Reloader."""
+    variable = 'k:{"name":"STAKATER_A"}'
+    fields: dict[str, Any] = {"f:template": {variable: {"f:" + 1_400_000 * "a" + end: {}}}}
+    raw = msgspec.Raw(msgspec.json.encode({"f:spec": fields}))
+    entry = ManagedFields("Reloader", "2026-01-01T00:00:00Z", fields_v1=raw)
+    item = web({"containers": []})
+    metadata = msgspec.structs.replace(item.metadata, managed_fields=[entry])
+    item = msgspec.structs.replace(item, metadata=metadata)
+    measured(item, record_property)
 
 
 def test_equal_uses_are_counted_once() -> None:
