@@ -200,6 +200,17 @@ def test_source_appears_while_the_pods_that_wait_for_it_replace_others() -> None
     assert done.verdict is Verdict.ADOPT
 
 
+def test_source_appears_with_the_correction_of_a_rollout_that_fails() -> None:
+    """New pods are needed anyway, so the created source delays nothing."""
+    spec = TWO.replace("{name: other}", "{name: other, optional: true}")
+    who, created = deployment(spec, rolling=True), config_map("other", A)
+    assert assess_change(who, [app()], [app(), created]).verdict is Verdict.WAIT
+    corrected = assess_change(who, [app()], [app(B_FROZEN), created])
+    assert corrected.verdict is Verdict.FROZEN
+    record = record_after(who, applied_record(who, app()), corrected)
+    assert assess_change(who, record, [app(B_FROZEN), created]).verdict is Verdict.UP_TO_DATE
+
+
 READ_BY_INIT = """
     initContainers: [{name: setup, envFrom: [{configMapRef: {name: app}}]}]
     containers: [{name: web}]

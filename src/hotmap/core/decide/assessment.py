@@ -122,6 +122,8 @@ class Finding(NamedTuple):
     #: Seconds until a source that is held or waits is to be checked again, if no change of it or of
     #: the consumer announces the end; 0: none for one that is held, soon for one that waits.
     recheck_in: float = 0.0
+    #: Whether it waits for the consumer's own rollout only.
+    awaits_rollout: bool = False
     #: Whether it is an optional source that was deleted; running containers keep what they read.
     deleted: bool = False
 

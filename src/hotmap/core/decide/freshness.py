@@ -285,7 +285,14 @@ def _new_pods(reason: str, findings: Sequence[Finding], *, distinct: bool) -> As
 
 
 def _most_urgent(findings: Sequence[Finding]) -> Verdict:
+    """Return the verdict on a consumer.
+
+    Where another source needs new pods, a rollout in progress is not waited for: they will start
+    with what was created, too, and the present ones may not run at all before a correction.
+    """
     verdicts = {finding.verdict for finding in findings}
+    if Verdict.FROZEN in verdicts:
+        verdicts = {finding.verdict for finding in findings if not finding.awaits_rollout}
     return next((verdict for verdict in _URGENCY if verdict in verdicts), Verdict.UP_TO_DATE)
 
 

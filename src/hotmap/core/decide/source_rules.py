@@ -343,7 +343,7 @@ def _assess_frozen_change(case: Case, what: str) -> Finding:
 def _wait_for_rollout(case: Case, reason: str) -> Finding:
     """Wait for a rollout; its progress changes the consumer, which is decided on again then."""
     left = ROLLOUT_WAIT - case.facts.waited
-    return case.find(Verdict.WAIT, reason)._replace(recheck_in=left)
+    return case.find(Verdict.WAIT, reason)._replace(recheck_in=left, awaits_rollout=True)
 
 
 def _during_rollout(consumer: Consumer) -> str:
