@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from tests.support.objects import KEY, config_map, deployment, pod, sources
@@ -37,6 +38,8 @@ class Workload:
         self.consumer: Consumer = deployment(spec)
         self.record: Record | None = None
         self.versions: dict[str, tuple[Mapping[str, str], int]] = {}
+        #: Of ConfigMaps that were recreated.
+        self.recreated: dict[str, dict[str, Any]] = {}
         self.assess(content)
 
     def assess(self, content: Content, *, followed: frozenset[str] | None = None) -> Assessment:
@@ -74,7 +77,8 @@ class Workload:
         if before != data:
             version += 1
             self.versions[name] = (dict(data), version)
-        return config_map(name, data, uid=f"uid-{name}", version=version)
+        options = {"uid": f"uid-{name}", **self.recreated.get(name, {})}
+        return config_map(name, data, version=version, **options)
 
 
 @pytest.fixture
@@ -117,6 +121,19 @@ def test_deletion_of_the_replacing_source_makes_an_edit_before_it_a_change(web: 
     assert web.assess(both).verdict is Verdict.UP_TO_DATE
     assert web.assess(both).verdict is Verdict.UP_TO_DATE
     assert web.assess({"defaults": defaults}).verdict is Verdict.FROZEN
+
+
+@pytest.mark.parametrize("immutable", [False, True])
+def test_deletion_of_the_replacing_source_makes_a_recreation_before_it_a_change(
+    web: Workload, immutable: bool
+) -> None:
+    defaults = {"LEVEL": "warn", "PORT": "80"}
+    both = {"defaults": defaults, "overrides": {"LEVEL": "debug"}}
+    web.recreated["defaults"] = {"uid": "uid-2", "immutable": immutable}
+    assert web.assess(both).verdict is Verdict.UP_TO_DATE
+    assert web.assess(both).verdict is Verdict.UP_TO_DATE
+    assert web.assess({"defaults": defaults}).verdict is Verdict.FROZEN
+    assert web.assess({"defaults": defaults}).verdict is Verdict.UP_TO_DATE
 
 
 def test_deletion_of_the_replacing_source_alone_changes_nothing(web: Workload) -> None:

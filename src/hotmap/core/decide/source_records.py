@@ -156,8 +156,8 @@ def _with_pin(recorded: SourceRecord) -> SourceRecord:
 def _with_replaced(made: SourceRecord, recorded: SourceRecord, finding: Finding) -> SourceRecord:
     """Keep what running containers read of a source that others of their environment replace.
 
-    An edit of a data key that is replaced stays a difference of the whole content, so that it is
-    a change as soon as the source that replaces it is deleted.
+    An edit of a data key that is replaced, by recreation too, stays a difference of the whole
+    content, so that it is a change as soon as the source that replaces it is deleted.
     """
     current = finding.current
     if finding.verdict not in (Verdict.UP_TO_DATE, Verdict.LIVE):
@@ -165,6 +165,9 @@ def _with_replaced(made: SourceRecord, recorded: SourceRecord, finding: Finding)
     if current.uncovered:
         live = recorded.live if finding.verdict is Verdict.UP_TO_DATE else made.live
         return msgspec.structs.replace(made, frozen=recorded.frozen, live=live)
-    if current.overridden and (made.uid, made.frozen) == (recorded.uid, recorded.frozen):
-        return msgspec.structs.replace(made, content=recorded.content)
-    return made
+    if not current.overridden or made.frozen != recorded.frozen:
+        return made
+    if current.immutable and made.uid != recorded.uid and made.content != recorded.content:
+        # Neither's: the former would say what kubelets serve of the new object.
+        return msgspec.structs.replace(made, content="")
+    return msgspec.structs.replace(made, content=recorded.content)
