@@ -188,6 +188,28 @@ def test_content_that_a_webhook_lets_containers_read_at_start_is_not_reread(
     assert status_from_pods(found.who, [found.proof], found.content).state is state
 
 
+PROJECTED = """
+    containers:
+    - {name: log, volumeMounts: [{name: v, mountPath: /a}, {name: v, mountPath: /b, subPath: b}]}
+    volumes:
+    - name: v
+      projected:
+        sources:
+        - {configMap: {name: app, items: [{key: a, path: a}]}}
+        - {configMap: {name: other, items: [{key: a, path: b}]}}
+"""
+
+
+@pytest.mark.parametrize("added", ["", ", envFrom: [{configMapRef: {name: app}}]"])
+def test_subpath_pins_the_source_of_its_file_alone(added: str) -> None:
+    """Of a volume with several; a webhook may let the container read the other one too."""
+    rereads, changed = {"hotmap.dev/rereads": "1s"}, {"app": 200.0, "other": 50.0}
+    spec = PROJECTED.replace("name: log", f"name: log{added}")
+    found = judge(PROJECTED, changed, pod_spec=spec, annotations=rereads)
+    state = status_from_pods(found.who, [found.proof], found.content).state
+    assert state is (State.LATENT if added else State.CURRENT)
+
+
 @pytest.mark.parametrize(
     ("pod_spec", "reached"),
     [

@@ -27,12 +27,13 @@ and partitions all keep old pods.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from math import floor, inf
 from typing import NamedTuple
 
 from hotmap.core.model.agent_containers import running_containers
 from hotmap.core.model.consumer import REVISION, Consumer
+from hotmap.core.model.limits import LimitExceeded
 from hotmap.core.model.objects import (
     ContainerState,
     ContainerStatus,
@@ -44,7 +45,7 @@ from hotmap.core.model.pod_conditions import FINISHED
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import parse_time
 from hotmap.core.model.state import Window
-from hotmap.core.model.template_uses import find_users
+from hotmap.core.model.template_uses import find_users, find_uses
 from hotmap.core.model.uses import uses_of_template
 from hotmap.core.reloader.patch import has_marks_of
 from hotmap.core.text import parse_number
@@ -254,7 +255,7 @@ def _readers(
     by_template: dict[str, set[ObjectKey]] = {}
     for use in frozen:
         by_template.setdefault(use.container, set()).add(use.source)
-    added = {name: frozenset(names - by_template.get(name, set())) for name, names in read.items()}
+    added = _added_reads(pod, read, by_template)
     init = _init_containers(pod).union(use.container for use in frozen if use.init)
     for use in frozen:
         for name in (use.container,) if use.container else applications or _running_names(pod):
@@ -271,6 +272,28 @@ def _readers(
                 status.name,
                 added.get(status.name, frozenset()),
             )
+
+
+def _added_reads(
+    pod: Pod, read: Mapping[str, Set[ObjectKey]], by_template: Mapping[str, Set[ObjectKey]]
+) -> dict[str, frozenset[ObjectKey]]:
+    """Name what containers of a pod read at their start, and not by its template.
+
+    `read` is what they may read: a subPath of a volume with several sources counts as all of them.
+    So where that is more than in the template, the pod's own uses are found as the template's are.
+    """
+    more = {name: names - by_template.get(name, frozenset()) for name, names in read.items()}
+    if not any(more.values()):
+        return {}
+    try:
+        uses = find_uses(PodTemplate(spec=pod.spec), pod.metadata.namespace)
+    except LimitExceeded:
+        return {name: frozenset(names) for name, names in more.items()}
+    frozen = {(use.container, use.source) for use in uses if use.kind is UseKind.FROZEN}
+    return {
+        name: frozenset(source for source in names if (name, source) in frozen)
+        for name, names in more.items()
+    }
 
 
 def _init_starts(
