@@ -370,7 +370,7 @@ def test_announced_restart_that_may_be_undone_is_not_loaded(tmp_path: Path) -> N
     """The controller would restart the next pods, which cannot start with the content either."""
     volume, pod = Volume(tmp_path / "volume", mode="good"), pod_of(tmp_path)
     flags = (
-        *("--env-from", volume, "--min-uptime", "600ms"),
+        *("--env-from", volume, "--min-uptime", "2s"),
         *("--target-file", pod.file, "--restart-on", "frozen"),
     )
     words = ("--", "sh", "-c", "sleep 0.1; test $mode != bad || exit 1; exec sleep 600")
@@ -378,7 +378,7 @@ def test_announced_restart_that_may_be_undone_is_not_loaded(tmp_path: Path) -> N
     with agent(tmp_path, *flags, *words) as running:
         eventually(lambda: running.status().get("state") in ("loaded", "told"))
         eventually(lambda: read(running).frozen == "f1")
-        time.sleep(0.8)
+        time.sleep(2.2)
         volume.write(mode="bad")
         pod.annotate("2/bb/f2")
         eventually(lambda: read(running).frozen == "f2")

@@ -58,7 +58,7 @@ async def test_log_line_of_a_change_has_workload_source_and_change(
 async def test_edit_right_after_creation_rolls(world: World, opts_in: str) -> None:
     """What is there at first sight is noted before the settle time is over; the edit counts."""
     await world.config_map(LEVEL="info")
-    async with world.controller(settle=1.0) as controller:
+    async with world.controller(settle=5.0, settle_max=10.0) as controller:
         await world.quiet(controller)
         if opts_in == "later":
             await world.workload(annotations={})
