@@ -300,7 +300,8 @@ def test_endpoint_is_called_again_after_content_that_was_unreadable(
             if way == "missing":
                 away.rename(folder)
             else:
-                (folder / "text").write_text("one")
+                away.write_text("one")
+                away.rename(folder / "text")  # never seen empty
             eventually(lambda: len(endpoint.calls) == 2)
             running.reaches("loaded")
 
