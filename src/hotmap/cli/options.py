@@ -17,14 +17,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-from click.shell_completion import CompletionItem
 
 from hotmap.core.errors import SettingsError
 from hotmap.core.reloader.go_values import unquote
 from hotmap.core.text import quote
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 __all__ = [
     "Flag", "HotmapCommand", "HotmapGroup", "HotmapOption", "QuotedChoice", "Rate",
@@ -143,6 +145,8 @@ class HotmapOption(click.Option):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete a value: names of files, of directories, or what the type permits."""
+        from click.shell_completion import CompletionItem  # a millisecond of each command
+
         if isinstance(self.metavar, str) and self.metavar in _PATHS:
             return [CompletionItem(incomplete, type=_PATHS[self.metavar])]
         return super().shell_complete(ctx, incomplete)
