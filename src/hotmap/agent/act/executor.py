@@ -279,6 +279,8 @@ class Executor:
 
         def proven(result: AttemptFinished) -> None:
             by_itself = not result.error
+            if by_itself:
+                self._unproven.pop(rule.name, None)
             self._on_attempt(result._replace(by_itself=by_itself, doubt=evidence.doubt, position=0))
 
         attempt = self._attempts[rule.name] = Attempt(
