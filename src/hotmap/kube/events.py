@@ -41,7 +41,7 @@ NAMESPACE_PENDING: Final = 1000
 
 #: Events that are written at once, one of each namespace: a request that waits for an admission
 #: webhook, which may take 30 s, delays no other namespace's Events. One webhook may select many
-#: namespaces. Without such there are one or two at once, by SPACING; each may need a connection.
+#: namespaces. Otherwise one or two are in flight, since they begin SPACING apart.
 WRITES: Final = 32
 
 #: Seconds for which `aclose` waits for Events that are not written yet, by default.

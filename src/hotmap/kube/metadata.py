@@ -18,7 +18,7 @@ _LIMIT, _ATTEMPTS = "2000", 2
 
 
 class ObjectVersion(msgspec.Struct, rename="camel"):
-    """An object key, the version of the object, and what becomes of it."""
+    """The version of an object, who owns it, and whether it is being deleted."""
 
     name: str
     namespace: str = ""

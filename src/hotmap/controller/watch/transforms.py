@@ -42,7 +42,7 @@ def is_left_out(kind: str, metadata: ObjectMeta) -> bool:
 
 
 class Transforms:
-    """The transforms of the reflectors, one for each kind.
+    """The transforms of the reflectors, one for each kind; None for what `is_left_out` says.
 
     `known` is the stored value of the same object.
     """
@@ -53,7 +53,7 @@ class Transforms:
         self._recreates = OnChange.RECREATE in defaults.on_change
 
     def workload(self, kind: str) -> Callable[..., Consumer | None]:
-        """Return the transform of a kind like Deployment: keep all, but no managed ReplicaSet."""
+        """Return the transform of Deployments and similar kinds, and of ReplicaSets."""
 
         def transform(item: Workload, known: Consumer | None = None) -> Consumer | None:
             if is_left_out(kind, item.metadata):
@@ -63,13 +63,13 @@ class Transforms:
         return transform
 
     def cron_job(self, item: CronJob, known: Consumer | None = None) -> Consumer | None:
-        """Keep every CronJob."""
+        """Keep the CronJobs that are not being deleted."""
         if is_left_out("CronJob", item.metadata):
             return None
         return consumer_from_cron_job(item, self._dialect, known=known)
 
     def rollout(self, item: Rollout, known: Consumer | None = None) -> Consumer | None:
-        """Keep every Argo Rollout."""
+        """Keep the Argo Rollouts that are not being deleted."""
         if is_left_out("Rollout", item.metadata):
             return None
         return consumer_from_rollout(item, self._dialect, known=known)

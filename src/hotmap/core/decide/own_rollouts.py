@@ -33,7 +33,8 @@ def is_already_applied(consumer: Consumer, current: SourceSnapshot, facts: Facts
 
     With Reloader's strategies, Reloader may have marked the template while no controller watched.
     Then the source's time in managedFields counts, although the removal of a data key updates none:
-    the mark names the content, so content that has returned to it was written after the mark.
+    the mark names the content. It misses a data key that was added and removed again, by a manager
+    that owns nothing else of the source, after the mark and while neither was running.
     """
     if current.changed_at is None:
         return False
