@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from hotmap.core.decide.plan import NEW_PODS, Plan
+from hotmap.core.decide.plan import Plan
 from hotmap.core.decide.revisions import content_of
 from hotmap.core.model.consumer import FIELD_MANAGER, Consumer
 from hotmap.core.model.state import ForeignWrites, Record
@@ -196,15 +196,9 @@ def defer_to(plan: Plan, found: WriterConflict | None, *, reported: bool, now: f
     """
     if found is None:
         return plan
-    rolls_out = any(action.type in NEW_PODS for action in plan.actions)
-    if rolls_out and found.until > now:
-        rest = tuple(action for action in plan.actions if action.type not in NEW_PODS)
-        return plan._replace(
-            actions=rest,
-            reason=f"{plan.cause or plan.reason}: rollout suppressed: {found.reason}",
-            settles=False,
-            warning=True,
-            requeue_after=found.until - now,
+    if plan.starts_new_pods and found.until > now:
+        return plan.without_new_pods(
+            f"rollout suppressed: {found.reason}", recheck_in=found.until - now
         )
     if reported and not plan.warning:
         return plan

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from hotmap.core.decide.assessment import Assessment, Verdict
 from hotmap.core.decide.conflicts import WriterConflict, is_reported
 from hotmap.core.decide.flap_breaker import count_recent_rollouts, release, remaining_spacing
-from hotmap.core.decide.plan import NEW_PODS, ActionType, Plan, wait_for_runs
+from hotmap.core.decide.plan import ActionType, Plan, wait_for_runs
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.duration import format_time_of_day
 from hotmap.core.model.annotations import RELEASE
@@ -85,7 +85,7 @@ class Decision(NamedTuple):
     @property
     def starts_new_pods(self) -> bool:
         """Whether the plan replaces or adds pods."""
-        return any(action.type in NEW_PODS for action in self.plan.actions)
+        return self.plan.starts_new_pods
 
     @property
     def run_name(self) -> str:

@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from hotmap.core.decide.plan import NEW_PODS, Plan
+from hotmap.core.decide.plan import Plan
 from hotmap.core.duration import format_age, format_time_of_day
 from hotmap.core.fingerprint import digest
 from hotmap.core.model.objects import ObjectKey
@@ -184,25 +184,21 @@ def limit_flapping(
     """Remove the actions that start new pods from a plan while a limit is exceeded.
 
     `writers` are the field managers that last wrote the changed sources; the reason names them.
-    Other actions stay, since they do not disrupt pods. The reason does not change during the
-    suppression, which began with the last rollout.
+    The reason does not change during the suppression, which began with the last rollout.
     """
-    if not any(action.type in NEW_PODS for action in plan.actions):
+    if not plan.starts_new_pods:
         return plan
     hold = find_hold(rollouts, content, now, limit=limit)
     if hold is None:
         return plan
-    rest = tuple(action for action in plan.actions if action.type not in NEW_PODS)
     who = f"; last modified by {' and '.join(sorted(set(writers)))}" if writers else ""
     since = format_time_of_day(rollouts.times[-1])
     reason = (
-        f"{plan.cause or plan.reason}: rollout suppressed since {since} "
+        f"rollout suppressed since {since} "
         f"until {format_time_of_day(hold.until)} UTC: {hold.rate}{who}; to roll out now, run "
         f"'hotmap release {consumer.kind.lower()}/{consumer.name} -n {consumer.namespace}'"
     )
-    return plan._replace(
-        actions=rest, reason=reason, settles=False, warning=True, requeue_after=hold.until - now
-    )
+    return plan.without_new_pods(reason, recheck_in=hold.until - now)
 
 
 def _scale(rollouts: RolloutTimes) -> int:

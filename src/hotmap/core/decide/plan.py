@@ -41,7 +41,7 @@ from hotmap.core.reloader.annotations import Writing
 from hotmap.core.reloader.patch import Stamp
 from hotmap.core.text import join_names
 
-__all__ = ["NEW_PODS", "Action", "ActionType", "Plan", "make_plan", "wait_for_runs"]
+__all__ = ["Action", "ActionType", "Plan", "make_plan", "wait_for_runs"]
 
 #: Seconds until a consumer that waits is reconciled again, where no change announces the end.
 _WAIT = 1.0
@@ -75,7 +75,7 @@ class ActionType(enum.Enum):
 
 
 #: Actions that start new pods, which the flap breaker limits.
-NEW_PODS = frozenset(
+_NEW_PODS = frozenset(
     (
         ActionType.ROLLOUT,
         ActionType.RESTART_PODS,
@@ -117,9 +117,28 @@ class Plan(NamedTuple):
     confirms: bool = False
 
     @property
+    def starts_new_pods(self) -> bool:
+        """Whether an action replaces or adds pods."""
+        return any(action.type in _NEW_PODS for action in self.actions)
+
+    @property
     def starts_run(self) -> bool:
         """Whether a Job is started from a CronJob."""
         return any(action.type is ActionType.RUN_NOW for action in self.actions)
+
+    def without_new_pods(self, reason: str, *, recheck_in: float) -> Plan:
+        """Suppress the actions that start new pods; others stay, since they disrupt no pods.
+
+        The reason is what changed, followed by `reason`. Seconds until the next decision are
+        `recheck_in`.
+        """
+        return self._replace(
+            actions=tuple(action for action in self.actions if action.type not in _NEW_PODS),
+            reason=f"{self.cause or self.reason}: {reason}",
+            settles=False,
+            warning=True,
+            requeue_after=recheck_in,
+        )
 
 
 def make_plan(
