@@ -1,9 +1,14 @@
-"""Names of a consumer's content: revisions of its pod template, and targets of its pods' nudges."""
+"""Names of a consumer's content: revisions of its pod template, and targets of its pods' nudges.
+
+Each has a form for the current content and one for the last applied content. Equal content has to
+give equal names, so both forms are made by the same function.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.fingerprint import FingerprintKey, combine, digest
@@ -27,6 +32,29 @@ __all__ = [
 _CONTENT_NAME = 6
 
 
+class _Content(NamedTuple):
+    """What a consumer uses of one source: now, or as it was last applied."""
+
+    source: ObjectKey
+    #: Fingerprints over what is in frozen and in live use; "" without such a use.
+    frozen: str
+    live: str
+
+
+def _current(snapshots: Iterable[SourceSnapshot]) -> list[_Content]:
+    return [_Content(current.source, current.frozen, current.live) for current in snapshots]
+
+
+def _applied(record: Record, namespace: str) -> list[_Content]:
+    return [
+        _Content(ObjectKey(source.kind, namespace, source.name), source.frozen, source.live)
+        for source in record.sources
+    ]
+
+
+# -- revisions -------------------------------------------------------------------------------------
+
+
 def revision_of(
     snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, uid: str, live_needs_rollout: bool
 ) -> str:
@@ -35,51 +63,26 @@ def revision_of(
     Equal content gives the same revision, so a revert returns to the earlier ReplicaSet. Content in
     live use counts only if a live change needs a rollout (`live_needs_rollout`).
     """
-    parts = [
-        f"{current.source}|{current.frozen}|{current.live if live_needs_rollout else ''}"
-        for current in snapshots
-        if current.frozen or live_needs_rollout
-    ]
-    return f"{key.id}.{combine(key, parts, uid=uid)}"
-
-
-def is_all_frozen(sources: Iterable[SourceSnapshot | SourceRecord]) -> bool:
-    """Return whether nothing is in live use, so that live changes make no difference."""
-    return all(source.frozen and not source.live for source in sources)
+    return _revision(_current(snapshots), key, uid=uid, live_needs_rollout=live_needs_rollout)
 
 
 def recorded_revision(
     record: Record, key: FingerprintKey, *, namespace: str, uid: str, live_needs_rollout: bool
 ) -> str:
     """Return the revision of the last applied content, as `revision_of` does of the current one."""
+    applied = _applied(record, namespace)
+    return _revision(applied, key, uid=uid, live_needs_rollout=live_needs_rollout)
+
+
+def _revision(
+    contents: Iterable[_Content], key: FingerprintKey, *, uid: str, live_needs_rollout: bool
+) -> str:
     parts = [
-        f"{ObjectKey(source.kind, namespace, source.name)}|{source.frozen}|"
-        f"{source.live if live_needs_rollout else ''}"
-        for source in record.sources
-        if source.frozen or live_needs_rollout
+        f"{content.source}|{content.frozen}|{content.live if live_needs_rollout else ''}"
+        for content in contents
+        if content.frozen or live_needs_rollout
     ]
     return f"{key.id}.{combine(key, parts, uid=uid)}"
-
-
-def name_content(snapshots: Sequence[SourceSnapshot], *, live_needs_rollout: bool) -> str:
-    """Name the content that new pods would have.
-
-    Independent of the consumer's uid, since a recreated Job has a new one.
-    """
-    return digest(
-        f"{current.source.kind}/{current.source.name}|{current.frozen}|"
-        f"{current.live if live_needs_rollout else ''}"
-        for current in snapshots
-    )[:_CONTENT_NAME]
-
-
-def name_recorded_content(record: Record, *, live_needs_rollout: bool) -> str:
-    """Name the last applied content, as `name_content` names the current one."""
-    sources = sorted(record.sources, key=lambda source: (source.kind, source.name))
-    return digest(
-        f"{source.kind}/{source.name}|{source.frozen}|{source.live if live_needs_rollout else ''}"
-        for source in sources
-    )[:_CONTENT_NAME]
 
 
 def content_of(revision: str) -> str:
@@ -87,17 +90,42 @@ def content_of(revision: str) -> str:
     return ".".join(revision.split(".")[:2])
 
 
+def is_all_frozen(sources: Iterable[SourceSnapshot | SourceRecord]) -> bool:
+    """Return whether nothing is in live use, so that live changes make no difference."""
+    return all(source.frozen and not source.live for source in sources)
+
+
+# -- short names, for the flap breaker -------------------------------------------------------------
+
+
+def name_content(snapshots: Sequence[SourceSnapshot], *, live_needs_rollout: bool) -> str:
+    """Name the content that new pods would have.
+
+    Independent of the consumer's uid, since a recreated Job has a new one.
+    """
+    return _name(_current(snapshots), live_needs_rollout=live_needs_rollout)
+
+
+def name_recorded_content(record: Record, *, live_needs_rollout: bool) -> str:
+    """Name the last applied content, as `name_content` names the current one."""
+    applied = sorted(_applied(record, record.namespace), key=lambda each: each.source)
+    return _name(applied, live_needs_rollout=live_needs_rollout)
+
+
+def _name(contents: Iterable[_Content], *, live_needs_rollout: bool) -> str:
+    return digest(
+        f"{content.source.kind}/{content.source.name}|{content.frozen}|"
+        f"{content.live if live_needs_rollout else ''}"
+        for content in contents
+    )[:_CONTENT_NAME]
+
+
+# -- targets of nudges -----------------------------------------------------------------------------
+
+
 def desired_target(snapshots: Sequence[SourceSnapshot], key: FingerprintKey, *, uid: str) -> Target:
     """Build the target of the current content of one consumer; sequence 0."""
-    announced = [p for p in snapshots if _is_announced(p)]
-    live = [(str(p.source), p.live) for p in announced if p.live]
-    frozen = [(str(p.source), p.frozen) for p in announced if p.frozen]
-    return Target(0, _combined(live, key, uid), _combined(frozen, key, uid))
-
-
-def _is_announced(current: SourceSnapshot) -> bool:
-    """Return whether agents act on a source: their kubelet does not write what a driver mounts."""
-    return current.source.kind != PROVIDER_CLASS
+    return _target(_current(filter(_is_announced, snapshots)), key, uid)
 
 
 def recorded_target(
@@ -105,16 +133,23 @@ def recorded_target(
 ) -> Target | None:
     """Build the target of the last applied content of the used sources; None: unknown."""
     known = records_by_source(record)
-    live: list[tuple[str, str]] = []
-    frozen: list[tuple[str, str]] = []
+    applied = []
     for current in filter(_is_announced, snapshots):
         recorded = known.get(current.source.kind_and_name)
         if recorded is None or recorded.uses != current.digest:
             return None
-        if recorded.live:
-            live.append((str(current.source), recorded.live))
-        if recorded.frozen:
-            frozen.append((str(current.source), recorded.frozen))
+        applied.append(_Content(current.source, recorded.frozen, recorded.live))
+    return _target(applied, key, uid)
+
+
+def _is_announced(current: SourceSnapshot) -> bool:
+    """Return whether agents act on a source: their kubelet does not write what a driver mounts."""
+    return current.source.kind != PROVIDER_CLASS
+
+
+def _target(contents: Sequence[_Content], key: FingerprintKey, uid: str) -> Target:
+    live = [(str(content.source), content.live) for content in contents if content.live]
+    frozen = [(str(content.source), content.frozen) for content in contents if content.frozen]
     return Target(0, _combined(live, key, uid), _combined(frozen, key, uid))
 
 
