@@ -369,7 +369,7 @@ async def test_next_term_knows_nothing_before_its_first_decision(
             consumer_states.update(consumer.key)
         assert (await get_states(http, controller))["web"][0] == "unverified"
         assert (await count_workloads(http, controller))["current"] == 0
-        term.reconcile(next(iter(controller.index.all_consumers())).key)
+        term.queues.reconciles.add(next(iter(controller.index.all_consumers())).key)
         await until_current(world, http, controller)
 
 

@@ -349,7 +349,7 @@ class ApiServerHistory:
         consumer = controller.index.consumer(self._key) if controller else None
         if controller is None or term is None or consumer is None:
             return self._result(State.WAITING, "the controller has not begun", [], data)
-        if not self._is_rolled_out(deployment) or term.is_pending(consumer.key):
+        if not self._is_rolled_out(deployment) or term.queues.is_pending(consumer.key):
             return self._result(State.WAITING, NOT_QUIET, [], data)
         status = term.leader_view.consumer_states.get(consumer)
         stale = [text for pod in self._pods() for text in pod.stale(data, rereads=self._rereads)]

@@ -322,7 +322,7 @@ class Controller:
     def queue_statistics(self) -> dict[str, WorkQueueStatistics]:
         """Count the waiting and processed consumers, by queue; a standby has none."""
         term = self._leadership.term
-        return term.queue_statistics() if term else {}
+        return term.queues.statistics() if term else {}
 
     def _health(self) -> tuple[bool, dict[str, Any]]:
         return check_health(self.reflector_statistics(), failing=self.supervisor.failing())

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import NamedTuple, Self
 
+from hotmap.controller.queues import ConsumerQueues
 from hotmap.controller.reconcile.immutable_uses import ImmutableUses
 from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.reconcile import Reconciler
@@ -40,10 +41,9 @@ from hotmap.controller.watch.stored_progress import StoredProgress
 from hotmap.core.errors import ApiError, HotmapError, NotLeading, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.kube.fair_slots import most_of_one_group
 from hotmap.kube.loop_slices import SHORT_SLICE, LoopSlices, share_loop
 from hotmap.kube.supervisor import Supervisor
-from hotmap.kube.workqueue import QueueShutDown, WorkQueue, WorkQueueStatistics
+from hotmap.kube.workqueue import QueueShutDown, WorkQueue
 
 __all__ = ["LeaderTerm", "TermParts"]
 
@@ -61,6 +61,7 @@ _log = logging.getLogger(__name__)
 class TermParts(NamedTuple):
     """The parts that run while a replica leads."""
 
+    queues: ConsumerQueues
     changes: ChangeListener
     observer: Observer
     reconciler: Reconciler
@@ -83,7 +84,7 @@ class TermParts(NamedTuple):
 
 
 class LeaderTerm:
-    """The queues and workers of one leader, from entering the context to leaving it."""
+    """The workers and background tasks of one leader, from entering the context to leaving it."""
 
     def __init__(
         self,
@@ -100,6 +101,7 @@ class LeaderTerm:
         self._records = records
         self._stored_changes = StoredChanges(index, records)
         self._parts = parts
+        self.queues = parts.queues
         self.rollout_turns = parts.rollout_turns
         self.pod_checker = parts.pod_checker
         #: The source of the status documents.
@@ -107,11 +109,6 @@ class LeaderTerm:
         self._settings = settings
         self._may_write = may_write
         self._startup_retry = startup_retry
-        # Namespaces take turns: an edit that thousands of workloads of one use delays no other, and
-        # workloads of 10,000 pods leave workers to the others.
-        most = most_of_one_group(settings.workers)
-        self._refreshes: WorkQueue[ObjectKey] = WorkQueue(group=_namespace_of, most=most)
-        self._reconciles: WorkQueue[ObjectKey] = WorkQueue(group=_namespace_of, most=most)
         self._workers = supervisor.tasks()
         self._background = supervisor.tasks()
         self._unsubscribe: list[Callable[[], None]] = []
@@ -154,7 +151,9 @@ class LeaderTerm:
         self._subscribe_to_consumers()
         self._drop_records_of_deleted()
         parts.deleted_immutables.begin()
-        parts.changes.set_queues(Queues(refresh=self._refreshes.add, reconcile=self._add_settled))
+        parts.changes.set_queues(
+            Queues(refresh=self.queues.refreshes.add, reconcile=self._add_settled)
+        )
         parts.annotation_warnings.begin()
         self._queue_consumers()
         self._start_workers()
@@ -181,15 +180,15 @@ class LeaderTerm:
             (consumer.key for consumer in consumers), watched_until=self._records.watched_until
         )
         for consumer in consumers:
-            self._reconciles.add(consumer.key)
+            self.queues.reconciles.add(consumer.key)
         count = len(consumers)
         _log.info("watching %d %s", count, "workload" if count == 1 else "workloads")
 
     def _start_workers(self) -> None:
         for _ in range(self._settings.workers):
             for name, queue, work in (
-                ("refresh", self._refreshes, self._parts.reconciler.refresh),
-                ("reconcile", self._reconciles, self._reconcile),
+                ("refresh", self.queues.refreshes, self._parts.reconciler.refresh),
+                ("reconcile", self.queues.reconciles, self._reconcile),
             ):
                 self._workers.start(name, partial(self._work, queue, work), may_return=True)
 
@@ -222,8 +221,7 @@ class LeaderTerm:
         self._parts.changes.set_queues(None)
         self._parts.annotation_warnings.end()
         self._end_subscriptions()
-        self._refreshes.shutdown()
-        self._reconciles.shutdown()
+        self.queues.shutdown()
         if self._may_write():
             await self._workers.wait(timeout=_GRACE)
         await self._workers.stop()
@@ -248,34 +246,10 @@ class LeaderTerm:
         """
         await _decisions.share(turns=_TURNS_BEHIND if self._parts.is_behind() else 1)
 
-    def has_ready(self) -> bool:
-        """Return whether a consumer is due and waits for a worker."""
-        return self._refreshes.has_ready() or self._reconciles.has_ready()
-
-    def queue_statistics(self) -> dict[str, WorkQueueStatistics]:
-        """Count the waiting and processed consumers, by queue."""
-        return {"refresh": self._refreshes.statistics(), "reconcile": self._reconciles.statistics()}
-
-    def refresh(self, key: ObjectKey) -> None:
-        """Nudge the pods of a consumer that are due."""
-        self._refreshes.add(key)
-
-    def reconcile(self, key: ObjectKey) -> None:
-        """Reconcile a consumer now."""
-        self._reconciles.add(key)
-
     def _add_settled(self, key: ObjectKey, settle: float, settle_max: float) -> None:
         """Reconcile a consumer that something has changed for, after its settle time."""
-        self._reconciles.add_settled(key, settle=settle, settle_max=settle_max)
+        self.queues.reconciles.add_settled(key, settle=settle, settle_max=settle_max)
         self.leader_view.consumer_states.set_pending(key, pending=True, changed=True)
-
-    def is_pending(self, key: ObjectKey) -> bool:
-        """Return whether a consumer's reconcile is due, settling or under way."""
-        return self._refreshes.is_pending(key) or self._reconciles.is_pending(key)
-
-    def settles_in(self, key: ObjectKey) -> float | None:
-        """Return the seconds until a consumer's changes have settled; None: they have."""
-        return self._reconciles.settles_in(key)
 
     async def _work(
         self, queue: WorkQueue[ObjectKey], work: Callable[[ObjectKey], Awaitable[float | None]]
@@ -313,10 +287,10 @@ class LeaderTerm:
     def _after_work(self, key: ObjectKey) -> None:
         """Update the pod checks and the status after a decision."""
         self.pod_checker.schedule_check(key)
-        consumer_states = self.leader_view.consumer_states
+        consumer_states, reconciles = self.leader_view.consumer_states, self.queues.reconciles
         # A failed one is retried, so it stays behind.
         consumer_states.set_pending(
-            key, pending=self._reconciles.has(key), changed=self._reconciles.is_pending(key)
+            key, pending=reconciles.has(key), changed=reconciles.is_pending(key)
         )
         consumer_states.update(key)
 
@@ -329,7 +303,7 @@ class LeaderTerm:
         if self._parts.reconciler.has_decided(key) and self._parts.stored_progress.note_decided(
             key
         ):
-            self._reconciles.add(key)
+            self.queues.reconciles.add(key)
         return again
 
     async def _note_deletions(self) -> None:
@@ -381,7 +355,3 @@ async def _flush(record_shards: RecordShards) -> None:
         await asyncio.wait_for(record_shards.flush(), _WRITE_GRACE)
     except TimeoutError:
         _log.warning("the last records are not written: no response within %gs", _WRITE_GRACE)
-
-
-def _namespace_of(key: ObjectKey) -> str:
-    return key.namespace

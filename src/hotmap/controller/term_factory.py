@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from hotmap.controller.leadership import Leadership
+from hotmap.controller.queues import ConsumerQueues
 from hotmap.controller.reconcile.executor import ClusterExecutor
 from hotmap.controller.reconcile.job_recreation import JobRecreations
 from hotmap.controller.reconcile.nudges import Nudges
@@ -97,6 +98,7 @@ class TermFactory:
         shared = self._shared
         shared.decision_log.begin_term()
         shared.webhooks.begin_term()
+        queues = ConsumerQueues(workers=self._settings.workers)
         reporter = self._make_reporter()
 
         def on_agents_notified(key: ObjectKey) -> None:
@@ -111,16 +113,17 @@ class TermFactory:
         )
         knowledge = TermKnowledge(first_decisions, nudges.sent, deleted.may_be_kept)
         observer = self._make_observer(keys, knowledge)
-        consumer_states = self._make_consumer_states(observer)
-        pod_checker = self._make_pod_checker(observer, consumer_states, nudges)
+        consumer_states = self._make_consumer_states(observer, queues)
+        pod_checker = self._make_pod_checker(observer, consumer_states, nudges, queues)
         turns = RolloutTurns(
             shared.watch_index,
             default_limit=self._settings.rollout_limit,
-            reconcile=self._reconcile,
+            reconcile=queues.reconciles.add,
         )
         reader = ConsistentReader(shared.client, shared.watch_index, shared.reflectors)
         watched = WatchedUntil(shared.watch_index, reader, clock=shared.client.server_time)
         parts = TermParts(
+            queues=queues,
             changes=shared.changes,
             observer=observer,
             rollout_turns=turns,
@@ -153,8 +156,13 @@ class TermFactory:
             supervisor=shared.supervisor,
         )
 
-    def _make_consumer_states(self, observer: Observer) -> ConsumerStates:
+    def _make_consumer_states(self, observer: Observer, queues: ConsumerQueues) -> ConsumerStates:
         shared = self._shared
+
+        def settled_at(consumer: ObjectKey) -> float | None:
+            left = queues.settles_in(consumer)
+            return None if left is None else shared.client.server_time() + left
+
         return ConsumerStates(
             index=shared.watch_index,
             decision_log=shared.decision_log,
@@ -163,7 +171,7 @@ class TermFactory:
                 observer.snapshot(key), gone_count=gone_count
             ),
             refused=shared.reflectors.refused,
-            settled_at=self._settled_at,
+            settled_at=settled_at,
         )
 
     def _meta_info_writer(self) -> Callable[[], Awaitable[None]] | None:
@@ -253,18 +261,27 @@ class TermFactory:
         )
 
     def _make_pod_checker(
-        self, observer: Observer, consumer_states: ConsumerStates, nudges: Nudges
+        self,
+        observer: Observer,
+        consumer_states: ConsumerStates,
+        nudges: Nudges,
+        queues: ConsumerQueues,
     ) -> PodChecker:
         shared = self._shared
+
+        def request_nudges(key: ObjectKey, target: Target, uids: Sequence[str]) -> None:
+            if nudges.request(key, target, uids):
+                queues.refreshes.add(key)
+
         results = PodCheckResults(
             observer=observer,
             records=shared.records,
             consumer_states=consumer_states,
             recorder=shared.recorder,
             follow_ups=FollowUps(
-                reconcile=self._reconcile,
+                reconcile=queues.reconciles.add,
                 confirm_nudges=nudges.confirm,
-                request_nudges=partial(self._request_nudges, nudges),
+                request_nudges=request_nudges,
             ),
         )
         return PodChecker(
@@ -275,31 +292,5 @@ class TermFactory:
             ),
             results=results,
             settings=self._settings.pod_checks,
-            gate=PodCheckGate(is_busy=self._has_due_reconciles, is_pending=self._is_pending),
+            gate=PodCheckGate(is_busy=queues.has_ready, is_pending=queues.is_pending),
         )
-
-    # -- what pod checks and statuses ask of the term, which is made after them ------------------
-
-    def _has_due_reconciles(self) -> bool:
-        term = self._shared.leadership.term
-        return term is None or term.has_ready()
-
-    def _is_pending(self, consumer: ObjectKey) -> bool:
-        term = self._shared.leadership.term
-        return term is None or term.is_pending(consumer)
-
-    def _settled_at(self, consumer: ObjectKey) -> float | None:
-        term = self._shared.leadership.term
-        left = term.settles_in(consumer) if term is not None else None
-        return None if left is None else self._shared.client.server_time() + left
-
-    def _reconcile(self, consumer: ObjectKey) -> None:
-        if (term := self._shared.leadership.term) is not None:
-            term.reconcile(consumer)
-
-    def _request_nudges(
-        self, nudges: Nudges, key: ObjectKey, target: Target, uids: Sequence[str]
-    ) -> None:
-        term = self._shared.leadership.term
-        if nudges.request(key, target, uids) and term is not None:
-            term.refresh(key)
