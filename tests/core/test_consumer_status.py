@@ -19,6 +19,7 @@ from hotmap.core.policy.policy import Policy
 from hotmap.core.status.consumer import (
     ConsumerStatus,
     LastDecision,
+    RolloutProgress,
     State,
     derive_status,
     rollout_status,
@@ -266,60 +267,62 @@ def ordered(**fields: Any) -> Consumer:
     )
 
 
+RECENT, STALLED, RETRIED = RolloutProgress
+
 BROKEN = held("db-2", Confidence.UNKNOWN, ready=False, template="db-bad")
 
 
 @pytest.mark.parametrize(
-    ("workload", "broken", "stalled", "is_stuck"),
+    ("workload", "broken", "progress", "is_stuck"),
     [
-        pytest.param(ordered(), BROKEN, True, True, id="a pod of another template is not ready"),
-        pytest.param(ordered(), BROKEN, False, False, id="it may be replaced any moment"),
+        pytest.param(ordered(), BROKEN, STALLED, True, id="a pod of another template is not ready"),
+        pytest.param(ordered(), BROKEN, RECENT, False, id="it may be replaced any moment"),
         pytest.param(
-            msgspec.structs.replace(ordered(), ordered=False), BROKEN, True, False, id="Parallel"
+            msgspec.structs.replace(ordered(), ordered=False), BROKEN, STALLED, False, id="Parallel"
         ),
-        pytest.param(ordered(update_strategy="OnDelete"), BROKEN, True, False, id="OnDelete"),
+        pytest.param(ordered(update_strategy="OnDelete"), BROKEN, STALLED, False, id="OnDelete"),
         pytest.param(
             ordered(),
             BROKEN._replace(pod=BROKEN.pod._replace(template="db-new")),
-            True,
+            STALLED,
             False,
             id="the newest template itself is bad: a revert helps",
         ),
         pytest.param(
             ordered(),
             BROKEN._replace(pod=BROKEN.pod._replace(ready=True)),
-            True,
+            STALLED,
             False,
             id="it is ready",
         ),
     ],
 )
 def test_stateful_set_waiting_for_an_unready_old_pod_is_stuck(
-    workload: Consumer, broken: PodProof, stalled: bool, is_stuck: bool
+    workload: Consumer, broken: PodProof, progress: RolloutProgress, is_stuck: bool
 ) -> None:
     """One pod that never got ready keeps its StatefulSet from replacing it: it must be deleted."""
     found = status_from_pods(
-        workload, [held("db-0"), held("db-1"), broken], DESIRED, stalled=stalled
+        workload, [held("db-0"), held("db-1"), broken], DESIRED, progress=progress
     )
     assert (found.state is State.STUCK) is is_stuck
     assert found.reason.endswith("; delete pod db-2") is is_stuck
 
 
 @pytest.mark.parametrize(
-    ("long_unready", "retried", "ends_wait"),
+    ("long_unready", "progress", "ends_wait"),
     [
-        pytest.param(False, False, False, id="a slow start: it may become Ready and be replaced"),
-        pytest.param(True, False, True, id="it has had its time"),
-        pytest.param(False, True, True, id="its kubelet has restarted it again and again"),
+        pytest.param(False, STALLED, False, id="a slow start: it may become Ready and be replaced"),
+        pytest.param(True, STALLED, True, id="it has had its time"),
+        pytest.param(False, RETRIED, True, id="its kubelet has restarted it again and again"),
     ],
 )
 def test_stuck_pod_requires_a_user_once_it_has_had_time_to_become_ready(
-    long_unready: bool, retried: bool, ends_wait: bool
+    long_unready: bool, progress: RolloutProgress, ends_wait: bool
 ) -> None:
     """Two edits in a row, where pods take a minute to become Ready, are not a reason to act."""
     broken = BROKEN._replace(long_unready=long_unready)
     pods = [held("db-0"), held("db-1"), broken]
-    status = status_from_pods(ordered(), pods, DESIRED, stalled=True, retried=retried)
+    status = status_from_pods(ordered(), pods, DESIRED, progress=progress)
     assert (status.state, status.action_required) == (State.STUCK, ends_wait)
 
 
@@ -342,11 +345,11 @@ def test_latent_pods_that_the_controller_replaces_are_waited_for() -> None:
     assert (status.state, status.behind, status.action_required) == (State.WAITING, 1, False)
 
 
-@pytest.mark.parametrize(("retried", "state"), [(False, State.WAITING), (True, State.STUCK)])
-def test_crashing_pod_is_stuck_only_after_a_retry(retried: bool, state: State) -> None:
+@pytest.mark.parametrize(("progress", "state"), [(STALLED, State.WAITING), (RETRIED, State.STUCK)])
+def test_crashing_pod_is_stuck_only_after_a_retry(progress: RolloutProgress, state: State) -> None:
     """Its kubelet starts it again and it reads what is there then; only if not, it is stuck."""
     crashes = held("db-2", Confidence.UNKNOWN, ready=False, trouble="Error", template="db-bad")
-    found = status_from_pods(ordered(), [crashes], DESIRED, stalled=True, retried=retried)
+    found = status_from_pods(ordered(), [crashes], DESIRED, progress=progress)
     assert found.state is state
 
 
@@ -355,12 +358,12 @@ def test_stalled_rollout_names_unready_pods() -> None:
     unready = held("web-3", ready=False)
     going = status_from_pods(behind(), [held(), unready], DESIRED)
     assert going.reason == "waiting for 2 pods: rollout in progress"
-    found = status_from_pods(behind(), [held(), unready], DESIRED, stalled=True)
+    found = status_from_pods(behind(), [held(), unready], DESIRED, progress=STALLED)
     assert found.reason == "waiting for 2 pods: web-3 is not ready"
     several = [unready, held("web-4", ready=False)]
-    found = status_from_pods(behind(count=1), several, DESIRED, stalled=True)
+    found = status_from_pods(behind(count=1), several, DESIRED, progress=STALLED)
     assert found.reason == "waiting for 2 pods: web-3, web-4 are not ready"
-    paused = status_from_pods(behind(paused=True), [unready], DESIRED, stalled=True)
+    paused = status_from_pods(behind(paused=True), [unready], DESIRED, progress=STALLED)
     assert paused.state is State.PAUSED
 
 

@@ -48,6 +48,7 @@ from hotmap.core.status.consumer import (
     NO_PODS,
     ConsumerStatus,
     LastDecision,
+    RolloutProgress,
     State,
 )
 from hotmap.core.status.pod_check import PodCheckResult
@@ -81,12 +82,6 @@ class PodCheckStores(NamedTuple):
     records: Records
     decision_log: DecisionLog
     consumer_states: ConsumerStates
-
-
-def _progress(consumer: Consumer) -> tuple[object, ...]:
-    """Return what a consumer's own controller reports of its pods."""
-    counts = consumer.behind, consumer.available
-    return *counts, consumer.rolling, consumer.paused, consumer.runs, consumer.blocked_by
 
 
 class PodCheckGate(NamedTuple):
@@ -171,7 +166,7 @@ class PodChecker:
             self._results.forget_reports(key)
             self._reader.forget(key)
             return
-        if _progress(old) == _progress(new):
+        if _reported_state(old) == _reported_state(new):
             return
         scheduled = self._schedule.get(key)
         if scheduled is not None and scheduled.behind != new.behind:
@@ -317,8 +312,8 @@ class PodChecker:
             return True
         consumer, record, _ = tracked
         scheduled = self._agent_checks.get(key)
-        quiet = self._clock() - self._schedule.ensure(key, consumer.behind).progress_at
-        result = await self._read_pods(consumer, record, quiet=quiet)
+        self._schedule.ensure(key, consumer.behind)
+        result = await self._read_pods(consumer, record)
         if self._agent_checks.get(key) != scheduled:
             return True  # they were nudged again meanwhile, or the consumer was deleted
         if result is None:
@@ -346,14 +341,8 @@ class PodChecker:
             ApiError, Unreachable: as the client raises them.
         """
         consumer, key = snapshot.consumer, snapshot.consumer.key
-        scheduled = self._schedule.get(key)
-        quiet = self._clock() - scheduled.progress_at if scheduled else 0.0
         self.checks += 1
-        result = await self._reader.check(
-            snapshot,
-            stalled=quiet >= self._settings.stalled_after,
-            retried=quiet >= self._settings.retried_after,
-        )
+        result = await self._reader.check(snapshot, progress=self._rollout_progress(key))
         record, last = snapshot.record, self._decision_log.last_decision(key)
         counts = (
             record is not None
@@ -393,7 +382,7 @@ class PodChecker:
         if (tracked := self._find_tracked(key)) is None:
             return False
         consumer, record, last = tracked
-        scheduled = self._schedule.ensure(key, consumer.behind)
+        self._schedule.ensure(key, consumer.behind)
         if self._gate.is_pending(key) or consumer.generation < record.generation:
             # A decision is to come, or the watch has not delivered our own write yet.
             self._schedule.add(key, consumer.behind, self._settings.rollout_delay)
@@ -401,14 +390,14 @@ class PodChecker:
         if not last.is_over:  # more follows from the decision
             self._schedule_again(key, consumer)
             return False
-        quiet = self._clock() - scheduled.progress_at
-        if consumer.rolling and quiet < self._settings.stalled_after:
-            self._schedule.add(key, consumer.behind, self._settings.stalled_after - quiet)
+        left = self._settings.stalled_after - self._seconds_without_progress(key)
+        if consumer.rolling and left > 0:
+            self._schedule.add(key, consumer.behind, left)
             return False
         if not consumer.wanted and key.kind != "CronJob":
             self._apply_scaled_to_zero(consumer, record)
             return False
-        await self._list_and_apply(consumer, record, quiet=quiet)
+        await self._list_and_apply(consumer, record)
         return True
 
     def _find_tracked(self, key: ObjectKey) -> tuple[Consumer, Record, LastDecision] | None:
@@ -428,28 +417,22 @@ class PodChecker:
         else:
             self._apply_result(consumer, record, NO_PODS)
 
-    async def _list_and_apply(self, consumer: Consumer, record: Record, *, quiet: float) -> None:
-        result = await self._read_pods(consumer, record, quiet=quiet)
+    async def _list_and_apply(self, consumer: Consumer, record: Record) -> None:
+        result = await self._read_pods(consumer, record)
         if result is None:
             self._schedule_again(consumer.key, consumer)
         else:
             self._apply_result(consumer, record, result.status, result)
 
-    async def _read_pods(
-        self, consumer: Consumer, record: Record, *, quiet: float
-    ) -> PodCheckResult | None:
+    async def _read_pods(self, consumer: Consumer, record: Record) -> PodCheckResult | None:
         """Check a consumer's pods; None: the check failed, or its result is outdated."""
-        key, settings = consumer.key, self._settings
+        key = consumer.key
         snapshot = self._observer.snapshot(key)
         if snapshot is None:  # its name patterns are not matched yet
             return None
         self.checks += 1
         try:
-            result = await self._reader.check(
-                snapshot,
-                stalled=quiet >= settings.stalled_after,
-                retried=quiet >= settings.retried_after,
-            )
+            result = await self._reader.check(snapshot, progress=self._rollout_progress(key))
         except (ApiError, ResponseTooLarge, Unreachable) as error:
             _log.info("pods not checked, retrying later: %s", error, extra={"workload": str(key)})
             self._results.show_unverified(consumer, error)
@@ -457,6 +440,18 @@ class PodChecker:
         if self._records.get(consumer.uid) != record or self._gate.is_pending(key):
             return None  # something was decided meanwhile, or will be
         return result
+
+    def _rollout_progress(self, key: ObjectKey) -> RolloutProgress:
+        seconds = self._seconds_without_progress(key)
+        if seconds >= self._settings.retried_after:
+            return RolloutProgress.RETRIED
+        stalled = seconds >= self._settings.stalled_after
+        return RolloutProgress.STALLED if stalled else RolloutProgress.RECENT
+
+    def _seconds_without_progress(self, key: ObjectKey) -> float:
+        """Return how long a consumer's own controller has updated no pod; 0 where not followed."""
+        scheduled = self._schedule.get(key)
+        return self._clock() - scheduled.progress_at if scheduled else 0.0
 
     def _apply_result(
         self,
@@ -483,3 +478,9 @@ class PodChecker:
     def write(self) -> None:
         """Schedule check results to be written with the records."""
         self._results.write()
+
+
+def _reported_state(consumer: Consumer) -> tuple[object, ...]:
+    """Return what a consumer's own controller reports of its pods."""
+    counts = consumer.behind, consumer.available
+    return *counts, consumer.rolling, consumer.paused, consumer.runs, consumer.blocked_by

@@ -17,6 +17,7 @@ from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.status.agent_announcement import agent_announcement
 from hotmap.core.status.agent_answers import AgentReport
 from hotmap.core.status.agent_stages import restart_progress
+from hotmap.core.status.consumer import RolloutProgress
 from hotmap.core.status.desired import (
     DesiredContent,
     desired_content,
@@ -98,14 +99,12 @@ class PodReader:
         return {uid: progress for uid, progress in progress_by_uid.items() if progress is not None}
 
     async def check(
-        self, snapshot: Snapshot, *, stalled: bool = False, retried: bool = False
+        self, snapshot: Snapshot, *, progress: RolloutProgress = RolloutProgress.RECENT
     ) -> PodCheckResult:
         """Determine which content a consumer's pods have.
 
         Sends one LIST (of a CronJob two), and one request to the agent of each pod that is older
-        than the change.
-        `stalled` means that the consumer's own controller has reported no progress for a while,
-        `retried` that this has lasted longer than the maximum back-off of kubelets.
+        than the change. `progress` is that of the consumer's rollout.
 
         Raises:
             ApiError, Unreachable: as the client raises them.
@@ -121,8 +120,7 @@ class PodReader:
             observed,
             now=self._client.server_time(),
             agents=agents,
-            stalled=stalled,
-            retried=retried,
+            progress=progress,
         )
 
     async def _ask_agents(self, snapshot: Snapshot, pods: list[Pod]) -> _Reports:

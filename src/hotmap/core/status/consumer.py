@@ -42,6 +42,7 @@ __all__ = [
     "UP_TO_DATE",
     "ConsumerStatus",
     "LastDecision",
+    "RolloutProgress",
     "State",
     "derive_status",
     "describe_agents",
@@ -111,6 +112,16 @@ class LastDecision(NamedTuple):
     def is_over(self) -> bool:
         """Whether nothing more follows from the decision."""
         return not (self.failed or self.held or self.waits)
+
+
+class RolloutProgress(enum.Enum):
+    """Whether a consumer's own controller has reported progress of its rollout lately."""
+
+    RECENT = "recent"
+    #: Not for a while.
+    STALLED = "stalled"
+    #: Not for so long that kubelets have restarted what crashes, after their longest back-off.
+    RETRIED = "retried"
 
 
 _NOT_RECONCILED = ConsumerStatus(State.UNVERIFIED, "not reconciled yet")
@@ -210,19 +221,17 @@ def status_from_pods(
     proofs: Sequence[PodProof],
     desired: DesiredContent,
     *,
-    stalled: bool = False,
-    retried: bool = False,
+    progress: RolloutProgress = RolloutProgress.RECENT,
 ) -> ConsumerStatus:
     """Derive the status of a consumer from its pods, after a rollout or an adoption.
 
     It is current when every pod is ready and has evidence for the desired content; otherwise the
     reason is the first of: stuck, refused or not loaded by agents, not running, rollout not
     complete, agents at work, unknown, older content, not ready.
-
-    `stalled` says that its own controller has reported no progress for a while, `retried` that it
-    has not for so long that kubelets have restarted what crashes.
     """
     rollout = rollout_status(consumer)
+    stalled = progress is not RolloutProgress.RECENT
+    retried = progress is RolloutProgress.RETRIED
     if rollout is not None and stalled and (stuck := _find_stuck_pod(consumer, proofs, retried)):
         name = stuck.pod.start.name
         why = f"{name} is not ready and not of the newest template, so it is not replaced"

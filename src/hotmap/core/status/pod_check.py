@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.status.agent_answers import AgentReport
-from hotmap.core.status.consumer import ConsumerStatus, status_from_pods
+from hotmap.core.status.consumer import ConsumerStatus, RolloutProgress, status_from_pods
 from hotmap.core.status.desired import DesiredContent, has_current_template
 from hotmap.core.status.observed_pods import ObservedPod
 from hotmap.core.status.pods import PodProof, pod_proofs
@@ -42,15 +42,12 @@ def conclude_from_pods(
     *,
     now: float,
     agents: Mapping[str, AgentReport] | None = None,
-    stalled: bool = False,
-    retried: bool = False,
+    progress: RolloutProgress = RolloutProgress.RECENT,
 ) -> PodCheckResult:
     """Determine which content the pods of a consumer have.
 
     `now` is POSIX seconds of the API server, `agents` has the reports of agents by the uid of their
-    pods; None: there are none. `stalled` means that the consumer's own controller has reported no
-    progress for a while, `retried` that this has lasted longer than the maximum back-off of
-    kubelets.
+    pods; None: there are none. `progress` is that of the consumer's rollout.
     """
     proofs = pod_proofs(
         desired,
@@ -60,7 +57,7 @@ def conclude_from_pods(
         windows=snapshot.record.windows if snapshot.record else (),
         agents=agents,
     )
-    status = status_from_pods(snapshot.consumer, proofs, desired, stalled=stalled, retried=retried)
+    status = status_from_pods(snapshot.consumer, proofs, desired, progress=progress)
     confirmed_in = 0.0 if agents is not None else _confirmed_in(proofs, now)
     return PodCheckResult(desired, proofs, status, confirmed_in, _reached_in(proofs, now))
 
