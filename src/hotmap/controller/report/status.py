@@ -45,9 +45,9 @@ from hotmap.kube.loop_slices import share_loop
 __all__ = [
     "LeaderView",
     "StatusPage",
+    "StatusRequest",
     "is_behind",
 ]
-
 
 #: Lists of pods at once for queries, so that they do not crowd an API server.
 _MAX_LISTS = 4
@@ -66,6 +66,37 @@ class LeaderView(NamedTuple):
     consistent_reader: ConsistentReader
     #: How many workloads of a source are rolled out at a time; 0: any number.
     rollout_limit: Callable[[ObjectKey], int]
+
+
+class StatusRequest(NamedTuple):
+    """A query, and what its answer depends on beside the query."""
+
+    query: StatusQuery
+    leader: LeaderView
+    #: The namespaces that its user may read; None: all.
+    readable: frozenset[str] | None
+    #: Why the stores may be of an earlier state of the cluster than was asked for; "" if not.
+    unconfirmed: str = ""
+
+    @property
+    def group(self) -> Hashable:
+        """What takes turns with others: its namespace, or those that its user may read.
+
+        All queries of a user with one namespace are one group, however they name it.
+        """
+        if self.query.named_namespace or self.readable is None:
+            return self.query.named_namespace
+        return next(iter(self.readable)) if len(self.readable) == 1 else self.readable
+
+    def shows(self, namespace: str) -> bool:
+        """Return whether its user may read a namespace."""
+        return self.readable is None or namespace in self.readable
+
+    def confirmed(self, status: ConsumerStatus) -> ConsumerStatus:
+        """Return a status; `unknown` if it may belong to an earlier state of the cluster."""
+        if not self.unconfirmed or not status.is_reached:
+            return status
+        return ConsumerStatus(State.UNKNOWN, f"cannot be confirmed: {self.unconfirmed}")
 
 
 class StatusPage:
@@ -97,7 +128,10 @@ class StatusPage:
         Raises:
             BadRequest: a parameter is unknown or cannot be read; the text names it.
         """
-        return await self._while_leading(lambda leader: self._document(query, leader))
+        parsed = parse_query(query)
+        return await self._while_leading(
+            lambda leader: self._document(parsed, leader, readable=None)
+        )
 
     async def answer_user(self, header: str, query: Mapping[str, str]) -> dict[str, Any]:
         """Build the document for a query of a user with a token in a header.
@@ -107,7 +141,8 @@ class StatusPage:
             Forbidden: the token is not valid, or the permission to read this is missing.
             ApiError, Unreachable: the API server cannot review the token.
         """
-        return await self._while_leading(lambda leader: self._user_document(header, query, leader))
+        parsed = parse_query(query)
+        return await self._while_leading(lambda leader: self._user_document(header, parsed, leader))
 
     async def _while_leading(
         self, build: Callable[[LeaderView | None], Awaitable[dict[str, Any]]]
@@ -118,33 +153,24 @@ class StatusPage:
         return document if leader is self._leader_view() else await build(None)
 
     async def _user_document(
-        self, header: str, query: Mapping[str, str], leader: LeaderView | None
+        self, header: str, query: StatusQuery, leader: LeaderView | None
     ) -> dict[str, Any]:
-        parsed = parse_query(query)
         user = await self._access.authenticate(header)
         if leader is None:
             # It names no workloads, so no permission is reviewed.
             return await self._document(query, leader, readable=frozenset())
-        named = parsed.namespace
-        if parsed.workload:
-            named = split_name(parsed.workload)[1]
         namespaces = (  # looked at only if the user may not read all of them
             consumer.key.namespace
             for consumer in self._index.all_consumers()
             if self._index.policies.of(consumer).opted_in
         )
-        readable = await self._access.readable(user, named, namespaces)
+        readable = await self._access.readable(user, query.named_namespace, namespaces)
         return await self._document(query, leader, readable=readable)
 
     async def _document(
-        self,
-        query: Mapping[str, str],
-        leader: LeaderView | None,
-        *,
-        readable: frozenset[str] | None = None,
+        self, query: StatusQuery, leader: LeaderView | None, *, readable: frozenset[str] | None
     ) -> dict[str, Any]:
         """Build the document for a query; `readable` are the shown namespaces, None shows all."""
-        parsed = parse_query(query)
         head = {
             "apiVersion": "hotmap.dev/v1",
             "kind": "ControllerStatus",
@@ -157,63 +183,54 @@ class StatusPage:
         }
         if leader is None:
             return {**head, "counts": {}, "behind": 0, "workloads": []}
-        if (named := parsed.named_namespace) and not self._serves(named):
+        if (named := query.named_namespace) and not self._serves(named):
             return {**head, **counts_document(()), "workloads": [], "unwatched": named}
-        unconfirmed = ""
-        if parsed.consistent and not parsed.token:
-            unconfirmed = await self._read_consistently(parsed, leader, readable)
-        if parsed.workload:
-            consumers = [
-                consumer
-                for consumer in self._find_consumers(parsed.workload)
-                if readable is None or consumer.key.namespace in readable
-            ]
-            documents = [
-                await self._detail_document(
-                    consumer, leader, with_snapshot=parsed.snapshot, unconfirmed=unconfirmed
-                )
-                for consumer in consumers
-            ]
-            totals = counts_document(
-                (document["state"], document["behind"]) for document in documents
-            )
-            return {**head, **totals, "workloads": documents}
-        async with self._overview_slots.use(_group(parsed, readable)):
-            if parsed.edit is not None:
-                return {**head, **await self._previews(parsed, parsed.edit, leader, readable)}
-            return {**head, **await self._overview(parsed, leader, readable, unconfirmed)}
+        request = StatusRequest(query, leader, readable)
+        if query.consistent and not query.token:
+            request = request._replace(unconfirmed=await self._read_consistently(request))
+        if query.workload:
+            return {**head, **await self._details(request)}
+        async with self._overview_slots.use(request.group):
+            if query.edit is not None:
+                return {**head, **await self._previews(request, query.edit)}
+            return {**head, **await self._overview(request)}
 
     def _count_sources(self, readable: frozenset[str] | None) -> int:
         if readable is None:
             return sum(len(store) for store in self._index.sources.values())
         return sum(len(self._index.sources_in(namespace)) for namespace in readable)
 
-    async def _read_consistently(
-        self, query: StatusQuery, leader: LeaderView, readable: frozenset[str] | None
-    ) -> str:
+    # -- consistent reads ----------------------------------------------------------------------
+
+    async def _read_consistently(self, request: StatusRequest) -> str:
         """Bring what a query is about up to date; return why that is not possible, or ""."""
-        reader = leader.consistent_reader
         try:
-            async with self._slots.use(_group(query, readable)):
-                if not query.workload:
-                    only = (query.namespace,) if readable is None else sorted(readable)
-                    for namespace in only:
-                        await reader.read_namespace(namespace)
-                    return ""
-                kind, namespace, name = split_name(query.workload)
-                if readable is not None and namespace not in readable:
-                    return ""
-                kinds = [
-                    consumer.key.kind for consumer in self._find_consumers(query.workload)
-                ] or [
-                    known for known in self._index.consumers if kind.lower() in ("", known.lower())
-                ]
-                await reader.read_objects(ObjectKey(kind, namespace, name) for kind in kinds)
-                for consumer in self._find_consumers(query.workload):
-                    await self._read_sources(consumer, leader)
+            async with self._slots.use(request.group):
+                if request.query.workload:
+                    await self._read_workload(request)
+                else:
+                    await self._read_namespaces(request)
         except HotmapError as error:
             return printable(str(error))
         return ""
+
+    async def _read_namespaces(self, request: StatusRequest) -> None:
+        readable = request.readable
+        for namespace in (request.query.namespace,) if readable is None else sorted(readable):
+            await request.leader.consistent_reader.read_namespace(namespace)
+
+    async def _read_workload(self, request: StatusRequest) -> None:
+        """Bring the workloads of a name up to date, then the sources that they use now."""
+        kind, namespace, name = split_name(request.query.workload)
+        if not request.shows(namespace):
+            return
+        kinds = [consumer.key.kind for consumer in self._find_consumers(request.query.workload)]
+        if not kinds:
+            kinds = [each for each in self._index.consumers if kind.lower() in ("", each.lower())]
+        reader = request.leader.consistent_reader
+        await reader.read_objects(ObjectKey(kind, namespace, name) for kind in kinds)
+        for consumer in self._find_consumers(request.query.workload):
+            await self._read_sources(consumer, request.leader)
 
     async def _read_sources(self, consumer: Consumer, leader: LeaderView) -> None:
         snapshot = leader.observer.snapshot(consumer.key)
@@ -227,28 +244,26 @@ class StatusPage:
 
     async def _overview(
         self,
-        query: StatusQuery,
-        leader: LeaderView,
-        readable: frozenset[str] | None,
-        unconfirmed: str,
+        request: StatusRequest,
     ) -> dict[str, Any]:
         """Make a page of consumers, with the counts of all in the namespaces of the query.
 
         In slices of the event loop: after an edit of a source, the status of each of its consumers
         takes a snapshot. So each is as of a moment after the query.
         """
+        query, leader = request.query, request.leader
         keys = [
             consumer.key
             for consumer in self._consumers_of(query)
             if query.namespace in ("", consumer.key.namespace)
-            and (readable is None or consumer.key.namespace in readable)
+            and request.shows(consumer.key.namespace)
             and self._index.policies.of(consumer).opted_in
         ]
         statuses = {}
         for key in keys:
             await share_loop()
             if (known := self._index.consumers[key.kind].get(key)) is not None:
-                statuses[key] = _confirmed(leader.consumer_states.get(known), unconfirmed)
+                statuses[key] = request.confirmed(leader.consumer_states.get(known))
         totals = counts_document(
             (status.state.value, status.behind) for status in statuses.values()
         )
@@ -274,15 +289,13 @@ class StatusPage:
         more = {"continue": _continue_token(page[-1])} if len(selected) > len(page) else {}
         return {**totals, "workloads": documents, **more}
 
-    async def _previews(
-        self, query: StatusQuery, edit: Edit, leader: LeaderView, readable: frozenset[str] | None
-    ) -> dict[str, Any]:
+    async def _previews(self, request: StatusRequest, edit: Edit) -> dict[str, Any]:
         """Make a page of the workloads that use a source, with what an edit of it would do."""
+        query, leader = request.query, request.leader
         previews = EditPreviews(index=self._index, observer=leader.observer)
 
         def among(key: ObjectKey) -> bool:
-            is_readable = readable is None or key.namespace in readable
-            return is_readable and _continue_token(key) > query.token
+            return request.shows(key.namespace) and _continue_token(key) > query.token
 
         users = await previews.users_of(edit.source, among=among, limit=query.limit + 1)
         page = users[: query.limit]
@@ -337,6 +350,16 @@ class StatusPage:
 
     # -- one consumer --------------------------------------------------------------------------
 
+    async def _details(self, request: StatusRequest) -> dict[str, Any]:
+        """Show the consumers of a name, one for each kind."""
+        documents = [
+            await self._detail_document(consumer, request)
+            for consumer in self._find_consumers(request.query.workload)
+            if request.shows(consumer.key.namespace)
+        ]
+        totals = counts_document((document["state"], document["behind"]) for document in documents)
+        return {**totals, "workloads": documents}
+
     def _find_consumers(self, text: str) -> list[Consumer]:
         """Find the workloads that `[KIND/]NAMESPACE/NAME` names, followed or not."""
         kind, namespace, name = split_name(text)
@@ -349,10 +372,9 @@ class StatusPage:
             item for item in found if item is not None and not item.owned and text.count("/") < 3
         ]
 
-    async def _detail_document(
-        self, consumer: Consumer, leader: LeaderView, *, with_snapshot: bool, unconfirmed: str
-    ) -> dict[str, Any]:
+    async def _detail_document(self, consumer: Consumer, request: StatusRequest) -> dict[str, Any]:
         """Show one consumer with its sources, its pods and the decisions on it; one LIST."""
+        leader = request.leader
         snapshot = leader.observer.snapshot(consumer.key)
         if snapshot is None or not snapshot.policy.opted_in:
             return self._unfollowed_document(consumer)
@@ -368,7 +390,7 @@ class StatusPage:
             # What was just found: the kind of proof, that it is not so any more, or the pods that a
             # rollout waits for.
             status = result.status
-        status = _confirmed(status, unconfirmed)
+        status = request.confirmed(status)
         decisions = reversed(self._decision_log.decisions_on(consumer.key))
         return {
             **self._summary_document(consumer, status),
@@ -381,19 +403,9 @@ class StatusPage:
             ],
             **pods_document(result),
             "decision": decision_document(decide(snapshot)),
-            **({"snapshot": snapshot_document(snapshot)} if with_snapshot else {}),
+            **({"snapshot": snapshot_document(snapshot)} if request.query.snapshot else {}),
             "decisions": [decision_entry_document(entry) for entry in decisions],
         }
-
-
-def _group(query: StatusQuery, readable: frozenset[str] | None) -> Hashable:
-    """Return what takes turns with others: the namespace of a query, or those that a user may read.
-
-    All queries of a user with one namespace are one group, however they name it.
-    """
-    if query.named_namespace or readable is None:
-        return query.named_namespace
-    return next(iter(readable)) if len(readable) == 1 else readable
 
 
 def is_behind(snapshot: Snapshot | None, *, gone_count: bool) -> bool:
@@ -407,13 +419,6 @@ def is_behind(snapshot: Snapshot | None, *, gone_count: bool) -> bool:
         return True
     differs = snapshot.recorded_target != snapshot.target or bool(snapshot.returned)
     return differs and (gone_count or not missing_sources(snapshot))
-
-
-def _confirmed(status: ConsumerStatus, unconfirmed: str) -> ConsumerStatus:
-    """Return a status; `unknown` if it may belong to an earlier state of the cluster."""
-    if not unconfirmed or not status.is_reached:
-        return status
-    return ConsumerStatus(State.UNKNOWN, f"cannot be confirmed: {unconfirmed}")
 
 
 def _continue_token(key: ObjectKey) -> str:
