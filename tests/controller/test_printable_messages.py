@@ -11,7 +11,7 @@ from typing import Any, cast
 from tests.support.objects import ENV, config_map, deployment, snapshot
 
 from hotmap.controller.report.decision_log import DecisionLog
-from hotmap.controller.report.event_writer import write_consumer_event
+from hotmap.controller.report.object_events import write_consumer_event
 from hotmap.controller.report.reasons import Reason
 from hotmap.core.decide.decide import decide
 from hotmap.kube.recorder import Recorder

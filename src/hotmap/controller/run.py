@@ -22,6 +22,7 @@ from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.health import check_health, check_readiness
 from hotmap.controller.report.loop_lag import measure_loop_lag
 from hotmap.controller.report.metrics import CONTENT_TYPE, Metrics, MetricSources
+from hotmap.controller.report.object_events import write_consumer_event
 from hotmap.controller.report.pod_reader import PodReader
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.report.server import Endpoints, StatusServer
@@ -44,7 +45,6 @@ from hotmap.kube.client import Client
 from hotmap.kube.events import EventWriter
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.reflector_statistics import ReflectorStatistics
-from hotmap.kube.resources import BY_KIND
 from hotmap.kube.supervisor import Supervisor
 from hotmap.kube.workqueue import WorkQueueStatistics
 
@@ -289,13 +289,8 @@ class Controller:
         for store in self.index.consumers.values():
             for consumer in store.values():
                 if consumer.uid == record.uid:
-                    self._recorder.event(
-                        consumer.key,
-                        api_version=BY_KIND[consumer.key.kind].api_version,
-                        uid=consumer.uid,
-                        type="Warning",
-                        reason=Reason.STATE_NOT_KEPT,
-                        message=message,
+                    write_consumer_event(
+                        self._recorder, consumer, Reason.STATE_NOT_KEPT, message, type_="Warning"
                     )
 
     def _enqueue_webhooks(self, key: ObjectKey, old: Any, new: Any) -> None:

@@ -25,6 +25,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from hotmap.controller.report.object_events import write_event
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.storage.owned_secret import OwnedSecret
 from hotmap.core.errors import (
@@ -253,13 +254,12 @@ class JobRecreations:
             # After a refusal the Job may exist, too, created by another client.
             return await self._is_settled(pending, error)
         _log.info("recreated", extra={"workload": str(pending.key)})
-        self._recorder.event(
+        write_event(
+            self._recorder,
             pending.key,
-            api_version=JOBS.api_version,
+            Reason.RECREATED,
+            pending.reason,
             uid=made.metadata.uid,
-            type="Normal",
-            reason=Reason.RECREATED,
-            message=pending.reason,
         )
         return True
 
@@ -285,13 +285,13 @@ class JobRecreations:
     def _report_failure(self, pending: _Pending, error: HotmapError) -> None:
         """Report once why a Job cannot be recreated."""
         message = f"is not recreated yet; retrying: {error}"
-        if self._recorder.event(
+        if write_event(
+            self._recorder,
             pending.key,
-            api_version=JOBS.api_version,
+            Reason.FAILED,
+            f"{pending.reason}; the Job {message}",
             uid=pending.uid,
-            type="Warning",
-            reason=Reason.FAILED,
-            message=f"{pending.reason}; the Job {message}",
+            type_="Warning",
             once=True,
         ):
             _log.warning("%s %s", pending.key, message)

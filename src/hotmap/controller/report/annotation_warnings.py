@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 
+from hotmap.controller.report.object_events import write_event
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.policies import NamespaceAnnotations
@@ -17,9 +18,7 @@ from hotmap.core.model.source import Source
 from hotmap.core.policy.annotations import namespace_problems
 from hotmap.core.policy.lint import Problem, source_problems
 from hotmap.core.reloader.annotations import Names
-from hotmap.core.text import printable
 from hotmap.kube.recorder import Recorder
-from hotmap.kube.resources import BY_KIND
 
 __all__ = ["AnnotationWarnings"]
 
@@ -75,13 +74,13 @@ class AnnotationWarnings:
     ) -> None:
         """Report problems once while they stand; `extra` has the fields of the log lines."""
         for problem in problems:
-            if self._recorder.event(
+            if write_event(
+                self._recorder,
                 regarding,
-                api_version=BY_KIND[regarding.kind].api_version,
+                Reason.INVALID_ANNOTATION,
+                problem.message,
                 uid=uid,
-                type="Warning",
-                reason=Reason.INVALID_ANNOTATION,
-                message=printable(problem.message),
+                type_="Warning",
                 once=True,
             ):
                 _log.warning(problem.message, extra=extra)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from hotmap.controller.report.decision_log import DecisionLog
-from hotmap.controller.report.event_writer import write_consumer_event
+from hotmap.controller.report.object_events import write_consumer_event
 from hotmap.controller.report.reasons import Reason
 from hotmap.core.decide.conflicts import Kind
 from hotmap.core.decide.decision import Decision

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from hotmap.controller.report.consumer_states import ConsumerStates
-from hotmap.controller.report.event_writer import EventType, write_consumer_event
+from hotmap.controller.report.object_events import EventType, write_consumer_event
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.storage.records import Records
 from hotmap.controller.watch.observation import Observer

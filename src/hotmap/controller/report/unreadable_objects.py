@@ -9,12 +9,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any, NoReturn
 
+from hotmap.controller.report.object_events import write_event
 from hotmap.controller.report.reasons import Reason
 from hotmap.controller.watch.index import Index
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.text import printable
 from hotmap.kube.recorder import Recorder
-from hotmap.kube.resources import BY_KIND
 from hotmap.kube.store import Store, UnreadableObject
 
 __all__ = ["UnreadableObjects"]
@@ -49,14 +48,13 @@ class UnreadableObjects:
         found = {key: problem for store in stores for key, problem in store.unreadable.items()}
         for key, item in found.items():
             if self._reported.get(key) != item:
-                self._recorder.event(
+                message = f"{key} cannot be read, so its changes are not followed: {item.problem}"
+                write_event(
+                    self._recorder,
                     key,
-                    api_version=BY_KIND[key.kind].api_version,
+                    Reason.OBJECT_UNREADABLE,
+                    message,
                     uid=item.uid,
-                    type="Warning",
-                    reason=Reason.OBJECT_UNREADABLE,
-                    message=printable(
-                        f"{key} cannot be read, so its changes are not followed: {item.problem}"
-                    ),
+                    type_="Warning",
                 )
         self._reported = found
