@@ -9,7 +9,13 @@ import pytest
 from tests.support.objects import ENV, timestamp, workload
 
 from hotmap.core.decide.assessment import Verdict
-from hotmap.core.decide.conflicts import HELD, Kind, WriterConflict, defer_to, find_writer_conflict
+from hotmap.core.decide.conflicts import (
+    HELD,
+    ConflictKind,
+    WriterConflict,
+    defer_to,
+    find_writer_conflict,
+)
 from hotmap.core.decide.plan import Action, ActionType, Plan
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.rollout_records import record_reloader_write
@@ -69,20 +75,28 @@ def found(who: Consumer, record: Record | None = RECORD, now: float = NOW) -> Wr
         pytest.param(web("k.old", ("kubectl", 10, REVISION)), None, id="an undo"),
         pytest.param(web("k.x", ("kubectl", 10, REVISION)), None, id="an undo to a forgotten one"),
         pytest.param(web("", ("kubectl", 4900, VARIABLE)), None, id="an undo to before hotmap"),
-        pytest.param(web("", ("kubectl-edit", 4900, VARIABLE)), Kind.REMOVED, id="an edit"),
+        pytest.param(web("", ("kubectl-edit", 4900, VARIABLE)), ConflictKind.REMOVED, id="an edit"),
         pytest.param(web("", generation=2), None, id="a stale store"),
-        pytest.param(web(""), Kind.REMOVED, id="stripped"),
-        pytest.param(web("", generation=3), Kind.REMOVED, id="stripped, and vouched for since"),
-        pytest.param(web("k.x", ("argocd", 10, REVISION)), Kind.OVERWRITTEN, id="with our key"),
-        pytest.param(web("z.x", ("argocd", 10, REVISION)), Kind.OVERWRITTEN, id="forged"),
-        pytest.param(web("k.x"), Kind.OVERWRITTEN, id="by an unnamed writer"),
-        pytest.param(web("z.x", ("hotmap", 4900, REVISION)), Kind.HOTMAP, id="a foreign key"),
+        pytest.param(web(""), ConflictKind.REMOVED, id="stripped"),
         pytest.param(
-            web("fixed", ("hotmap", 4900, REVISION)), Kind.OVERWRITTEN, id="rewritten at admission"
+            web("", generation=3), ConflictKind.REMOVED, id="stripped, and vouched for since"
+        ),
+        pytest.param(
+            web("k.x", ("argocd", 10, REVISION)), ConflictKind.OVERWRITTEN, id="with our key"
+        ),
+        pytest.param(web("z.x", ("argocd", 10, REVISION)), ConflictKind.OVERWRITTEN, id="forged"),
+        pytest.param(web("k.x"), ConflictKind.OVERWRITTEN, id="by an unnamed writer"),
+        pytest.param(
+            web("z.x", ("hotmap", 4900, REVISION)), ConflictKind.HOTMAP, id="a foreign key"
+        ),
+        pytest.param(
+            web("fixed", ("hotmap", 4900, REVISION)),
+            ConflictKind.OVERWRITTEN,
+            id="rewritten at admission",
         ),
         pytest.param(
             web("k.now", ("hotmap", 10, REVISION), ("Reloader", 4900, VARIABLE)),
-            Kind.RELOADER,
+            ConflictKind.RELOADER,
             id="Reloader's variable",
         ),
         pytest.param(
@@ -97,7 +111,7 @@ def found(who: Consumer, record: Record | None = RECORD, now: float = NOW) -> Wr
         ),
     ],
 )
-def test_writer_is_named(who: Consumer, kind: Kind | None) -> None:
+def test_writer_is_named(who: Consumer, kind: ConflictKind | None) -> None:
     """Foreign writes are told from ours, from an undo, and from what is merely old."""
     seen = found(who)
     assert (seen.kind if seen else None) is kind
@@ -194,7 +208,7 @@ def test_earlier_foreign_write_is_no_undo() -> None:
     record = msgspec.structs.replace(RECORD, retired=(RetiredRevision("z.x", 4000.0),))
     seen = found(web("z.x", ("argocd", 10, REVISION)), record)
     assert seen is not None
-    assert seen.kind is Kind.OVERWRITTEN
+    assert seen.kind is ConflictKind.OVERWRITTEN
 
 
 def test_each_write_has_its_own_mark() -> None:
@@ -221,8 +235,8 @@ NOTHING = Plan(Verdict.UP_TO_DATE, (), "is unchanged", settles=True, confirms=Tr
 WAITING = Plan(Verdict.WAIT, (), "its rollout runs", requeue_after=1.0)
 BRAKED = ROLLOUT._replace(actions=(), settles=False, warning=True, requeue_after=300.0)
 
-REMOVED = WriterConflict(Kind.REMOVED, "it was removed", "removed k.now")
-OTHER = WriterConflict(Kind.HOTMAP, "another one rolls it", "hotmap z.x", NOW + 60)
+REMOVED = WriterConflict(ConflictKind.REMOVED, "it was removed", "removed k.now")
+OTHER = WriterConflict(ConflictKind.HOTMAP, "another one rolls it", "hotmap z.x", NOW + 60)
 
 
 def test_no_writes_no_conflict() -> None:

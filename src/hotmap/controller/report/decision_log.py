@@ -41,7 +41,7 @@ class DecisionEntry(NamedTuple):
     waits: bool = False
     only_reported: bool = False
     #: Whether an Event reported it and no later decision has confirmed that no action is needed.
-    announced: bool = False
+    has_event: bool = False
     #: Whether its actions are not finished, and nothing refused them.
     continues: bool = False
     #: How often it was made, and when first.
@@ -137,7 +137,7 @@ class DecisionLog:
         self._settling.pop(consumer.key, None)
         kept = self._entries.setdefault(consumer.key, [])
         if kept and plan.confirms and kept[-1].is_over:
-            kept[-1] = kept[-1]._replace(announced=False)
+            kept[-1] = kept[-1]._replace(has_event=False)
             return False
         is_repeated = bool(kept) and entry.repeats(kept[-1])
         if entry.failed:  # each attempt is counted: an alert is about those that go on failing
@@ -171,12 +171,12 @@ class DecisionLog:
         self._settling[key] = printable(decision.settling_reason)
         self._decided[key] = decision.snapshot.unfollowed
 
-    def announce(self, key: ObjectKey) -> bool:
+    def record_event(self, key: ObjectKey) -> bool:
         """Record that an Event reports the latest decision; False if one did before."""
         kept = self._entries[key]
-        announced = kept[-1].announced
-        kept[-1] = kept[-1]._replace(announced=True)
-        return not announced
+        had_event = kept[-1].has_event
+        kept[-1] = kept[-1]._replace(has_event=True)
+        return not had_event
 
     def count_conflict(self, found: WriterConflict) -> None:
         """Count a write of another writer into a pod template; the decision names it."""
@@ -283,13 +283,13 @@ def _append(kept: list[DecisionEntry], entry: DecisionEntry) -> None:
 
     An Event reports a hold once, however many edits are made while it lasts.
     """
-    times, first_at, announced = 1, entry.at, False
+    times, first_at, has_event = 1, entry.at, False
     for earlier in [item for item in kept if entry.folds_into(item)]:
         kept.remove(earlier)
         times += earlier.times
         first_at = min(first_at, earlier.first_at)
-        announced |= entry.held and earlier.announced
-    kept.append(entry._replace(times=times, first_at=first_at, announced=announced))
+        has_event |= entry.held and earlier.has_event
+    kept.append(entry._replace(times=times, first_at=first_at, has_event=has_event))
     del kept[:-_MAX_ENTRIES]
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.object_events import write_consumer_event
 from hotmap.controller.report.reasons import Reason
-from hotmap.core.decide.conflicts import Kind
+from hotmap.core.decide.conflicts import ConflictKind
 from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.plan import ActionType
 from hotmap.core.decide.snapshot import Snapshot
@@ -90,7 +90,7 @@ class EventReporter:
         self._report_missing_sources(decision)
         if found is not None:
             self._decision_log.count_conflict(found)
-            other = found.kind in (Kind.HOTMAP, Kind.RELOADER)
+            other = found.kind in (ConflictKind.HOTMAP, ConflictKind.RELOADER)
             reason = Reason.OTHER_CONTROLLER if other else Reason.REVISION_CHANGED
             self._event(consumer, reason, found.reason, type_="Warning")
 
@@ -134,7 +134,7 @@ class EventReporter:
         plan, consumer = decision.plan, decision.snapshot.consumer
         if not plan.warning and not plan.actions:
             return
-        if not self._decision_log.announce(consumer.key):
+        if not self._decision_log.record_event(consumer.key):
             return
         if plan.warning:
             self._event(consumer, Reason.HELD, plan.reason, type_="Warning")

@@ -20,7 +20,7 @@ from hotmap.controller.report.reloader_metrics import ReloaderMetrics
 from hotmap.controller.settings import ReloaderSurface
 from hotmap.controller.storage.record_shards import RecordShards, RecordShardsStatistics
 from hotmap.controller.storage.records import Records
-from hotmap.core.decide.conflicts import Kind
+from hotmap.core.decide.conflicts import ConflictKind
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
 from hotmap.kube.reflector_statistics import ReflectorStatistics
@@ -131,7 +131,7 @@ class _StatisticsCollector(Collector):
             "Writes of others into pod templates, by kind.",
             labels=["kind"],
         )
-        for kind in Kind:
+        for kind in ConflictKind:
             writer_conflicts.add_metric(
                 [kind.value], self._sources.decision_log.writer_conflicts[kind.value]
             )

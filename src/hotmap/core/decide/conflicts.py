@@ -36,7 +36,7 @@ from hotmap.core.model.state import ForeignWrites, Record
 
 __all__ = [
     "HELD",
-    "Kind",
+    "ConflictKind",
     "WriterConflict",
     "defer_to",
     "find_writer_conflict",
@@ -49,7 +49,7 @@ __all__ = [
 HELD = 600.0
 
 
-class Kind(enum.Enum):
+class ConflictKind(enum.Enum):
     """The kind of a conflict; its text is a metric's label."""
 
     REMOVED = "removed"
@@ -61,7 +61,7 @@ class Kind(enum.Enum):
 class WriterConflict(NamedTuple):
     """A write of another writer to a consumer's pod template."""
 
-    kind: Kind
+    kind: ConflictKind
     #: One sentence that does not change while the conflict persists, so that Events are counted.
     reason: str
     #: Identifies this write, so that it is reported once.
@@ -101,7 +101,7 @@ def _another_hotmap(
     consumer: Consumer, record: Record, own_keys: Collection[str]
 ) -> WriterConflict | None:
     key_id, is_revision, _ = consumer.revision.partition(".")
-    mark = f"{Kind.HOTMAP.value} {consumer.revision}"
+    mark = _mark(ConflictKind.HOTMAP, consumer.revision)
     if (
         not is_revision
         or key_id in own_keys
@@ -110,7 +110,7 @@ def _another_hotmap(
     ):
         return None
     return WriterConflict(
-        Kind.HOTMAP,
+        ConflictKind.HOTMAP,
         f"another hotmap also rolls it out, with the fingerprint key {key_id}. Rollouts are "
         "suppressed here for 10m after each of its writes; let each serve other "
         "namespaces (--namespaces), or let both share one --namespace with --leader-elect",
@@ -124,11 +124,11 @@ def _reloader(consumer: Consumer, record: Record) -> WriterConflict | None:
     if at is None or (record.foreign_writes and at <= record.foreign_writes.reloaded_at):
         return None
     return WriterConflict(
-        Kind.RELOADER,
+        ConflictKind.RELOADER,
         "Reloader also rolls it out, or another hotmap with a strategy of Reloader's, so a change "
         "may cause two rollouts. Changes are left to it for 10m after each of its writes; stop it, "
         "or remove Reloader's annotations",
-        f"{Kind.RELOADER.value} {at:.0f}",
+        _mark(ConflictKind.RELOADER, f"{at:.0f}"),
         at + HELD,
     )
 
@@ -150,7 +150,7 @@ def _changed_mark(
             f"hotmap.dev/revision was removed from its pod template{who}. {_AGAIN} If that was "
             f"not a rollback, {_ADVICE}"
         )
-        return WriterConflict(Kind.REMOVED, reason, f"{Kind.REMOVED.value} {before}")
+        return WriterConflict(ConflictKind.REMOVED, reason, _mark(ConflictKind.REMOVED, before))
     if is_ours and consumer.revision_owner in (FIELD_MANAGER, _UNDO):
         return None  # a crash between the patch and the record, or an earlier one of ours
     owner = consumer.revision_owner or "another client"
@@ -160,7 +160,12 @@ def _changed_mark(
         f"hotmap.dev/revision in its pod template was overwritten by {owner}. {_AGAIN} To avoid "
         f"that, {_ADVICE}"
     )
-    return WriterConflict(Kind.OVERWRITTEN, reason, f"{Kind.OVERWRITTEN.value} {now}")
+    return WriterConflict(ConflictKind.OVERWRITTEN, reason, _mark(ConflictKind.OVERWRITTEN, now))
+
+
+def _mark(kind: ConflictKind, write: str) -> str:
+    """Identify a write, by its kind and by what tells it from others of this kind."""
+    return f"{kind.value} {write}"
 
 
 def _last_writer(consumer: Consumer, record: Record) -> str:
