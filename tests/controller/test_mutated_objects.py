@@ -28,7 +28,7 @@ from hotmap.controller.watch.transforms import Transforms
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.document import decision_document, snapshot_document
-from hotmap.core.decide.evidence import pod_starts
+from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.record import Outcome, next_record
 from hotmap.core.model.consumer import owns_pod
 from hotmap.core.model.objects import (

@@ -27,9 +27,9 @@ from hotmap.core.decide.conflicts import (
     is_reported,
     record_reported,
 )
-from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import ActionType, Plan, make_plan
+from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.revisions import revision_of
 from hotmap.core.decide.rollout_records import Replacement, distinct_revision, record_rollout

@@ -29,9 +29,9 @@ from tests.support.objects import (
 )
 
 from hotmap.core.decide.assessment import Facts, Verdict
-from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import make_plan
+from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.source_snapshot import SourceSnapshot, take_snapshots
 from hotmap.core.model.objects import ConfigMap, ObjectKey
 from hotmap.core.model.state import PodCheck, Record, Window

@@ -31,8 +31,9 @@ from tests.support.objects import (
 
 from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.decide import decide
-from hotmap.core.decide.evidence import PodStart, find_pods_started_within, pod_starts
+from hotmap.core.decide.evidence import PodStart, find_pods_started_within
 from hotmap.core.decide.plan import ActionType
+from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.record import Outcome, next_record
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.decide.source_changes import SourceHistory, WatchGap, add_changes

@@ -10,8 +10,8 @@ from tests.support.objects import KEY, deployment, pod
 from tests.support.provider_classes import class_volume
 
 from hotmap.core.decide.assessment import Assessment, Facts, Verdict
-from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.freshness import assess
+from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.revisions import desired_target
 from hotmap.core.decide.source_snapshot import SourceSnapshot, take_snapshots

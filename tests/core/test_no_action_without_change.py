@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.support.objects import KEY, config_map, pod, sources, workload
 
 from hotmap.core.decide.assessment import Assessment, Facts
-from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import Plan, make_plan
+from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.revisions import revision_of
 from hotmap.core.decide.source_snapshot import take_snapshots

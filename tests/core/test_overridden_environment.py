@@ -10,8 +10,8 @@ import pytest
 from tests.support.objects import KEY, config_map, deployment, pod, sources
 
 from hotmap.core.decide.assessment import Assessment, Facts, Verdict
-from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.freshness import assess
+from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.snapshot import take_snapshot
 from hotmap.core.decide.source_snapshot import SourceSnapshot

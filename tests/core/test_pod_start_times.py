@@ -15,9 +15,9 @@ from hotmap.core.decide.evidence import (
     Span,
     all_started_after,
     find_pods_started_within,
-    pod_starts,
 )
 from hotmap.core.decide.own_rollouts import was_made_for
+from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.model.consumer_conversion import consumer_from_workload
 from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.model.state import Window

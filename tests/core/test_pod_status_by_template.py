@@ -26,7 +26,8 @@ from tests.support.objects import (
     template,
 )
 
-from hotmap.core.decide.evidence import Span, pod_starts
+from hotmap.core.decide.evidence import Span
+from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.model.objects import PodSpec
 from hotmap.core.policy.policy import Policy
 from hotmap.core.status.desired import DesiredContent, desired_content, has_current_template

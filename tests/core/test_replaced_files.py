@@ -16,8 +16,8 @@ from tests.support.objects import (
 
 from hotmap.core.decide.assessment import Assessment, Facts, Verdict
 from hotmap.core.decide.decide import decide
-from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.freshness import assess
+from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.snapshot import take_snapshot
 from hotmap.core.decide.source_snapshot import ChangeSummary
 from hotmap.core.model.consumer import Consumer

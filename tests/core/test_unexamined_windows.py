@@ -13,8 +13,8 @@ from tests.support.objects import ENV, KEY, deployment, pod, sources
 
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.decision import Decision
-from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.plan import ActionType
+from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.record import Outcome, merge_windows, next_record, with_windows
 from hotmap.core.decide.snapshot import Snapshot, take_snapshot
 from hotmap.core.decide.source_changes import (

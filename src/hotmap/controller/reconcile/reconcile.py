@@ -25,13 +25,13 @@ from hotmap.controller.watch.other_uses import FindUses
 from hotmap.core.decide.assessment import OtherUse
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.decision import Decision
-from hotmap.core.decide.evidence import pod_starts
 from hotmap.core.decide.immutable_uses import (
     add_immutable_uses,
     immutable_uses,
     keep_added_uses,
 )
 from hotmap.core.decide.plan import ActionType
+from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.record import first_record, is_worth_writing, next_record, with_windows
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, Unreachable

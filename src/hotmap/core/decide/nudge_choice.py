@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hotmap.core.decide.evidence import MARGIN, earliest_mount
+from hotmap.core.decide.evidence import MARGIN
+from hotmap.core.decide.pod_starts import earliest_mount
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.objects import Pod
 from hotmap.core.patch.nudge import is_before, nudge_time, read_target

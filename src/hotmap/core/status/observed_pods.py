@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from hotmap.core.decide.evidence import PodStart, earliest_mount, pod_starts
+from hotmap.core.decide.evidence import PodStart
+from hotmap.core.decide.pod_starts import earliest_mount, pod_starts
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ContainerState, ContainerStatus, ObjectKey, Pod
 from hotmap.core.model.pod_conditions import is_ready
