@@ -76,11 +76,11 @@ def test_uses_are_found_once_and_not_before_they_are_read(monkeypatch: pytest.Mo
     monkeypatch.setattr("hotmap.core.model.uses.find_uses", count_calls)
     uses = uses_of_template(template(SPEC), "shop")
     assert uses == uses_of_template(template(SPEC), "shop")
-    filed = {hash(APP), hash(DB)}
-    assert set(uses.filed_under()) == filed
+    hashes = {hash(APP), hash(DB)}
+    assert set(uses.source_hashes()) == hashes
     assert not calls
     assert (uses.sources(), len(list(uses)), bool(uses)) == ({APP}, 1, True)
-    assert set(uses.filed_under()) == filed
+    assert set(uses.source_hashes()) == hashes
     assert len(calls) == 1
 
 
@@ -101,10 +101,10 @@ def test_bound_of_a_small_template_is_known_when_its_uses_are_read(
     env = ", ".join(f"{{name: V{i}, value: x}}" for i in range(30))
     spec = f"containers: [{{name: web, env: [{env}], envFrom: [{names}]}}]"
     uses = uses_of_template(template(spec), "shop")
-    assert set(uses.filed_under()) == {hash(APP)}
+    assert set(uses.source_hashes()) == {hash(APP)}
     assert "(limit 500)" in uses.over_budget
     assert (list(uses), uses.sources()) == ([], set())
-    assert set(uses.filed_under()) == {hash(APP)}
+    assert set(uses.source_hashes()) == {hash(APP)}
     with pytest.raises(LimitExceeded):
         uses_of_template(template(spec.replace("name: V", "name: " + "V" * 200)), "shop")
 

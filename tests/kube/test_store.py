@@ -120,7 +120,9 @@ def test_equal_index_value_keeps_the_entry() -> None:
         wait_for_requests.append(word)
         return word[:1]
 
-    store: Store[str] = Store({"first": first}, filed_alike=lambda old, new: old[:1] == new[:1])
+    store: Store[str] = Store(
+        {"first": first}, has_same_index_values=lambda old, new: old[:1] == new[:1]
+    )
     store.put(A, "xa")
     wait_for_requests.clear()
     store.put(A, "xb")

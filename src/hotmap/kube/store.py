@@ -54,9 +54,10 @@ class Store(Generic[S]):
     `indexes` maps the name of an index to the function that returns the index values of an object.
     Stored values must not be changed; equality decides whether an object has changed. Everything is
     synchronous: a reader on the event loop sees a state between two changes, never half of one.
-    `filed_alike` returns whether all indexes certainly have the same values for two states of one
-    object, as a shortcut; False is always allowed. `parts` is how many reflectors fill it, each
-    with a namespace of its own; it counts as synced when all of them have been complete.
+    `has_same_index_values` returns whether all indexes certainly have the same values for two
+    states of one object, as a shortcut; False is always allowed. `parts` is how many reflectors
+    fill it, each with a namespace of its own; it counts as synced when all of them have been
+    complete.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Store(Generic[S]):
         indexes: Mapping[str, Callable[[S], Iterable[Hashable]]] | None = None,
         *,
         parts: int = 1,
-        filed_alike: Callable[[S, S], bool] = operator.eq,
+        has_same_index_values: Callable[[S, S], bool] = operator.eq,
     ) -> None:
         #: Set after the first complete list, and never cleared: later gaps make the content old,
         #: not partial.
@@ -87,7 +88,7 @@ class Store(Generic[S]):
         #: The namespaces whose first list is complete; None means all of them.
         self._complete: set[str | None] = set()
         self._parts = parts
-        self._filed_alike = filed_alike
+        self._has_same_index_values = has_same_index_values
         self._listeners: list[Listener[S]] = []
         self._list_listeners: list[Callable[[str | None], None]] = []
         self._changes = 0
@@ -167,7 +168,7 @@ class Store(Generic[S]):
         old = self.get(key)
         if old is not None and old == value:
             return
-        if old is None or not self._filed_alike(old, value):
+        if old is None or not self._has_same_index_values(old, value):
             self._reindex(key, old, value)
         self._objects.setdefault(key.namespace, {})[key] = value
         self._notify(key, old, value)
@@ -212,11 +213,11 @@ class Store(Generic[S]):
     def _reindex(self, key: ObjectKey, old: S | None, new: S | None) -> None:
         # Compute all new values before any is added, so that an exception leaves the indexes
         # consistent.
-        filed = [
+        new_values = [
             (name, tuple(values_of(new)) if new is not None else ())
             for name, values_of in self._index_functions.items()
         ]
-        for name, values in filed:
+        for name, values in new_values:
             index = self._indexes[name]
             if old is None:  # nearly always, at the start
                 for value in values:

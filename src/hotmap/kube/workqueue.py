@@ -51,13 +51,13 @@ class WorkQueueStatistics(NamedTuple):
 class _Entry:
     """When a pending key is due."""
 
-    __slots__ = ("due", "filed", "settling_since")
+    __slots__ = ("due", "heap_time", "settling_since")
 
     def __init__(self, due: float, settling_since: float | None) -> None:
         self.due = due
         #: The time of this entry in the heap: never later than `due`, so a due time that moves on
         #: need not be pushed again each time.
-        self.filed = due
+        self.heap_time = due
         #: When the quiet time began that determines `due`; None if something else does.
         self.settling_since = settling_since
 
@@ -92,7 +92,7 @@ class WorkQueue(Generic[K]):
         #: Every pending key, with its time. A key is here or in `_processing`,
         #: in both when it was added again meanwhile.
         self._entries: dict[K, _Entry] = {}
-        #: (filed, sequence, key); an item whose time is not its entry's `filed` is stale.
+        #: (heap time, sequence, key); an item with another heap time than its entry is stale.
         self._heap: list[tuple[float, int, K]] = []
         #: Keys that are due, in that order, by group; the group whose turn is next is the first.
         #: All of them have an entry, and each group has a key.
@@ -293,30 +293,30 @@ class WorkQueue(Generic[K]):
             self._entries[key] = _Entry(due, settling_since)
         else:
             entry.due, entry.settling_since = due, settling_since
-            if due >= entry.filed:
+            if due >= entry.heap_time:
                 return
-            entry.filed = due
-        self._file(key, due)
+            entry.heap_time = due
+        self._push(key, due)
         if self._heap[0][0] == due:  # otherwise the timer is for an earlier key
             self._wake()
 
-    def _file(self, key: K, due: float) -> None:
+    def _push(self, key: K, due: float) -> None:
         self._sequence += 1
         heappush(self._heap, (due, self._sequence, key))
 
     def _promote(self, now: float) -> None:
         """Move every key that is due from the heap to the ready keys."""
         while self._heap and self._heap[0][0] <= now:
-            filed, _, key = heappop(self._heap)
+            heap_time, _, key = heappop(self._heap)
             entry = self._entries.get(key)
             group = self._group(key)
-            if entry is None or entry.filed != filed or key in self._ready.get(group, ()):
+            if entry is None or entry.heap_time != heap_time or key in self._ready.get(group, ()):
                 continue
             if entry.due <= now:
                 self._ready.setdefault(group, {})[key] = None
             else:
-                entry.filed = entry.due
-                self._file(key, entry.due)
+                entry.heap_time = entry.due
+                self._push(key, entry.due)
 
     def _free_keys(self) -> Iterator[K]:
         """Iterate over the keys that are due, that no worker has, and whose group may have more."""

@@ -50,7 +50,7 @@ def make_consumer_stores(names: Names, *, parts: int) -> dict[str, Store[Consume
         kind: Store(
             {**indexes, "template_in": template_in} if kind == "Rollout" else indexes,
             parts=parts,
-            filed_alike=_has_equal_index_values,
+            has_same_index_values=_has_equal_index_inputs,
         )
         for kind in CONSUMER_KINDS
     }
@@ -67,10 +67,10 @@ def _named_sources(consumer: Consumer) -> Iterable[Hashable]:
 
     Two sources may share one, and not all are used, so callers check the uses too.
     """
-    return () if consumer.owned else consumer.uses.filed_under()
+    return () if consumer.owned else consumer.uses.source_hashes()
 
 
-def _has_equal_index_values(old: Consumer, new: Consumer) -> bool:
+def _has_equal_index_inputs(old: Consumer, new: Consumer) -> bool:
     """Return whether all inputs of the indexes are unchanged."""
     before = (old.uses, old.owned, old.annotations, old.template_annotations)
     after = (new.uses, new.owned, new.annotations, new.template_annotations)

@@ -34,7 +34,7 @@ class Uses(msgspec.Struct, eq=False, gc=False):
     namespace: str | None = None
     #: The hashes of all sources that the pod spec names, used or not, which need not be found for
     #: that; packed, as a tuple of them would take four times the memory.
-    filed: bytes = b""
+    hashes: bytes = b""
     bound: str = ""
 
     def __iter__(self) -> Iterator[Use]:
@@ -78,12 +78,12 @@ class Uses(msgspec.Struct, eq=False, gc=False):
             for kind, namespace, name in (item.source for item in _named.decode(self.packed))
         }
 
-    def filed_under(self) -> Sequence[int]:
+    def source_hashes(self) -> Sequence[int]:
         """Return the hashes of the used sources, and maybe of others; always the same ones."""
-        return memoryview(self.filed).cast("q")
+        return memoryview(self.hashes).cast("q")
 
     def _fields(self) -> tuple[object, ...]:
-        return self.namespace, self.content, self.filed, self.bound
+        return self.namespace, self.content, self.hashes, self.bound
 
     def _find_all(self) -> None:
         if self.namespace is None:
@@ -122,13 +122,13 @@ def uses_of_template(template: PodTemplate, namespace: str) -> Uses:
     if len(spec) > _KEPT_AT_MOST:
         packed = _encoder.encode(find_uses(template, namespace))
     named = named_sources(template.spec)
-    filed = _pack_hashes((kind, namespace, source_name(name)) for kind, name in named)
-    return Uses(packed, filed=filed) if packed else Uses(spec, namespace, filed)
+    hashes = _pack_hashes((kind, namespace, source_name(name)) for kind, name in named)
+    return Uses(packed, hashes=hashes) if packed else Uses(spec, namespace, hashes)
 
 
 def pack_uses(uses: Sequence[Use]) -> Uses:
     """Pack uses, in the order in which they are given."""
-    return Uses(_encoder.encode(tuple(uses)), filed=_pack_hashes(use.source for use in uses))
+    return Uses(_encoder.encode(tuple(uses)), hashes=_pack_hashes(use.source for use in uses))
 
 
 def _pack_hashes(sources: Iterable[tuple[str, str, str]]) -> bytes:
