@@ -148,7 +148,7 @@ class Client:
         return self._transport.clock.now()
 
     def statistics(self) -> ClientStatistics:
-        """Return counts of responses by kind, of repeated attempts, and of open watches."""
+        """Return counts of responses by kind, and of repeated attempts."""
         answers = dict(self._transport.answers)
         return ClientStatistics(answers, self._retries)
 
@@ -274,7 +274,14 @@ class Client:
         """
         path = resource.path(namespace, name, subresource)
         return await self._write(
-            "PUT", path, body, type, field_manager, {}, self._limits.attempts, idempotent
+            "PUT",
+            path,
+            body,
+            type=type,
+            headers={},
+            field_manager=field_manager,
+            attempts=self._limits.attempts,
+            idempotent=idempotent,
         )
 
     async def patch(
@@ -301,10 +308,15 @@ class Client:
             ApiError, Unreachable: see `request`.
         """
         path = resource.path(namespace, name, subresource)
-        tries = self._limits.attempts if attempts is None else attempts
-        headers = {"Content-Type": content_type}
         return await self._write(
-            "PATCH", path, body, type, field_manager, headers, tries, idempotent
+            "PATCH",
+            path,
+            body,
+            type=type,
+            headers={"Content-Type": content_type},
+            field_manager=field_manager,
+            attempts=self._limits.attempts if attempts is None else attempts,
+            idempotent=idempotent,
         )
 
     async def _write(
@@ -312,9 +324,10 @@ class Client:
         method: str,
         path: str,
         body: Mapping[str, Any] | Sequence[Any] | bytes,
+        *,
         type: type[T],
-        field_manager: str,
         headers: Mapping[str, str],
+        field_manager: str,
         attempts: int,
         idempotent: bool,
     ) -> T:

@@ -109,7 +109,7 @@ class Transport:
         self._ca_read_at = 0.0
         #: (method, HTTP status as text) → responses; "unreachable" counts attempts without one.
         self.answers: Counter[tuple[str, str]] = Counter()
-        #: When the server last responded, on the event loop's clock.
+        #: The server's clock, as its responses show it.
         self.clock = ServerClock(steady_clock())
         #: Whether the server cannot be reached now.
         self.outage = Outage()

@@ -121,8 +121,8 @@ class NudgeSender:
     ) -> NudgeRound:
         """Nudge those pods of a consumer whose last nudge was different, and the pods in `again`.
 
-        `recorded` counts as the last nudge of a pod without one. A failure does not stop the
-        others. `is_first`: in this term, so that other nudges are of a leader before.
+        The recorded target counts as the last nudge of a pod without one. A failure does not stop
+        the others. `is_first`: in this term, so that other nudges are of a leader before.
         """
         consumer, recorded = snapshot.consumer, snapshot.recorded_target
         listed = await self._list(consumer)
