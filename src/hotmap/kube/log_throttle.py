@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from hotmap.kube.latest import put_latest
+
 __all__ = ["LogThrottle"]
 
 #: Seconds between two log lines of one kind with any text, and between two with the same text.
@@ -32,10 +34,7 @@ class LogThrottle:
         before, at = self._logged.get(kind, ("", float("-inf")))
         if now - at < (BETWEEN_REPETITIONS if text == before else BETWEEN):
             return False
-        self._logged.pop(kind, None)  # the first is the one that was logged longest ago
-        self._logged[kind] = text, now
-        if len(self._logged) > MOST:
-            del self._logged[next(iter(self._logged))]
+        put_latest(self._logged, kind, (text, now), most=MOST)
         return True
 
     def end(self, kind: str) -> bool:

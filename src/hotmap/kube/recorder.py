@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.events import CLOSE_TIMEOUT, EventKey, EventSeries, EventWriter
+from hotmap.kube.latest import put_latest
 from hotmap.kube.resources import EVENTS
 from hotmap.kube.token_bucket import TokenBucket
 
@@ -69,8 +70,8 @@ class Recorder:
         self._skips = skips
         self._component = component
         self._clock = clock
-        self._series: OrderedDict[EventKey, EventSeries] = OrderedDict()
-        self._tokens: OrderedDict[tuple[ObjectKey, str, bool], TokenBucket] = OrderedDict()
+        self._series: dict[EventKey, EventSeries] = {}
+        self._tokens: dict[tuple[ObjectKey, str, bool], TokenBucket] = {}
         #: Persisting problems, and when each was last reported.
         self._standing: OrderedDict[EventKey, float] = OrderedDict()
         self._dropped = 0
@@ -103,14 +104,12 @@ class Recorder:
             self._dropped += 1
             return not once
         if once:
-            self._remember_problem(key, now)
+            put_latest(self._standing, key, now, most=MAX_CONDITIONS)
         series = self._series.get(key)
         if series is None or now - series.last > REPEAT_WITHIN:
             body = self._body(key, api_version)
-            series = self._series[key] = EventSeries(body)
-        self._series.move_to_end(key)
-        if len(self._series) > REMEMBERED:
-            self._series.popitem(last=False)
+            series = EventSeries(body)
+        put_latest(self._series, key, series, most=REMEMBERED)
         series.count += 1
         series.last = now
         if self._writer is not None and not self._skips(regarding.namespace):
@@ -138,19 +137,11 @@ class Recorder:
         self._standing.move_to_end(key)
         return True
 
-    def _remember_problem(self, key: EventKey, now: float) -> None:
-        self._standing[key] = now
-        self._standing.move_to_end(key)
-        if len(self._standing) > MAX_CONDITIONS:
-            self._standing.popitem(last=False)
-
     def _allow(self, key: tuple[ObjectKey, str, bool], now: float) -> bool:
         tokens = self._tokens.get(key)
         if tokens is None:
-            tokens = self._tokens[key] = TokenBucket(now, burst=BURST, refill=REFILL)
-        self._tokens.move_to_end(key)
-        if len(self._tokens) > REMEMBERED:
-            self._tokens.popitem(last=False)
+            tokens = TokenBucket(now, burst=BURST, refill=REFILL)
+        put_latest(self._tokens, key, tokens, most=REMEMBERED)
         return tokens.take(now)
 
     def _body(self, key: EventKey, api_version: str) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from hotmap.core.errors import (
 )
 from hotmap.core.model.objects import Job, ObjectKey
 from hotmap.kube.client import Client
+from hotmap.kube.latest import put_latest
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.resources import JOBS
@@ -325,9 +326,7 @@ class JobRecreations:
     def _drop(self, uid: str) -> None:
         for kept in (self._pending, self._next, self._backoffs):
             kept.pop(uid, None)
-        self._dropped[uid] = None
-        if len(self._dropped) > _DROPPED:
-            del self._dropped[next(iter(self._dropped))]
+        put_latest(self._dropped, uid, None, most=_DROPPED)
         self._changes += 1
 
     async def _read(self) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import b64decode
-from collections import OrderedDict
 from collections.abc import Mapping
 
 from hotmap.core.errors import ApiError, Unreachable
@@ -20,6 +19,7 @@ from hotmap.core.model.objects import ConfigMap, ObjectKey
 from hotmap.core.model.source import Source
 from hotmap.core.payload_digest import file_digest
 from hotmap.kube.client import Client
+from hotmap.kube.latest import put_latest
 from hotmap.kube.resources import CONFIGMAPS
 from hotmap.kube.store import Store
 
@@ -40,7 +40,7 @@ class PayloadDigests:
         self._client = client
         #: None: ConfigMaps are not watched.
         self._config_maps = config_maps
-        self._read: OrderedDict[tuple[ObjectKey, str], FileDigests] = OrderedDict()
+        self._read: dict[tuple[ObjectKey, str], FileDigests] = {}
         self._reading = asyncio.Lock()
 
     async def digests(self, consumer: Consumer) -> tuple[VolumeDigest, ...]:
@@ -67,12 +67,11 @@ class PayloadDigests:
             return None
         version = (key, source.resource_version)
         async with self._reading:
-            if version not in self._read:
-                self._read[version] = await self._read_version(key, source.resource_version)
-            self._read.move_to_end(version)
-            while len(self._read) > _KEPT:
-                self._read.popitem(last=False)
-            return self._read[version]
+            digests = self._read.get(version)
+            if digests is None:
+                digests = await self._read_version(key, source.resource_version)
+            put_latest(self._read, version, digests, most=_KEPT)
+            return digests
 
     async def _read_version(self, key: ObjectKey, resource_version: str) -> FileDigests:
         page = await self._client.list_page(

@@ -24,6 +24,7 @@ from hotmap.core.status.agent_locations import AgentAddress, agent_addresses
 from hotmap.core.status.agent_stages import is_final
 from hotmap.core.status.desired import DesiredContent
 from hotmap.kube.fair_slots import FairSlots
+from hotmap.kube.latest import put_latest
 
 __all__ = ["AgentClient", "AgentQuery"]
 
@@ -103,9 +104,7 @@ class AgentClient:
         report = (await self._ask_pod(query.addresses))._replace(at=query.announcement.now)
         self._final.pop(uid, None)
         if is_final(report, query.announcement):
-            self._final[uid] = _Final(desired, change, report)
-            while len(self._final) > _MAX_REPORTS:
-                self._final.popitem(last=False)
+            put_latest(self._final, uid, _Final(desired, change, report), most=_MAX_REPORTS)
         return report
 
     def addresses(self, pod: Pod) -> tuple[AgentAddress, ...] | str:

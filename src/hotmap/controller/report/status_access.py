@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -22,6 +21,7 @@ import msgspec
 from hotmap.core.errors import Forbidden
 from hotmap.core.text import printable
 from hotmap.kube.client import Client
+from hotmap.kube.latest import put_latest
 from hotmap.kube.loop_clock import loop_time
 
 __all__ = ["TOKEN_HEADER", "StatusAccess", "User"]
@@ -187,15 +187,12 @@ class _Kept(Generic[K, V]):
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._values: OrderedDict[K, tuple[V, float]] = OrderedDict()
+        self._values: dict[K, tuple[V, float]] = {}
 
     def get(self, key: K) -> tuple[V] | None:
         found = self._values.get(key)
         return (found[0],) if found is not None and self._clock() < found[1] else None
 
     def put(self, key: K, value: V) -> V:
-        self._values[key] = value, self._clock() + _KEPT_FOR
-        self._values.move_to_end(key)
-        if len(self._values) > _KEPT:
-            self._values.popitem(last=False)
+        put_latest(self._values, key, (value, self._clock() + _KEPT_FOR), most=_KEPT)
         return value

@@ -24,6 +24,7 @@ from hotmap.core.duration import format_age
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source, changed_keys
+from hotmap.kube.latest import put_latest
 from hotmap.kube.log_throttle import LogThrottle
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.supervisor import SupervisedTasks, Supervisor
@@ -133,10 +134,7 @@ class Webhooks:
         self._queue_change(key, _Change(what, frozenset(), missed=True))
 
     def _add_seen(self, key: ObjectKey) -> None:
-        self._seen.pop(key, None)
-        self._seen[key] = None
-        if len(self._seen) > _SEEN:
-            del self._seen[next(iter(self._seen))]
+        put_latest(self._seen, key, None, most=_SEEN)
 
     def _queue_change(self, key: ObjectKey, change: _Change) -> None:
         is_new = key not in self._changes and key != self._sending

@@ -8,7 +8,7 @@ So versions are compared, which costs metadata alone, and what differs is read.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Awaitable, Iterable
 
 from hotmap.controller.watch.index import Index
@@ -18,6 +18,7 @@ from hotmap.core.errors import NotFound, Unavailable
 from hotmap.core.model.objects import ObjectKey, ObjectMeta
 from hotmap.kube.client import Client
 from hotmap.kube.fair_slots import FairSlots
+from hotmap.kube.latest import put_latest
 from hotmap.kube.metadata import ObjectVersion, list_versions
 from hotmap.kube.resources import BY_KIND
 
@@ -48,7 +49,7 @@ class ConsistentReader:
         self._reflectors = reflectors
         self._slots = FairSlots(_MAX_REQUESTS)
         #: Versions of objects that the stores leave out by their content, such as finished Jobs.
-        self._left_out: OrderedDict[ObjectKey, str] = OrderedDict()
+        self._left_out: dict[ObjectKey, str] = {}
 
     async def read_objects(self, keys: Iterable[ObjectKey]) -> None:
         """Bring some sources and consumers up to date.
@@ -132,9 +133,8 @@ class ConsistentReader:
             async with self._slots.use(namespace or ""):
                 await self._reflectors.reread(key)
             if key in listed and not self._is_known(key):
-                self._left_out[key] = listed[key].resource_version
-        while len(self._left_out) > _MAX_LEFT_OUT:
-            self._left_out.popitem(last=False)
+                version = listed[key].resource_version
+                put_latest(self._left_out, key, version, most=_MAX_LEFT_OUT)
 
     def _known(
         self, kind: str, namespace: str | None, names: frozenset[str] = frozenset()

@@ -22,6 +22,7 @@ from hotmap.core.errors import HotmapError
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import Record
+from hotmap.kube.latest import put_latest
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.workqueue import WorkQueue
 
@@ -104,10 +105,7 @@ class DeletedImmutables:
 
     def _follow(self, key: ObjectKey) -> None:
         deleted = self._deleted.setdefault(key.namespace, {})
-        deleted.pop(key, None)
-        deleted[key] = self._clock()
-        if len(deleted) > _AT_MOST:
-            del deleted[next(iter(deleted))]
+        put_latest(deleted, key, self._clock(), most=_AT_MOST)
         if key.namespace != self._looking_at:  # else the next look follows from this one
             rest = self._rests_until.get(key.namespace, -inf) - self._clock()
             self._due.add_after(key.namespace, max(rest, 0.0))

@@ -30,6 +30,7 @@ from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, records_by_source
 from hotmap.core.policy.policy import ROLLABLE, Policy, followed_uses, unfollowed_sources
+from hotmap.kube.latest import put_latest
 from hotmap.kube.loop_clock import loop_time
 
 __all__ = ["FollowedSource", "Observer", "ObserverSettings", "TermKnowledge"]
@@ -227,10 +228,7 @@ class Observer:
             if record is not None:
                 self._predecessors.pop(key, None)
         if record is not None and decision.starts_new_pods and key.kind in ("Job", "Pod"):
-            self._inherited.pop(key, None)
-            self._inherited[key] = record.rollouts
-            if len(self._inherited) > _REPLACED:
-                del self._inherited[next(iter(self._inherited))]
+            put_latest(self._inherited, key, record.rollouts, most=_REPLACED)
 
     def forget(self, key: ObjectKey) -> None:
         """Drop the state of a deleted consumer."""
@@ -241,9 +239,7 @@ class Observer:
         self._predecessors.pop(key, None)
         kept = len(record.sources) + len(record.former) + len(record.immutable_uses)
         if key.kind in ROLLABLE and kept <= _MOST_SOURCES:
-            self._predecessors[key] = record
-            if len(self._predecessors) > _REPLACED:
-                del self._predecessors[next(iter(self._predecessors))]
+            put_latest(self._predecessors, key, record, most=_REPLACED)
 
     def _predecessor(self, key: ObjectKey) -> Record | None:
         """Return the record of a deleted workload, if it is comparable with what is there now."""

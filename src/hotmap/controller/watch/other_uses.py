@@ -12,6 +12,7 @@ from hotmap.core.model.pod_conditions import FINISHED
 from hotmap.core.model.source import parse_time
 from hotmap.core.model.template_uses import referenced_sources
 from hotmap.kube.client import Client
+from hotmap.kube.latest import put_latest
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.paging import list_items
 from hotmap.kube.resources import PODS, Selection
@@ -109,10 +110,7 @@ class OtherUses:
         return uses
 
     def _remember(self, source: ObjectKey, found: _Found) -> None:
-        self._found.pop(source, None)
-        self._found[source] = found
-        if len(self._found) > _AT_MOST:
-            del self._found[next(iter(self._found))]
+        put_latest(self._found, source, found, most=_AT_MOST)
 
 
 def _has_released(pod: Pod) -> bool:
