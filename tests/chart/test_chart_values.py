@@ -169,6 +169,9 @@ FLAGS = {
     "custom_annotations.match=a/b": "--search-match-annotation=a/b",
     "custom_annotations.pausePeriod=a/b": "--pause-deployment-annotation=a/b",
     "custom_annotations.pauseTime=a/b": "--pause-deployment-time-annotation=a/b",
+    "leaderElection.leaseDuration=30s": "--leader-election-lease-duration=30s",
+    "leaderElection.renewDeadline=20s": "--leader-election-renew-deadline=20s",
+    "leaderElection.retryPeriod=4s": "--leader-election-retry-period=4s",
 }
 
 
@@ -278,9 +281,10 @@ def test_shadow_mode_elects_no_leader() -> None:
     text = render("--set=shadow=true")
     assert "kind: Pod\n" not in text
     assert "kind: Pod\n" in render()
-    found = container(render_objects("--set=reloader.autoReloadAll=true,shadow=true"))["args"]
+    values = "reloader.autoReloadAll=true,reloader.leaderElection.retryPeriod=4s,shadow=true"
+    found = container(render_objects(f"--set={values}"))["args"]
     assert "--shadow" in found
-    assert "--leader-elect" not in found
+    assert not any(argument.startswith("--leader-elect") for argument in found)
 
 
 @pytest.mark.parametrize("scope", ["true", "false"])
@@ -478,6 +482,7 @@ def test_two_releases_do_not_share_cluster_wide_names() -> None:
         ("webhookUrl=example.com/token", "invalid webhookUrl (not shown): expected an http or"),
         ("image.digest=abc", "/image/digest"),
         ("settle=5", "/settle"),
+        ("reloader.leaderElection.leaseDuration=15", "/leaderElection/leaseDuration"),
     ],
 )
 def test_invalid_value_is_refused(values: str, message: str) -> None:

@@ -96,6 +96,12 @@ INVALID = [
     ("--sync-after-restart=maybe", f"--sync-after-restart: {_BOOLEAN}"),
     ("--enable-ha=maybe", f"--enable-ha: {_BOOLEAN}"),
     ("--enable-ha", "--enable-ha requires the environment variable POD_NAME"),
+    (
+        "--leader-election-lease-duration=15",
+        _duration("--leader-election-lease-duration", "15"),
+    ),
+    ("--leader-election-renew-deadline=", _duration("--leader-election-renew-deadline", "")),
+    ("--leader-election-retry-period=2m", "--leader-election-retry-period: 1.2 times 120s must be"),
     ("--enable-pprof=maybe", f"--enable-pprof: {_BOOLEAN}"),
     ("--enable-csi-integration=maybe", f"--enable-csi-integration: {_BOOLEAN}"),
     (
@@ -259,6 +265,28 @@ def test_number_becomes_a_setting(
     assert run(["controller", flag]) == 0
     (settings,) = found
     assert getattr(settings, field) == value
+
+
+@pytest.mark.parametrize(
+    ("arguments", "warned"), [([], False), (["--no-leader-elect"], True), (["--shadow"], True)]
+)
+def test_times_of_the_lease_need_leader_election(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    arguments: list[str],
+    warned: bool,
+) -> None:
+    """Without one they are a warning."""
+    found: list[Settings] = []
+
+    async def keep(cluster: ClusterOptions, settings: Settings) -> None:
+        found.append(settings)
+
+    monkeypatch.setattr(controller, "_run", keep)
+    monkeypatch.setattr(controller, "set_up_logging", lambda *_, **__: None)
+    assert run(["controller", "--leader-election-lease-duration=30s", *arguments]) == 0
+    assert found[0].lease.duration == 30
+    assert ("have no effect without leader election" in caplog.text) is warned
 
 
 @pytest.mark.parametrize(

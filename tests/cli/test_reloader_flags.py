@@ -17,6 +17,7 @@ from hotmap.controller.settings import ReloaderSurface
 from hotmap.core.errors import SettingsError
 from hotmap.core.policy.policy import OnChange
 from hotmap.core.reloader.annotations import DialectSettings, Names, Writing
+from hotmap.kube.leaderelection import DEFAULT_TIMING, LeaseTiming
 
 
 def parsed(*arguments: str) -> dict[str, Any]:
@@ -346,6 +347,38 @@ def test_enable_ha_requires_the_pod() -> None:
     assert read().leader_elect is None
 
 
+def test_lease_has_the_given_times() -> None:
+    """Beside them hotmap's own, which a standby needs to take over within 12 s."""
+    assert read().lease == read("--reloader-compat").lease == DEFAULT_TIMING
+    assert read("--leader-election-lease-duration=30s").lease == LeaseTiming(30, 7.0, 2.0)
+    every = [
+        "--leader-election-lease-duration=600s",
+        "--leader-election-renew-deadline=9m59.5s",
+        '--leader-election-retry-period="100ms"',
+    ]
+    assert read(*every).lease == LeaseTiming(600, 599.5, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("lease-duration=1500ms", 'invalid duration "1500ms": expected whole seconds from 1s to'),
+        ("lease-duration=0", 'invalid duration "0": expected whole seconds from 1s to 10m'),
+        ("lease-duration=10m1s", 'invalid duration "10m1s": expected whole seconds from 1s to 10m'),
+        ("renew-deadline=10s", "10s must be shorter than --leader-election-lease-duration, which"),
+        ("retry-period=6s", "1.2 times 6s must be shorter than --leader-election-renew-deadline,"),
+        ("retry-period=99ms", 'invalid duration "99ms": expected 100ms or more'),
+        ("retry-period=0", 'invalid duration "0": expected 100ms or more'),
+    ],
+)
+def test_times_that_cannot_work_are_an_error(arguments: str, message: str) -> None:
+    """Before anything starts; with client-go's rules, and the precision of a Lease."""
+    flag = f"--leader-election-{arguments}"
+    with pytest.raises(SettingsError) as raised:
+        read(flag)
+    assert str(raised.value).startswith(f"{flag.partition('=')[0]}: {message}")
+
+
 @pytest.mark.parametrize(("text", "level"), [("warning", logging.WARNING), ("panic", 50)])
 def test_log_level_is_parsed(text: str, level: int) -> None:
     """The names of logrus."""
@@ -404,7 +437,7 @@ def test_known_workload_types_count_beside_unknown_ones() -> None:
     assert len(settings.warnings) == 1
 
 
-#: Each flag of Reloader 1.4.21 (internal/pkg/util/util.go ConfigureReloaderFlags) with a value,
+#: Each flag of Reloader 1.4.22 (internal/pkg/util/util.go ConfigureReloaderFlags) with a value,
 #: the setting that it gives, and how many warnings it gives with --reloader-compat.
 EVERY_FLAG: list[tuple[str, str, str, object, int]] = [
     ("auto-reload-all", "TRUE", "dialect.auto_reload_all", True, 0),
@@ -443,6 +476,9 @@ EVERY_FLAG: list[tuple[str, str, str, object, int]] = [
     ("namespace-selector", "team:*", "namespace_selector", "team", 0),
     ("resource-label-selector", "a=b", "source_selector", "a=b", 0),
     ("pprof-addr", ":6060", "listen", ":9090", 1),
+    ("leader-election-lease-duration", "1m30s", "lease", LeaseTiming(90, 10.0, 2.0), 0),
+    ("leader-election-renew-deadline", "12s", "lease", LeaseTiming(15, 12.0, 2.0), 0),
+    ("leader-election-retry-period", "500ms", "lease", LeaseTiming(15, 10.0, 0.5), 0),
     *(
         (flag, "acme.com/x", f"dialect.names.{field}", "acme.com/x", 0)
         for flag, field in RENAMED.items()

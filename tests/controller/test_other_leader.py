@@ -7,6 +7,8 @@ import asyncio
 import pytest
 from tests.controller.world import World
 
+from hotmap.kube.leaderelection import LeaseTiming
+
 LEASE = "hotmap-controller"
 
 
@@ -22,6 +24,17 @@ async def test_second_controller_says_who_is_the_leader(
         await world.edit(LEVEL="debug")
         await world.rollout()
     assert "standby; first is the leader" in caplog.text
+
+
+async def test_times_of_the_lease_can_be_set(world: World) -> None:
+    """The standby waits for the duration that the Lease has."""
+    timing = LeaseTiming(duration=45, renew_deadline=30.0, retry=5.0)
+    async with world.controller(identity="first", lease=timing):
+        lease = await world.registry.get("leases", "hotmap", LEASE)
+        assert lease["spec"]["leaseDurationSeconds"] == 45
+        await asyncio.sleep(8)
+        renewed = await world.registry.get("leases", "hotmap", LEASE)
+        assert renewed["spec"]["renewTime"] > lease["spec"]["renewTime"]
 
 
 async def test_controller_without_election_warns_of_the_leader(

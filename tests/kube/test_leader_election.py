@@ -436,12 +436,16 @@ async def test_without_the_right_to_watch_standbys_look() -> None:
         LeaseTiming(duration=7, renew_deadline=7.0, retry=2.0),
         LeaseTiming(duration=10, renew_deadline=2.4, retry=2.0),
         LeaseTiming(duration=10, renew_deadline=7.0, retry=0.0),
+        LeaseTiming(duration=601, renew_deadline=600.5, retry=2.0),
     ],
 )
 def test_durations_that_cannot_work_are_refused(timing: LeaseTiming) -> None:
-    """The deadline lies before the end of the Lease, and there is time for a second try."""
+    """The deadline lies before the end of the Lease, and there is time for a second try.
+
+    A standby waits for ten minutes, whatever duration a Lease has.
+    """
     client = Client(ClusterConfig("http://127.0.0.1:1", "the test", BearerToken("t")))
-    with pytest.raises(ValueError, match="must hold"):
+    with pytest.raises(ValueError, match=r"must hold|at most"):
         LeaderElector(client, ObjectKey("Lease", "default", "x"), identity="a", timing=timing)
 
 

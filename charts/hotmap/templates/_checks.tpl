@@ -1,6 +1,6 @@
 {{/* Fails for a null in place of a map, whose default Helm then leaves out. */}}
 {{- define "hotmap.checkMaps" -}}
-{{- range $name := list "image" "rbac" "permissions" "serviceAccount" "status" "agents" "deployment" "podDisruptionBudget" "netpol" "podMonitor" "serviceMonitor" "prometheusRule" "dashboard" "verticalPodAutoscaler" -}}
+{{- range $name := list "image" "rbac" "permissions" "serviceAccount" "status" "agents" "leaderElection" "deployment" "podDisruptionBudget" "netpol" "podMonitor" "serviceMonitor" "prometheusRule" "dashboard" "verticalPodAutoscaler" -}}
 {{- if not (kindIs "map" (get $.Values $name)) -}}
 {{- fail (printf "%s is null: leave it out" $name) -}}
 {{- end -}}

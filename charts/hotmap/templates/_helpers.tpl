@@ -247,6 +247,11 @@ pauseTime: pause-deployment-time-annotation
 {{- $set := index $settings $value -}}
 {{- if not (or (kindIs "invalid" $set) (eq (toString $set) "")) -}}{{- $arguments = append $arguments (printf "--%s=%v" $flag $set) -}}{{- end -}}
 {{- end -}}
+{{- range $value, $flag := dict "leaseDuration" "lease-duration" "renewDeadline" "renew-deadline" "retryPeriod" "retry-period" -}}
+{{- with get $settings.leaderElection $value -}}
+{{- if not $settings.shadow -}}{{- $arguments = append $arguments (printf "--leader-election-%s=%s" $flag .) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- concat $arguments ($settings.extraArgs | default list) | toYaml -}}
 {{- end -}}
 

@@ -31,6 +31,7 @@ from hotmap.core.policy.policy import DEFAULTS, Defaults
 from hotmap.core.policy.values import parse_follow
 from hotmap.core.reloader.annotations import Writing
 from hotmap.kube.client import Client
+from hotmap.kube.leaderelection import DEFAULT_TIMING
 
 __all__ = ["run_controller"]
 
@@ -65,6 +66,8 @@ def run_controller(
     set_up_logging(compat.log_format, level=compat.log_level)
     if reloader.shadow:
         _log.warning("shadow mode: nothing is written; the log shows the decisions")
+    if not settings.identity and settings.lease != DEFAULT_TIMING:
+        _log.warning("--leader-election-… have no effect without leader election")
     for warning in filter(None, (*compat.warnings, meta_info.warning, *alert.warnings)):
         _log.warning(warning)
     set_up_memory()
@@ -103,6 +106,7 @@ def _controller_settings(
         pod_checks=default.pod_checks._replace(rate=rate),
         reloader=surface,
         identity=_identity(compat.leader_elect),
+        lease=compat.lease,
         warns_of_leader=compat.leader_elect is False,
         patient=_POD_NAMESPACE.exists(),
         listen=default.listen if listen is None else _address("--listen", listen),

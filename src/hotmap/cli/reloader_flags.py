@@ -51,6 +51,17 @@ def _annotation(field: str) -> Flag:
     return _flag("Read this annotation instead of the default one.", "NAME", default)
 
 
+def _lease_time(help: str, field: str, compat_default: str = "") -> Flag:
+    """Declare one of the times of the Lease, which is a field of LeaseTiming."""
+
+    def default() -> str:
+        from hotmap.kube.leaderelection import DEFAULT_TIMING
+
+        return f"{getattr(DEFAULT_TIMING, field):g}s"
+
+    return _flag(help, "DURATION", default, compat_default)
+
+
 class ReloaderFlags(NamedTuple):
     """The values of the flags; None or () where one is not set."""
 
@@ -165,6 +176,27 @@ class ReloaderFlags(NamedTuple):
             "see --leader-elect",
             "false",
         ),
+    ] = None
+    leader_election_lease_duration: Annotated[
+        str | None,
+        _lease_time(
+            "Time from the last renewal of the Lease until a standby takes over: whole seconds, at "
+            "most 10m.",
+            "duration",
+            "15s if another of the three is set",
+        ),
+    ] = None
+    leader_election_renew_deadline: Annotated[
+        str | None,
+        _lease_time(
+            "Time from the last renewal of the Lease until the leader stops acting; shorter than "
+            "the lease duration.",
+            "renew_deadline",
+            "10s if another of the three is set",
+        ),
+    ] = None
+    leader_election_retry_period: Annotated[
+        str | None, _lease_time("Time between two renewals of the Lease.", "retry")
     ] = None
     enable_pprof: Annotated[
         str | None, _boolean("Accepted without effect; there are no debug endpoints.")

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar
 
 from hotmap.cli.alert_settings import read_url
 from hotmap.cli.controller_flags import ControllerFlags
+from hotmap.cli.lease_timing import read_lease_timing
 from hotmap.cli.options import declared, flag_name, invalid_value
 from hotmap.cli.reloader_flags import RENAMED_ANNOTATIONS, ReloaderFlags
 from hotmap.controller.settings import ReloaderSurface, WebhookSettings
@@ -24,6 +25,7 @@ from hotmap.core.policy.policy import OnChange
 from hotmap.core.reloader.annotations import DialectSettings, Names, Writing
 from hotmap.core.reloader.go_values import parse_bool, split_list, unquote
 from hotmap.core.text import quote_short
+from hotmap.kube.leaderelection import DEFAULT_TIMING, LeaseTiming
 
 __all__ = ["ReloaderSettings", "namespace_name", "read_reloader_flags"]
 
@@ -66,6 +68,7 @@ class ReloaderSettings(NamedTuple):
     surface: ReloaderSurface | None = None
     #: Whether replicas elect a leader; None: not set.
     leader_elect: bool | None = None
+    lease: LeaseTiming = DEFAULT_TIMING
     #: Warnings to log once: what is accepted without effect.
     warnings: tuple[str, ...] = ()
 
@@ -103,6 +106,7 @@ def read_reloader_flags(flags: ReloaderFlags, environment: Mapping[str, str]) ->
         log_level=values.word("log_level", _LEVELS, "info"),
         log_format=values.word("log_format", _FORMATS, "text"),
         leader_elect=_read_leader_elect(values, environment),
+        lease=read_lease_timing(flags),
         surface=_read_surface(environment) if compat else None,
         warnings=tuple(values.warnings),
     )

@@ -45,7 +45,13 @@ class Leadership:
             OtherLeaderWarning(client, self._lease) if settings.warns_of_leader else None
         )
         self._elector = (
-            LeaderElector(client, self._lease, identity=settings.identity, supervisor=supervisor)
+            LeaderElector(
+                client,
+                self._lease,
+                identity=settings.identity,
+                timing=settings.lease,
+                supervisor=supervisor,
+            )
             if settings.identity
             else None
         )

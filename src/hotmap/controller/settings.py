@@ -9,6 +9,7 @@ from typing import NamedTuple
 from hotmap.controller.addresses import DEFAULT_HOST, DEFAULT_NAMESPACE, DEFAULT_PORT
 from hotmap.core.decide.flap_breaker import LIMIT
 from hotmap.core.policy.policy import DEFAULTS, Defaults
+from hotmap.kube.leaderelection import DEFAULT_TIMING, LeaseTiming
 
 __all__ = [
     "AlertSettings",
@@ -130,6 +131,8 @@ class Settings(NamedTuple):
     pod_checks: PodCheckSettings = PodCheckSettings()
     #: Identity for leader election; "" disables it.
     identity: str = ""
+    #: When the Lease is renewed, given up and acquired.
+    lease: LeaseTiming = DEFAULT_TIMING
     #: Without a name: whether a leader that exists is worth a warning.
     warns_of_leader: bool = False
     #: None: nothing of it; metrics have hotmap's names only.

@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 from hotmap.core.errors import Conflict, Forbidden, HotmapError, NotFound
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube.client import Client
-from hotmap.kube.lease import Lease, LeaseClient, LeaseRecord, StoredLease
+from hotmap.kube.lease import LONGEST_DURATION, Lease, LeaseClient, LeaseRecord, StoredLease
 from hotmap.kube.log_throttle import LogThrottle
 from hotmap.kube.reflector import Reflector
 from hotmap.kube.resources import LEASES, Selection
@@ -39,7 +39,7 @@ from hotmap.kube.store import Store
 from hotmap.kube.store_writer import StoreWriter
 from hotmap.kube.supervisor import Supervisor
 
-__all__ = ["DEFAULT_TIMING", "LeaderElectionStatistics", "LeaderElector", "LeaseTiming"]
+__all__ = ["DEFAULT_TIMING", "JITTER", "LeaderElectionStatistics", "LeaderElector", "LeaseTiming"]
 
 #: A standby reads the Lease after a random time up to this many retry periods (client-go:
 #: JitterFactor, where the pauses reach 2.2 periods; the watch makes longer ones pointless).
@@ -152,6 +152,8 @@ class LeaderElector:
             raise ValueError("the identity must not be empty: an empty holder releases the Lease")
         if not timing.duration > timing.renew_deadline > JITTER * timing.retry > 0:
             raise ValueError(f"duration > renew deadline > {JITTER} retry > 0 must hold: {timing}")
+        if timing.duration > LONGEST_DURATION:
+            raise ValueError(f"a standby waits for {LONGEST_DURATION}s at most: {timing}")
         self._client = client
         self._leases = LeaseClient(client, lease, default_duration=timing.duration)
         self._identity = identity
@@ -229,8 +231,8 @@ class LeaderElector:
 
         So `lead` never runs twice at a time, and the Lease is renewed until its clean-up has ended.
         An exception of `lead` is raised here. Failures of the API server are retried, logged once a
-        minute at most, and shown by `statistics`. The release takes half a renew deadline at most;
-        a second cancel interrupts it and the clean-up.
+        minute at most, and shown by `statistics`. The release takes half a renew deadline at most,
+        and not longer than with the default one; a second cancel interrupts it and the clean-up.
         """
         watch = self._supervisor.tasks()
         watch.start("watch leases", self._reflector.run)
@@ -400,7 +402,7 @@ class LeaderElector:
 
     async def _release(self) -> None:
         """Remove the holder from the Lease, if we are the holder."""
-        limit = self._timing.renew_deadline / 2
+        limit = min(self._timing.renew_deadline, DEFAULT_TIMING.renew_deadline) / 2
         try:
             # Not asyncio.timeout: this task may be cancelled already, and before Python 3.11.3 the
             # end of that time is then taken for the cancellation (python/cpython#102780).

@@ -17,7 +17,7 @@ from hotmap.kube.client import Client
 from hotmap.kube.decoding import decode, decoding_problem
 from hotmap.kube.resources import LEASES
 
-__all__ = ["Lease", "LeaseClient", "LeaseRecord", "StoredLease"]
+__all__ = ["LONGEST_DURATION", "Lease", "LeaseClient", "LeaseRecord", "StoredLease"]
 
 
 #: Characters of a holder that are kept: it is logged by every standby.
