@@ -9,6 +9,7 @@ import pytest
 
 from hotmap.cli import controller
 from hotmap.cli.main import hotmap, run
+from hotmap.cli.reloader_flags import REPLACED_FLAGS
 from hotmap.cli.shared_options import ClusterOptions
 from hotmap.controller.settings import Settings
 
@@ -20,6 +21,7 @@ _URL = "invalid URL (not shown): expected an http or https URL"
 _NAMES = (
     *("configmap", "secret", "auto", "configmap-auto", "secret-auto", "ignore", "auto-search"),
     *("search-match", "pause-deployment", "pause-deployment-time"),
+    *("secretproviderclass", "secretproviderclass-auto"),
 )
 
 
@@ -139,6 +141,10 @@ INVALID = [
     ),
     ("--log-level=loud", '--log-level: invalid value "loud": expected trace, debug, info, w'),
     ("--nope", "No such option '--nope'; see 'hotmap controller --help'"),
+    (
+        "--health-addr=:8080",
+        "No such option '--health-addr'; use --listen, the address of metrics and health; see ",
+    ),
     ("one more", "Got unexpected extra arguments (one more); see 'hotmap controller --help'"),
 ]
 
@@ -218,10 +224,24 @@ def test_invalid_variable_is_an_error(
     assert _run_invalid(capsys, *arguments.split()).startswith(message)
 
 
+@pytest.mark.parametrize("flag", REPLACED_FLAGS)
+def test_flag_of_reloader_2_is_refused_with_what_to_do(
+    flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside the flags that it names, similar ones are not suggested."""
+    message = _run_invalid(capsys, f"{flag}=x")
+    instead = REPLACED_FLAGS[flag]
+    assert message == f"No such option '{flag}'; {instead}; see 'hotmap controller --help'"
+    known = {opt for param in hotmap.commands["controller"].params for opt in param.opts}
+    assert flag not in known
+    assert {word.strip(",:") for word in instead.split() if word.startswith("--")} <= known
+
+
 def test_invalid_values_cover_every_flag() -> None:
     """Each flag of the command is in the table, or accepts any value."""
     flags = {opt for param in hotmap.commands["controller"].params for opt in param.opts}
     covered = {word.split("=")[0] for arguments, _ in INVALID for word in arguments.split()}
+    covered -= REPLACED_FLAGS.keys()
     assert flags - covered == NEVER_INVALID
     assert not covered & NEVER_INVALID
 

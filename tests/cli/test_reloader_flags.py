@@ -290,13 +290,14 @@ RENAMED = {
     "search-match-annotation": "match",
     "pause-deployment-annotation": "pause_period",
     "pause-deployment-time-annotation": "paused_at",
+    "secretproviderclass-annotation": "provider_class",
+    "secretproviderclass-auto-annotation": "provider_class_auto",
 }
 
 
 def test_every_annotation_name_has_a_flag() -> None:
-    """All names that can be changed; Reloader has no flags for those of SecretProviderClasses."""
-    fixed = {"provider_class", "provider_class_auto"}
-    assert set(RENAMED.values()) == set(Names._fields) - fixed
+    """All names that can be changed."""
+    assert set(RENAMED.values()) == set(Names._fields)
 
 
 @pytest.mark.parametrize(("flag", "field"), list(RENAMED.items()))

@@ -36,7 +36,7 @@ from hotmap.cli.command_options import (
 from hotmap.cli.controller_flags import ControllerFlags
 from hotmap.cli.extras import require_extra
 from hotmap.cli.options import HotmapGroup, SectionedCommand, add_options
-from hotmap.cli.reloader_flags import ReloaderFlags
+from hotmap.cli.reloader_flags import REPLACED_FLAGS, ReloaderFlags
 from hotmap.cli.shared_options import (
     ClusterOptions,
     ControllerAddress,
@@ -90,6 +90,7 @@ def _run(arguments: Sequence[str]) -> int:
         message = _NO_NUMBER.sub("is not a number", message)
         if hint := (
             _hint_at_order(error)
+            or _hint_at_replaced_flag(error)
             or _hint_at_manifests(error, arguments)
             or _hint_at_kind(error, arguments)
         ):
@@ -143,6 +144,14 @@ def _hint_at_order(error: click.UsageError) -> str:
         if name.removeprefix("--") in FLAGS:
             return f"put flags of the agent after --, as in '-- {name}'"
     return ""
+
+
+def _hint_at_replaced_flag(error: click.UsageError) -> str:
+    """Say what to do instead of a flag of Reloader that the controller does not have; else ""."""
+    command = error.ctx.command if error.ctx else None
+    if not isinstance(error, click.NoSuchOption) or command is not controller:
+        return ""
+    return REPLACED_FLAGS.get(error.option_name, "")
 
 
 def _hint_at_manifests(error: click.UsageError, words: Sequence[str]) -> str:

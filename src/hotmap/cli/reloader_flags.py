@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 
 from hotmap.cli.options import Flag
 
-__all__ = ["RENAMED_ANNOTATIONS", "ReloaderFlags"]
+__all__ = ["RENAMED_ANNOTATIONS", "REPLACED_FLAGS", "ReloaderFlags"]
 
 _SECTION = "Reloader flags"
 
@@ -26,6 +26,27 @@ RENAMED_ANNOTATIONS = {
     "search_match_annotation": "match",
     "pause_deployment_annotation": "pause_period",
     "pause_deployment_time_annotation": "paused_at",
+    "secretproviderclass_annotation": "provider_class",
+    "secretproviderclass_auto_annotation": "provider_class_auto",
+}
+
+
+_KEPT = "the annotation {}.exclude.reloader.stakater.com/reload keeps its name"
+
+#: Flags of Reloader 2 that are refused, and what to do instead.
+REPLACED_FLAGS = {
+    "--metrics-addr": "use --listen, the address of metrics and health",
+    "--health-addr": "use --listen, the address of metrics and health",
+    "--leader-election-id": "leave it out: the Lease is always named hotmap-controller",
+    "--leader-election-namespace": "use --namespace, which has the Lease and hotmap's Secrets",
+    "--leader-election-release-on-cancel": "leave it out: the Lease is always released at the end",
+    "--is-openshift": "leave it out: DeploymentConfigs are not served",
+    "--alert-on-reload": "leave it out: --alert-webhook-url enables alerts",
+    "--alert-proxy": "use --alert-webhook-proxy",
+    "--alert-structured": "leave it out: alerts are sent as text",
+    "--configmap-exclude-annotation": _KEPT.format("configmaps"),
+    "--secret-exclude-annotation": _KEPT.format("secrets"),
+    "--secretproviderclass-exclude-annotation": _KEPT.format("secretproviderclasses"),
 }
 
 
@@ -168,6 +189,12 @@ class ReloaderFlags(NamedTuple):
     ] = None
     pause_deployment_time_annotation: Annotated[
         str | None, _annotation("pause_deployment_time_annotation")
+    ] = None
+    secretproviderclass_annotation: Annotated[
+        str | None, _annotation("secretproviderclass_annotation")
+    ] = None
+    secretproviderclass_auto_annotation: Annotated[
+        str | None, _annotation("secretproviderclass_auto_annotation")
     ] = None
     enable_ha: Annotated[
         str | None,

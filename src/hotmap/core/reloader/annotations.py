@@ -76,7 +76,7 @@ _MOST_TOLD = 3
 
 
 class Names(NamedTuple):
-    """The annotations that flags may rename; Reloader has no flags for SecretProviderClasses."""
+    """The annotations that flags may rename; those of SecretProviderClasses since Reloader 2."""
 
     config_map: str = "configmap.reloader.stakater.com/reload"
     secret: str = "secret.reloader.stakater.com/reload"
