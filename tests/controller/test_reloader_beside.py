@@ -8,6 +8,7 @@ from tests.controller.world import NAMESPACE, REREADS, Object, World, both
 #: What each writes into a pod template, and under which field manager.
 ANOTHER = ("hotmap", {"metadata": {"annotations": {"hotmap.dev/revision": "zzzz.theirs"}}})
 RELOADER = ("Reloader", {"metadata": {"annotations": {"reloader.stakater.com/x": "1"}}})
+RELOADER_2 = ("reloader", RELOADER[1])
 
 
 async def _write(world: World, by: tuple[str, Object], *, ago: float) -> None:
@@ -28,7 +29,7 @@ async def _write(world: World, by: tuple[str, Object], *, ago: float) -> None:
     await world.rolled_out()
 
 
-@pytest.mark.parametrize("by", [ANOTHER, RELOADER])
+@pytest.mark.parametrize("by", [ANOTHER, RELOADER, RELOADER_2])
 async def test_change_is_left_to_running_reloader(world: World, by: tuple[str, Object]) -> None:
     """Within ten minutes after its write nothing is rolled, and the Warning says why."""
     await world.config_map(LEVEL="info")
@@ -43,7 +44,7 @@ async def test_change_is_left_to_running_reloader(world: World, by: tuple[str, O
         assert await world.revision() == before
 
 
-@pytest.mark.parametrize("by", [ANOTHER, RELOADER])
+@pytest.mark.parametrize("by", [ANOTHER, RELOADER, RELOADER_2])
 async def test_change_is_rolled_after_reloader_is_gone(
     world: World, by: tuple[str, Object]
 ) -> None:

@@ -88,7 +88,7 @@ COUNTS = (
 )
 MANAGERS = st.fixed_dictionaries(
     {
-        "manager": st.sampled_from(["hotmap", "Reloader", "helm", "kubectl"]),
+        "manager": st.sampled_from(["hotmap", "Reloader", "reloader", "helm"]),
         "time": st.sampled_from(["2026-01-01T00:00:00Z", "2026-01-01T00:00:09Z", "never"]),
         "subresource": st.sampled_from(["", "status"]),
         "fieldsV1": st.sampled_from(

@@ -135,6 +135,7 @@ def test_names_may_be_changed() -> None:
     ("manager", "fields", "other"),
     [
         ("Reloader", {"f:spec": {"f:paused": {}}}, False),
+        ("reloader", {"f:spec": {"f:paused": {}}}, False),
         ("hotmap", {"f:spec": {"f:paused": {}}}, False),
         ("kubectl-rollout", {"f:spec": {"f:paused": {}}}, True),
         ("argocd", {"f:spec": {"f:paused": {}, "f:replicas": {}}}, True),

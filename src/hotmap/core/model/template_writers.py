@@ -11,7 +11,7 @@ import msgspec
 from hotmap.core.model.consumer import FIELD_MANAGER, REVISION
 from hotmap.core.model.objects import ObjectMeta
 from hotmap.core.model.source import LONGEST_MANAGER, parse_time
-from hotmap.core.reloader.patch import FIELD_MANAGER as RELOADER
+from hotmap.core.reloader.patch import FIELD_MANAGERS as RELOADERS
 from hotmap.core.text import printable
 
 __all__ = ["TemplateWriters", "find_writers", "is_paused_by_other"]
@@ -80,12 +80,12 @@ def find_writers(metadata: ObjectMeta) -> TemplateWriters:
             revision_owner = manager
             if manager == FIELD_MANAGER:
                 revision_at = max(at, revision_at or 0.0)
-        if manager == RELOADER and has_template:
+        if manager in RELOADERS and has_template:
             reloaded_at = max(at, reloaded_at or 0.0)
             if _owns_marks(fields):
                 marked_at = max(at, marked_at or 0.0)
         # Of several in one second Reloader is the last: it follows an edit within that second.
-        is_last = at > last_at or (at == last_at and last != RELOADER)
+        is_last = at > last_at or (at == last_at and last not in RELOADERS)
         if manager != FIELD_MANAGER and has_template and is_last:
             last, last_at = manager, at
     return TemplateWriters(revision_owner, revision_at, reloaded_at, marked_at, last, last_at)
@@ -103,7 +103,7 @@ def is_paused_by_other(metadata: ObjectMeta) -> bool:
     """
     return any(
         not entry.subresource
-        and entry.manager not in (FIELD_MANAGER, RELOADER)
+        and entry.manager not in (FIELD_MANAGER, *RELOADERS)
         and _owns_paused(bytes(entry.fields_v1))
         for entry in metadata.managed_fields or ()
     )

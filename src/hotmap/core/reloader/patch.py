@@ -33,6 +33,7 @@ from hotmap.core.reloader.annotations import LAST_RELOADED_FROM, Writing
 __all__ = [
     "DELETED",
     "FIELD_MANAGER",
+    "FIELD_MANAGERS",
     "Stamp",
     "Traces",
     "carries",
@@ -45,8 +46,9 @@ __all__ = [
     "variable_operations",
 ]
 
-#: The field manager of Reloader's writes.
+#: The field manager of Reloader's writes, and that of Reloader 2 (internal/pkg/workload).
 FIELD_MANAGER = "Reloader"
+FIELD_MANAGERS = (FIELD_MANAGER, "reloader")
 
 #: The digest that the strategy `annotations` writes for a deleted source: the SHA-1 of
 #: `__RELOADER_EMPTY_DELETE_MARKER__`.
