@@ -14,6 +14,7 @@ from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
 from hotmap.core.policy.policy import Defaults
 from hotmap.core.reloader.annotations import DialectSettings, Writing
+from hotmap.core.reloader.patch import digest_of
 
 AUTO = {"reloader.stakater.com/auto": "true"}
 
@@ -164,3 +165,38 @@ async def test_adoption_after_edits_leaves_pods_as_they_are(world: World, sent: 
         await asyncio.sleep(1)
         await world.quiet(running)
     assert len(sent) == 1
+
+
+@pytest.mark.parametrize("passed", [0.0, 3.0])
+async def test_rollout_of_reloader_while_down_is_not_repeated(
+    world: World, sent: list[Any], passed: float
+) -> None:
+    """Moving to Reloader and back: the pods that it has made are known by their mark.
+
+    It writes within milliseconds after an edit, or later, for example after a failure.
+    """
+    digest = digest_of([(b"LEVEL", b"debug")])
+    variable = {"name": "STAKATER_APP_CONFIGMAP", "value": digest}
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=imported("app"), annotations=AUTO)
+    await world.pod("web-1", started=time.time() - 60)
+    async with controller(world) as running:
+        await world.quiet(running)
+
+    def mark(obj: dict[str, Any]) -> dict[str, Any]:
+        obj["spec"]["template"]["spec"]["containers"][0]["env"] = [variable]
+        return obj
+
+    await world.passes_a_second()
+    await world.edit(LEVEL="debug")
+    await asyncio.sleep(passed)
+    await world.registry.modify("deployments", "default", "web", mark, manager="Reloader")
+    await replace_pod(world, "web-1", "web-2")
+    await world.passes_a_second()
+    sent.clear()
+    async with controller(world) as running:
+        await wait_for_state(world, running, "current")
+        await asyncio.sleep(15)
+        await world.quiet(running)
+        await wait_for_state(world, running, "current")
+    assert sent == []

@@ -126,6 +126,8 @@ class Finding(NamedTuple):
     awaits_rollout: bool = False
     #: Whether it is an optional source that was deleted; running containers keep what they read.
     deleted: bool = False
+    #: Whether a rollout has written its content that was not recorded (rule 0).
+    written: bool = False
 
 
 class Case(NamedTuple):

@@ -18,6 +18,7 @@ __all__ = [
     "is_already_applied",
     "was_made_for",
     "was_rolled_out_after",
+    "with_time_of_metadata",
 ]
 
 #: Seconds by which the answer to a write may be later than the pods that it creates.
@@ -41,8 +42,7 @@ def is_already_applied(consumer: Consumer, current: SourceSnapshot, facts: Facts
     restart_at = consumer.argo.restart_at if consumer.argo else None
     if restart_at is not None and current.changed_at < restart_at <= facts.now + MARGIN:
         return True
-    is_unobserved = facts.writing is not Writing.REVISION and current.changes.latest is None
-    changed_at = current.changed_since if is_unobserved else current.changed_at
+    changed_at = with_time_of_metadata(current, facts).changed_at
     return (
         has_current_revision(consumer, current, facts)
         and consumer.written_at is not None
@@ -104,3 +104,17 @@ def was_rolled_out_after(
         return False
     is_younger = start.created >= floor(rolled_at) - _ANSWER
     return is_younger and was_made_for(start, revision, applied_at=rolled_at)
+
+
+def with_time_of_metadata(current: SourceSnapshot, facts: Facts) -> SourceSnapshot:
+    """Date the last change of a source that is marked as Reloader does it by its metadata.
+
+    Unless it was observed; its time is estimated then.
+    """
+    if facts.writing is Writing.REVISION or current.changes.latest is not None:
+        return current
+    return current._replace(
+        changed_at=current.changed_since,
+        changed_after=None,
+        estimated=current.estimated or current.changed_after is not None,
+    )

@@ -98,7 +98,8 @@ def _record_settled(decision: Decision, outcome: Outcome) -> Record:
     if decision.starts_new_pods and snapshot.policy.is_paused:
         return record  # replaces no pods: that follows with the rollout that was counted
     if decision.starts_new_pods:
-        return _with_counted_rollout(record, decision, outcome)
+        return _with_counted_rollout(record, decision, at=outcome.at)
+    record = _with_unrecorded_rollout(record, decision, findings)
     if _leaves_older_pods(decision):
         return msgspec.structs.replace(record, pods_checked=PodCheck.LATENT)
     if decision.assessment.verdict is Verdict.LIVE:
@@ -144,13 +145,32 @@ def _unmarked_content(snapshot: Snapshot) -> str:
     return snapshot.recorded_revision if is_known else ""
 
 
-def _with_counted_rollout(record: Record, decision: Decision, outcome: Outcome) -> Record:
-    """Count new pods for the flap breaker, with the content before and after."""
+def _with_unrecorded_rollout(
+    record: Record, decision: Decision, findings: Sequence[Finding]
+) -> Record:
+    """Record when Reloader, or we before a crash, wrote marks of all content that has changed.
+
+    They name no other content, so the pods of that rollout are known by this time.
+    """
+    snapshot = decision.snapshot
+    at = snapshot.consumer.written_at
+    is_whole = all(f.written or f.verdict is Verdict.UP_TO_DATE for f in findings)
+    is_written = is_whole and any(f.written for f in findings)
+    if at is None or not is_written or snapshot.policy.writing is Writing.REVISION:
+        return record
+    return _with_counted_rollout(record, decision, at=at)
+
+
+def _with_counted_rollout(record: Record, decision: Decision, *, at: float) -> Record:
+    """Count new pods for the flap breaker, with the content before and after.
+
+    `at` is when the rollout was written, POSIX seconds of the API server.
+    """
     snapshot, before = decision.snapshot, decision.snapshot.record
     live = snapshot.live_needs_rollout
     rollouts = add_rollout(
         record.rollouts,
-        outcome.at,
+        at,
         content=name_content(snapshot.sources, live_needs_rollout=live),
         previous=name_recorded_content(before, live_needs_rollout=live) if before else "",
         since=snapshot.earliest_change,

@@ -21,6 +21,7 @@ from hotmap.core.decide.own_rollouts import (
     has_current_revision,
     has_unrecorded_rollout,
     is_already_applied,
+    with_time_of_metadata,
 )
 from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.consumer import Consumer
@@ -316,11 +317,20 @@ _NOT_REREAD = "changed in mounted files"
 _BEFORE_OWN_ROLLOUT = "while the watch lags behind hotmap's own rollout"
 
 
+def _find_applied(case: Case) -> Finding:
+    """Rule 0; pods may have been made for the content before this controller noticed it."""
+    consumer, current, facts = case.consumer, case.current, case.facts
+    written = has_current_revision(consumer, current, facts)
+    if written:
+        case = case._replace(current=with_time_of_metadata(current, facts))
+    return case.find(Verdict.ADOPT, "is already in the pod template")._replace(written=written)
+
+
 def _assess_frozen_change(case: Case, what: str) -> Finding:
     """Rules 0, 5 and 6: a change that needs containers to restart."""
     consumer, current, facts = case.consumer, case.current, case.facts
     if is_already_applied(consumer, current, facts):
-        return case.find(Verdict.ADOPT, "is already in the pod template")
+        return _find_applied(case)
     if has_mounts(current) and consumer.key.kind != "CronJob":
         return _assess_mounted_change(case, what)
     if consumer.generation == case.recorded_generation or consumer.key.kind == "CronJob":
