@@ -90,6 +90,11 @@ def test_url_is_read_from_file(tmp_path: Path) -> None:
     assert read(f"--alert-webhook-url-file={file}")[0] == AlertSettings(URL)
 
 
+def test_webhook_of_reloaders_documentation_is_plain_text() -> None:
+    """Its README calls the default so."""
+    assert read(environment={**ON, "ALERT_SINK": "webhook"}) == (AlertSettings(URL), ())
+
+
 def test_unknown_sink_of_reloader_is_plain_text() -> None:
     """One sentence says what is known."""
     settings, warnings = read(environment={**ON, "ALERT_SINK": "discord\n"})

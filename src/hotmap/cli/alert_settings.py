@@ -88,6 +88,8 @@ def _read_sink(flag: str | None, variable: str) -> tuple[AlertSink, tuple[str, .
             raise invalid_value("--alert-sink", "value", flag, expected)
         return known[word], ()
     word = unquote(variable).strip().lower() or AlertSink.RAW.value
+    if word == "webhook":  # the name that Reloader's documentation has for it
+        return AlertSink.RAW, ()
     if word in known:
         return known[word], ()
     shown = quote_short(variable)
