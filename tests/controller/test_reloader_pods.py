@@ -200,3 +200,34 @@ async def test_rollout_of_reloader_while_down_is_not_repeated(
         await world.quiet(running)
         await wait_for_state(world, running, "current")
     assert sent == []
+
+
+async def test_source_without_a_mark_is_rolled_out_beside_a_marked_one(
+    world: World, sent: list[Any]
+) -> None:
+    """Reloader stopped between two edits: its pods say nothing of the second one."""
+    variable = {"name": "STAKATER_APP_CONFIGMAP", "value": digest_of([(b"LEVEL", b"debug")])}
+    await world.config_map(LEVEL="info")
+    await world.config_map("other", MODE="a")
+    await world.workload(spec=imported("app", "other"), annotations=AUTO)
+    await world.pod("web-1", started=time.time() - 60)
+    async with controller(world) as running:
+        await world.quiet(running)
+
+    def mark(obj: dict[str, Any]) -> dict[str, Any]:
+        obj["spec"]["template"]["spec"]["containers"][0]["env"] = [variable]
+        return obj
+
+    await world.passes_a_second()
+    await world.edit(LEVEL="debug")
+    await world.registry.modify("deployments", "default", "web", mark, manager="Reloader")
+    await replace_pod(world, "web-1", "web-2")
+    await world.edit("other", MODE="b")
+    sent.clear()
+    async with controller(world) as running:
+        await until_sent(world, sent, 1)
+        await replace_pod(world, "web-2", "web-3")
+        await wait_for_state(world, running, "current")
+        await asyncio.sleep(15)
+        await world.quiet(running)
+    assert len(sent) == 1
