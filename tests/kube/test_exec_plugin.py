@@ -22,7 +22,7 @@ import yaml
 from aiohttp import web
 from tests.support.certificates import Authority, as_lenient_as_go
 
-from hotmap.core.errors import SettingsError, Unauthorized
+from hotmap.core.errors import SettingsError, Unauthorized, Unreachable
 from hotmap.kube import exec_plugin
 from hotmap.kube.client import Client
 from hotmap.kube.kubeconfig import load_kubeconfig
@@ -212,6 +212,25 @@ async def test_refused_token_is_replaced_at_once(
         with pytest.raises(Unauthorized):
             await client.request("GET", "/version")
     assert len(plugin.runs()) == 3
+
+
+async def test_plugin_that_fails_later_is_an_outage(
+    server: Server, plugin: Plugin, kubeconfig: Callable[..., str]
+) -> None:
+    """As when its network is down: whoever retries while a server is unreachable, retries then."""
+    plugin.answers(token="t1", expirationTimestamp=rfc3339(time.time() + 2))
+    async with Client(load_kubeconfig(kubeconfig())) as client:
+        await client.request("GET", "/version")
+        plugin.program("import sys; sys.exit('no network')")
+        with pytest.raises(Unreachable, match="failed with exit status 1: no network"):
+            await client.request("GET", "/version")
+        plugin.answers(token="t1")
+        await client.request("GET", "/version")
+        server.token = "t2"
+        plugin.program("import sys; sys.exit('no network')")
+        with pytest.raises(Unreachable, match="failed with exit status 1: no network"):
+            await client.request("GET", "/version")
+    assert server.seen == ["Bearer t1"] * 3
 
 
 async def test_plugin_gives_a_client_certificate(

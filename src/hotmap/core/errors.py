@@ -15,7 +15,8 @@
     │   ├── Throttled        429: wait `retry_after`
     │   └── Unavailable      5xx, and 504 time-outs: wait, then retry
     ├── NotLeading           another replica leads now, and does the work
-    ├── Unreachable          no response at all (refused, reset, DNS, TLS, silence); retry
+    ├── Unreachable          no response at all (refused, reset, DNS, TLS, silence), or no
+    │                        credentials any more; retry
     ├── ResponseTooLarge     more bytes than the caller takes; ask for fewer objects
     └── VolumeError          a mounted directory is not what was expected
         ├── InvalidPayload   a path that may not be projected
@@ -169,7 +170,10 @@ class Unavailable(ApiError):
 
 
 class Unreachable(HotmapError):
-    """Raised when there is no response: refused, reset, unresolved, untrusted or silent."""
+    """Raised when there is no response: refused, reset, unresolved, untrusted or silent.
+
+    Also when nothing was sent, since the credentials have expired and cannot be renewed now.
+    """
 
 
 class ResponseTooLarge(HotmapError):

@@ -411,8 +411,8 @@ class Client:
             ResponseTooLarge: the body is larger.
             Unauthorized: the credentials were refused, even after they were read again.
             ApiError: the server returned another failure.
-            Unreachable: no response, or not the expected server.
-            SettingsError: there are no usable credentials.
+            Unreachable: no response, or not the expected server, or no credentials any more.
+            SettingsError: there have never been usable credentials.
         """
         if idempotent is None:
             idempotent = method in ("GET", "HEAD")

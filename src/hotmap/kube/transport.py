@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache
 from math import inf
 from typing import Final, NamedTuple, NoReturn, Self
@@ -107,6 +107,8 @@ class Transport:
         self._headers = [("User-Agent", user_agent), *config.impersonate]
         self._http: HttpClient | None = None
         self._ca_read_at = 0.0
+        #: Whether there have been credentials.
+        self._has_logged_in = False
         #: (method, HTTP status as text) → responses; "unreachable" counts attempts without one.
         self.answers: Counter[tuple[str, str]] = Counter()
         #: The server's clock, as its responses show it.
@@ -175,16 +177,35 @@ class Transport:
         Returns the response, and until when it has to be complete.
         """
         credentials = self.config.credentials
-        await credentials.prepare()
-        self._use_client_certificate()
-        authorization = credentials.authorization()
+        with self._logging_in():
+            await credentials.prepare()
+            self._use_client_certificate()
+            authorization = credentials.authorization()
         try:
             return await self._send_once(request, timeout, authorization)
         except Unauthorized:
-            if not await credentials.renew(authorization):
-                raise
-        self._use_client_certificate()
+            with self._logging_in():
+                if not await credentials.renew(authorization):
+                    raise
+                self._use_client_certificate()
         return await self._send_once(request, timeout, credentials.authorization())
+
+    @contextmanager
+    def _logging_in(self) -> Iterator[None]:
+        """Report credentials that cannot be renewed as an outage, since a retry may help.
+
+        Raises:
+            SettingsError: there have never been any.
+            Unreachable: there have been.
+        """
+        try:
+            yield
+        except SettingsError as error:
+            if not self._has_logged_in:
+                raise
+            self.outage.begin()
+            raise Unreachable(str(error)) from error
+        self._has_logged_in = True
 
     async def _send_once(
         self, request: Request, timeout: float | None, authorization: str
