@@ -422,3 +422,26 @@ def test_authority_file_is_read_again(tmp_path: Path, authority: Authority) -> N
     data = base64.b64encode(authority.pem).decode()
     both = {"certificate-authority": "ca.crt", "certificate-authority-data": data}
     assert load_kubeconfig(write(tmp_path / "k", kubeconfig(cluster=both))).ca_file is None
+
+
+def test_client_certificate_files_are_read_again(tmp_path: Path, authority: Authority) -> None:
+    """Whoever renews a certificate replaces its files, one after the other."""
+    certificate, key = tmp_path / "client.crt", tmp_path / "client.key"
+    old, new = authority.issue("jane"), authority.issue("jane")
+    certificate.write_bytes(old.certificate)
+    key.write_bytes(old.key)
+    user = {"client-certificate": "client.crt", "client-key": "client.key"}
+    config = load_kubeconfig(write(tmp_path / "k", kubeconfig(user=user)))
+    assert config.refreshed() is config
+    certificate.write_bytes(new.certificate)
+    with pytest.raises(SettingsError, match="do not belong together"):
+        config.refreshed()
+    key.write_bytes(new.key)
+    tls = config.refreshed().tls
+    assert (tls.certificate, tls.key) == new
+    data = {
+        name: base64.b64encode(pem).decode()
+        for name, pem in zip(("client-certificate-data", "client-key-data"), old, strict=True)
+    }
+    both = load_kubeconfig(write(tmp_path / "k", kubeconfig(user={**user, **data})))
+    assert both.certificate_files is None

@@ -172,21 +172,29 @@ class ClusterConfig(NamedTuple):
     proxy: str = ""
     #: file of the trusted certificates if it may change: it is read again
     ca_file: Path | None = None
+    #: files of the client certificate and its key, in the same case
+    certificate_files: tuple[Path, Path] | None = None
     #: impersonation headers, in order; a name may repeat
     impersonate: tuple[tuple[str, str], ...] = ()
 
     def refreshed(self) -> ClusterConfig:
-        """Return these settings with the current content of the CA file; self if it is unchanged.
+        """Return these settings with the current content of their files; self if it is unchanged.
 
         Raises:
-            SettingsError: the file cannot be read, or holds no certificate.
+            SettingsError: a file cannot be read, or holds no certificate or key.
         """
-        if self.ca_file is None or self.tls.insecure:
+        tls = self.tls
+        if self.ca_file is not None and not tls.insecure:
+            tls = tls._replace(ca=read_file(self.ca_file, "certificate authority"))
+        if self.certificate_files is not None:
+            certificate, key = self.certificate_files
+            tls = tls._replace(
+                certificate=read_file(certificate, "client certificate"),
+                key=read_file(key, "client key"),
+            )
+        if tls == self.tls:
             return self
-        ca = read_file(self.ca_file, "certificate authority")
-        if ca == self.tls.ca:
-            return self
-        changed = self._replace(tls=self.tls._replace(ca=ca))
+        changed = self._replace(tls=tls)
         changed.ssl_context()
         return changed
 

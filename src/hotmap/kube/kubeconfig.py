@@ -280,6 +280,7 @@ def _resolve(name: str, context: _Context, cluster: _Cluster, user: _User) -> Cl
         namespace=context.namespace or "default",
         proxy=proxy,
         ca_file=_ca_file(cluster),
+        certificate_files=_certificate_files(user),
         impersonate=tuple(_impersonation(context.user, user)),
     )
 
@@ -289,6 +290,19 @@ def _ca_file(cluster: _Cluster) -> Path | None:
     if cluster.certificate_authority_data or not cluster.certificate_authority:
         return None
     return _beside(cluster, cluster.certificate_authority)
+
+
+def _certificate_files(user: _User) -> tuple[Path, Path] | None:
+    """Name the files of the client certificate and its key; None where there are not both.
+
+    They are read again, since whoever renews the certificate replaces them (client-go:
+    transport/cert_rotation.go). A plugin renews its own.
+    """
+    if user.client_certificate_data or user.client_key_data or user.exec is not None:
+        return None
+    if not user.client_certificate or not user.client_key:
+        return None
+    return _beside(user, user.client_certificate), _beside(user, user.client_key)
 
 
 def _is_server(url: str) -> bool:

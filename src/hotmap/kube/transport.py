@@ -39,6 +39,7 @@ from hotmap.kube.http.errors import (
 from hotmap.kube.http.fetch import system_trust
 from hotmap.kube.http.route import LONGEST_REASON, Route
 from hotmap.kube.http.tls_reads import limit_tls_reads
+from hotmap.kube.log_throttle import LogThrottle
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.proxy import describe_proxy
 from hotmap.kube.retry import Outage
@@ -49,8 +50,8 @@ __all__ = ["Request", "Transport", "WatchStream", "is_certificate_error"]
 
 JSON: Final = "application/json"
 
-#: Seconds after which the CA file is read again, as a token file is.
-CA_PERIOD: Final = 60.0
+#: Seconds after which files of certificates are read again, as a token file is.
+CERTIFICATE_PERIOD: Final = 60.0
 
 #: Bytes of an error response that are read; a Status is far smaller.
 _ERROR_BODY = 1 << 16
@@ -106,7 +107,8 @@ class Transport:
         self._connect_timeout = connect_timeout
         self._headers = [("User-Agent", user_agent), *config.impersonate]
         self._http: HttpClient | None = None
-        self._ca_read_at = 0.0
+        self._certificates_read_at = 0.0
+        self._log_throttle = LogThrottle()
         #: Whether there have been credentials.
         self._has_logged_in = False
         #: (method, HTTP status as text) → responses; "unreachable" counts attempts without one.
@@ -128,7 +130,7 @@ class Transport:
             SettingsError: the address of the server, a certificate or a key is not usable.
         """
         limit_tls_reads()
-        self._ca_read_at = loop_time()
+        self._certificates_read_at = loop_time()
         try:
             self._http = HttpClient(_route(self.config), connect_timeout=self._connect_timeout)
         except ValueError as error:
@@ -213,8 +215,8 @@ class Transport:
         if self._http is None:
             raise RuntimeError("the client is used outside of its `async with`")
         sent = loop_time()
-        if sent - self._ca_read_at >= CA_PERIOD:
-            self._refresh_ca()
+        if sent - self._certificates_read_at >= CERTIFICATE_PERIOD:
+            self._refresh_certificates()
         deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
         try:
             async with asyncio.timeout_at(deadline):
@@ -253,16 +255,18 @@ class Transport:
         if self._http is not None:
             self._http.use(route)
 
-    def _refresh_ca(self) -> None:
-        """Trust the current content of the CA file, for new connections."""
-        self._ca_read_at = loop_time()
+    def _refresh_certificates(self) -> None:
+        """Use the current content of the files of certificates, for new connections."""
+        self._certificates_read_at = loop_time()
         try:
             config = self.config.refreshed()
             if config is not self.config:
                 self._use(config)
-                _log.info("reloaded the certificate authority of %s", self.server)
+                self._log_throttle.end("certificates")
+                _log.info("reloaded the certificates for %s", self.server)
         except SettingsError as error:
-            _log.warning("%s; using the last one", error)
+            if self._log_throttle.should_log("certificates", str(error), now=loop_time()):
+                _log.warning("%s; using the last one", error)
 
     def _request_headers(self, request: Request, authorization: str) -> list[tuple[str, str]]:
         own = request.headers or {}
@@ -313,7 +317,7 @@ class Transport:
         problem = str(error) or "timed out"
         proxy = f"the proxy {describe_proxy(self.config.proxy)}" if self.config.proxy else ""
         if isinstance(error, CertificateError):
-            self._refresh_ca()  # for the next attempt
+            self._refresh_certificates()  # for the next attempt
             text = (
                 f"cannot trust {self.server}: {problem}; check the certificate authority and the"
                 f" server's name in {self.config.origin}"
