@@ -420,6 +420,9 @@ def test_authority_file_is_read_again(tmp_path: Path, authority: Authority) -> N
     (tmp_path / "ca.crt").write_bytes(authority.pem)
     assert config.refreshed().tls.ca == authority.pem
     data = base64.b64encode(authority.pem).decode()
+    (tmp_path / "ca.crt").write_bytes(b"")  # being written: not a reason to trust the system's
+    with pytest.raises(SettingsError, match="it is empty"):
+        config.refreshed()
     both = {"certificate-authority": "ca.crt", "certificate-authority-data": data}
     assert load_kubeconfig(write(tmp_path / "k", kubeconfig(cluster=both))).ca_file is None
 

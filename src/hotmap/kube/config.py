@@ -185,7 +185,7 @@ class ClusterConfig(NamedTuple):
         """
         tls = self.tls
         if self.ca_file is not None and not tls.insecure:
-            tls = tls._replace(ca=read_file(self.ca_file, "certificate authority"))
+            tls = tls._replace(ca=self._read_ca(self.ca_file))
         if self.certificate_files is not None:
             certificate, key = self.certificate_files
             tls = tls._replace(
@@ -203,6 +203,12 @@ class ClusterConfig(NamedTuple):
 
         Raises:
             SettingsError: a certificate or key is not usable PEM data.
+    def _read_ca(self, path: Path) -> bytes:
+        ca = read_file(path, "certificate authority")
+        if self.tls.ca and not ca.strip():  # without any, those of the system would be trusted
+            raise SettingsError(f"certificate authority {path} cannot be used: it is empty")
+        return ca
+
         """
         if urlsplit(self.server).scheme != "https":
             return None
