@@ -402,8 +402,9 @@ def test_token_file_is_read_again(
     path.unlink()
     now += 60
     assert token.authorization() == "Bearer three"
-    for _ in range(3):  # said once a minute, and not for each request
+    for _ in range(3):  # logged once, and not for each request, nor for each that is refused
         assert token.authorization() == "Bearer three"
+        assert not token.refresh("Bearer three")
     assert caplog.text.count("using the last token") == 1
     now += 60
     path.write_text("four\nfive")
@@ -419,10 +420,10 @@ def test_authority_file_is_read_again(tmp_path: Path, authority: Authority) -> N
     assert config.refreshed() is config
     (tmp_path / "ca.crt").write_bytes(authority.pem)
     assert config.refreshed().tls.ca == authority.pem
-    data = base64.b64encode(authority.pem).decode()
     (tmp_path / "ca.crt").write_bytes(b"")  # being written: not a reason to trust the system's
     with pytest.raises(SettingsError, match="it is empty"):
         config.refreshed()
+    data = base64.b64encode(authority.pem).decode()
     both = {"certificate-authority": "ca.crt", "certificate-authority-data": data}
     assert load_kubeconfig(write(tmp_path / "k", kubeconfig(cluster=both))).ca_file is None
 

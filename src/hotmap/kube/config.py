@@ -17,6 +17,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from hotmap.core.errors import SettingsError, os_reason
+from hotmap.kube.log_throttle import LogThrottle
 
 __all__ = [
     "TLS",
@@ -100,6 +101,7 @@ class TokenFile(Credentials):
         self._path = path
         self._token = fallback
         self._read_at = float("-inf")
+        self._log_throttle = LogThrottle()
 
     def authorization(self) -> str:
         """Return the header's value.
@@ -126,13 +128,16 @@ class TokenFile(Credentials):
         if token:
             self._token = token
             self._read_at = time.monotonic()
+            self._log_throttle.end("token")
         elif self._token:
-            self._read_at = time.monotonic()  # a minute until the next attempt and log line
-            _log.warning(
-                "token file %s cannot be used (%s); using the last token",
-                self._path,
-                problem,
-            )
+            self._read_at = time.monotonic()  # a minute until the next attempt
+            # While the last token is refused, each request reads the file again.
+            if self._log_throttle.should_log("token", problem, now=self._read_at):
+                _log.warning(
+                    "token file %s cannot be used (%s); using the last token",
+                    self._path,
+                    problem,
+                )
         else:
             raise SettingsError(f"token file {self._path} cannot be used: {problem}")
 
@@ -198,17 +203,17 @@ class ClusterConfig(NamedTuple):
         changed.ssl_context()
         return changed
 
-    def ssl_context(self) -> ssl.SSLContext | None:
-        """Make the TLS settings, or None for a plain http server.
-
-        Raises:
-            SettingsError: a certificate or key is not usable PEM data.
     def _read_ca(self, path: Path) -> bytes:
         ca = read_file(path, "certificate authority")
         if self.tls.ca and not ca.strip():  # without any, those of the system would be trusted
             raise SettingsError(f"certificate authority {path} cannot be used: it is empty")
         return ca
 
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """Make the TLS settings, or None for a plain http server.
+
+        Raises:
+            SettingsError: a certificate or key is not usable PEM data.
         """
         if urlsplit(self.server).scheme != "https":
             return None
