@@ -172,6 +172,8 @@ async def test_fingerprint_keys_that_cannot_be_read_are_kept(
         )
         assert await _sources_have_keys(controller, 1)
         assert not controller.supervisor.failing()
+        await asyncio.sleep(0.3)  # some more checks
+        assert sum("cannot check the fingerprint" in text for text in caplog.messages) == 1
         both = b64encode(b"n" * 32) + b"\n" + b64decode(old)
         patch = {"data": {"keys": b64encode(both).decode()}}
         await world.merge("Secret", "hotmap-key", patch, namespace="hotmap")

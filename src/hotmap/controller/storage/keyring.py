@@ -19,6 +19,8 @@ from hotmap.core.errors import AlreadyExists, Forbidden, HotmapError, NotFound, 
 from hotmap.core.fingerprint import FingerprintKey, fingerprint_key
 from hotmap.core.model.objects import Namespace
 from hotmap.kube.client import Client
+from hotmap.kube.log_throttle import LogThrottle
+from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.resources import NAMESPACES
 
 __all__ = [
@@ -80,12 +82,18 @@ class KeyringFollower:
 
     async def run(self) -> NoReturn:
         """Call `on_change` when the Secret has other keys, until cancelled."""
+        throttle = LogThrottle()
         while True:
             await asyncio.sleep(_CHECK_EVERY)
             try:
                 await self._check(self._keys_in_use())
             except HotmapError as error:
-                _log.warning("cannot check the fingerprint keys, keeping those in use: %s", error)
+                if throttle.should_log("keys", str(error), now=loop_time()):
+                    _log.warning(
+                        "cannot check the fingerprint keys, keeping those in use: %s", error
+                    )
+            else:
+                throttle.end("keys")
 
     async def _check(self, keys: tuple[FingerprintKey, ...]) -> None:
         secret = _secret(self._client, self._namespace)
