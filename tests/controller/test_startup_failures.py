@@ -13,6 +13,7 @@ from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
 from hotmap.core.errors import Forbidden, Unavailable, Unreachable
 from hotmap.kube.client import Client, Limits
+from hotmap.kube.config import BearerToken
 
 #: One try for each call, so that what is tried again is the controller's doing.
 ONCE = Limits(attempts=1)
@@ -90,6 +91,23 @@ async def test_permission_lost_on_standby_ends_the_process(world: World) -> None
         with pytest.raises(Forbidden):
             async with asyncio.timeout(60):
                 await second.run()
+
+
+async def test_user_may_take_longer_to_log_in_than_the_server_to_respond(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when a credential plugin opens a browser."""
+    monkeypatch.setattr(startup, "_RESPONSE_TIMEOUT", 0.5)
+    monkeypatch.setattr(startup, "_LATE", 0.1)
+
+    class SlowLogin(BearerToken):
+        async def prepare(self) -> None:
+            await asyncio.sleep(0 if self.authorization() else 1)
+            self._token = "test"
+
+    config = world.plane.config()._replace(credentials=SlowLogin())
+    async with Client(config) as client:
+        await startup.wait_for_apiserver(client)
 
 
 async def test_silent_apiserver_is_reported(

@@ -185,6 +185,22 @@ async def test_concurrent_requests_share_one_run(
     assert len(plugin.runs()) == 1
 
 
+async def test_run_outlasts_the_requests_that_wait_for_it(
+    server: Server, plugin: Plugin, kubeconfig: Callable[..., str]
+) -> None:
+    """Those for the Lease have 3.5 s, which a plugin may need for itself."""
+    plugin.answers(token="t1")
+    with plugin.path.open("a") as program:
+        program.write("import time; time.sleep(1.5)\n")
+    async with Client(load_kubeconfig(kubeconfig())) as client:
+        for _ in range(2):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.2):
+                    await client.request("GET", "/version")
+        await client.request("GET", "/version")
+    assert len(plugin.runs()) == 1
+
+
 async def test_expired_token_is_replaced_before_it_is_sent(
     server: Server, plugin: Plugin, kubeconfig: Callable[..., str]
 ) -> None:

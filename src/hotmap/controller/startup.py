@@ -67,6 +67,7 @@ async def wait_for_apiserver(client: Client) -> None:
         Unreachable: there is no response, or it is not from the expected server.
         SettingsError: there are no usable credentials.
     """
+    await client.authorization()  # a user may have to log in first
     request = asyncio.create_task(_get_version(client))
     try:
         done, _ = await asyncio.wait((request,), timeout=_LATE)

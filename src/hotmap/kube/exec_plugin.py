@@ -111,7 +111,8 @@ class ExecCredentials(Credentials):
     def __init__(self, plugin: ExecPlugin) -> None:
         self._plugin = plugin
         self._login: _Login | None = None
-        self._lock = asyncio.Lock()
+        #: The run in progress, which all requests share.
+        self._run: asyncio.Task[_Login] | None = None
 
     def authorization(self) -> str:
         token = self._login.token if self._login else ""
@@ -126,17 +127,30 @@ class ExecCredentials(Credentials):
         Raises:
             SettingsError: it cannot be run, fails, or prints no credentials.
         """
-        async with self._lock:
-            if self._login is None or _is_over(self._login):
-                self._login = await _log_in(self._plugin)
+        if self._login is None or _is_over(self._login):
+            await self._log_in()
 
     async def renew(self, refused: str) -> bool:
         before = self._login
-        async with self._lock:
-            if self._login is before and self.authorization() == refused:
-                self._login = await _log_in(self._plugin)
+        if self.authorization() == refused:
+            await self._log_in()
         certificate = before.certificate if before else None
         return (self.authorization(), self.client_certificate()) != (refused, certificate)
+
+    async def _log_in(self) -> None:
+        """Wait for the plugin; its run goes on if the time of a request is over before that.
+
+        Else a plugin that takes longer than the requests may would never end.
+        """
+        if self._run is None:
+            self._run = asyncio.create_task(_log_in(self._plugin))
+            self._run.add_done_callback(self._use)
+        await asyncio.shield(self._run)
+
+    def _use(self, run: asyncio.Task[_Login]) -> None:
+        self._run = None
+        if not run.cancelled() and run.exception() is None:
+            self._login = run.result()
 
 
 def _is_over(login: _Login) -> bool:
