@@ -14,6 +14,7 @@ import pytest
 from tests.controller.stored_jobs import RECREATE, find_going, is_true, jobs, uid
 from tests.controller.world import NAMESPACE, World, env
 
+from hotmap.controller.reconcile import job_recreation
 from hotmap.core.errors import api_error
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.policy.policy import Defaults, OnChange
@@ -283,6 +284,27 @@ async def test_rejected_job_creation_is_retried(world: World) -> None:
         world.registry.create_guards.clear()
         await world.event("JobRecreated")
     assert len(await world.messages("Failed")) == 1
+
+
+async def test_manifests_that_cannot_be_written_are_logged_once(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Someone has made the Secret immutable, for example; the Job exists again, so no hurry."""
+    monkeypatch.setattr(job_recreation, "_PAUSE_LAST", 0.05)
+    await world.config_map(LEVEL="info")
+    await world.job(annotations=RECREATE)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        await world.until(lambda: find_going(world, "load"), "the Job is being deleted")
+        await world.quiet(controller)
+        writes = world.plane.fail("update", "secrets", code=422, name="hotmap-pending")
+        await world.end_deletion("jobs", "load")
+        await world.event("JobRecreated")
+        await world.until(lambda: is_true(writes.met > 5), "writes were tried again")
+        assert sum("hotmap-pending: " in text for text in caplog.messages) == 1
+        writes.left = 0
+        await world.until(lambda: _none_pending(world), "nothing is pending")
 
 
 @pytest.mark.parametrize("hanging", [1, 12])

@@ -42,6 +42,7 @@ from hotmap.core.errors import (
 from hotmap.core.model.objects import Job, ObjectKey
 from hotmap.kube.client import Client
 from hotmap.kube.latest import put_latest
+from hotmap.kube.log_throttle import LogThrottle
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.recorder import Recorder
 from hotmap.kube.resources import JOBS
@@ -120,6 +121,7 @@ class JobRecreations:
         self._secret = OwnedSecret(
             client, namespace, PENDING_SECRET, type="hotmap.dev/pending", data_key="jobs"
         )
+        self._log_throttle = LogThrottle()
         #: Number of changes, and how many of them are encoded and written.
         self._changes = self._encoded = self._written = 0
 
@@ -343,7 +345,10 @@ class JobRecreations:
         try:
             await self._write()
         except HotmapError as error:
-            _log.warning("%s: %s", self._secret, error)
+            if self._log_throttle.should_log("write", str(error), now=loop_time()):
+                _log.warning("%s: failed to write; retrying: %s", self._secret, error)
+        else:
+            self._log_throttle.end("write")
 
     async def _write(self) -> None:
         """Write pending manifests; merges concurrent changes."""
