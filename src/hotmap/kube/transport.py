@@ -262,11 +262,12 @@ class Transport:
             config = self.config.refreshed()
             if config is not self.config:
                 self._use(config)
-                self._log_throttle.end("certificates")
                 _log.info("reloaded the certificates for %s", self.server)
         except SettingsError as error:
             if self._log_throttle.should_log("certificates", str(error), now=loop_time()):
                 _log.warning("%s; using the last one", error)
+        else:
+            self._log_throttle.end("certificates")
 
     def _request_headers(self, request: Request, authorization: str) -> list[tuple[str, str]]:
         own = request.headers or {}
