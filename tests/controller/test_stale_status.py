@@ -164,6 +164,35 @@ async def test_objects_that_are_not_consumers_leave_workloads_current(
     await until_current(world, http, settling, f"{query}&consistent=true")
 
 
+@pytest.mark.parametrize("query", ["namespace=default", ""])
+async def test_objects_that_the_stores_leave_out_by_content_leave_workloads_current(
+    world: World, http: aiohttp.ClientSession, settling: Controller, query: str
+) -> None:
+    """Finished Jobs without an owner, and Secrets of hotmap's types, which a tenant may create."""
+    for number in range(consistent_reads._MAX_DIFFERENT + 1):
+        await world.job(f"load-{number}", annotations={}, ended="Complete")
+        body = {"metadata": {"name": f"state-{number}"}, "type": "hotmap.dev/state"}
+        await world.registry.create("secrets", "default", body, manager="kubectl")
+    await until_current(world, http, settling, f"{query}&consistent=true")
+    before = world.answers()["GET"]
+    await get_states(http, settling, f"{query}&consistent=true")
+    assert world.answers()["GET"] <= before + len(settling.index.sources) + len(
+        settling.index.consumers
+    )
+
+
+async def test_job_that_no_watch_has_delivered_is_seen_beside_finished_ones(
+    world: World, http: aiohttp.ClientSession, settling: Controller
+) -> None:
+    await world.job("done", annotations={}, ended="Complete")
+    await until_current(world, http, settling, "consistent=true")
+    assert settling._reflectors is not None
+    await settling._reflectors.stop()
+    await world.job("load")
+    found = await get_states(http, settling, "namespace=default&consistent=true")
+    assert set(found) == {"web", "load"}
+
+
 async def test_consistent_query_costs_one_small_list_for_each_object(
     world: World, http: aiohttp.ClientSession, settling: Controller
 ) -> None:

@@ -214,6 +214,15 @@ class Reflector(Generic[T, S]):
         selection = self._selection
         return kind == selection.resource.kind and selection.namespace in (None, namespace)
 
+    def has_delivered(self, resource_version: str) -> bool:
+        """Return whether everything up to a resourceVersion has certainly been received.
+
+        Versions of one resource may be compared as numbers (KEP-5504). Nothing is certain while
+        there is no position, as after an error.
+        """
+        position, version = parse_number(self._position), parse_number(resource_version)
+        return position is not None and version is not None and version <= position
+
     # -- one attempt ---------------------------------------------------------------------------
 
     async def _attempt(self) -> None:

@@ -13,12 +13,11 @@ from collections.abc import Awaitable, Iterable
 
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.reflectors import Reflectors
-from hotmap.controller.watch.transforms import is_left_out
+from hotmap.controller.watch.transforms import LEFT_OUT_BY_CONTENT, is_left_out
 from hotmap.core.errors import NotFound, Unavailable
 from hotmap.core.model.objects import ObjectKey, ObjectMeta
 from hotmap.kube.client import Client
 from hotmap.kube.fair_slots import FairSlots
-from hotmap.kube.latest import put_latest
 from hotmap.kube.metadata import ObjectVersion, list_versions
 from hotmap.kube.resources import BY_KIND
 
@@ -36,9 +35,6 @@ _OBJECTS_PER_READ = 50
 #: Objects that may differ in one namespace; with more of them the watch is broken.
 _MAX_DIFFERENT = 200
 
-#: Objects without a stored value whose version is remembered.
-_MAX_LEFT_OUT = 2000
-
 
 class ConsistentReader:
     """Reads those objects into the stores that have another version there."""
@@ -48,8 +44,6 @@ class ConsistentReader:
         self._index = index
         self._reflectors = reflectors
         self._slots = FairSlots(_MAX_REQUESTS)
-        #: Versions of objects that the stores leave out by their content, such as finished Jobs.
-        self._left_out: dict[ObjectKey, str] = {}
 
     async def read_objects(self, keys: Iterable[ObjectKey]) -> None:
         """Bring some sources and consumers up to date.
@@ -132,9 +126,6 @@ class ConsistentReader:
         for key in different:
             async with self._slots.use(namespace or ""):
                 await self._reflectors.reread(key)
-            if key in listed and not self._is_known(key):
-                version = listed[key].resource_version
-                put_latest(self._left_out, key, version, most=_MAX_LEFT_OUT)
 
     def _known(
         self, kind: str, namespace: str | None, names: frozenset[str] = frozenset()
@@ -146,19 +137,22 @@ class ConsistentReader:
             return [key for key in keys if key in store]
         return store.keys(namespace)
 
-    def _is_known(self, key: ObjectKey) -> bool:
-        return key in self._index.store(key.kind) or self._index.is_unreadable(key)
-
     def _differs(self, key: ObjectKey, listed: ObjectVersion) -> bool:
         stored = self._index.store(key.kind).get(key)
         if stored is not None:
             return (stored.uid, stored.resource_version) != (listed.uid, listed.resource_version)
-        if self._index.is_unreadable(key) or self._is_left_out(key, listed):
-            return False
-        return self._left_out.get(key) != listed.resource_version
+        return not (self._index.is_unreadable(key) or self._is_left_out(key, listed))
 
     def _is_left_out(self, key: ObjectKey, listed: ObjectVersion) -> bool:
-        """Return whether the store leaves an object out, as its metadata shows."""
+        """Return whether the store certainly leaves an object out.
+
+        Its metadata shows it, or the watch has delivered this version and nothing was stored, as of
+        a finished Job. A store of sources has whatever was delivered, so there that proves nothing.
+        """
+        if key.kind in LEFT_OUT_BY_CONTENT and self._reflectors.has_delivered(
+            key, listed.resource_version
+        ):
+            return True
         metadata = ObjectMeta(
             deletion_timestamp=listed.deletion_timestamp, owner_references=listed.owner_references
         )

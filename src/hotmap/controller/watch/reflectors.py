@@ -55,6 +55,9 @@ __all__ = ["Reflectors"]
 #: Seconds between two log lines about incomplete stores.
 _LOG_INTERVAL = 60.0
 
+#: Types of the Secrets that hotmap keeps for itself.
+_OUR_TYPES = ("hotmap.dev/key", "hotmap.dev/pending", "hotmap.dev/state")
+
 _ROLLED = ("Deployment", "StatefulSet", "DaemonSet")
 
 _log = logging.getLogger(__name__)
@@ -184,7 +187,7 @@ class Reflectors:
         return self._settings.watch_namespaces or (None,)
 
     def selection(self, kind: str, namespace: str | None) -> Selection | None:
-        """Return which objects of a kind are watched in a namespace; None: none, or none yet."""
+        """Return which objects of a kind are kept of a namespace; None: none, or none yet."""
         watched = self._watched.get(kind)
         ignored = self._settings.ignored_namespaces
         if watched is None or namespace in ignored or not self._store(kind).synced.is_set():
@@ -192,8 +195,18 @@ class Reflectors:
         # A kind whose CustomResourceDefinition was removed has no objects to read.
         if not any(reflector.selects(kind, namespace or "") for reflector in self._all()):
             return None
-        excluding = _excluding_selector(ignored) if namespace is None else ""
+        fields = [_excluding_selector(ignored)] if namespace is None else []
+        if kind == "Secret":
+            fields += (f"type!={each}" for each in _OUR_TYPES)
+        excluding = ",".join(filter(None, fields))
         return Selection(BY_KIND[kind], namespace, watched.label_selector, excluding)
+
+    def has_delivered(self, key: ObjectKey, resource_version: str) -> bool:
+        """Return whether the watch of an object certainly delivered this version or a newer one."""
+        return any(
+            reflector.selects(key.kind, key.namespace) and reflector.has_delivered(resource_version)
+            for reflector in self._all()
+        )
 
     def is_behind(self) -> bool:
         """Return whether more watch events have probably arrived than were read."""
@@ -341,7 +354,7 @@ def _key_of(value: Source | Consumer | ClassObject | MountedVersions) -> ObjectK
 
 def _is_ours(secret: Secret) -> bool:
     """Return whether a Secret is our own; state is written every second."""
-    return secret.type in ("hotmap.dev/key", "hotmap.dev/pending", "hotmap.dev/state")
+    return secret.type in _OUR_TYPES
 
 
 def _namespace_annotations(item: Namespace) -> NamespaceAnnotations:

@@ -21,7 +21,10 @@ from hotmap.core.model.objects import CronJob, Job, ObjectMeta, Pod, Rollout, Wo
 from hotmap.core.model.pod_conditions import FINISHED
 from hotmap.core.policy.policy import Defaults, OnChange
 
-__all__ = ["Transforms", "is_left_out"]
+__all__ = ["LEFT_OUT_BY_CONTENT", "Transforms", "is_left_out"]
+
+#: The kinds of which some objects are left out by more than their metadata: the finished ones.
+LEFT_OUT_BY_CONTENT: Final = ("Job", "Pod")
 
 #: How to find the objects that a workload manages, by kind.
 _IS_MANAGED: Final[Mapping[str, Callable[[ObjectMeta], bool]]] = {
