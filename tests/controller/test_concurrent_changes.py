@@ -7,6 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from tests.controller.world import FOLLOW, World
 
 from hotmap.core.errors import api_error
@@ -236,6 +237,35 @@ async def test_rollout_that_a_webhook_removes_is_reported(world: World) -> None:
     assert event["type"] == "Warning"
     assert "an admission policy or webhook removed the change" in event["message"]
     assert len(await world.messages("RolledOut")) == 1
+
+
+async def test_retries_of_a_rejected_rollout_are_logged_once_an_hour(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A tenant's policy may reject those of 1,000 workloads, and they are retried for ever."""
+    attempts = 0
+
+    async def refuse(plural: str, namespace: str | None, name: str, patch: Any) -> None:
+        nonlocal attempts
+        if plural == "deployments":
+            attempts += 1
+            raise api_error(403, "no changes before the holidays")
+
+    world.registry.guards.append(refuse)
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        caplog.clear()
+        await world.edit(LEVEL="debug")
+        await asyncio.sleep(3000)
+        assert attempts > 10
+        levels = [
+            each.levelname for each in caplog.records if "before the holidays" in each.message
+        ]
+        assert levels == ["WARNING", "INFO"]
+        await asyncio.sleep(1200)
+        assert len([each for each in caplog.records if "before the holidays" in each.message]) == 3
 
 
 async def test_failing_workload_does_not_delay_others(world: World) -> None:

@@ -41,6 +41,9 @@ from hotmap.controller.watch.stored_progress import StoredProgress
 from hotmap.core.errors import ApiError, HotmapError, NotLeading, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
+from hotmap.core.text import shorten
+from hotmap.kube.log_throttle import LogThrottle
+from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.loop_slices import SHORT_SLICE, LoopSlices, share_loop
 from hotmap.kube.supervisor import Supervisor
 from hotmap.kube.workqueue import QueueShutDown, WorkQueue
@@ -112,6 +115,7 @@ class LeaderTerm:
         self._workers = supervisor.tasks()
         self._background = supervisor.tasks()
         self._unsubscribe: list[Callable[[], None]] = []
+        self._log_throttle = LogThrottle()
         #: Whether changes are no longer followed, so that nothing it shows is up to date.
         self.is_ending = False
 
@@ -269,7 +273,8 @@ class LeaderTerm:
                 again = await work(key)
             except (ApiError, Unreachable, NotLeading) as error:
                 pause = queue.retry(key, least=getattr(error, "retry_after", None) or 0.0)
-                _log.info(_RETRY, pause, error, extra={"workload": str(key)})
+                level = self._retry_level(key, error)
+                _log.log(level, _RETRY, pause, error, extra={"workload": str(key)})
             except HotmapError as error:
                 pause = queue.retry(key)
                 _log.error(_RETRY, pause, error, extra={"workload": str(key)})
@@ -278,11 +283,18 @@ class LeaderTerm:
                 _log.exception("internal error reconciling %s", key)
             else:
                 queue.forget(key)
+                self._log_throttle.end(str(key))
                 if again is not None:
                     queue.add_after(key, again)
             finally:
                 queue.done(key)
                 self._after_work(key)
+
+    def _retry_level(self, key: ObjectKey, error: HotmapError) -> int:
+        """Choose the log level of a retry: one that a policy denies goes on for ever."""
+        text = shorten(str(error), 200)  # a policy's message may have 64 KiB, and it is kept
+        news = self._log_throttle.should_log(str(key), text, now=loop_time())
+        return logging.INFO if news else logging.DEBUG
 
     def _after_work(self, key: ObjectKey) -> None:
         """Update the pod checks and the status after a decision."""
