@@ -10,10 +10,11 @@ from tests.support.fault_server import Exchange, FaultServer
 
 from hotmap.core.errors import ResponseTooLarge
 from hotmap.core.model.objects import Pod
-from hotmap.kube import paging
+from hotmap.kube import metadata, paging
 from hotmap.kube.client import Client, Page
 from hotmap.kube.config import TLS, BearerToken, ClusterConfig
 from hotmap.kube.decoding import MOST_TOKENS
+from hotmap.kube.metadata import list_versions
 from hotmap.kube.paging import list_items
 from hotmap.kube.resources import PODS, Selection
 
@@ -104,6 +105,32 @@ async def test_response_beyond_the_bound_is_not_read(
     assert sent < 1 << 26
     versions = [request.params.get("resourceVersion") for request in server.requests]
     assert versions == ["0", None]
+
+
+async def test_versions_of_objects_with_much_metadata_come_a_few_at_a_time(
+    server: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tenant's annotations have up to 256 KiB; each page is bounded, and none is missed."""
+    monkeypatch.setattr(metadata, "_LARGEST_PAGE", 100_000)
+    sizes: list[int] = []
+
+    async def page(exchange: Exchange) -> None:
+        first = int(exchange.request.params.get("continue", 0))
+        last = min(300, first + int(exchange.request.params["limit"]))
+        items = [
+            {"metadata": {"name": f"n{n}", "annotations": {"a": "x" * 1000}}}
+            for n in range(first, last)
+        ]
+        sizes.append(len(items))
+        more = {"continue": str(last)} if last < 300 else {}
+        await exchange.answer(200, {"metadata": more, "items": items})
+
+    server.script("other", *[page] * 20)
+    config = ClusterConfig(server.url, "the test", BearerToken(), TLS())
+    async with Client(config) as client:
+        found = await list_versions(client, PODS, "shop")
+    assert [each.name for each in found] == [f"n{n}" for n in range(300)]
+    assert sizes == [300, 300, 125, *[31] * 9, 21]
 
 
 async def test_page_is_read_although_an_object_nests_deeply(server: FaultServer) -> None:
