@@ -268,6 +268,28 @@ async def test_overview_of_a_settling_change_is_not_current(
     assert named == await get_states(http, settling)
 
 
+async def test_edit_whose_followers_wait_to_be_queued_is_not_current(
+    world: World, http: aiohttp.ClientSession, settling: Controller
+) -> None:
+    """As after an edit of a source in the same namespace that thousands of workloads use."""
+    await until_current(world, http, settling)
+    fan_outs, loop = settling._changes._fan_outs, asyncio.get_running_loop()
+    fan_outs._pauses["default"] = loop.call_later(10, fan_outs._end_pause, "default")
+    await world.edit(LEVEL="debug")
+
+    async def is_seen() -> bool:
+        return bool(fan_outs.waiting_namespaces)
+
+    await world.until(is_seen, "the change is seen")
+    for query in ("", "workload=default/web", "consistent=true"):
+        found = await get_states(http, settling, query)
+        assert found["web"] == ("waiting", "sources changed; reconcile pending")
+    counts = await count_workloads(http, settling)
+    assert (counts["current"], counts["waiting"]) == (0, 1)
+    await asyncio.sleep(10)
+    assert_settling((await get_states(http, settling))["web"])
+
+
 async def until_state(
     world: World, http: aiohttp.ClientSession, controller: Controller, state: str
 ) -> None:

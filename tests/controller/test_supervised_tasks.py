@@ -42,6 +42,7 @@ _OWNERS = {
     ("controller/report/pod_checks.py", "run"): "a TaskGroup, in a supervised task",
     ("controller/report/pod_checks.py", "run_agent_checks"): "a TaskGroup, in a supervised task",
     ("kube/exec_plugin.py", "_log_in"): "awaits the plugin, or leaves its result to the next call",
+    ("controller/watch/fan_outs.py", "_enqueue"): "the end of a pause, which a term cancels",
     ("kube/http/client.py", "_on_idle"): "a timer that closes idle connections",
     ("kube/http/client.py", "_close_idle"): "the same timer, again",
     ("kube/http/server.py", "on_message_complete"): "answers, ends with its connection",

@@ -172,6 +172,7 @@ class TermFactory:
             ),
             refused=shared.reflectors.refused,
             settled_at=settled_at,
+            waiting_namespaces=lambda: shared.changes.waiting_namespaces,
         )
 
     def _meta_info_writer(self) -> Callable[[], Awaitable[None]] | None:
@@ -269,6 +270,10 @@ class TermFactory:
     ) -> PodChecker:
         shared = self._shared
 
+        def is_pending(key: ObjectKey) -> bool:
+            waits = key.namespace in shared.changes.waiting_namespaces
+            return waits or queues.is_pending(key)
+
         def request_nudges(key: ObjectKey, target: Target, uids: Sequence[str]) -> None:
             if nudges.request(key, target, uids):
                 queues.refreshes.add(key)
@@ -292,5 +297,5 @@ class TermFactory:
             ),
             results=results,
             settings=self._settings.pod_checks,
-            gate=PodCheckGate(is_busy=queues.has_ready, is_pending=queues.is_pending),
+            gate=PodCheckGate(is_busy=queues.has_ready, is_pending=is_pending),
         )

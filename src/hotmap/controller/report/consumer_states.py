@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hotmap.controller.report.decision_log import DecisionLog
@@ -58,6 +58,7 @@ class ConsumerStates:
         is_behind: Callable[[ObjectKey, bool], bool] = lambda *_: False,
         refused: Callable[[], Sequence[Reflector[Any, Any]]] = lambda: (),
         settled_at: Callable[[ObjectKey], float | None] = lambda _: None,
+        waiting_namespaces: Callable[[], Collection[str]] = lambda: (),
     ) -> None:
         """`is_behind` tells whether the sources of a consumer differ from its record.
 
@@ -65,9 +66,11 @@ class ConsumerStates:
         `refused` returns the reflectors whose objects may change unseen.
         `settled_at` returns when the settle time of a consumer's changes ends, in POSIX seconds;
         None: it has ended.
+        `waiting_namespaces` returns those of changed sources whose followers are not pending yet.
         """
         self._refused = refused
         self._settled_at = settled_at
+        self._waiting_namespaces = waiting_namespaces
         self._index = index
         self._decision_log = decision_log
         self._records = records
@@ -145,7 +148,7 @@ class ConsumerStates:
 
     def _is_outdated(self, key: ObjectKey, status: ConsumerStatus) -> bool:
         """Return whether a status is final, but for the content before the last change."""
-        changed = self._pending.get(key)
+        changed = key.namespace in self._waiting_namespaces() or self._pending.get(key)
         if changed is None or not (status.is_reached or (changed and status.action_required)):
             return False
         # A decision on sources that are gone leaves no status that is reached.
@@ -188,12 +191,19 @@ class ConsumerStates:
         Each costs a snapshot. Where there is no time for that, the status counts as outdated.
         """
         ends = time.perf_counter() + _LONGEST_COUNT
-        for key in self._pending:
+        for key in self._maybe_outdated():
             if not self._decision_log.is_decided(key):
                 continue
             status = self._not_current.get(key, UP_TO_DATE)
             if time.perf_counter() >= ends or self._is_outdated(key, status):
                 yield key, status
+
+    def _maybe_outdated(self) -> Iterator[ObjectKey]:
+        """Iterate over the consumers that may be behind their sources."""
+        yield from self._pending
+        for namespace in self._waiting_namespaces():
+            for store in self._index.consumers.values():
+                yield from (key for key in store.keys(namespace) if key not in self._pending)
 
     def _unconfirmed(self) -> Iterator[tuple[ObjectKey, ConsumerStatus]]:
         """Yield the statuses that consumers had before a permission was withdrawn.

@@ -6,10 +6,11 @@ The queues contain only keys: a worker takes a snapshot of the current state.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, NamedTuple
 
+from hotmap.controller.watch.fan_outs import FanOuts
 from hotmap.controller.watch.index import Index
 from hotmap.controller.watch.policies import NamespaceAnnotations, is_relevant
 from hotmap.controller.watch.stores import template_in
@@ -55,6 +56,7 @@ class ChangeListener:
         self._clock = clock
         self._monotonic = monotonic
         self._queues: Queues | None = None
+        self._fan_outs = FanOuts(self._enqueue_followers)
         #: The kinds and namespaces of sources whose first list is complete.
         self._listed: set[tuple[str, str | None]] = set()
         self._subscribe()
@@ -71,6 +73,12 @@ class ChangeListener:
     def set_queues(self, queues: Queues | None) -> None:
         """Add the consumers affected by changes to these queues from now on; None: to none."""
         self._queues = queues
+        self._fan_outs.clear()  # a term begins with all consumers
+
+    @property
+    def waiting_namespaces(self) -> Collection[str]:
+        """The namespaces of changed sources whose followers are not in the queues yet."""
+        return self._fan_outs.waiting_namespaces
 
     def _source_changed(self, key: ObjectKey, old: Source | None, new: Source | None) -> None:
         # Sources of the first list have not changed, but they are known now.
@@ -82,8 +90,16 @@ class ChangeListener:
         if self._queues and (first or noted or _annotations_differ(old, new)):
             # Also consumers that no longer follow it: their status has to be derived again.
             offered = self._index.offers(old) or self._index.offers(new)
-            for consumer in self._index.followers_of(key, offered=offered):
-                self._enqueue_for_source(self._queues, consumer, key)
+            self._fan_outs.add(key, offered=offered)
+
+    def _enqueue_followers(self, source: ObjectKey, offered: bool) -> int:
+        """Enqueue the consumers that follow a source; returns how many these are."""
+        if self._queues is None:
+            return 0
+        followers = self._index.followers_of(source, offered=offered)
+        for consumer in followers:
+            self._enqueue_for_source(self._queues, consumer, source)
+        return len(followers)
 
     def _sources_listed(self, kind: str, namespace: str | None) -> None:
         """Record when a first list is complete: objects that are not in it were deleted before."""
