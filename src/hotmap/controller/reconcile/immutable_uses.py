@@ -17,7 +17,7 @@ from hotmap.core.decide.immutable_uses import add_immutable_uses
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.source import Source
-from hotmap.core.model.state import ImmutableUse
+from hotmap.core.model.state import ImmutableUse, Record
 
 __all__ = ["ImmutableUses"]
 
@@ -42,7 +42,13 @@ class ImmutableUses:
             return
         if old is not None and (old.uid, old.immutable) == (new.uid, True):
             return
-        for consumer in self._index.users_of(key, among=self._has_record):
+
+        def may_add(consumer: Consumer) -> bool:
+            # First, since few are left if a source of thousands of consumers is recreated often.
+            record = self._records.get(consumer.uid)
+            return record is not None and _add_uses(record, [new]) is not record
+
+        for consumer in self._index.users_of(key, among=may_add):
             self._add(consumer, [new])
 
     def _consumer_changed(self, key: ObjectKey, old: Consumer | None, new: Consumer | None) -> None:
@@ -68,7 +74,10 @@ class ImmutableUses:
 
     def _add(self, consumer: Consumer, sources: Iterable[Source]) -> None:
         record = self._records.get(consumer.uid)
-        if record is None:
-            return
-        uses = [ImmutableUse(each.key.kind, each.key.name, each.uid) for each in sources]
-        self._records.put(add_immutable_uses(record, uses))
+        if record is not None:
+            self._records.put(_add_uses(record, sources))
+
+
+def _add_uses(record: Record, sources: Iterable[Source]) -> Record:
+    uses = [ImmutableUse(each.key.kind, each.key.name, each.uid) for each in sources]
+    return add_immutable_uses(record, uses)
