@@ -10,6 +10,7 @@ import pytest
 from tests.controller.world import FOLLOW, World, both, env, files
 
 from hotmap.controller.storage import record_shards
+from hotmap.controller.watch import fan_outs
 from hotmap.core.model.objects import ObjectKey
 from hotmap.kube import events
 
@@ -52,6 +53,24 @@ async def test_log_line_of_a_change_has_workload_source_and_change(
         "change": fields["change"],
     }
     assert fields["change"]
+
+
+async def test_edit_that_waits_for_a_pause_is_rolled_out(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As soon after an edit of a source that thousands of workloads use."""
+    monkeypatch.setattr(fan_outs, "MANY", 1)
+    monkeypatch.setattr(fan_outs, "_REST", 20_000.0)  # about two seconds
+    await world.config_map(LEVEL="info")
+    await world.workload()
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        await world.edit(LEVEL="debug")
+        first = await world.rollout()
+        await world.rolled_out()
+        await world.quiet(controller)
+        await world.edit(LEVEL="trace")
+        await world.rollout(after=first)
 
 
 @pytest.mark.parametrize("opts_in", ["as it is made", "later"])
