@@ -386,6 +386,34 @@ def test_recorded_bound_is_of_the_change_that_was_recorded(edited: bool) -> None
     assert (bounded.changed_at, bounded.edited) == (100.0, edited)
 
 
+#: A use of the data key `c`, which the source lacks, beside the use of `a`.
+OPTIONAL_KEY = """
+    containers:
+    - name: web
+      env:
+      - {name: A, valueFrom: {configMapKeyRef: {name: app, key: a}}}
+      - {name: C, valueFrom: {configMapKeyRef: {name: app, key: c, optional: true}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "edited"),
+    [
+        pytest.param(EVERY_KEY, False, id="required"),
+        pytest.param(OPTIONAL, True, id="optional"),
+        pytest.param(OPTIONAL_KEY, False, id="a data key that it lacks is optional"),
+        pytest.param(OPTIONAL_KEY.replace("key: c,", "key: a,"), True, id="and one that it has"),
+    ],
+)
+def test_creation_replaces_content_that_a_container_may_have_started_without(
+    spec: str, edited: bool
+) -> None:
+    data = {"a": "1", "b": "2"}
+    new = source(data, written=500)
+    change = make_observed_change(new, frozenset(data), removed=False, created=True, now=500.9)
+    assert seen(app(data, spec, written=500.0), None, change).edited is edited
+
+
 def test_recorded_bound_does_not_hold_for_other_data_keys() -> None:
     """It was recorded while the edited data key was not used."""
     of_a = app({"a": "1", "b": "3"}, ENV.replace("LEVEL", "a"), written=500.0)

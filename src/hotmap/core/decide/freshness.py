@@ -161,16 +161,10 @@ def _proven_since(consumer: Consumer, findings: Sequence[Finding], facts: Facts)
     proven = all(
         f.current.source in facts.before_template
         or (f.current.changed_at is not None and f.current.changed_at <= after)
-        or _has_never_existed(f.current)
+        or f.current.has_never_existed
         for f in findings
     )
     return facts.template_at if proven else 0.0
-
-
-def _has_never_existed(current: SourceSnapshot) -> bool:
-    """Return whether an optional source does not exist, and nothing shows that it ever did."""
-    is_absent = current.visible and not current.exists and not current.required
-    return is_absent and current.changes.latest is None
 
 
 def _assess_older_pods(

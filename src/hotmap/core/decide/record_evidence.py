@@ -8,6 +8,7 @@ from hotmap.core.decide.assessment import CHANGED, Verdict
 from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.evidence import MARGIN
 from hotmap.core.decide.snapshot import Snapshot, changed_before
+from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.state import PodCheck, Record, SourceRecord, StartRecord, records_by_source
 
 __all__ = ["with_evidence", "with_first_evidence"]
@@ -37,7 +38,7 @@ def _with_proof(record: Record, decision: Decision) -> Record:
     before, snapshot = decision.snapshot.record, decision.snapshot
     since, replaced_at = decision.assessment.proven_since, 0.0
     is_same = decision.assessment.verdict not in CHANGED
-    if is_same and before is not None and _same_used_content(before, record):
+    if is_same and before is not None and _same_used_content(before, record, snapshot):
         since, replaced_at = since or before.proven_since, before.replaced_at
     if before is None:
         since = since or _proven_since_creation(snapshot)
@@ -49,25 +50,52 @@ def _with_proof(record: Record, decision: Decision) -> Record:
     )
 
 
-def _same_used_content(before: Record, after: Record) -> bool:
+def _same_used_content(before: Record, after: Record, snapshot: Snapshot) -> bool:
+    """Return whether two records have the same content.
+
+    The first record of a consumer lacks optional sources that do not exist (`first_record`). Pods
+    are without them as well, unless one was deleted since the consumer was created.
+    """
+    absent = {
+        source.source.kind_and_name
+        for source in _unchanged_since_creation(snapshot)
+        if source.visible and not source.exists and not source.required
+    }
+    absent -= records_by_source(before).keys()
+
     def content(record: Record) -> list[tuple[str, ...]]:
-        return [(s.kind, s.name, s.uses, s.frozen, s.live) for s in record.sources]
+        return [
+            (s.kind, s.name, s.uses, s.frozen, s.live)
+            for s in record.sources
+            if (s.kind, s.name) not in absent
+        ]
 
     return content(before) == content(after)
 
 
 def _proven_since_creation(snapshot: Snapshot) -> float:
     """Return when a consumer was created, if that was after every change of its sources; else 0."""
+    template, unchanged = snapshot.template, _unchanged_since_creation(snapshot)
+    return template.at if template and len(unchanged) == len(snapshot.sources) else 0.0
+
+
+def _unchanged_since_creation(snapshot: Snapshot) -> list[SourceSnapshot]:
+    """List the sources whose last change came before a consumer was created, if that was observed.
+
+    Those that changed before the current record are known by their time alone.
+    """
     template = snapshot.template
     if template is None or not template.created:
-        return 0.0
+        return []
     before = changed_before(template, snapshot)
     after = template.at - MARGIN
-    proven = all(
-        item.source in before or (item.changed_at is not None and item.changed_at <= after)
+    return [
+        item
         for item in snapshot.sources
-    )
-    return template.at if proven else 0.0
+        if item.source in before
+        or (item.changed_at is not None and item.changed_at <= after)
+        or item.has_never_existed
+    ]
 
 
 def _with_bounds(record: Record, decision: Decision) -> Record:

@@ -86,9 +86,7 @@ def summarize_changes(
         latest, latest_by = _latest(source, history.saved)
     kept = [*history.saved, *history.own]
     affected = [item for item in kept if _concerns(item, source)]
-    # A container may have started without an optional source before it was created.
-    optional = any(use.optional for use in source.uses)
-    edited = any(optional or not interval.created for interval in affected[-1:])
+    edited = any(_may_replace_content(change, source) for change in affected[-1:])
     summary = ChangeSummary(latest=latest, latest_by=latest_by, edited=edited)
     if recorded is None:
         was_watched = history.gap is not None and history.gap.since is not None
@@ -223,6 +221,17 @@ def _may_have_been_read(change: ObservedChange, source: SourceSnapshot) -> bool:
     """
     is_deletion = not change.resource_version and not change.several
     return not is_deletion or any(use.optional for use in source.uses)
+
+
+def _may_replace_content(change: ObservedChange, source: SourceSnapshot) -> bool:
+    """Return whether containers that run may have been without what a change brought.
+
+    A container may have started without an optional source before it was created.
+    """
+    optional = [use for use in source.uses if use.optional]
+    return not change.created or (
+        bool(optional) and (not change.keys or _reads_any(optional, change.keys))
+    )
 
 
 def _reads_any(uses: Iterable[Use], keys: Iterable[str]) -> bool:

@@ -154,6 +154,12 @@ class SourceSnapshot(NamedTuple):
         return self.mounts is not None and not self.mounts.is_known
 
     @property
+    def has_never_existed(self) -> bool:
+        """Whether it is optional and does not exist, and nothing shows that it ever did."""
+        is_absent = self.visible and not self.exists and not self.required
+        return is_absent and self.changes.latest is None
+
+    @property
     def is_mounted(self) -> bool:
         """Whether any of it is read from files of a volume, by subPath too."""
         return any(use.reads_files for use in self.uses)
