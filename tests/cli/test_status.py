@@ -120,6 +120,13 @@ def test_status_of_unknown_workload_is_an_error(stage: Stage) -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["pod/web-1", "rs/web"])
+def test_status_of_an_unwatched_pod_names_the_label_that_it_needs(stage: Stage, text: str) -> None:
+    done = stage.hotmap("why", text)
+    assert done.status == CANNOT_TELL
+    assert 'without a workload needs the label hotmap.dev/watch: "true"; ' in done.err
+
+
 async def test_mistyped_workload_is_suggested(stage: Stage) -> None:
     """By its name, or by its kind; `why` does the same."""
     await stage.deployment("storefront", **{"hotmap.dev/follow": "auto"})

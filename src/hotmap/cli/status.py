@@ -33,6 +33,7 @@ from hotmap.cli.workload_names import (
     parse_workload_name,
 )
 from hotmap.core.errors import SettingsError
+from hotmap.core.model.annotations import WATCH_LABEL
 from hotmap.core.text import printable
 
 __all__ = [
@@ -391,6 +392,8 @@ async def _suggest(client: StatusClient, name: WorkloadName, text: str) -> str:
         found = {}
     if meant := closest(name.name, found):
         return f"did you mean '{found[meant]}/{place}{meant}'; "
+    if name.kind in ("Pod", "ReplicaSet"):
+        return f'a {name.kind} without a workload needs the label {WATCH_LABEL}: "true"; '
     kind = closest(name.namespace, KIND_WORDS) if place and not name.kind else ""
     return f"did you mean '{kind}/{name.name}'; " if kind else ""
 
