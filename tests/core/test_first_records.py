@@ -83,6 +83,14 @@ def test_absent_optional_source_does_not_weaken_the_proof_of_pods(
     assert following.proven_since == since
 
 
+def test_absent_optional_source_is_said_to_be_missing() -> None:
+    taken = snapshot(deployment(OPTIONAL), app(), policy=FOLLOWED)
+    assert decide(taken).assessment.reason == (
+        "ConfigMap shop/app is new to hotmap: now tracking; "
+        "ConfigMap shop/other is optional and missing: now tracking"
+    )
+
+
 def test_optional_source_that_came_and_went_since_the_creation_ends_the_proof() -> None:
     """A pod may have started with it."""
     who = deployment(OPTIONAL)

@@ -216,6 +216,8 @@ def _assess_unknown(case: Case) -> Finding:
     """Rule 1; re-read files are updated without an action."""
     consumer, current, facts = case.consumer, case.current, case.facts
     what = "is new to hotmap"
+    if not current.exists and not current.required:
+        return case.find(Verdict.ADOPT, "is optional and missing: now tracking")
     if not current.exists or not reads_at_start(current, facts):
         return case.find(Verdict.ADOPT, f"{what}: now tracking")
     if not facts.catch_up:
