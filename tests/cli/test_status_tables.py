@@ -48,6 +48,17 @@ def test_names_are_whole_at_any_width(name: str, width: int) -> None:
     assert not [word for word in words if "…" in word]
 
 
+def test_workloads_of_a_namespace_stand_together() -> None:
+    """In the document they are sorted by kind."""
+    places = [("CronJob", "shop"), ("Deployment", "blog"), ("Deployment", "shop")]
+    workloads = [Consumer(kind, place, "web", "current", "") for kind, place in places]
+    document = StatusDocument(workloads=workloads, counts={"current": 3}, behind=0, time=5.0)
+    file = io.StringIO()
+    print_workloads(Console(file=file, width=80), document, TableForm(namespaces=True))
+    rows = [line.split()[:2] for line in file.getvalue().splitlines()[1:4]]
+    assert rows == [["blog", "deployment/web"], ["shop", "cronjob/web"], ["shop", "deployment/web"]]
+
+
 def test_text_stands_beside_short_names() -> None:
     """As long as it has 24 columns."""
     lines = printed("web", width=80).splitlines()

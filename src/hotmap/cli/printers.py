@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from rich.console import Console
@@ -71,13 +72,19 @@ class TableForm(NamedTuple):
 
 
 def print_workloads(console: Console, document: StatusDocument, form: TableForm) -> None:
-    """Print one line per workload, and the number of workloads in each state."""
+    """Print one line per workload, and the number of workloads in each state.
+
+    With namespaces, a workload is below the others of its namespace, as in kubectl.
+    """
     if not document.workloads:
         return
     more = ["BEHIND", "STRATEGY", "REVISION"] if form.wide else []
     heads = [*(["NAMESPACE"] if form.namespaces else []), "WORKLOAD", "STATE", *more, "REASON"]
     rows = []
-    for consumer in document.workloads:
+    workloads = document.workloads
+    if form.namespaces:
+        workloads = sorted(workloads, key=attrgetter("namespace"))  # otherwise by kind and name
+    for consumer in workloads:
         namespace = [Text(consumer.namespace)] if form.namespaces else []
         name = Text(f"{consumer.kind.lower()}/{consumer.name}")
         wide = [str(consumer.behind), consumer.strategy, consumer.revision or "-"]
