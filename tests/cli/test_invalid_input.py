@@ -533,7 +533,7 @@ def test_local_directory_in_use_is_an_error(plane: Plane, tmp_path: Path) -> Non
     call = ("local", "up", "--dir", str(plane.directory))
     problem = (
         f"a local control plane is already running in {plane.directory} "
-        f"(process {plane.process.pid}); stop it, or choose another directory"
+        f"(process {plane.process.pid}); stop it, or choose another directory with --dir"
     )
     assert hotmap(*call, home=tmp_path) == (WRONG, f"hotmap: {problem}")
     assert plane.process.poll() is None

@@ -143,7 +143,7 @@ class StateDirectory:
         if owner is not None and _start_of(owner.pid) == owner.started:
             raise SettingsError(
                 f"a local control plane is already running in {self.path} (process {owner.pid}); "
-                "stop it, or choose another directory"
+                "stop it, or choose another directory with --dir"
             )
         self._remove_contents()
         self._made = owner is not None and owner.made
