@@ -70,6 +70,17 @@ async def test_application_has_a_period_to_start(node: LocalNode, kind: str) -> 
     assert not (results / "failed").exists()
 
 
+async def test_application_that_listens_within_a_second_is_ready_within_two(
+    node: LocalNode,
+) -> None:
+    """And not after the ten seconds between its probes: a kubelet asks when it sees the start."""
+    script = "sleep 0.3; touch /switch/up; exec sleep 600"
+    probe = {**has_file("up"), "periodSeconds": 3600}
+    await node.run_pod("web", script, **scratch(readinessProbe=probe))
+    await node.phase("web", "Running")
+    await node.until("web", is_ready)
+
+
 async def test_failed_liveness_probe_has_a_grace_period_of_its_own(node: LocalNode) -> None:
     """The pod's would be over long after the test."""
     probe = {"exec": {"command": ["false"]}, **FAST, "terminationGracePeriodSeconds": 1}

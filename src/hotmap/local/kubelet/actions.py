@@ -26,8 +26,9 @@ BACK_OFF_LAST = 300.0
 BACK_OFF_RESET = 2 * BACK_OFF_LAST
 
 
-#: Seconds until the kubelet notices that a container could not be started, and starts it again or
-#: backs off (kubernetes: pkg/kubelet/kubelet.go, genericPlegRelistPeriod).
+#: Seconds until the kubelet notices that a container was started, or could not be, and asks whether
+#: it is ready, or starts it again or backs off (kubernetes: pkg/kubelet/kubelet.go,
+#: genericPlegRelistPeriod).
 RELIST_PERIOD = 1.0
 
 

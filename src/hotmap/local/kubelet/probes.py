@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from hotmap.core.errors import HotmapError
 from hotmap.core.expansion import expand
 from hotmap.local.kubelet import http_probe
+from hotmap.local.kubelet.actions import RELIST_PERIOD
 from hotmap.local.kubelet.grpc_health import check_health
 
 if TYPE_CHECKING:
@@ -77,19 +78,23 @@ async def answers(
 
     A container is asked at once only whether it is ready. The other probes begin a period after its
     start, so that an application that needs seconds to listen is not killed (kubernetes:
-    pkg/kubelet/prober, where `UpdatePodStatus` triggers readiness probes alone).
+    pkg/kubelet/prober, where `UpdatePodStatus` triggers readiness probes alone). A kubelet asks
+    when it notices the start, at most a relist later: an application that was not listening yet is
+    asked again then, instead of being unready for a whole period.
     """
     schedule = schedule_of(probe)
     wait = 0 if kind == "Readiness" else schedule.period
     await asyncio.sleep(max(schedule.initial_delay, wait))
     in_a_row, last = 0, None
+    again = min(schedule.period, RELIST_PERIOD) if kind == "Readiness" else schedule.period
     while True:
         message = await ask(probe, target, timeout=schedule.timeout)
         good = not message
         in_a_row, last = (in_a_row + 1 if good is last else 1), good
         threshold = schedule.success_threshold if good else schedule.failure_threshold
         yield Answer(good, in_a_row >= threshold, message)
-        await asyncio.sleep(schedule.period)
+        await asyncio.sleep(schedule.period if good else again)
+        again = schedule.period
 
 
 async def ask(
