@@ -191,6 +191,16 @@ def test_strategic_patch_retain_keys() -> None:
     assert volumes == [{"name": "v", "secret": {"secretName": "s"}}]
 
 
+def test_strategic_patch_replaces_the_selector_of_a_disruption_budget() -> None:
+    """Its patch strategy is replace: kubectl apply sends the whole selector."""
+    budget = {"spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a", "old": "x"}}}}
+    patch = {"spec": {"selector": {"matchLabels": {"app": "a"}}}}
+    name = "io.k8s.api.policy.v1.PodDisruptionBudget"
+    assert strategic_merge_patch(budget, patch, type_name=name) == {
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "a"}}}
+    }
+
+
 def test_what_a_strategic_patch_adds_is_taken_as_it_is() -> None:
     """Nothing in it is merged, neither in a new element nor in a list that was not there."""
     twice = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]

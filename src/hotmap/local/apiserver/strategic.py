@@ -108,7 +108,9 @@ def _merge_field(merged: JsonObject, name: str, value: Any, field: Field | None)
         return
     known = merged.get(name)
     if isinstance(value, dict):
-        if isinstance(known, dict):
+        if field is not None and "replace" in field.patch_strategy:
+            merged[name] = value
+        elif isinstance(known, dict):
             fields = _fields_of(field.type) if field is not None else {}
             merged[name] = _merge_map(known, value, fields)
         elif _DIRECTIVE in value:
