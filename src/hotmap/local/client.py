@@ -153,7 +153,7 @@ class Client(Protocol):
         *,
         grace_period: int | None = None,
         uid: str | None = None,
-        propagation: Propagation = "Background",
+        propagation: Propagation | None = None,
     ) -> JsonObject:
         """Delete an object, or begin to: return a Status where it is gone, else the object.
 

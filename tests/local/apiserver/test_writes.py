@@ -282,6 +282,29 @@ async def test_propagation_policy_adds_finalizer(
     assert reply.body["metadata"]["deletionTimestamp"]
 
 
+@pytest.mark.parametrize(
+    ("first", "then", "finalizers"),
+    [
+        ("Foreground", "Orphan", ["example.com/hold", "orphan"]),
+        ("Orphan", "Foreground", ["example.com/hold", "foregroundDeletion"]),
+        ("Orphan", "Background", ["example.com/hold"]),
+        ("Orphan", None, ["example.com/hold", "orphan"]),
+        ("Foreground", None, ["example.com/hold", "foregroundDeletion"]),
+    ],
+)
+async def test_later_deletion_says_what_becomes_of_dependents(
+    api: Api, first: str, then: str | None, finalizers: list[str]
+) -> None:
+    """As `kubectl delete --cascade=orphan` does while a foreground deletion waits."""
+    held = deployment("web")
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    await api.post(DEPLOYMENTS, held)
+    for propagation in (first, then):
+        body = {"propagationPolicy": propagation} if propagation else None
+        reply = await api.request("DELETE", f"{DEPLOYMENTS}/web", body)
+    assert reply.body["metadata"]["finalizers"] == finalizers
+
+
 async def test_delete_collection_by_selector_deletes_what_it_shows(api: Api) -> None:
     """Only what the selector shows goes; the answer lists it."""
     await api.post(CONFIGMAPS, configmap("a", {"q": "1"}))

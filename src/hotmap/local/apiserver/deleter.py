@@ -64,8 +64,8 @@ class ObjectDeleter:
             )
             self.policies.validate(request)
         new = decode(entry, kind)
-        propagation = options.propagation or kind.strategy.default_propagation
-        deletion.add_propagation_finalizer(new["metadata"], propagation)
+        default = kind.strategy.default_propagation
+        deletion.set_propagation_finalizer(new["metadata"], options.propagation, default)
         kind.strategy.add_finalizers(new)
         grace = kind.strategy.deletion_grace(old, options.grace_period)
         if grace == 0 and not deletion.is_held_by_finalizers(kind, new):

@@ -5,7 +5,7 @@ Decides on objects alone; `deleter` reads and writes them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from hotmap.local.apiserver.status import failed_precondition
 from hotmap.local.json_object import JsonObject
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
     from hotmap.local.scheme import Kind
 
 __all__ = [
-    "add_propagation_finalizer",
     "begin_deletion",
     "check_preconditions",
     "is_deletion_complete",
     "is_held_by_finalizers",
+    "set_propagation_finalizer",
 ]
+
+_PROPAGATION_FINALIZERS: Final = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 
 
 def begin_deletion(kind: Kind, obj: JsonObject, *, grace: int, at: str) -> None:
@@ -87,8 +89,19 @@ def check_preconditions(kind: Kind, metadata: JsonObject, options: DeleteOptions
         )
 
 
-def add_propagation_finalizer(metadata: JsonObject, propagation: Propagation | None) -> None:
-    """Leave the dependents to the garbage collector, which takes the finalizer away at its end."""
-    finalizer = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}.get(propagation or "")
-    if finalizer and finalizer not in metadata.get("finalizers", ()):
-        metadata["finalizers"] = [*metadata.get("finalizers", ()), finalizer]
+def set_propagation_finalizer(
+    metadata: JsonObject, asked: Propagation | None, default: Propagation
+) -> None:
+    """Leave the dependents to the garbage collector, which takes the finalizer away at its end.
+
+    What a deletion asks for replaces what an earlier one did; if it asks for nothing, an earlier
+    finalizer stays (kubernetes: registry/store.go, deletionFinalizersForGarbageCollection).
+    """
+    finalizers = metadata.get("finalizers", [])
+    others = [name for name in finalizers if name not in _PROPAGATION_FINALIZERS.values()]
+    if asked is None and len(others) < len(finalizers):
+        return
+    wanted = _PROPAGATION_FINALIZERS.get(asked or default)
+    metadata["finalizers"] = [*others, wanted] if wanted else others
+    if not metadata["finalizers"]:
+        del metadata["finalizers"]
