@@ -147,6 +147,16 @@ async def test_apply_removes_a_part_with_its_defaults(api: Api) -> None:
     assert "livenessProbe" not in found
 
 
+async def test_apply_of_an_emptied_struct_leaves_none(api: Api) -> None:
+    """The template is as it was before there was a security context: no rollout follows."""
+    path = f"{DEPLOYMENTS}/web"
+    container = {"name": "c", "image": "i"}
+    first = await apply(api, path, web(container))
+    await apply(api, path, web({**container, "securityContext": {"runAsUser": 1}}))
+    emptied = await apply(api, path, web({**container, "securityContext": {}}))
+    assert emptied.body["spec"] == first.body["spec"]
+
+
 async def test_apply_of_an_empty_list_owns_nothing(api: Api) -> None:
     container = {"name": "a", "image": "x", "env": []}
     applied = await apply(api, f"{DEPLOYMENTS}/web", web(container))

@@ -259,7 +259,11 @@ def _merged_order(before: list[str], after: list[str]) -> list[str]:
 
 
 def remove(field: Field, value: Any, paths: Iterable[Path]) -> Any:
-    """Take fields and list items out of a value (TypedValue.RemoveItems)."""
+    """Take fields and list items out of a value; None where nothing is left.
+
+    So `{}` in an applied configuration becomes null where the manager had fields in it, which the
+    schema of a custom resource refuses (structured-merge-diff: typed/remove.go).
+    """
     inside: dict[str, list[Path]] = {}
     for path in paths:
         inside.setdefault(path[0], []).append(path[1:])
@@ -271,12 +275,12 @@ def remove(field: Field, value: Any, paths: Iterable[Path]) -> Any:
             element[2:]: remove(inner, item, inside.get(element, ()))
             for element, (inner, item) in children.items()
             if () not in inside.get(element, ())
-        }
+        } or None
     return [
         remove(_element_field(field), item, inside.get(element, ()))
         for element, item in _elements(field, value) or ()
         if () not in inside.get(element, ())
-    ]
+    ] or None
 
 
 def read_fields_v1(fields: JsonObject, path: Path = ()) -> FieldSet:
