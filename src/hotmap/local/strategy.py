@@ -108,6 +108,9 @@ class Strategy:
             BadRequest: a field has another JSON type than its own.
         """
 
+    def drop_nulls(self, obj: JsonObject) -> None:
+        """Leave out nulls that a read object may not have, in place; not of applied ones."""
+
     def unknown_fields(self, obj: JsonObject) -> list[str]:
         """List the paths of fields that a sent object should not have, where `typed` is False."""
         return []

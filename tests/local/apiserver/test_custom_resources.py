@@ -140,17 +140,25 @@ def test_nulls_that_may_not_be_are_dropped() -> None:
             "list": {"type": "array", "items": {"properties": {"a": {"type": "string"}}}},
             "map": {"additionalProperties": {"type": "string"}},
             "any": {"x-kubernetes-preserve-unknown-fields": True},
+            "default": {"type": "string", "default": "d"},
         }
     }
     value = {
         "text": None,
+        "default": None,
         "either": None,
         "list": [{"a": None}, None],
         "map": {"k": None, "l": "v"},
         "any": {"deep": None},
     }
     drop_nulls(value, schema)
-    assert value == {"either": None, "list": [{}, None], "map": {"l": "v"}, "any": {"deep": None}}
+    assert value == {
+        "either": None,
+        "list": [{}, None],
+        "map": {"l": "v"},
+        "any": {"deep": None},
+        "default": None,
+    }
 
 
 async def test_null_that_may_not_be_counts_as_absent(registry: Registry) -> None:
@@ -158,6 +166,30 @@ async def test_null_that_may_not_be_counts_as_absent(registry: Registry) -> None
     await establish(registry, definition())
     made = await create(registry, {"size": 1, "labels": None, "items": None})
     assert made["spec"] == {"size": 1}
+
+
+@pytest.mark.parametrize("labels", [None, {}])
+async def test_null_that_may_not_be_is_refused_where_it_is_applied(
+    registry: Registry, labels: object
+) -> None:
+    """An empty map is null in what was applied, where the manager had entries in it before."""
+    await establish(registry, definition())
+
+    async def apply(spec: object) -> dict[str, Any]:
+        obj = {
+            "apiVersion": "example.com/v1",
+            "kind": "Widget",
+            "metadata": {"name": "a"},
+            "spec": spec,
+        }
+        return await registry.patch(
+            "widgets.example.com", "default", "a", obj, kind="apply", manager="t"
+        )
+
+    await apply({"size": None, "labels": {"a": "b"}})
+    with pytest.raises(Invalid, match=r'spec\.labels in body must be of type object: "null"'):
+        await apply({"size": None, "labels": labels})
+    assert (await apply({"size": None}))["spec"] == {"size": 3}
 
 
 def _wrong_type(found: str, wanted: str) -> str:

@@ -18,13 +18,18 @@ if TYPE_CHECKING:
     from hotmap.local.scheme import Kind
 
 
-def decode(kind: Kind, obj: JsonObject) -> None:
+def decode(kind: Kind, obj: JsonObject, *, applied: bool = False) -> None:
     """Bring a sent object into its stored form, in place.
+
+    Of a custom resource that server-side apply has merged, Kubernetes refuses nulls that it leaves
+    out of other requests.
 
     Raises:
         BadRequest: a field has another JSON type than its own.
     """
     kind.strategy.decode(kind.group_version_kind, obj)
+    if not applied:
+        kind.strategy.drop_nulls(obj)
     check_shape(kind, obj)
 
 

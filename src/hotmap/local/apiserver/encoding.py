@@ -44,6 +44,7 @@ def in_version(kind: Kind, value: bytes) -> bytes:
         return msgspec.json.encode(arrange_fields(kind, obj, obj["metadata"]))
     if kind.strategy.defaults_on_read:
         obj = msgspec.json.decode(value)
+        kind.strategy.drop_nulls(obj)
         kind.strategy.default(obj)
         return msgspec.json.encode(arrange_fields(kind, obj, obj["metadata"]))
     if len(kind.versions) == 1 and not kind.stored_version:

@@ -235,7 +235,7 @@ class ObjectWriter:
             check_namespace(self._reader, kind, path.namespace, path.name)
             new["metadata"].pop("resourceVersion", None)
         try:
-            await beside_loop(size, partial(admission.decode, kind, new))
+            await beside_loop(size, partial(admission.decode, kind, new, applied=True))
         except BadRequest as error:
             raise (unconverted(kind, patch, error) if kind.strategy.typed else error) from None
         if entry is None:

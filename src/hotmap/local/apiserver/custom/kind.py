@@ -90,9 +90,11 @@ class CustomStrategy(Strategy):
         obj.pop("status", None)
         return None
 
+    def drop_nulls(self, obj: JsonObject) -> None:
+        drop_nulls(obj, self.schema)
+
     def default(self, obj: JsonObject) -> None:
         add_defaults(obj, self.schema)
-        drop_nulls(obj, self.schema)
 
     def _schema_errors(self, obj: JsonObject) -> list[FieldError]:
         body = {

@@ -89,7 +89,7 @@ def add_defaults(value: Any, schema: JsonObject) -> None:
 
 
 def drop_nulls(value: Any, schema: JsonObject) -> None:
-    """Remove the fields that are null and may not be, in place, after defaults are filled in.
+    """Remove the fields that are null, may not be, and have no default, in place.
 
     Go writes such a null for an empty pointer, list or map (PruneNonNullableNullsWithoutDefaults).
     """
@@ -101,7 +101,8 @@ def drop_nulls(value: Any, schema: JsonObject) -> None:
             if not isinstance(of_field, dict):
                 continue
             if inner is None and not of_field.get("nullable"):
-                del value[name]
+                if "default" not in of_field:
+                    del value[name]
             else:
                 drop_nulls(inner, of_field)
     elif isinstance(value, list):
