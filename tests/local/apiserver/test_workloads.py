@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.local.apiserver.api import DEPLOYMENTS, PODS, deployment, pod
 
-from hotmap.core.errors import Conflict, NotFound
+from hotmap.core.errors import Conflict, Invalid, NotFound
 
 if TYPE_CHECKING:
     from tests.local.apiserver.api import Api
@@ -588,3 +588,34 @@ async def test_quantities_are_canonical_and_zero_values_written(api: Api) -> Non
         "PUT", f"{DEPLOYMENTS}/web", {"metadata": {"name": "web"}, "spec": spec}
     )
     assert again.body["metadata"]["generation"] == 1
+
+
+async def patch_template(registry: Registry, spec: dict[str, Any]) -> dict[str, Any]:
+    patch = {"spec": {"template": {"spec": spec}}}
+    return await registry.patch("jobs", "default", "j", patch, kind="strategic", manager="t")
+
+
+async def set_job_status(registry: Registry, **status: object) -> None:
+    await registry.patch(
+        "jobs", "default", "j", {"status": status},
+        kind="merge", subresource="status", manager="t",
+    )  # fmt: skip
+
+
+async def test_suspended_job_may_change_where_and_with_what_its_pods_run(
+    registry: Registry,
+) -> None:
+    """As long as it has no pods (MutablePodResourcesForSuspendedJobs is on in 1.36)."""
+    template = {"spec": {"restartPolicy": "Never", **container(resources={})}}
+    job = {"metadata": {"name": "j"}, "spec": {"suspend": True, "template": template}}
+    await registry.create("jobs", "default", job, manager="t")
+    asked = {"requests": {"cpu": "2"}}
+    changed = await patch_template(registry, container(resources=asked))
+    assert changed["spec"]["template"]["spec"]["containers"][0]["resources"] == asked
+    await patch_template(registry, {"nodeSelector": {"a": "b"}})
+    with pytest.raises(Invalid, match=r"spec\.template\.spec: .*: field is immutable"):
+        await patch_template(registry, container(image="y"))
+    times = {"startTime": "2026-01-01T00:00:00Z"}
+    await set_job_status(registry, active=1, **times)
+    with pytest.raises(Invalid, match=r"spec\.template: .*: field is immutable"):
+        await patch_template(registry, {"nodeSelector": {"a": "c"}})

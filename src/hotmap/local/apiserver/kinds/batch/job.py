@@ -53,7 +53,8 @@ _IMMUTABLE = (
     "managedBy",
     "successPolicy",
 )
-# What a suspended Job may change of its template (validatePodTemplateUpdate).
+# What a suspended Job may change of its template, beside the resources of its containers
+# (validatePodTemplateUpdate).
 _SCHEDULING = ("nodeSelector", "affinity", "tolerations", "schedulingGates")
 
 
@@ -63,13 +64,26 @@ def _excludes(selector: JsonObject, labels: JsonObject) -> bool:
     return is_valid and not matches_label_selector(selector, labels)
 
 
-def _frozen(spec: JsonObject, *, was_suspended: object) -> JsonObject:
-    """Return what never changes of the template."""
-    template = spec.get("template") or {}
-    if not was_suspended:
-        return dict(template)
-    pod = {field: v for field, v in template.get("spec", {}).items() if field not in _SCHEDULING}
-    return {"spec": pod}
+def _is_template_mutable(job: JsonObject) -> bool:
+    """Return whether a Job waits without pods (shouldAllowMutablePodTemplate)."""
+    status = job.get("status") or {}
+    is_suspended = any(
+        condition["type"] == "Suspended" and condition["status"] == "True"
+        for condition in status.get("conditions") or ()
+    )
+    waits = is_suspended or "startTime" not in status
+    return bool(job["spec"].get("suspend")) and waits and not status.get("active")
+
+
+def _frozen(pod: JsonObject) -> JsonObject:
+    """Return what never changes of the pods of a suspended Job."""
+    kept = {field: value for field, value in pod.items() if field not in _SCHEDULING}
+    for field in ("containers", "initContainers"):
+        kept[field] = [
+            {name: value for name, value in container.items() if name != "resources"}
+            for container in pod.get(field) or ()
+        ]
+    return kept
 
 
 def job_spec_errors(spec: JsonObject, path: str) -> list[FieldError]:
@@ -219,11 +233,12 @@ class JobStrategy(WorkloadStrategy):
                 errors.append(invalid_value("spec.completions", after.get("completions"), why))
         for field in changed:
             errors.append(invalid_value(f"spec.{field}", after.get(field), IMMUTABLE))
-        if _frozen(before, was_suspended=before.get("suspend")) != _frozen(
-            after, was_suspended=before.get("suspend")
-        ):
-            shown = after.get("template")
-            errors.append(invalid_value("spec.template", shown, IMMUTABLE))
+        was, template = before.get("template") or {}, after.get("template") or {}
+        if not _is_template_mutable(old):
+            if was != template:
+                errors.append(invalid_value("spec.template", template, IMMUTABLE))
+        elif _frozen(was.get("spec") or {}) != _frozen(template.get("spec") or {}):
+            errors.append(invalid_value("spec.template.spec", template.get("spec"), IMMUTABLE))
         return errors
 
     def default_spec(self, spec: JsonObject) -> None:
