@@ -73,6 +73,9 @@ WRONG_PODS = [
     (container(securityContext={"runAsGroup": -1}),
      "spec.containers[0].securityContext.runAsGroup: Invalid value: -1: must be between 0 and "
      "2147483647, inclusive"),
+    (pod(securityContext={"supplementalGroups": [1, -4]}),
+     "spec.securityContext.supplementalGroups[1]: Invalid value: -4: must be between 0 and "
+     "2147483647, inclusive"),
     (container(securityContext={"allowPrivilegeEscalation": False, "privileged": True}),
      '"Privileged":true,"SELinuxOptions":null,"WindowsOptions":null,"RunAsUser":null,'
      '"RunAsGroup":null,"RunAsNonRoot":null,"ReadOnlyRootFilesystem":null,'

@@ -32,6 +32,8 @@ def pod_security_errors(spec: JsonObject, path: str) -> Iterator[FieldError]:
     """Check the security context of a pod or a template."""
     context, at = spec.get("securityContext") or {}, f"{path}.securityContext"
     yield from _identity_errors(context, at, ("fsGroup", "runAsUser", "runAsGroup"))
+    for index, group in enumerate(context.get("supplementalGroups") or ()):
+        yield from _id_errors(f"{at}.supplementalGroups[{index}]", group)
     yield from _profile_errors(context, at)
     if spec.get("hostPID") and spec.get("shareProcessNamespace"):
         why = "ShareProcessNamespace and HostPID cannot both be enabled"
@@ -91,10 +93,12 @@ def _identity_errors(
     context: JsonObject, path: str, fields: tuple[str, ...]
 ) -> Iterator[FieldError]:
     for field in fields:
-        number = context.get(field, 0)
-        if not 0 <= number <= _INT32_MAX:
-            why = f"must be between 0 and {_INT32_MAX}, inclusive"
-            yield invalid_value(f"{path}.{field}", number, why)
+        yield from _id_errors(f"{path}.{field}", context.get(field, 0))
+
+
+def _id_errors(path: str, number: int) -> Iterator[FieldError]:
+    if not 0 <= number <= _INT32_MAX:
+        yield invalid_value(path, number, f"must be between 0 and {_INT32_MAX}, inclusive")
 
 
 def _go_context(context: JsonObject) -> JsonObject:
