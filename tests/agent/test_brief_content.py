@@ -37,6 +37,7 @@ def test_process_older_than_brief_content_is_left_alone(tmp_path: Path) -> None:
     with reader(volume.path / "text", tmp_path) as process:
         tick()
         flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{tmp_path}/loaded.pid")
+        flags = (*flags, "--verify-timeout", "1ms")  # after that, it has read what it was told to
         with agent(tmp_path, *flags) as running:
             running.reaches("told")
             # A signal that was sent may not have been handled yet.

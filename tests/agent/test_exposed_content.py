@@ -33,7 +33,8 @@ from hotmap.agent.report.pod_document import make_pod_document
 from hotmap.agent.watch.observer import ObserverStatus
 from hotmap.volume.watcher import WatcherStatistics
 
-SIGNAL = ("--signal", "HUP", "--process", "name:app")
+#: Times here are whole and half seconds, so a process has read its files by the next one.
+SIGNAL = ("--signal", "HUP", "--process", "name:app", "--verify-timeout", "100ms")
 
 
 def with_loaded_content(*flags: str) -> Reconciler:
@@ -262,6 +263,28 @@ def test_process_may_read_what_is_visible_while_an_attempt_runs(ends_at: float) 
     decided.record(snapshot("a"), 6.0)
     attempt = only_attempt(decided.decide(6.0))
     assert attempt.doubted_since == (4.0 if ends_at < 4 else 0.0)
+
+
+@pytest.mark.parametrize(
+    ("flags", "visible_at", "doubted_since"),
+    [
+        (SIGNAL[:-2], 12.5, 0.0),  # within ten seconds
+        (SIGNAL[:-2], 13.5, 13.5),
+        ((*SIGNAL[:-2], "--verify", "workers name:app"), 3.5, 3.5),  # the probe has waited
+        (("--restart", "term", "--process", "name:app"), 3.5, 3.5),  # it is not restarted twice
+    ],
+    ids=["soon", "later", "confirmed", "restart"],
+)
+def test_process_may_read_its_files_some_time_after_a_signal(
+    flags: tuple[str, ...], visible_at: float, doubted_since: float
+) -> None:
+    """Nothing shows when it has, so it may have read refused content, however old it is."""
+    decided = reconciler(*flags)
+    load(decided, "a", read=1.0, passed=2.0, done=3.0)
+    refuse(decided, "b", read=visible_at, refused=visible_at)
+    decided.record(snapshot("a"), 20.0)
+    attempt = only_attempt(decided.decide(20.0))
+    assert attempt.doubted_since == doubted_since
 
 
 def test_nothing_is_attempted_while_other_content_is_mounted() -> None:

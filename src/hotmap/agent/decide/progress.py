@@ -53,9 +53,9 @@ class Progress:
         self.doubted_since: float | None = None
         #: What a process reads now; None where that is what passed, whatever is mounted.
         self.visible: str | None = None
-        #: An attempt is running; when the last one that did anything ended.
+        #: An attempt is running; until when the last one that did anything made a process read.
         self.running = False
-        self.ended_at = -inf
+        self.read_until = -inf
         #: From when on it is given up for newer content; None while there is none.
         self.superseded_at: float | None = None
         #: Index of the next action: those before it succeeded for this content.
@@ -124,8 +124,8 @@ class Progress:
             self.exposed_since = since
 
     def acted_since(self, when: float) -> bool:
-        """Return whether an attempt has been running since then."""
-        return self.running or self.ended_at >= when
+        """Return whether an attempt may have made a process read what is there since then."""
+        return self.running or self.read_until >= when
 
     def restore(self, now: float, since: float) -> None:
         """Record that the desired content is visible `since` then.
@@ -183,14 +183,15 @@ class Progress:
         self.doubted_since = None
         return self.position
 
-    def succeeded(self, now: float, *, by_itself: bool = False) -> None:
+    def succeeded(self, now: float, *, by_itself: bool = False, reads_for: float = 0.0) -> None:
         """Record that what was tried is loaded; other content may be desired by now.
 
-        `by_itself`: nothing was done, so this attempt made no process read anything.
+        by_itself: nothing was done, so this attempt made no process read anything
+        reads_for: seconds that a process may still take to read, where nothing shows that it has
         """
         self.running = False
         if not by_itself:
-            self.ended_at = now
+            self.read_until = now + reads_for
         self.done = True
         self.loaded = self.tried
         self.failures = 0
@@ -204,7 +205,7 @@ class Progress:
     ) -> None:
         """Record that action `position` failed; the next attempt is due after `delay(failures)`."""
         self.running = False
-        self.ended_at = now
+        self.read_until = now
         self.error = error
         self.doubted_since = None  # no process has it that could still have it
         if self.tried != self.desired:

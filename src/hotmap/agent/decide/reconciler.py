@@ -359,7 +359,8 @@ class Reconciler:
     def _record_load(self, state: RuleState, attempt: AttemptFinished, now: float) -> None:
         """Record an attempt that succeeded, and log what it shows about the process."""
         progress = state.progress
-        progress.succeeded(now, by_itself=attempt.by_itself)
+        reads_for = self._settings.actions.verify_timeout if state.reads_later else 0.0
+        progress.succeeded(now, by_itself=attempt.by_itself, reads_for=reads_for)
         if not (attempt.by_itself and state.doubted):
             state.loaded_by_itself = attempt.by_itself
         state.doubt = attempt.doubt

@@ -93,6 +93,14 @@ class RuleState:
         return kinds == {"signal"} and len(targets) == 1
 
     @property
+    def reads_later(self) -> bool:
+        """Whether the process reads its files at some time after the rule has succeeded.
+
+        A signal is delivered before its handler has read anything, and no probe waits for that.
+        """
+        return self.signals_only and not self.rule.probes
+
+    @property
     def restarts_process(self) -> bool:
         """Whether all that the rule does is to restart one process that it knows."""
         actions = [action for action in self.rule.actions if action.kind != "none"]
