@@ -18,6 +18,8 @@ import pytest
 from tests.agent.agents import TIMEOUT, Volume, agent, eventually
 from tests.support.processes import members_of
 
+from hotmap.agent.process.spawn import die_with_parent
+
 #: Writes its environment and its number at each start, then does as it is told.
 APPLICATION = """
 import json, os, signal, sys, time
@@ -396,6 +398,19 @@ def test_application_dies_with_a_killed_agent(tmp_path: Path) -> None:
         child = running.status()["application"]["pid"]
         running.process.kill()
         eventually(lambda: not alive(child))
+
+
+@pytest.mark.parametrize(("is_parent", "status"), [(True, 0), (False, 126)])
+def test_child_of_an_agent_that_was_just_killed_ends(is_parent: bool, status: int) -> None:
+    """It has another parent by then, whose end the kernel would wait for."""
+    parent = os.getpid() if is_parent else 0
+    if (pid := os.fork()) == 0:
+        try:
+            die_with_parent(parent)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == status
 
 
 def test_orphaned_processes_are_reaped(tmp_path: Path) -> None:

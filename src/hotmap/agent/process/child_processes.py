@@ -152,6 +152,7 @@ class ChildProcesses:
         done: Callable[[Outcome], None],
     ) -> Callable[[], None]:
         reader = writer = -1
+        agent = os.getpid()
         try:
             reader, writer = os.pipe2(os.O_CLOEXEC)
             pid = fork()
@@ -164,7 +165,7 @@ class ChildProcesses:
             # From the loop, so that the caller has returned before `done` is called.
             return self._loop.after(0, lambda: done(failed)).cancel
         if pid == 0:
-            _exec_child(run, writer)
+            _exec_child(run, writer, agent)
         lead_group(pid)  # by parent and child, since either may be first
         os.close(writer)
         os.set_blocking(reader, False)
@@ -229,10 +230,10 @@ class ChildProcesses:
         self._loop.guard(lambda: child.done(outcome))
 
 
-def _exec_child(run: Callable[[int], NoReturn], writer: int) -> NoReturn:
+def _exec_child(run: Callable[[int], NoReturn], writer: int, agent: int) -> NoReturn:
     try:
         lead_group(0)
-        die_with_parent()
+        die_with_parent(agent)
         reset_signals()
         nothing = os.open("/dev/null", os.O_RDWR)
         for stream in (0, 1, 2):

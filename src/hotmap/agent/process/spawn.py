@@ -126,12 +126,15 @@ def execute_program(words: Sequence[str], environment: Mapping[str, str] | None)
         os._exit(126)
 
 
-def die_with_parent() -> None:
+def die_with_parent(parent: int) -> None:
     """Let the kernel kill a forked child when the agent is killed, where it can (prctl(2)).
 
-    In a container whose PID 1 is the agent, that happens anyway.
+    In a container whose PID 1 is the agent, that happens anyway. `parent` is the agent's process
+    number: one that was killed before this call would not be noticed.
     """
     _prctl(_SET_PARENT_DEATH_SIGNAL, int(signal.SIGKILL))
+    if os.getppid() != parent:
+        os._exit(126)
 
 
 def take_orphans() -> bool:

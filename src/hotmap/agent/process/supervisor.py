@@ -158,7 +158,7 @@ class Supervisor:
             self._start_timer.cancel()
         if self._last:
             return
-        group = os.getpgrp()
+        group, agent = os.getpgrp(), os.getpid()
         try:
             pid = fork()
         except OSError as error:
@@ -169,7 +169,7 @@ class Supervisor:
             try:
                 lead_group(0)
                 pass_terminal(group, os.getpid())
-                die_with_parent()
+                die_with_parent(agent)
                 reset_signals()
                 execute_program(command.words, command.environment)
             finally:
