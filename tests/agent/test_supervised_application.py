@@ -191,6 +191,22 @@ def test_application_is_killed_after_the_grace_period(tmp_path: Path) -> None:
         assert running.end() == 128 + signal.SIGKILL
 
 
+def test_one_restart_for_several_changes_is_logged_once(tmp_path: Path) -> None:
+    """Those that come while the application stops are loaded by the same start."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = ("--dir", volume, "--grace", "1s", "--settle", "0")
+    with agent(tmp_path, *flags, *application(tmp_path, "stubborn")) as running:
+        eventually(lambda: len(starts(tmp_path)) == 1)
+        for number in range(4):
+            volume.write(text=f"two {number}")
+            time.sleep(0.2)
+        eventually(lambda: len(starts(tmp_path)) == 2)
+        running.reaches("loaded")
+        assert running.status()["application"]["starts"] == 2
+        assert running.log.count("application: restarted") == 1
+        running.end()
+
+
 def test_application_in_another_process_group_is_killed(tmp_path: Path) -> None:
     """One that has left the group it was started in ends at the grace period as well."""
     volume, ready = Volume(tmp_path / "volume", text="one"), tmp_path / "ready"

@@ -75,6 +75,8 @@ class Application:
             loop, children, reports,
             grace=grace, stop_signal=settings.stop_signal, min_uptime=settings.min_uptime,
         )  # fmt: skip
+        #: Number of the start that was logged last: several restarts may wait for the same one.
+        self._logged_start = 0
         #: Why it cannot be started now; "" while it can.
         self.problem = ""
         #: Which variables of its environment are not set, and why; "" while all are.
@@ -152,7 +154,9 @@ class Application:
 
     def _on_start(self, event: str) -> None:
         self.problem = ""
-        self._log.info("application", event, pid=self._supervisor.pid)
+        if self._logged_start != self._supervisor.starts:
+            self._logged_start = self._supervisor.starts
+            self._log.info("application", event, pid=self._supervisor.pid)
 
     def _on_start_error(self, error: OSError) -> None:
         problem = f"cannot start the application: {os_reason(error)}; retrying"
