@@ -37,8 +37,8 @@ def test_process_older_than_brief_content_is_left_alone(tmp_path: Path) -> None:
     with reader(volume.path / "text", tmp_path) as process:
         tick()
         flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{tmp_path}/loaded.pid")
-        flags = (*flags, "--verify-timeout", "1ms")  # after that, it has read what it was told to
-        with agent(tmp_path, *flags) as running:
+        # After that, it has read its files.
+        with agent(tmp_path, *flags, "--verify-timeout", "1ms") as running:
             running.reaches("told")
             # A signal that was sent may not have been handled yet.
             eventually(lambda: process.loads == ["one", "one"], "the agent's first reading")
@@ -167,6 +167,23 @@ def test_process_that_restarted_with_brief_content_is_restarted_again(tmp_path: 
             volume.swap()
             eventually(lambda: running.log.count("process still has it") == adopted + 1)
             assert process.process.poll() is None
+
+
+def test_process_that_read_refused_content_late_is_signalled(tmp_path: Path) -> None:
+    """It started while the content was there that returns, and read its files a moment later."""
+    volume = Volume(tmp_path / "volume", text="one")
+    check = ("--check", "sh -c '! grep refused {dir}/text'")
+    flags = ("--dir", volume, "--signal", "HUP", "--process", f"pidfile:{tmp_path}/loaded.pid")
+    with agent(tmp_path, *check, *flags) as running:
+        running.reaches("failing")
+        tick()
+        with reader(volume.path / "text", tmp_path) as process:
+            running.reaches("loaded")
+            volume.write(text="refused")
+            running.reaches("refused")
+            volume.write(text="one")
+            eventually(lambda: process.loads == ["one", "one"], "the second reading")
+            running.reaches("told")
 
 
 def test_command_that_read_brief_content_runs_again(tmp_path: Path) -> None:

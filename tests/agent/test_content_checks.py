@@ -305,7 +305,9 @@ def test_process_that_read_an_altered_stage_is_told_again(tmp_path: Path) -> Non
     """It started meanwhile; one that has run all the time is left alone."""
     volume, stage = Volume(tmp_path / "volume", text="good"), tmp_path / "stage"
     flags = ("--dir", volume, "--stage", stage, "--check", CHECK, "--signal", "HUP")
-    with agent(tmp_path, *flags, "--process", f"pidfile:{tmp_path}/loaded.pid") as running:
+    process = ("--process", f"pidfile:{tmp_path}/loaded.pid")
+    # After that, it has read its files.
+    with agent(tmp_path, *flags, *process, "--verify-timeout", "1ms") as running:
         eventually((stage / "text").exists)
         with reader(stage / "text", tmp_path) as first:
             eventually(lambda: running.get("/readyz")[0] == 200)
@@ -481,7 +483,8 @@ def test_process_that_kept_running_is_not_reloaded_again(tmp_path: Path) -> None
     volume = Volume(tmp_path / "volume", text="good A")
     flags = ("--dir", volume, "--signal", "HUP", "--check", CHECK)
     with reader(volume.path / "text", tmp_path) as process:
-        target = ("--process", f"pidfile:{process.pidfile}")
+        # After that, it has read its files.
+        target = ("--process", f"pidfile:{process.pidfile}", "--verify-timeout", "1ms")
         with agent(tmp_path, *flags, *target) as running:
             running.reaches("told")
             loads = eventually(lambda: process.loads if len(process.loads) == 2 else [])

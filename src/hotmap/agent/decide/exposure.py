@@ -15,7 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from hotmap.agent.decide.progress import Progress
     from hotmap.agent.decide.rule_state import RuleState
     from hotmap.agent.decide.snapshot import Snapshot
 
@@ -23,11 +22,19 @@ if TYPE_CHECKING:
 class Exposure:
     """Records by rule since when its process may have read other content."""
 
-    def __init__(self, rules: Sequence[RuleState], key: bytes, *, is_staged: bool) -> None:
-        """`key` is that of digests; `is_staged`: processes read what is published."""
+    def __init__(
+        self, rules: Sequence[RuleState], key: bytes, *, is_staged: bool, reads_for: float
+    ) -> None:
+        """Start without any.
+
+        key: of digests
+        is_staged: processes read what is published
+        reads_for: seconds that a process may take to read its files after its start
+        """
         self._rules = rules
         self._key = key
         self._is_staged = is_staged
+        self._reads_for = reads_for
         #: By directory: what identifies the files that were read last, "" if there were others
         #: since, and the digest of their content.
         self.revisions: dict[str, tuple[str, str]] = {}
@@ -70,7 +77,7 @@ class Exposure:
                 _, state.progress.visible = state.select(snapshot.files, self._key)
         if snapshot.digest != passed:
             for state in self._rules:
-                _expose(state.progress, state.progress.visible, now if since is None else since)
+                self._expose(state, state.progress.visible, now if since is None else since)
         elif since is not None and snapshot.digest == before:
             self._record_unread(since, replaced=snapshot.replaced, unreadable=snapshot.unreadable)
 
@@ -85,7 +92,7 @@ class Exposure:
         for state in self._rules:
             if not state.is_frozen:
                 _, digest = state.select(snapshot.files, self._key)
-                _expose(state.progress, digest, since)
+                self._expose(state, digest, since)
 
     def record_altered_stage(self, since: float) -> None:
         """Record that another program has changed what is published, after `since`."""
@@ -139,10 +146,19 @@ class Exposure:
             acted = (replaced or unreadable) and state.progress.acted_since(since)
             acted = acted or (unreadable and state.is_called)
             if acted or state.signals_only or (replaced and state.restarts_process):
-                state.progress.expose(0.0 if acted else since)
+                state.progress.expose(0.0 if acted else self._first_start(state, since))
 
+    def _expose(self, state: RuleState, visible: str | None, since: float) -> None:
+        """Record what is visible since then, if it is other content than was tried last."""
+        progress = state.progress
+        if progress.tried is not None and visible not in (None, progress.tried):
+            acted = progress.acted_since(since)
+            progress.expose(0.0 if acted else self._first_start(state, since))
 
-def _expose(progress: Progress, visible: str | None, since: float) -> None:
-    """Record what is visible since then, if it is other content than was tried last."""
-    if progress.tried is not None and visible not in (None, progress.tried):
-        progress.expose(0.0 if progress.acted_since(since) else since)
+    def _first_start(self, state: RuleState, since: float) -> float:
+        """Return from when on a process has to have started to read what is visible since then.
+
+        It reads its files some time after its start. A needless signal does no harm; a needless
+        restart does, so there the start counts.
+        """
+        return since - self._reads_for if state.signals_only else since

@@ -87,7 +87,10 @@ class Reconciler:
         for state in self.rules:
             if state.rule.name in attempts:
                 state.loaded_by_itself = attempts[state.rule.name].is_adopted
-        self._exposure = Exposure(self.rules, key, is_staged=bool(settings.checks.stage))
+        self._exposure = Exposure(
+            self.rules, key,
+            is_staged=bool(settings.checks.stage), reads_for=settings.actions.verify_timeout,
+        )  # fmt: skip
         #: Number of checks by result.
         self.checks = {PASSED: 0, REFUSED: 0, ERROR: 0}
         #: The content that is to be checked; the content that passed, without its bytes.
