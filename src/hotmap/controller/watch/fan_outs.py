@@ -3,14 +3,16 @@
 A change of a source enqueues its followers, at tens of microseconds each. A tenant who edits a
 source of thousands of workloads many times a second would leave no time for the changes of others.
 So after a change with many followers, the next changes in its namespace wait for some times as long
-as that took. They are recorded at once, and several of one source become one.
+as that took, one source after the other. They are recorded at once, and several of one source
+become one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Final
 
 from hotmap.core.model.objects import ObjectKey
@@ -22,6 +24,8 @@ MANY: Final = 100
 
 #: How many times as long as a change took the next ones wait: a namespace has a fifth of the loop.
 _REST: Final = 4.0
+
+_log = logging.getLogger(__name__)
 
 
 class FanOuts:
@@ -54,12 +58,10 @@ class FanOuts:
 
         `offered` tells whether it was or is offered to consumers that search.
         """
-        namespace = source.namespace
-        if namespace in self._pauses:
-            waiting = self._waiting.setdefault(namespace, {})
-            waiting[source] = offered or waiting.get(source, False)
-        else:
-            self._enqueue(namespace, {source: offered})
+        waiting = self._waiting.setdefault(source.namespace, {})
+        waiting[source] = offered or waiting.get(source, False)
+        if source.namespace not in self._pauses:
+            self._enqueue(source.namespace)
 
     def clear(self) -> None:
         """Forget what waits."""
@@ -68,9 +70,22 @@ class FanOuts:
         self._pauses.clear()
         self._waiting.clear()
 
-    def _enqueue(self, namespace: str, changed: Mapping[ObjectKey, bool]) -> None:
-        began = self._clock()
-        count = sum(self._enqueue_followers(source, offered) for source, offered in changed.items())
+    def _enqueue(self, namespace: str) -> None:
+        """Enqueue the followers of what waits, up to the next pause.
+
+        The others wait for another turn: together they may take seconds of the event loop.
+        """
+        waiting = self._waiting[namespace]
+        began, count = self._clock(), 0
+        while waiting and count < MANY:
+            source = next(iter(waiting))
+            offered = waiting.pop(source)
+            try:
+                count += self._enqueue_followers(source, offered)
+            except Exception:  # as in the stores' listeners: the others go on
+                _log.exception("internal error enqueuing the workloads that follow %s", source)
+        if not waiting:
+            del self._waiting[namespace]
         if count >= MANY:
             pause = _REST * (self._clock() - began)
             loop = asyncio.get_running_loop()
@@ -78,5 +93,5 @@ class FanOuts:
 
     def _end_pause(self, namespace: str) -> None:
         del self._pauses[namespace]
-        if changed := self._waiting.pop(namespace, None):
-            self._enqueue(namespace, changed)
+        if namespace in self._waiting:
+            self._enqueue(namespace)
