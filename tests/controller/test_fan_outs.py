@@ -96,6 +96,15 @@ async def test_change_after_the_pause_does_not_wait() -> None:
     assert len(bench.enqueued) == 2
 
 
+async def test_pause_is_bounded() -> None:
+    """Where the whole machine stops for a minute, the next change is not 4 minutes late."""
+    bench = Bench(60_000)
+    bench.fan_outs.add(APP, offered=False)
+    bench.fan_outs.add(APP, offered=False)
+    await asyncio.sleep(5.01)
+    assert len(bench.enqueued) == 2
+
+
 async def test_other_namespaces_do_not_wait() -> None:
     bench = Bench()
     for source in (APP, APP, SHOP, SHOP):

@@ -25,6 +25,9 @@ MANY: Final = 100
 #: How many times as long as a change took the next ones wait: a namespace has a fifth of the loop.
 _REST: Final = 4.0
 
+#: Seconds of the longest pause: a change may take long since the process was stopped meanwhile.
+_LONGEST_PAUSE: Final = 5.0
+
 _log = logging.getLogger(__name__)
 
 
@@ -87,7 +90,7 @@ class FanOuts:
         if not waiting:
             del self._waiting[namespace]
         if count >= MANY:
-            pause = _REST * (self._clock() - began)
+            pause = min(_REST * (self._clock() - began), _LONGEST_PAUSE)
             loop = asyncio.get_running_loop()
             self._pauses[namespace] = loop.call_later(pause, self._end_pause, namespace)
 
