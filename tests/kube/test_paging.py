@@ -133,6 +133,23 @@ async def test_versions_of_objects_with_much_metadata_come_a_few_at_a_time(
     assert sizes == [300, 300, 125, *[31] * 9, 21]
 
 
+async def test_versions_keep_no_owner_but_the_controller(server: FaultServer) -> None:
+    """An object of 1.5 MiB may name 20,000 others, which would take 8 MB as values."""
+    owners: list[dict[str, object]] = [
+        {"kind": "ConfigMap", "name": f"n{n}", "uid": f"u{n}"} for n in range(1000)
+    ]
+    owners.append({"kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True})
+
+    async def page(exchange: Exchange) -> None:
+        items = [{"metadata": {"name": "web-1", "ownerReferences": owners}}]
+        await exchange.answer(200, {"metadata": {}, "items": items})
+
+    server.script("other", page)
+    async with Client(ClusterConfig(server.url, "the test", BearerToken(), TLS())) as client:
+        (found,) = await list_versions(client, PODS, "shop")
+    assert [owner.name for owner in found.owner_references or ()] == ["web"]
+
+
 async def test_page_is_read_although_an_object_nests_deeply(server: FaultServer) -> None:
     """With more values than a watch takes: the others of the page belong to other users."""
     deep = b'{"f:a":' * 3000 + b"{}" + b"}" * 3000

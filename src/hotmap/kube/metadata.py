@@ -23,13 +23,14 @@ _LARGEST_PAGE = 16 << 20
 
 
 class ObjectVersion(msgspec.Struct, rename="camel"):
-    """The version of an object, who owns it, and whether it is being deleted."""
+    """The version of an object, its controller, and whether it is being deleted."""
 
     name: str
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
     deletion_timestamp: str | None = None
+    #: The controller alone: a tenant may name thousands of other owners.
     owner_references: list[OwnerReference] | None = None
 
 
@@ -83,7 +84,15 @@ async def list_versions(
             limit = max(1, limit // 4)
             continue
         page = client.decode(body, _List, path)
-        found += [item.metadata for item in page.items or ()]
+        found += map(_without_other_owners, page.items or ())
         token = page.metadata.continue_token
         if not token:
             return found
+
+
+def _without_other_owners(item: _Item) -> ObjectVersion:
+    version = item.metadata
+    version.owner_references = [
+        owner for owner in version.owner_references or () if owner.controller
+    ]
+    return version
