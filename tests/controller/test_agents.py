@@ -19,6 +19,7 @@ from tests.support.fake_agents import FakeAgent, FakeAgents
 
 from hotmap.controller.report import agents as agents_module
 from hotmap.controller.run import Controller
+from hotmap.core.model.objects import ObjectKey
 
 AGENT = {"hotmap.dev/agent": f"port={FakeAgents.PORT};restart=none"}
 QUICK = SOON._replace(agent_check_delay=0.05)
@@ -104,6 +105,25 @@ async def test_edit_is_current_once_agents_have_loaded_it(world: World, agents: 
         assert await pod_states(controller) == {"web-1": "current"}
         body = await status(controller, "?workload=default/web")
         assert body["workloads"][0]["pods"][0]["loaded"]["confidence"] == "proven"
+
+
+async def test_agents_are_asked_after_a_change_of_another_source_has_waited(
+    world: World, agents: FakeAgents
+) -> None:
+    """As one that thousands of workloads of the namespace use; no decision on web follows."""
+    agent = await create_workload_of_one_pod(world, agents)
+    late = QUICK._replace(agent_check_delay=5.0)
+    async with world.controller(pod_checks=late) as controller:
+        await world.quiet(controller)
+        await edit(world, "size = 2")
+        agent.tell(await wait_for_nudge(world))
+        await asyncio.sleep(3)
+        fan_outs, loop = controller._changes._fan_outs, asyncio.get_running_loop()
+        fan_outs._pauses["default"] = loop.call_later(10, fan_outs._end_pause, "default")
+        fan_outs.add(ObjectKey("ConfigMap", "default", "other"), offered=False)
+        await asyncio.sleep(9)
+        assert (await status(controller))["workloads"][0]["state"] != "current"
+        await wait_for_state(world, controller, "current")
 
 
 async def _reason_has(controller: Controller, words: str) -> bool:

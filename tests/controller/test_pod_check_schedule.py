@@ -124,7 +124,11 @@ class Bench:
                 follow_ups=FollowUps(reconcile=self.reconciles.append),
             ),
             settings=SETTINGS,
-            gate=PodCheckGate(is_busy=self._is_busy, is_pending=lambda key: self.pending),
+            gate=PodCheckGate(
+                is_busy=self._is_busy,
+                is_pending=lambda key: self.pending,
+                may_be_pending=lambda _: False,
+            ),
             clock=lambda: self.now,
         )
         for key, source in sources(config_map(data={"LEVEL": "info"})).items():

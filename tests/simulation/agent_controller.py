@@ -213,7 +213,11 @@ class AgentController(Controller):
             stores=PodCheckStores(self._index, self._records, self._log, self.states),
             results=results,
             settings=PodCheckSettings(),
-            gate=PodCheckGate(is_busy=self._is_busy, is_pending=lambda _: self._is_busy()),
+            gate=PodCheckGate(
+                is_busy=self._is_busy,
+                is_pending=lambda _: self._is_busy(),
+                may_be_pending=lambda _: False,
+            ),
             clock=lambda: self.cluster.now,
         )
         self._index.consumers[self.cluster.kind].subscribe(self._checker.consumer_changed)

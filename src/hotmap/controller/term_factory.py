@@ -270,10 +270,6 @@ class TermFactory:
     ) -> PodChecker:
         shared = self._shared
 
-        def is_pending(key: ObjectKey) -> bool:
-            waits = key.namespace in shared.changes.waiting_namespaces
-            return waits or queues.is_pending(key)
-
         def request_nudges(key: ObjectKey, target: Target, uids: Sequence[str]) -> None:
             if nudges.request(key, target, uids):
                 queues.refreshes.add(key)
@@ -297,5 +293,9 @@ class TermFactory:
             ),
             results=results,
             settings=self._settings.pod_checks,
-            gate=PodCheckGate(is_busy=queues.has_ready, is_pending=is_pending),
+            gate=PodCheckGate(
+                is_busy=queues.has_ready,
+                is_pending=queues.is_pending,
+                may_be_pending=lambda namespace: namespace in shared.changes.waiting_namespaces,
+            ),
         )

@@ -91,6 +91,9 @@ class PodCheckGate(NamedTuple):
     is_busy: Callable[[], bool]
     #: Whether a reconcile of this consumer is due, settling or under way.
     is_pending: Callable[[ObjectKey], bool]
+    #: Whether one may become due any moment, though a decision need not follow: a source of this
+    #: namespace has changed, and it is not known yet which consumers follow that.
+    may_be_pending: Callable[[str], bool]
 
 
 class PodChecker:
@@ -347,7 +350,7 @@ class PodChecker:
         counts = (
             record is not None
             and self._records.get(consumer.uid) == record
-            and not self._gate.is_pending(key)
+            and not self._may_be_pending(key)
             and last is not None
             and last.is_over
         )
@@ -383,7 +386,7 @@ class PodChecker:
             return False
         consumer, record, last = tracked
         self._schedule.ensure(key, consumer.behind)
-        if self._gate.is_pending(key) or consumer.generation < record.generation:
+        if self._may_be_pending(key) or consumer.generation < record.generation:
             # A decision is to come, or the watch has not delivered our own write yet.
             self._schedule.add(key, consumer.behind, self._settings.rollout_delay)
             return False
@@ -437,9 +440,12 @@ class PodChecker:
             _log.info("pods not checked, retrying later: %s", error, extra={"workload": str(key)})
             self._results.show_unverified(consumer, error)
             return None
-        if self._records.get(consumer.uid) != record or self._gate.is_pending(key):
+        if self._records.get(consumer.uid) != record or self._may_be_pending(key):
             return None  # something was decided meanwhile, or will be
         return result
+
+    def _may_be_pending(self, key: ObjectKey) -> bool:
+        return self._gate.is_pending(key) or self._gate.may_be_pending(key.namespace)
 
     def _rollout_progress(self, key: ObjectKey) -> RolloutProgress:
         seconds = self._seconds_without_progress(key)
