@@ -480,4 +480,30 @@ async def test_client_trusts_a_certificate_authority_that_was_renewed(
             ca_file.write_bytes(authority.pem + Authority("next authority").pem)
             caplog.set_level(logging.INFO, "hotmap.kube.transport")
             await client.request("GET", "/version")
-            assert caplog.messages[1:] == [f"reloaded the certificates for {client.server}"]
+            assert caplog.messages[1:] == [
+                f"reloaded the certificate authority for {client.server}"
+            ]
+
+
+async def test_authority_is_replaced_while_a_client_key_cannot_be_read(
+    server_tls: ssl.SSLContext, authority: Authority, tmp_path: Path
+) -> None:
+    """Someone has removed the key, for example; what was read of it stays in use."""
+    ca_file, certificate, key = (tmp_path / name for name in ("ca.crt", "jane.crt", "jane.key"))
+    ca_file.write_bytes(Authority("former authority").pem)
+    pair = authority.issue("jane")
+    certificate.write_bytes(pair.certificate)
+    async with FaultServer(Truth(), tls=server_tls) as server:
+        config = ClusterConfig(
+            server.url,
+            "the test",
+            BearerToken(),
+            TLS(ca_file.read_bytes(), *pair),
+            ca_file=ca_file,
+            certificate_files=(certificate, key),
+        )
+        async with Client(config, limits=FAST) as client:
+            ca_file.write_bytes(authority.pem)
+            with pytest.raises(Unreachable, match="cannot trust"):
+                await client.request("GET", "/version")
+            await client.request("GET", "/version")

@@ -417,12 +417,12 @@ def test_authority_file_is_read_again(tmp_path: Path, authority: Authority) -> N
     (tmp_path / "ca.crt").write_bytes(Authority("former authority").pem)
     named = kubeconfig(cluster={"certificate-authority": "ca.crt"})
     config = load_kubeconfig(write(tmp_path / "k", named))
-    assert config.refreshed() is config
+    assert config.with_current_ca() is config
     (tmp_path / "ca.crt").write_bytes(authority.pem)
-    assert config.refreshed().tls.ca == authority.pem
+    assert config.with_current_ca().tls.ca == authority.pem
     (tmp_path / "ca.crt").write_bytes(b"")  # being written: not a reason to trust the system's
     with pytest.raises(SettingsError, match="it is empty"):
-        config.refreshed()
+        config.with_current_ca()
     data = base64.b64encode(authority.pem).decode()
     both = {"certificate-authority": "ca.crt", "certificate-authority-data": data}
     assert load_kubeconfig(write(tmp_path / "k", kubeconfig(cluster=both))).ca_file is None
@@ -436,12 +436,12 @@ def test_client_certificate_files_are_read_again(tmp_path: Path, authority: Auth
     key.write_bytes(old.key)
     user = {"client-certificate": "client.crt", "client-key": "client.key"}
     config = load_kubeconfig(write(tmp_path / "k", kubeconfig(user=user)))
-    assert config.refreshed() is config
+    assert config.with_current_certificate() is config
     certificate.write_bytes(new.certificate)
     with pytest.raises(SettingsError, match="do not belong together"):
-        config.refreshed()
+        config.with_current_certificate()
     key.write_bytes(new.key)
-    tls = config.refreshed().tls
+    tls = config.with_current_certificate().tls
     assert (tls.certificate, tls.key) == new
     data = {
         name: base64.b64encode(pem).decode()

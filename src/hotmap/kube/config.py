@@ -182,32 +182,41 @@ class ClusterConfig(NamedTuple):
     #: impersonation headers, in order; a name may repeat
     impersonate: tuple[tuple[str, str], ...] = ()
 
-    def refreshed(self) -> ClusterConfig:
-        """Return these settings with the current content of their files; self if it is unchanged.
+    def with_current_ca(self) -> ClusterConfig:
+        """Return these settings with the current content of the CA file; self if it is unchanged.
 
         Raises:
-            SettingsError: a file cannot be read, or holds no certificate or key.
+            SettingsError: the file cannot be read, or holds no certificate.
         """
-        tls = self.tls
-        if self.ca_file is not None and not tls.insecure:
-            tls = tls._replace(ca=self._read_ca(self.ca_file))
-        if self.certificate_files is not None:
-            certificate, key = self.certificate_files
-            tls = tls._replace(
+        if self.ca_file is None or self.tls.insecure:
+            return self
+        ca = read_file(self.ca_file, "certificate authority")
+        if self.tls.ca and not ca.strip():  # without any, those of the system would be trusted
+            raise SettingsError(f"certificate authority {self.ca_file} cannot be used: it is empty")
+        return self._with_tls(self.tls._replace(ca=ca))
+
+    def with_current_certificate(self) -> ClusterConfig:
+        """Do the same for the files of the client certificate and its key.
+
+        Raises:
+            SettingsError: one cannot be read, or they do not belong together.
+        """
+        if self.certificate_files is None:
+            return self
+        certificate, key = self.certificate_files
+        return self._with_tls(
+            self.tls._replace(
                 certificate=read_file(certificate, "client certificate"),
                 key=read_file(key, "client key"),
             )
+        )
+
+    def _with_tls(self, tls: TLS) -> ClusterConfig:
         if tls == self.tls:
             return self
         changed = self._replace(tls=tls)
         changed.ssl_context()
         return changed
-
-    def _read_ca(self, path: Path) -> bytes:
-        ca = read_file(path, "certificate authority")
-        if self.tls.ca and not ca.strip():  # without any, those of the system would be trusted
-            raise SettingsError(f"certificate authority {path} cannot be used: it is empty")
-        return ca
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """Make the TLS settings, or None for a plain http server.

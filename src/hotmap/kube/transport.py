@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import lru_cache
 from math import inf
@@ -256,18 +256,25 @@ class Transport:
             self._http.use(route)
 
     def _refresh_certificates(self) -> None:
-        """Use the current content of the files of certificates, for new connections."""
+        """Use the current content of the files of certificates, for new connections.
+
+        Each kind by itself: a key that cannot be read any more is no reason to trust the former CA.
+        """
         self._certificates_read_at = loop_time()
+        self._refresh("certificate authority", ClusterConfig.with_current_ca)
+        self._refresh("client certificate", ClusterConfig.with_current_certificate)
+
+    def _refresh(self, what: str, read: Callable[[ClusterConfig], ClusterConfig]) -> None:
         try:
-            config = self.config.refreshed()
+            config = read(self.config)
             if config is not self.config:
                 self._use(config)
-                _log.info("reloaded the certificates for %s", self.server)
+                _log.info("reloaded the %s for %s", what, self.server)
         except SettingsError as error:
-            if self._log_throttle.should_log("certificates", str(error), now=loop_time()):
+            if self._log_throttle.should_log(what, str(error), now=loop_time()):
                 _log.warning("%s; using the last one", error)
         else:
-            self._log_throttle.end("certificates")
+            self._log_throttle.end(what)
 
     def _request_headers(self, request: Request, authorization: str) -> list[tuple[str, str]]:
         own = request.headers or {}
