@@ -120,7 +120,7 @@ def test_status_of_unknown_workload_is_an_error(stage: Stage) -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["pod/web-1", "rs/web"])
+@pytest.mark.parametrize("text", ["pod/web-1", "rs/web", "replicaset.apps/web"])
 def test_status_of_an_unwatched_pod_names_the_label_that_it_needs(stage: Stage, text: str) -> None:
     done = stage.hotmap("why", text)
     assert done.status == CANNOT_TELL

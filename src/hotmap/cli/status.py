@@ -381,7 +381,7 @@ async def _suggest(client: StatusClient, name: WorkloadName, text: str) -> str:
 
     The namespace may be a mistyped kind, if it is part of the text.
     """
-    if is_kind(text):
+    if "/" not in text and is_kind(text):
         return f"write the name after the kind, as in '{text}/NAME'; "
     places = text.split("/")[:-1]
     place = f"{name.namespace}/" if name.namespace in places else ""
