@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from tests.controller.pod_check_results import SOON, wait_for_state
-from tests.controller.world import SETTLE, World
+from tests.controller.world import SETTLE, World, rfc3339
 
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
@@ -65,6 +65,18 @@ async def replace_pod(world: World, old: str, new: str) -> None:
         annotations=template["metadata"].get("annotations"),
     )
     await world.rolled_out()
+
+
+async def mark(world: World, **data: str) -> None:
+    """Mark the template with this content of `app`, as Reloader does."""
+    digest = digest_of([(key.encode(), value.encode()) for key, value in data.items()])
+
+    def write(obj: dict[str, Any]) -> dict[str, Any]:
+        variable = {"name": "STAKATER_APP_CONFIGMAP", "value": digest}
+        obj["spec"]["template"]["spec"]["containers"][0]["env"] = [variable]
+        return obj
+
+    await world.registry.modify("deployments", "default", "web", write, manager="Reloader")
 
 
 @pytest.mark.parametrize("writing", [Writing.ENV_VARS, Writing.ANNOTATIONS])
@@ -175,22 +187,15 @@ async def test_rollout_of_reloader_while_down_is_not_repeated(
 
     It writes within milliseconds after an edit, or later, for example after a failure.
     """
-    digest = digest_of([(b"LEVEL", b"debug")])
-    variable = {"name": "STAKATER_APP_CONFIGMAP", "value": digest}
     await world.config_map(LEVEL="info")
     await world.workload(spec=imported("app"), annotations=AUTO)
     await world.pod("web-1", started=time.time() - 60)
     async with controller(world) as running:
         await world.quiet(running)
-
-    def mark(obj: dict[str, Any]) -> dict[str, Any]:
-        obj["spec"]["template"]["spec"]["containers"][0]["env"] = [variable]
-        return obj
-
     await world.passes_a_second()
     await world.edit(LEVEL="debug")
     await asyncio.sleep(passed)
-    await world.registry.modify("deployments", "default", "web", mark, manager="Reloader")
+    await mark(world, LEVEL="debug")
     await replace_pod(world, "web-1", "web-2")
     await world.passes_a_second()
     sent.clear()
@@ -206,21 +211,15 @@ async def test_source_without_a_mark_is_rolled_out_beside_a_marked_one(
     world: World, sent: list[Any]
 ) -> None:
     """Reloader stopped between two edits: its pods say nothing of the second one."""
-    variable = {"name": "STAKATER_APP_CONFIGMAP", "value": digest_of([(b"LEVEL", b"debug")])}
     await world.config_map(LEVEL="info")
     await world.config_map("other", MODE="a")
     await world.workload(spec=imported("app", "other"), annotations=AUTO)
     await world.pod("web-1", started=time.time() - 60)
     async with controller(world) as running:
         await world.quiet(running)
-
-    def mark(obj: dict[str, Any]) -> dict[str, Any]:
-        obj["spec"]["template"]["spec"]["containers"][0]["env"] = [variable]
-        return obj
-
     await world.passes_a_second()
     await world.edit(LEVEL="debug")
-    await world.registry.modify("deployments", "default", "web", mark, manager="Reloader")
+    await mark(world, LEVEL="debug")
     await replace_pod(world, "web-1", "web-2")
     await world.edit("other", MODE="b")
     sent.clear()
@@ -231,3 +230,39 @@ async def test_source_without_a_mark_is_rolled_out_beside_a_marked_one(
         await asyncio.sleep(15)
         await world.quiet(running)
     assert len(sent) == 1
+
+
+async def test_container_that_started_between_two_equal_marks_is_replaced(
+    world: World, sent: list[Any]
+) -> None:
+    """No time shows that a data key was removed again, which the container has read."""
+    await world.config_map(LEVEL="info")
+    await world.workload(spec=imported("app"), annotations=AUTO)
+    await world.pod("web-1", started=time.time() - 60)
+    async with controller(world) as running:
+        await world.quiet(running)
+
+    def restarted(obj: dict[str, Any]) -> dict[str, Any]:
+        (before,) = obj["status"]["containerStatuses"]
+        now = {"restartCount": 1, "state": {"running": {"startedAt": rfc3339(time.time())}}}
+        return {**obj, "status": {**obj["status"], "containerStatuses": [before | now]}}
+
+    await world.edit(LEVEL="debug")
+    await mark(world, LEVEL="debug")
+    await replace_pod(world, "web-1", "web-2")
+    await asyncio.sleep(3)
+    await world.edit(EXTRA="x")
+    await mark(world, LEVEL="debug", EXTRA="x")  # its pods do not get ready, so web-2 stays
+    await asyncio.sleep(3)
+    await world.registry.modify(
+        "pods", "default", "web-2", restarted, subresource="status", manager="kubelet"
+    )
+    await asyncio.sleep(3)
+    await world.edit(EXTRA=None)
+    await mark(world, LEVEL="debug")
+    await world.rolled_out()
+    sent.clear()
+    async with controller(world) as running:
+        await until_sent(world, sent, 1)
+        await replace_pod(world, "web-2", "web-3")
+        await wait_for_state(world, running, "current")

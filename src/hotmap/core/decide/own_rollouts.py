@@ -16,9 +16,9 @@ __all__ = [
     "has_current_revision",
     "has_unrecorded_rollout",
     "is_already_applied",
+    "is_written",
     "was_made_for",
     "was_rolled_out_after",
-    "with_time_of_metadata",
 ]
 
 #: Seconds by which the answer to a write may be later than the pods that it creates.
@@ -31,18 +31,25 @@ def is_already_applied(consumer: Consumer, current: SourceSnapshot, facts: Facts
     An undo can restore an old revision, so the revision alone proves nothing: our field manager
     must have written at or after the change. Both times are the API server's. If an Argo Rollout's
     restartAt is after the change, all its pods were replaced.
-
-    With Reloader's strategies, Reloader may have marked the template while no controller watched.
-    Then the source's time in managedFields counts, although the removal of a data key updates none:
-    the mark names the content. It misses a data key that was added and removed again, by a manager
-    that owns nothing else of the source, after the mark and while neither was running.
     """
     if current.changed_at is None:
         return False
     restart_at = consumer.argo.restart_at if consumer.argo else None
     if restart_at is not None and current.changed_at < restart_at <= facts.now + MARGIN:
         return True
-    changed_at = with_time_of_metadata(current, facts).changed_at
+    return is_written(consumer, current, facts)
+
+
+def is_written(consumer: Consumer, current: SourceSnapshot, facts: Facts) -> bool:
+    """Return whether a rollout wrote the current content at or after the last change.
+
+    With Reloader's strategies, Reloader may have marked the template while no controller watched.
+    Then the source's time in managedFields counts, although the removal of a data key updates none:
+    the mark names the content. It misses a data key that was added and removed again, by a manager
+    that owns nothing else of the source, after the mark and while neither was running.
+    """
+    is_unobserved = facts.writing is not Writing.REVISION and current.changes.latest is None
+    changed_at = current.changed_since if is_unobserved else current.changed_at
     return (
         has_current_revision(consumer, current, facts)
         and consumer.written_at is not None
@@ -104,17 +111,3 @@ def was_rolled_out_after(
         return False
     is_younger = start.created >= floor(rolled_at) - _ANSWER
     return is_younger and was_made_for(start, revision, applied_at=rolled_at)
-
-
-def with_time_of_metadata(current: SourceSnapshot, facts: Facts) -> SourceSnapshot:
-    """Date the last change of a source that is marked as Reloader does it by its metadata.
-
-    Unless it was observed; its time is estimated then.
-    """
-    if facts.writing is Writing.REVISION or current.changes.latest is not None:
-        return current
-    return current._replace(
-        changed_at=current.changed_since,
-        changed_after=None,
-        estimated=current.estimated or current.changed_after is not None,
-    )

@@ -21,7 +21,7 @@ from hotmap.core.decide.own_rollouts import (
     has_current_revision,
     has_unrecorded_rollout,
     is_already_applied,
-    with_time_of_metadata,
+    is_written,
 )
 from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.consumer import Consumer
@@ -320,12 +320,18 @@ _BEFORE_OWN_ROLLOUT = "while the watch lags behind hotmap's own rollout"
 
 
 def _find_applied(case: Case) -> Finding:
-    """Rule 0; pods may have been made for the content before this controller noticed it."""
-    consumer, current, facts = case.consumer, case.current, case.facts
-    written = has_current_revision(consumer, current, facts)
-    if written:
-        case = case._replace(current=with_time_of_metadata(current, facts))
-    return case.find(Verdict.ADOPT, "is already in the pod template")._replace(written=written)
+    """Rule 0; pods may have been made for the content before this controller noticed it.
+
+    The mark bounds the time of a change that was not observed. The source's metadata does not: the
+    removal of a data key updates no time there, and a container may have started just before.
+    """
+    current = case.current
+    at = case.consumer.written_at if is_written(case.consumer, current, case.facts) else None
+    is_observed = current.changes.latest is not None
+    if at is not None and not is_observed and at < (current.changed_at or 0.0):
+        case = case._replace(current=current._replace(changed_at=at, estimated=True))
+    applied = case.find(Verdict.ADOPT, "is already in the pod template")
+    return applied._replace(written=at is not None)
 
 
 def _assess_frozen_change(case: Case, what: str) -> Finding:
