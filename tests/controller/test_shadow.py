@@ -15,6 +15,7 @@ from hotmap.controller.run import Controller
 from hotmap.controller.settings import Settings
 from hotmap.core.policy.policy import Defaults
 from hotmap.core.reloader.annotations import DialectSettings
+from hotmap.core.reloader.patch import FIELD_MANAGERS
 
 AUTO = {"reloader.stakater.com/auto": "true"}
 VARIABLE = "STAKATER_APP_CONFIGMAP"
@@ -184,17 +185,18 @@ async def test_runs_of_jobs_are_not_compared(
     assert log_messages(caplog) == ["shadow: 0 agreed, 0 differed"]
 
 
+@pytest.mark.parametrize("manager", FIELD_MANAGERS)
 async def test_edits_in_a_row_are_more_rollouts_for_reloader(
-    world: World, caplog: pytest.LogCaptureFixture
+    world: World, caplog: pytest.LogCaptureFixture, manager: str
 ) -> None:
-    """Edits in a row are one rollout for hotmap, and several for Reloader."""
+    """Edits in a row, perhaps in one second, are one rollout for hotmap."""
     await world.config_map(LEVEL="info")
     await world.workload(annotations=AUTO)
     async with shadow(world) as running:
         await world.quiet(running)
         for number in range(3):
             await world.edit(LEVEL=f"level {number}")
-            await reloader_rolls(world, str(number))
+            await reloader_rolls(world, str(number), manager=manager)
         await until_decided(world, running)
         await world.rolled_out()
         await world.quiet(running)

@@ -25,7 +25,7 @@ from hotmap.core.decide.record import Outcome
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.reloader.patch import FIELD_MANAGER, Traces, variable_name
+from hotmap.core.reloader.patch import FIELD_MANAGERS, Traces, variable_name
 from hotmap.kube.loop_clock import loop_time
 
 __all__ = ["Shadow", "ShadowExecutor"]
@@ -187,7 +187,7 @@ class Shadow:
 def _is_by_reloader(old: Consumer, new: Consumer) -> bool:
     """Return whether Reloader made a change of its marks; an undo restores or removes them, too."""
     newer = (new.reloaded_at or 0.0) > (old.reloaded_at or 0.0)
-    return newer or new.template_writer in ("", FIELD_MANAGER)
+    return newer or new.template_writer in ("", *FIELD_MANAGERS)
 
 
 def _new_marks(old: Traces | None, new: Traces | None) -> set[str]:
