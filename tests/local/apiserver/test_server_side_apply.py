@@ -94,6 +94,16 @@ async def test_apply_conflicts_with_updates_are_listed_by_manager(api: Api) -> N
     )
 
 
+async def test_manager_may_empty_a_map_that_another_has_created(api: Api) -> None:
+    """It takes away what it owns; that the map is empty then changes nothing of the other's."""
+    path = f"{CONFIGMAPS}/a"
+    await api.post(CONFIGMAPS, applied_configmap(k="1"), fieldManager="u")
+    await apply(api, path, applied_configmap(k="2"), force="true")
+    emptied = await apply(api, path, applied_configmap())
+    assert emptied.status == 200, emptied.message
+    assert "data" not in emptied.body
+
+
 async def test_apply_merges_lists_by_their_keys(api: Api) -> None:
     path = f"{DEPLOYMENTS}/web"
     ports = [{"containerPort": 80}, {"containerPort": 80, "protocol": "UDP"}]

@@ -152,6 +152,8 @@ def _compare(field: Field, old: Any, new: Any, path: Path, difference: Differenc
     if old is None and after is not None:
         # A list that Go writes as null is there, without anything in it.
         before = {}
+    if new is None and before:
+        after = {}  # so is what the removal of fields has left empty
     if before is None or after is None:
         difference.changed.add(path)
         return
