@@ -43,6 +43,21 @@ def test_announced_restart_waits_while_refused_content_is_mounted(ends: str) -> 
     assert [each.rule.name for each in attempts if each.rule.name == "frozen"] == ["frozen"]
 
 
+def test_announced_restart_waits_for_an_update_that_is_not_read_yet() -> None:
+    """Otherwise the process would be restarted with the files before, and again for the update."""
+    decided = reconciler("--target-file", "/x", "--restart-on", "frozen")
+    decided.record(Target(1, "live", "frozen-1"), 1.0)
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 2.0)
+    decided.decide(2.0)
+    decided.record(Target(2, "live", "frozen-2"), 3.0)
+    assert decided.decide(3.0, is_changing=True) == []
+    assert decided.next_time() is None
+    decided.record(snapshot("a"), 3.5)
+    assert only_attempt(decided.decide(3.5)).rule.name == "frozen"
+
+
 def test_announced_restart_with_a_stage_does_not_wait() -> None:
     """No process sees the refused content."""
     decided = reconciler("--target-file", "/x", "--restart-on", "frozen", "--stage", "/s")

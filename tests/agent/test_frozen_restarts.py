@@ -27,6 +27,25 @@ def test_supervised_application_is_restarted_once(tmp_path: Path) -> None:
         running.reaches("loaded")
 
 
+def test_one_restart_for_an_update_and_its_announcement(tmp_path: Path) -> None:
+    """The announcement is read at once, the update after its settle time."""
+    volume, pod = Volume(tmp_path / "volume", APP_A="1"), PodFile(tmp_path / "pod")
+    pod.annotate("1/aa/f1")
+    flags = (
+        *("--env-from", volume, "--target-file", pod.file, "--restart-on", "frozen"),
+        *("--settle", "500ms"),
+    )
+    with agent(tmp_path, *flags, "--", "sleep", "600") as running:
+        running.reaches("loaded")
+        volume.write(APP_A="2")
+        pod.annotate("2/bb/f2")
+        eventually(lambda: running.log.count("application: restarted") == 1)
+        running.reaches("loaded")
+        eventually(lambda: "content changed" in running.log)
+        time.sleep(0.5)
+        assert running.status()["application"]["starts"] == 2
+
+
 def test_agent_exits_to_restart_all_containers(tmp_path: Path) -> None:
     """The agent drains, then ends with the status that the pod's restart rule names; once."""
     volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")

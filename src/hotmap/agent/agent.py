@@ -105,7 +105,8 @@ class Agent:
             for fact in facts:
                 self._record(fact, now)
             # 2. Decide; kept before it is done, so that a kill at any moment repeats an attempt.
-            commands = [] if self._stopping else self._reconciler.decide(now)
+            changing = self._observer.is_changing
+            commands = [] if self._stopping else self._reconciler.decide(now, is_changing=changing)
             self._executor.save(self._reconciler.attempts(), self._reconciler.revisions)
             # 3. Report
             self.reporter.log(self._reconciler.take_transitions())

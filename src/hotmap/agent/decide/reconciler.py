@@ -102,6 +102,8 @@ class Reconciler:
         self._started_from_stage = False
         #: Whether an agent has run before in this pod, beside the same containers.
         self._ran_before = False
+        #: Whether an update of mounted files was seen that is not read yet.
+        self._is_changing = False
         #: Content was to be checked and not in memory, so it is read again.
         self._rereading = False
         #: Commands that a fact leads to by itself.
@@ -188,8 +190,12 @@ class Reconciler:
         else:
             self._record_attempt(fact, now)
 
-    def decide(self, now: float) -> list[Command]:
-        """Return what is to be done now, and regard it as begun."""
+    def decide(self, now: float, *, is_changing: bool = False) -> list[Command]:
+        """Return what is to be done now, and regard it as begun.
+
+        `is_changing`: an update of mounted files was seen, and is going to be read.
+        """
+        self._is_changing = is_changing
         commands, self._commands = self._commands, []
         if any(isinstance(command, Exit) for command in commands):
             return commands
@@ -221,7 +227,8 @@ class Reconciler:
         if not state.is_frozen or not state.restarts or self._settings.checks.stage:
             return False
         is_first = state.progress.tried is None
-        return not is_first and self.gate.seen not in (None, self.gate.passed)
+        is_changed = self._is_changing or self.gate.seen not in (None, self.gate.passed)
+        return is_changed and not is_first
 
     def _next_check(self, now: float) -> Command:
         snapshot = self._snapshot

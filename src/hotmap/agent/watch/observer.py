@@ -154,7 +154,7 @@ class Observer:
             },
             detector=self._detector.statistics(),
             changing=(
-                self._readings.due_at() is not None
+                self.is_changing
                 or bool(self._observations)
                 or self._is_unfinished
             ),
@@ -179,6 +179,11 @@ class Observer:
     def mode(self) -> str:
         """How changes are detected: inotify or polling."""
         return self._detector.statistics().mode
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether an update was seen that is going to be read."""
+        return self._readings.due_at() is not None
 
     @property
     def poll_age(self) -> float:
