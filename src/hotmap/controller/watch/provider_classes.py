@@ -62,7 +62,7 @@ class ProviderClasses:
         for key in list(self._sources):
             self._publish(key)
 
-    def read_class(self, item: ProviderClass, known: ClassObject | None = None) -> ClassObject:
+    def read_class(self, item: ProviderClass, _known: ClassObject | None = None) -> ClassObject:
         """Reduce a class to what is stored of it."""
         return read_provider_class(item, self._dialect)
 

@@ -47,7 +47,7 @@ def is_left_out(kind: str, metadata: ObjectMeta) -> bool:
 class Transforms:
     """The transforms of the reflectors, one for each kind; None for what `is_left_out` says.
 
-    `known` is the stored value of the same object.
+    `known` is the stored value of the same object, to reuse what is unchanged.
     """
 
     def __init__(self, defaults: Defaults) -> None:
@@ -88,8 +88,8 @@ class Transforms:
         asks = self._recreates or job.annotations or job.template_annotations
         return None if job.finished and not asks else job
 
-    def pod(self, item: Pod, known: Consumer | None = None) -> Consumer | None:
+    def pod(self, item: Pod, _known: Consumer | None = None) -> Consumer | None:
         """Keep the Pods that no workload owns and that may still run."""
         if is_left_out("Pod", item.metadata) or item.status.phase in FINISHED:
             return None
-        return consumer_from_pod(item, self._dialect, known=known)
+        return consumer_from_pod(item, self._dialect)

@@ -282,9 +282,7 @@ def is_finished(job: Job) -> bool:
     )
 
 
-def consumer_from_pod(
-    item: Pod, dialect: DialectSettings = DEFAULT_SETTINGS, *, known: Consumer | None = None
-) -> Consumer:
+def consumer_from_pod(item: Pod, dialect: DialectSettings = DEFAULT_SETTINGS) -> Consumer:
     """Reduce a Pod that no workload manages; it is its own template."""
     return _consumer(
         "Pod",
