@@ -95,6 +95,7 @@ class Reflector(Generic[T, S]):
         self._type = type
         self._decoder = msgspec.json.Decoder(type)
         self._writer = writer
+        self._store = writer.store
         self._progress = writer.store.progress
         self._timing = timing
         self._backoff = Backoff(timing.pause_first, timing.pause_last)
@@ -118,7 +119,7 @@ class Reflector(Generic[T, S]):
         """Return the state of the store and the counts."""
         return ReflectorStatistics(
             resource=self._selection.resource.plural,
-            synced=self._writer.store.synced.is_set(),
+            synced=self._store.synced.is_set(),
             connected=self._connected,
             last_byte_age=loop_time() - self._last_byte,
             lists=self._lists,
@@ -127,7 +128,7 @@ class Reflector(Generic[T, S]):
             bookmarks=self._bookmarks,
             silences=self._silences,
             errors=self._errors,
-            unreadable=self._writer.unreadable,
+            unreadable=len(self._store.unreadable),
             refused=self._refused,
             last_error=self._last_error,
         )
@@ -177,7 +178,7 @@ class Reflector(Generic[T, S]):
         Raises:
             ApiError, Unreachable: as the client raises them.
         """
-        selection, store, changed = self._selection, self._writer.store, False
+        selection, store, changed = self._selection, self._store, False
 
         def note_change(other: ObjectKey, old: S | None, new: S | None) -> None:
             nonlocal changed
@@ -202,7 +203,7 @@ class Reflector(Generic[T, S]):
         for raw in page.items:
             self._take_listed(raw)
         if not page.items:
-            self._writer.remove(key)
+            store.remove(key)
 
     @property
     def refusal(self) -> str:
@@ -461,7 +462,7 @@ class Reflector(Generic[T, S]):
     def _complete(self, seen: set[ObjectKey], resource_version: str, *, as_of: float) -> None:
         self._position = resource_version
         namespace = self._selection.namespace
-        self._writer.retain(seen, resource_version=resource_version, namespace=namespace)
+        self._store.retain(seen, resource_version=resource_version, namespace=namespace)
         self._progress.record_caught_up(namespace, as_of)
         self._progress.record_interruption(namespace, listed=False)  # what came while it was listed
         self.answered.set()
@@ -480,7 +481,7 @@ class Reflector(Generic[T, S]):
             self._apply_object(event)
             resource_version = event.metadata.resource_version
         if resource_version:
-            self._position = self._writer.store.resource_version = resource_version
+            self._position = self._store.resource_version = resource_version
         if self._last_error:
             self._clear_error()
 
@@ -490,7 +491,9 @@ class Reflector(Generic[T, S]):
             case Unreadable(metadata, problem, deleted=False):
                 return self._writer.skip(self._key(metadata), problem, uid=metadata.uid)
             case Deleted() | Unreadable():
-                return self._writer.remove(self._key(event.metadata))
+                key = self._key(event.metadata)
+                self._store.remove(key)
+                return key
             case Added(item) | Modified(item):
                 return self._writer.put(
                     self._key(item.metadata), item, uid=item.metadata.uid, listed=listed

@@ -38,12 +38,7 @@ class StoreWriter(Generic[T, S]):
         self.store = store
         self._transform = transform
         self._key_of = key_of
-        self._transform_known = transform_known
-
-    @property
-    def unreadable(self) -> int:
-        """How many objects cannot be read."""
-        return len(self.store.unreadable)
+        self._transform_known = transform_known or (lambda item, known: transform(item))
 
     def put(self, key: ObjectKey, item: T, *, uid: str = "", listed: bool = False) -> ObjectKey:
         """Store an object, or leave it out; returns the key as it is stored.
@@ -53,7 +48,8 @@ class StoreWriter(Generic[T, S]):
         """
         # One bad object must not stop the watch of all others.
         try:
-            value = self._transform(item) if listed else self._transformed(key, item)
+            known = None if listed else self.store.get(key)
+            value = self._transform(item) if known is None else self._transform_known(item, known)
             if value is None:
                 self.store.remove(key)
             else:
@@ -63,13 +59,6 @@ class StoreWriter(Generic[T, S]):
             return self.skip(key, decoding_problem(error), uid=uid)
         return key
 
-    def _transformed(self, key: ObjectKey, item: T) -> S | None:
-        if self._transform_known is not None:
-            known = self.store.get(key)
-            if known is not None:
-                return self._transform_known(item, known)
-        return self._transform(item)
-
     def skip(self, key: ObjectKey, problem: str, *, uid: str) -> ObjectKey:
         """Leave an object out, and log it once as long as the problem is the same."""
         found = UnreadableObject(uid, problem)
@@ -77,12 +66,3 @@ class StoreWriter(Generic[T, S]):
             _log.warning("ignoring %s, which cannot be decoded: %s", key, problem)
         self.store.put_unreadable(key, found)
         return key
-
-    def remove(self, key: ObjectKey) -> ObjectKey:
-        """Drop an object that was deleted."""
-        self.store.remove(key)
-        return key
-
-    def retain(self, seen: set[ObjectKey], *, resource_version: str, namespace: str | None) -> None:
-        """Drop all objects of a namespace, or of all, but those that were seen."""
-        self.store.retain(seen, resource_version=resource_version, namespace=namespace)

@@ -190,7 +190,7 @@ class Reflectors:
         """Return which objects of a kind are kept of a namespace; None: none, or none yet."""
         watched = self._watched.get(kind)
         ignored = self._settings.ignored_namespaces
-        if watched is None or namespace in ignored or not self._store(kind).synced.is_set():
+        if watched is None or namespace in ignored or not self._index.store(kind).synced.is_set():
             return None
         # A kind whose CustomResourceDefinition was removed has no objects to read.
         if not any(reflector.selects(kind, namespace or "") for reflector in self._all()):
@@ -253,9 +253,9 @@ class Reflectors:
         reflectors: list[Reflector[Any, Any]] = []
         for entry in watched:
             if entry.kind in dialect.ignored_sources | dialect.ignored_workloads:
-                self._store(entry.kind).synced.set()
+                self._index.store(entry.kind).synced.set()
             else:
-                reflectors += self._reflect(entry, self._store(entry.kind))
+                reflectors += self._reflect(entry, self._index.store(entry.kind))
         if settings.watch_namespaces:
             self._index.namespaces.synced.set()
             _log.info("namespaced mode: annotations of the Namespace are not read")
@@ -270,7 +270,7 @@ class Reflectors:
 
     def _watch_rollouts(self) -> Iterator[OptionalKind]:
         """Watch Argo Rollouts while their kind exists, unless flags disable it."""
-        defaults, store = self._settings.defaults, self._store("Rollout")
+        defaults, store = self._settings.defaults, self._index.store("Rollout")
         if "Rollout" in defaults.dialect.ignored_workloads:
             store.synced.set()
         else:
@@ -320,9 +320,6 @@ class Reflectors:
             )
             for namespace in self.namespaces
         ]
-
-    def _store(self, kind: str) -> Store[Any]:
-        return self._index.store(kind)
 
 
 def _together(parts: Sequence[ReflectorStatistics]) -> ReflectorStatistics:
