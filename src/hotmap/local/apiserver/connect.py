@@ -53,7 +53,7 @@ async def open_log(
         BadRequest: the container is not named, or does not exist.
         Unavailable: no node runs here.
     """
-    pod = await registry.get(registry.scheme.name(path.kind), path.namespace, path.name)
+    pod = registry.reader.get(path)
     _check_log_options(path.name, query)
     container = choose_container(pod, query.get("container", ""))
     if not pod["spec"].get("nodeName"):
@@ -94,7 +94,7 @@ async def serve_connection(
     if request.query.get("dryRun"):
         raise BadRequest("dryRun is not supported")
     wanted = await registry.admit_connection(path, _options(path, request.query), user)
-    pod = await registry.get(registry.scheme.name(path.kind), path.namespace, path.name)
+    pod = registry.reader.get(path)
     if not pod["spec"].get("nodeName"):
         raise BadRequest(f"pod {path.name} does not have a host assigned")
     if not request.headers.get("Upgrade"):

@@ -105,7 +105,7 @@ async def _get(registry: Registry, path: ResourcePath, request: Request) -> Answ
         if why := unsigned_error(wanted):
             raise internal(f'resourceVersion: Invalid value: "{wanted}": {why}')
         registry.reader.check_not_too_large(parse_resource_version(wanted))
-    obj = await registry.get(*object_name(registry, path))
+    obj = registry.reader.get(path)
     if path.subresource == "scale":
         check_has_scale(path.kind, obj)
         return object_answer(registry, SCALES, scale_of(path.kind, obj), request)

@@ -72,7 +72,7 @@ async def patch_scale(
         writer = writer._replace(operation="Apply")
         change = partial(apply_scale, kind, config=patch.value, writer=writer, force=options.force)
         return await _write_scale(registry, path, request, change, options)
-    live = scale_of(kind, await registry.get(*object_name(registry, path)))
+    live = scale_of(kind, registry.reader.get(path))
     request.warn(
         *patched_field_warnings(SCALES, lambda: deepcopy(live), patch, request.body, options)
     )

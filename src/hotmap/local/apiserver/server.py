@@ -354,9 +354,7 @@ class APIServer:
         form = negotiate_form(request.headers.get("Accept", ""))
         # An invalid request gets an error response; an expired revision is an event of the stream.
         try:
-            watch = self._registry.watch(
-                self._registry.scheme.name(path.kind), path.namespace, **options._asdict()
-            )
+            watch = self._registry.reader.watch(path, options)
         except Expired as error:
             async with open_output(request, lambda: None) as output:
                 await output.write(line("ERROR", msgspec.json.encode(failure_status(error))))
