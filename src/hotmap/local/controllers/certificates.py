@@ -18,7 +18,7 @@ from hotmap.local.access import Attributes, UserInfo
 from hotmap.local.certificate_authority import parse_request
 from hotmap.local.controllers.controller import Controller, ControllerContext
 from hotmap.local.json_object import JsonObject
-from hotmap.local.meta import MANAGER, Object, ObjectName, name_of, parse_time
+from hotmap.local.meta import MANAGER, Object, ObjectName, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -60,7 +60,7 @@ class CertificateController(Controller[ObjectName]):
         super().__init__(context, "certificates")
         self._authority, self._authorizer = signing
         self._requests = self._informers[_RESOURCE]
-        self._requests.subscribe(self._on_request)
+        self._requests.subscribe(self._add_changed)
 
     async def sync(self, key: ObjectName) -> None:
         """Approve, sign or remove one request."""
@@ -147,10 +147,6 @@ class CertificateController(Controller[ObjectName]):
             manager=MANAGER,
             subresource=subresource,
         )
-
-    def _on_request(self, old: Object | None, new: Object | None) -> None:
-        if new is not None:
-            self._loop.add(name_of(new))
 
 
 def _conditions(request: Object) -> list[JsonObject]:

@@ -55,6 +55,11 @@ class Controller(Generic[K]):
         """Bring one object up to date; called again after a failure."""
         raise NotImplementedError
 
+    def _add_changed(self: Controller[ObjectName], old: Object | None, new: Object | None) -> None:
+        """Add an object that was created or changed: a listener of an informer."""
+        if new is not None:
+            self._loop.add(name_of(new))
+
 
 class OwnerController(Controller[ObjectName]):
     """A controller whose objects own others that their selector finds.
@@ -87,12 +92,8 @@ class OwnerController(Controller[ObjectName]):
             finalizer=finalizer,
             is_member=is_member,
         )
-        self._owners.subscribe(self._on_owner)
+        self._owners.subscribe(self._add_changed)
         self._dependents.subscribe(self._on_dependent)
-
-    def _on_owner(self, old: Object | None, new: Object | None) -> None:
-        if new is not None:
-            self._loop.add(name_of(new))
 
     def _on_dependent(self, old: Object | None, new: Object | None) -> None:
         self._add_owners(self._ownership, old, new)

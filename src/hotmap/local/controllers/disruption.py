@@ -47,7 +47,7 @@ class DisruptionController(Controller[ObjectName]):
             "Deployment": self._informers["deployments"],
             "StatefulSet": self._informers["statefulsets"],
         }
-        self._budgets.subscribe(self._on_budget)
+        self._budgets.subscribe(self._add_changed)
         self._pods.subscribe(self._on_pod)
         for informer in self._owners.values():
             informer.subscribe(self._on_owner)
@@ -74,10 +74,6 @@ class DisruptionController(Controller[ObjectName]):
             await self._client.update(
                 _BUDGETS, *name_of(budget), changed, subresource="status", manager=MANAGER
             )
-
-    def _on_budget(self, old: Object | None, new: Object | None) -> None:
-        if new is not None:
-            self._loop.add(name_of(new))
 
     def _on_pod(self, old: Object | None, new: Object | None) -> None:
         for pod in filter(None, (old, new)):

@@ -50,10 +50,10 @@ class EndpointsController(Controller[ObjectName]):
         self._pods_in_namespace = self._pods.index(by_namespace)
         self._endpoints = self._informers["endpoints"]
         self._slices = self._informers[_SLICES]
-        self._services.subscribe(self._on_service)
+        self._services.subscribe(self._add_service)
         self._pods.subscribe(self._on_pod)
         self._slices.subscribe(self._on_slice)
-        self._endpoints.subscribe(self._on_endpoints)
+        self._endpoints.subscribe(self._add_service)  # it has the name of its Service
 
     async def sync(self, key: ObjectName) -> None:
         """Bring the addresses of one Service up to date; remove those of one that is gone."""
@@ -75,7 +75,7 @@ class EndpointsController(Controller[ObjectName]):
             await self._write_slice(service, pods)
             await self._write_endpoints(service, pods)
 
-    def _on_service(self, old: Object | None, new: Object | None) -> None:
+    def _add_service(self, old: Object | None, new: Object | None) -> None:
         obj = new or old
         if obj is not None:
             self._loop.add(name_of(obj))
@@ -92,11 +92,6 @@ class EndpointsController(Controller[ObjectName]):
         obj = new or old
         if obj is not None and labels_of(obj).get(_MANAGED_BY) == _CONTROLLER:
             self._loop.add((obj["metadata"]["namespace"], labels_of(obj).get(_SERVICE, "")))
-
-    def _on_endpoints(self, old: Object | None, new: Object | None) -> None:
-        obj = new or old
-        if obj is not None:
-            self._loop.add(name_of(obj))
 
     async def _write_slice(self, service: Object, pods: list[Object]) -> None:
         namespace, name = name_of(service)

@@ -27,7 +27,7 @@ class ResourceQuotaController(Controller[ObjectName]):
         super().__init__(context, "resourcequota")
         self._quotas = self._informers["resourcequotas"]
         self._in_namespace = self._quotas.index(by_namespace)
-        self._quotas.subscribe(self._on_quota)
+        self._quotas.subscribe(self._add_changed)
         self._followed: dict[str, Informer] = {}
 
     async def sync(self, key: ObjectName) -> None:
@@ -68,10 +68,6 @@ class ResourceQuotaController(Controller[ObjectName]):
             informer.subscribe(partial(self._on_counted, _namespace_of))
         await informer.synced()
         return informer
-
-    def _on_quota(self, old: Object | None, new: Object | None) -> None:
-        if new is not None:
-            self._loop.add(name_of(new))
 
     def _on_counted(
         self, namespace_of: Callable[[Object], str], old: Object | None, new: Object | None

@@ -19,7 +19,6 @@ from hotmap.local.meta import (
     ObjectName,
     annotations_of,
     is_deleted,
-    name_of,
     with_metadata,
 )
 
@@ -54,7 +53,7 @@ class ServiceAccountController(Controller[ObjectName]):
         self._namespaces = self._informers["namespaces"]
         self._accounts = self._informers["serviceaccounts"]
         self._configmaps = self._informers["configmaps"]
-        self._namespaces.subscribe(self._on_namespace)
+        self._namespaces.subscribe(self._add_changed)
         self._accounts.subscribe(self._on_content)
         self._configmaps.subscribe(self._on_content)
 
@@ -70,10 +69,6 @@ class ServiceAccountController(Controller[ObjectName]):
                 await self._create("serviceaccounts", name, {"metadata": {"name": _ACCOUNT}})
             if self._root_ca is not None:
                 await self._publish(name, {"ca.crt": self._root_ca})
-
-    def _on_namespace(self, old: Object | None, new: Object | None) -> None:
-        if new is not None:
-            self._loop.add(name_of(new))
 
     def _on_content(self, old: Object | None, new: Object | None) -> None:
         obj = new or old

@@ -46,7 +46,7 @@ class TokenSecretController(Controller[ObjectName]):
         self._accounts.subscribe(self._on_account)
         # An informer of its own, which keeps no other Secrets.
         self._secrets = Informer(context.client, "secrets", field_selector=f"type={_TYPE}")
-        self._secrets.subscribe(self._on_secret)
+        self._secrets.subscribe(self._add_changed)
 
     async def run(self) -> None:
         """Reconcile until cancelled."""
@@ -94,10 +94,6 @@ class TokenSecretController(Controller[ObjectName]):
         if not data.get("token"):
             missing["token"] = _encode(self._make_token(account, secret))
         return missing
-
-    def _on_secret(self, old: Object | None, new: Object | None) -> None:
-        if new is not None:
-            self._loop.add(name_of(new))
 
     def _on_account(self, old: Object | None, new: Object | None) -> None:
         account = new or old

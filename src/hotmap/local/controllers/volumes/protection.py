@@ -24,7 +24,7 @@ class _Protection(Controller[ObjectName]):
     def __init__(self, context: ControllerContext, name: str) -> None:
         super().__init__(context, name)
         self._objects = self._informers[self.resource]
-        self._objects.subscribe(self._on_object)
+        self._objects.subscribe(self._add_changed)
 
     def _is_used(self, obj: Object) -> bool:
         raise NotImplementedError
@@ -48,10 +48,6 @@ class _Protection(Controller[ObjectName]):
         else:
             wanted = [*present, *([] if self.finalizer in present else [self.finalizer])]
         return None if wanted == present else with_metadata(obj, finalizers=wanted)
-
-    def _on_object(self, old: Object | None, new: Object | None) -> None:
-        if new is not None:
-            self._loop.add(name_of(new))
 
 
 class ClaimProtection(_Protection):
