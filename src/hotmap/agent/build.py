@@ -19,15 +19,18 @@ if TYPE_CHECKING:
 
 #: The files of the archive, relative to the package: the agent's layer of pyproject.toml.
 _PARTS = (
-    *("__init__.py", "agent", "volume"),
-    *(
-        "core/__init__.py",
-        "core/duration.py",
-        "core/errors.py",
-        "core/expansion.py",
-        "core/payload.py",
-    ),
-    *("core/payload_digest.py", "core/target.py", "core/text.py", "core/value.py"),
+    "__init__.py",
+    "agent",
+    "volume",
+    "core/__init__.py",
+    "core/duration.py",
+    "core/errors.py",
+    "core/expansion.py",
+    "core/payload.py",
+    "core/payload_digest.py",
+    "core/target.py",
+    "core/text.py",
+    "core/value.py",
 )
 
 #: Every file has this time, so that equal sources give an equal file.
