@@ -50,9 +50,9 @@ def quote(text: str) -> str:
     return f'"{printable(escaped)}"'
 
 
-def quote_short(text: str, limit: int = 80) -> str:
+def quote_short(text: str) -> str:
     """Quote an invalid text for an error message."""
-    return quote(shorten(text, limit))
+    return quote(shorten(text, 80))
 
 
 def shorten(text: str, limit: int) -> str:

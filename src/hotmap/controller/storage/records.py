@@ -47,8 +47,8 @@ class Records:
         #: By when every change of a source had been observed, POSIX seconds of the API server; the
         #: value of an earlier controller until `set_watched_until`. None: unknown.
         self.watched_until: float | None = None
-        self._on_change: Callable[[str], None] = _ignore
-        self._on_watched: Callable[[], None] = _ignore_watched
+        self._on_change: Callable[[str], None] = lambda name: None
+        self._on_watched: Callable[[], None] = lambda: None
 
     def subscribe(self, on_change: Callable[[str], None], on_watched: Callable[[], None]) -> None:
         """Call `on_change` with the consumer's uid, or the source's name, that is to be written.
@@ -268,11 +268,3 @@ def _only_immutable(record: Record) -> Record | None:
         former=immutable,
         immutable_uses=record.immutable_uses,
     )
-
-
-def _ignore(name: str) -> None:
-    """Write nothing."""
-
-
-def _ignore_watched() -> None:
-    """Write nothing."""

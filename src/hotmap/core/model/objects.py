@@ -238,14 +238,12 @@ class ConfigMapVolume(_Part, frozen=True):
     name: str = ""
     items: list[KeyToPath] | None = None
     optional: bool | None = None
-    default_mode: int | None = None
 
 
 class SecretVolume(_Part, frozen=True):
     secret_name: str = ""
     items: list[KeyToPath] | None = None
     optional: bool | None = None
-    default_mode: int | None = None
 
 
 class ConfigMapProjection(_Part, frozen=True):
@@ -263,11 +261,9 @@ class ProjectedSource(_Part, frozen=True):
 
 class Projected(_Part, frozen=True):
     sources: list[ProjectedSource] | None = None
-    default_mode: int | None = None
 
 
 class CSI(_Part, frozen=True):
-    driver: str = ""
     volume_attributes: dict[str, str] | None = None
     node_publish_secret_ref: LocalRef | None = None
 

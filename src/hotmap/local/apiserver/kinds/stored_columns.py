@@ -56,8 +56,8 @@ def _column(name: str, path: str, missing: Cell = "", priority: int = 0) -> Colu
     return Column(name, field_cell(path, missing), priority)
 
 
-def _number(name: str, path: str, missing: int = 0) -> Column:
-    return Column(name, field_cell(path, missing), type="integer")
+def _number(name: str, path: str) -> Column:
+    return Column(name, field_cell(path, 0), type="integer")
 
 
 def _flag(name: str, path: str, *, missing: bool = False) -> Column:
