@@ -10,8 +10,6 @@ the key, so guesses cannot be tested offline. Hashes without a key are called di
 A data key has a *mark* (its own fingerprint). What a consumer uses of a source is a fingerprint
 over the marks it selects, so content never has to be kept. A source that does not exist, and one
 that has none of the used data keys, are one value: ABSENT. A consumer gets the same in both cases.
-
-The agent uses this module: standard library only.
 """
 
 from __future__ import annotations
