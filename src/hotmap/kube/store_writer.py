@@ -22,9 +22,8 @@ class StoreWriter(Generic[T, S]):
     """Fills `store` with the transformed objects, and with those that cannot be read.
 
     `transform` may return None: such an object is not kept. `key_of` reads the object key from
-    values that contain it, so that it is stored once. `transform_known` is `transform` for an
-    object with a stored value of the same watch, which it gets too, so that it can reuse unchanged
-    parts.
+    values that contain it, so that it is stored once. `transform_known` replaces `transform` for
+    an object that has a stored value of the same watch; it gets that too, to reuse unchanged parts.
     """
 
     def __init__(

@@ -110,7 +110,7 @@ class Observer:
         self._predecessors: dict[ObjectKey, Record] = {}
 
     def snapshot(self, key: ObjectKey) -> Snapshot | None:
-        """Take the snapshot of a consumer; None if it was deleted, or see `retry_in`."""
+        """Take the snapshot of a consumer. None: it is deleted, or patterns are not matched yet."""
         consumer = self._index.consumer(key)
         if consumer is None:
             return None

@@ -58,12 +58,15 @@ class OtherUse(NamedTuple):
     created: float
     #: Whether it is the consumer's own, and terminating.
     own: bool = False
-    #: Whether it is terminating, whosever it is.
+    #: Whether it is terminating, be it the consumer's own or not.
     ends: bool = False
 
 
 class Facts(NamedTuple):
-    """Further facts about a consumer for the rules; times in POSIX seconds."""
+    """What the rules use of a snapshot beside the consumer, its record and its sources.
+
+    `decide` fills it. Times are POSIX seconds of the API server.
+    """
 
     now: float
     #: The revision of the current content; see `revision_of`.

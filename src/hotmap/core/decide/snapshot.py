@@ -89,8 +89,8 @@ class Snapshot(NamedTuple):
     sent: SentNudge | None = None
     #: Seconds since when a decision on this consumer has to wait.
     waited: float = 0.0
-    #: Nothing was recorded of it, and no controller has watched since then, POSIX seconds; None:
-    #: one has, or none did before.
+    #: When watching had stopped before it was first seen, POSIX seconds; None: it had not, nothing
+    #: was watched before, or something was recorded of it.
     unwatched_since: float | None = None
     #: The last observed change of its pod template, or its creation.
     template: TemplateChange | None = None

@@ -68,8 +68,8 @@ UNVOUCHED = -1
 #: 40,000 consumers of 250 bytes in 32 shards are 312 KB each: a third of a Secret's 1 MiB.
 SHARDS = 32
 
-#: Records per shard until there are twice as many shards: a burst of changes touches them all, so
-#: few; and one change writes a whole shard, so 64 KB each rather than a large one.
+#: Records per shard, 64 KB, from which on there are twice as many shards. A burst of changes writes
+#: all shards, so there should be few; each change writes a whole shard, so it should be small.
 _CROWDED = 256
 
 

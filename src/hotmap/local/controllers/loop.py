@@ -1,8 +1,8 @@
 """The loop of every controller: take a key, sync that object, retry on failure.
 
 A key identifies an object, not a change, so that a sync is correct after any history
-(controller-runtime: pkg/reconcile). The controller implements the sync, when a key is
-due the work queue's.
+(controller-runtime: pkg/reconcile). The controller implements the sync; the work queue decides
+when a key is due.
 """
 
 from __future__ import annotations
