@@ -260,7 +260,7 @@ def _restart(
 
 
 def _do_nothing() -> None:
-    """Return up waiting for a restart that is under way."""
+    """Give up nothing: the restart that is under way goes on."""
 
 
 def _terminate(

@@ -147,11 +147,11 @@ class DirectoryStates:
 
 
 def _written_at(snapshot: Snapshot, directory: str, now: float) -> float:
-    """Return when a directory was written, not later than it was.
+    """Return when a directory was written, or an earlier time: never a later one.
 
-    It may have been read long after that: at a poll, or once it has settled. The controller takes
-    an update that is younger than an edit for that of the edit. The wall clock, which tells it, may
-    have been set; what was seen of updates limits that.
+    The controller takes an update that is younger than an edit for the update with that edit. The
+    time of the reading is no answer: that comes at a poll, or once the content has settled. File
+    times are of the wall clock, which may have been set; when an update was seen limits the error.
     """
     written = min(now, snapshot.written.get(directory, -inf))
     since = snapshot.changed_since

@@ -58,9 +58,9 @@ class Readings:
         self._began = now
 
     def fail(self, now: float, *, is_unknown: bool = False) -> None:
-        """Record that what is there cannot be read, so it is not what was read last.
+        """Record that what is there cannot be read.
 
-        `is_unknown`: it may be.
+        So it is other content than was read last, unless `is_unknown`.
         """
         self._set_unread(now)
         if is_unknown:
@@ -74,7 +74,7 @@ class Readings:
             self.unread_since = now
 
     def complete(self, snapshot: Snapshot, revisions: Mapping[str, str]) -> Snapshot:
-        """Add to what was read what may have been visible since the reading before."""
+        """Add to a reading whether other content may have been visible since the one before."""
         replaced = any(
             self._revisions.get(directory, name) != name for directory, name in revisions.items()
         )

@@ -82,7 +82,7 @@ class StartEvidence(Value):
 def find_start_evidence(
     command: StartAttempt, lookups: Lookups, places: Iterable[str], *, published: bool
 ) -> StartEvidence | None:
-    """Find out whether the rule's process has read its content at its start; None if it is told.
+    """Find out whether the rule's process has read its content at its start; None: act on it.
 
     places: the directories in which the process reads it
     published: the agent itself writes them

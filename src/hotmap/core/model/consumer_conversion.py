@@ -440,7 +440,7 @@ def _read_template(
     dialect: DialectSettings,
     known: Consumer | None,
 ) -> _TemplateFacts:
-    """Read a pod template; of one that is too large, or its selector, keep only that it is."""
+    """Read a pod template; if it or the selector is too large, keep only that message."""
     namespace = intern(metadata.namespace)
     same_spec = known is not None and _has_same_spec(known, metadata)
     if known and same_spec and known.too_large:

@@ -230,7 +230,7 @@ _LONGEST_PATH = 4096
 
 
 def _merged(places: _Places, other: _Places) -> _Places:
-    """Merge places, as many as are needed to name the first ones and to detect more."""
+    """Merge places; of many, keep one more than are shown, which says that there are more."""
     if not places or not other:
         return places or other
     return tuple(sorted({*places, *other})[: _PLACES_SHOWN + 1])

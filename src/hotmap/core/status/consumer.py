@@ -81,7 +81,7 @@ class ConsumerStatus(NamedTuple):
 
     @property
     def is_reached(self) -> bool:
-        """Whether its pods have what can be brought to them, so that nothing more happens."""
+        """Whether nothing is left to do: its pods have the content, as far as can be known."""
         return self.state in (State.CURRENT, State.DELIVERED)
 
     @property

@@ -40,10 +40,10 @@ def read_at_start(facts: PodFacts, mounted: float) -> list[tuple[Stage, bool]]:
 
 
 def _added(facts: PodFacts, container: ContainerStart, mounted: float) -> Stage | None:
-    """Judge what a container reads at its start only because an admission webhook has added that.
+    """Judge what an admission webhook makes a container read at its start.
 
-    By the template, this content is only in files that are updated while the pod runs. None: there
-    is nothing of that kind.
+    The pod template has this content only in files that are updated while the pod runs. None: the
+    webhook added nothing of that kind.
     """
     changed = latest_time(
         at for source, at in facts.desired.live_changes if source in container.added
@@ -164,9 +164,9 @@ def _or_by_template(facts: PodFacts, by_time: Stage, *, is_older: bool, latest: 
 
 
 def _kept_content(facts: PodFacts, latest: float) -> bool:
-    """Return whether what started before then has content that was replaced and has come back.
+    """Return whether containers that started by `latest` have the content that has come back.
 
-    Its pods had it then, and it was not replaced before the start.
+    They do if their pod was made for it, and they started before it was replaced meanwhile.
     """
     desired = facts.desired
     is_same = facts.pod.start.revision == desired.written
