@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, deployment, rollout
 
-from hotmap.controller.watch.changes import ChangeListener, Queues
+from hotmap.controller.watch.changes import ChangeListener, Enqueue
 from hotmap.controller.watch.index import Index
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
@@ -33,7 +33,7 @@ class Joined:
         self.index = Index(defaults=Defaults())
         self.reconciles: list[ObjectKey] = []
         ChangeListener(self.index).set_queues(
-            Queues(refresh=lambda key: None, reconcile=lambda key, *_: self.reconciles.append(key))
+            Enqueue(refresh=lambda key: None, reconcile=lambda key, *_: self.reconciles.append(key))
         )
 
     def put(self, consumer: Consumer, name: str = "web") -> None:

@@ -25,7 +25,7 @@ from hotmap.controller.report.decision_log import DecisionLog
 from hotmap.controller.report.pod_check_results import REACHED
 from hotmap.controller.storage.recent_changes import last_changed_at
 from hotmap.controller.storage.records import Records
-from hotmap.controller.watch.changes import ChangeListener, Queues
+from hotmap.controller.watch.changes import ChangeListener, Enqueue
 from hotmap.controller.watch.deleted_immutables import DeletedImmutables
 from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index
@@ -154,7 +154,7 @@ class Controller:
             for key in self._observer.unrecorded_deletions(consumer):
                 self._stored_changes.note_deletion(key)
         self._changes.set_queues(
-            Queues(refresh=self._refresh_soon, reconcile=self._reconcile_after)
+            Enqueue(refresh=self._refresh_soon, reconcile=self._reconcile_after)
         )
         self._due["reconcile"] = self.cluster.now
 

@@ -31,7 +31,7 @@ from hotmap.controller.settings import Settings
 from hotmap.controller.startup import StartupRetry
 from hotmap.controller.storage.record_shards import RecordShards
 from hotmap.controller.storage.records import Records
-from hotmap.controller.watch.changes import ChangeListener, Queues
+from hotmap.controller.watch.changes import ChangeListener, Enqueue
 from hotmap.controller.watch.deleted_immutables import DeletedImmutables
 from hotmap.controller.watch.first_decisions import FirstDecisions
 from hotmap.controller.watch.index import Index
@@ -156,7 +156,7 @@ class LeaderTerm:
         self._drop_records_of_deleted()
         parts.deleted_immutables.begin()
         parts.changes.set_queues(
-            Queues(refresh=self.queues.refreshes.add, reconcile=self._add_settled)
+            Enqueue(refresh=self.queues.refreshes.add, reconcile=self._add_settled)
         )
         parts.annotation_warnings.begin()
         self._queue_consumers()

@@ -23,14 +23,14 @@ from hotmap.core.policy.policy import Policy, live_change_needs_rollout
 from hotmap.kube.loop_clock import loop_time
 from hotmap.kube.store import Store
 
-__all__ = ["ChangeListener", "Queues"]
+__all__ = ["ChangeListener", "Enqueue"]
 
 #: Seconds of quiet after a change of a consumer, and their bound, if its settle time is longer.
 _CONSUMER_SETTLE, _CONSUMER_SETTLE_MAX = 0.5, 5.0
 
 
-class Queues(NamedTuple):
-    """How keys are added to the queues; both take a consumer's object key."""
+class Enqueue(NamedTuple):
+    """Adds the object keys of consumers to the queues."""
 
     #: Nudges, at once.
     refresh: Callable[[ObjectKey], None]
@@ -55,7 +55,7 @@ class ChangeListener:
         self._index = index
         self._clock = clock
         self._monotonic = monotonic
-        self._queues: Queues | None = None
+        self._enqueue: Enqueue | None = None
         self._fan_outs = FanOuts(self._enqueue_followers)
         #: The kinds and namespaces of sources whose first list is complete.
         self._listed: set[tuple[str, str | None]] = set()
@@ -70,9 +70,9 @@ class ChangeListener:
             consumers.subscribe(self._consumer_changed)
         self._index.namespaces.subscribe(self._namespace_changed)
 
-    def set_queues(self, queues: Queues | None) -> None:
+    def set_queues(self, enqueue: Enqueue | None) -> None:
         """Add the consumers affected by changes to these queues from now on; None: to none."""
-        self._queues = queues
+        self._enqueue = enqueue
         self._fan_outs.clear()  # a term begins with all consumers
 
     @property
@@ -87,18 +87,18 @@ class ChangeListener:
         noted = not first and self._index.history.record_change(
             key, old, new, since=since, listed=listed
         )
-        if self._queues and (first or noted or _annotations_differ(old, new)):
+        if self._enqueue and (first or noted or _annotations_differ(old, new)):
             # Also consumers that no longer follow it: their status has to be derived again.
             offered = self._index.offers(old) or self._index.offers(new)
             self._fan_outs.add(key, offered=offered)
 
     def _enqueue_followers(self, source: ObjectKey, offered: bool) -> int:
         """Enqueue the consumers that follow a source; returns how many these are."""
-        if self._queues is None:
+        if self._enqueue is None:
             return 0
         followers = self._index.followers_of(source, offered=offered)
         for consumer in followers:
-            self._enqueue_for_source(self._queues, consumer, source)
+            self._enqueue_for_source(self._enqueue, consumer, source)
         return len(followers)
 
     def _sources_listed(self, kind: str, namespace: str | None) -> None:
@@ -109,11 +109,11 @@ class ChangeListener:
 
     def decide_again(self, source: ObjectKey) -> None:
         """Enqueue the consumers that follow a source: whether they are held may have changed."""
-        if self._queues is None:
+        if self._enqueue is None:
             return
         for consumer in self._index.followers_of(source):
             policy = self._index.policies.of(consumer)
-            self._queues.reconcile(consumer.key, policy.settle, policy.settle_max)
+            self._enqueue.reconcile(consumer.key, policy.settle, policy.settle_max)
 
     def _missed(self, key: ObjectKey, store: Store[Any]) -> tuple[float | None, bool]:
         """Return since when a change that arrives now may have happened, and if it was listed."""
@@ -153,27 +153,27 @@ class ChangeListener:
                 before = self._index.policies.drop(consumer.key)
                 self._enqueue_consumer(consumer, before)
 
-    def _enqueue_for_source(self, queues: Queues, consumer: Consumer, source: ObjectKey) -> None:
+    def _enqueue_for_source(self, enqueue: Enqueue, consumer: Consumer, source: ObjectKey) -> None:
         """Enqueue a consumer since a source changed."""
         policy = self._index.policies.of(consumer)
         if _is_nudgeable(consumer, policy, source):
-            queues.refresh(consumer.key)
-        queues.reconcile(consumer.key, policy.settle, policy.settle_max)
+            enqueue.refresh(consumer.key)
+        enqueue.reconcile(consumer.key, policy.settle, policy.settle_max)
 
     def _enqueue_consumer(self, consumer: Consumer, before: Policy | None) -> None:
         """Enqueue a consumer since it, or an annotation that it inherits, changed."""
-        if self._queues is None:
+        if self._enqueue is None:
             return
         policy = self._index.policies.of(consumer)
         if policy.opted_in and not (before is not None and before.opted_in):
             # The initial content has to be recorded before an edit.
-            self._queues.refresh(consumer.key)
+            self._enqueue.refresh(consumer.key)
         if is_relevant(policy) or (before is not None and is_relevant(before)):
             # A rollout waits longer for further edits, as the decision says; a check of its pods,
             # which follows one, does not.
             settle = min(policy.settle, _CONSUMER_SETTLE)
             settle_max = min(policy.settle_max, _CONSUMER_SETTLE_MAX)
-            self._queues.reconcile(consumer.key, settle, settle_max)
+            self._enqueue.reconcile(consumer.key, settle, settle_max)
 
 
 def _is_nudgeable(consumer: Consumer, policy: Policy, source: ObjectKey) -> bool:
