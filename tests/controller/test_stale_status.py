@@ -92,6 +92,30 @@ async def test_edit_that_no_watch_has_delivered_is_seen_by_a_consistent_query(
     assert await get_states(http, settling, query) == found
 
 
+async def test_change_of_an_unverified_workload_shows_as_settling(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """Its pods are not checked before the change is decided on, which may take an hour."""
+    checks = PodCheckSettings(rate=100.0, initial_delay=300.0)
+    async with world.controller(settle=60, settle_max=60, pod_checks=checks) as controller:
+        await world.config_map(LEVEL="info")
+        await world.workload()
+        await world.pod("web-1", started=time.time() + 5)
+
+        async def is_adopted() -> bool:
+            return (await get_states(http, controller)).get("web", "") == (
+                "unverified",
+                "not verified yet",
+            )
+
+        await world.until(is_adopted, "the workload is adopted")
+        await world.edit(LEVEL="debug")
+        found = await get_states(http, controller, "workload=default/web&consistent=true")
+        assert_settling(found["web"])
+        counts = await count_workloads(http, controller)
+        assert (counts["unverified"], counts["waiting"]) == (0, 1)
+
+
 @pytest.mark.parametrize("query", ["workload=default/web", "namespace=default"])
 async def test_source_that_is_gone_leaves_no_workload_current(
     world: World, http: aiohttp.ClientSession, settling: Controller, query: str

@@ -147,9 +147,13 @@ class ConsumerStates:
             self._pending.pop(key, None)
 
     def _is_outdated(self, key: ObjectKey, status: ConsumerStatus) -> bool:
-        """Return whether a status is final, but for the content before the last change."""
+        """Return whether a status is final, but for the content before the last change.
+
+        So is `unverified`: pods are not checked while a change settles, which may take an hour.
+        """
         changed = key.namespace in self._waiting_namespaces() or self._pending.get(key)
-        if changed is None or not (status.is_reached or (changed and status.action_required)):
+        ends = status.action_required or status.state is State.UNVERIFIED
+        if changed is None or not (status.is_reached or (changed and ends)):
             return False
         # A decision on sources that are gone leaves no status that is reached.
         return self._is_behind(key, status.is_reached)
