@@ -18,10 +18,10 @@ from tests.agent.agents import TIMEOUT, Agent, Volume, agent, eventually, free_p
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[tuple[Agent, int]]:
+def serving(folder: Path, host: str = "127.0.0.1") -> Iterator[tuple[Agent, int]]:
     """Run an agent with a TCP port."""
     volume, port = Volume(folder / "volume", text="one"), free_port()
-    flags = ("--dir", volume, "--touch", folder / "touched", "--listen", f"127.0.0.1:{port}")
+    flags = ("--dir", volume, "--touch", folder / "touched", "--listen", f"{host}:{port}")
     with agent(folder, *flags) as running:
         running.reaches("told")
         yield running, port
@@ -31,6 +31,13 @@ def healthz(port: int) -> int:
     """Return the status code of /healthz, as a kubelet would get it."""
     with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=1) as response:
         return int(response.status)
+
+
+@pytest.mark.parametrize("host", ["", "[::]"])
+def test_every_address_is_one_of_ipv4_too(tmp_path: Path, host: str) -> None:
+    """`[::]` is every address for a program in Go, so probes by IPv4 have to be answered."""
+    with serving(tmp_path, host) as (_, port):
+        assert healthz(port) == 200
 
 
 def test_healthz_answers_despite_idle_connections(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -85,6 +86,20 @@ async def test_request_is_handed_over_and_answered() -> None:
     (question,) = served.questions
     assert question.query == {"a": "1", "b": "x y", "c": ""}
     assert question.headers == {"host": "h", "x-token": "t"}
+
+
+@pytest.mark.parametrize("host", ["", "::"])
+async def test_every_address_is_one_of_ipv4_too(host: str) -> None:
+    """`[::]` is every address for a program in Go, so probes by IPv4 have to be answered."""
+    served = Served()
+    server = HttpServer({"/page": served.answer})
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = int(free.getsockname()[1])
+    await server.listen(host, port)
+    try:
+        assert status(await exchange(port, b"GET /page HTTP/1.1\r\nHost: x\r\n\r\n")) == 200
+    finally:
+        await server.close()
 
 
 async def test_head_has_no_body() -> None:

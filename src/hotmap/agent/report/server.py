@@ -260,15 +260,17 @@ class _Connection:
 
 
 def _tcp(address: Address) -> socket.socket:
-    if not address.host and socket.has_dualstack_ipv6():
+    # As in Go's programs, `[::]` means every address, not those of IPv6 alone.
+    host = "" if address.host == "::" else address.host
+    if not host and socket.has_dualstack_ipv6():
         try:
             return socket.create_server(
                 ("", address.port), family=socket.AF_INET6, dualstack_ipv6=True
             )
         except OSError:
             pass  # IPv6 is compiled in but switched off here
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    return socket.create_server((address.host, address.port), family=family)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, address.port), family=family)
 
 
 def is_in_use(path: str) -> bool:

@@ -104,13 +104,17 @@ class HttpServer:
         self._connections: dict[_Connection, None] = {}
 
     async def listen(self, host: str, port: int) -> int:
-        """Listen; returns the port, a free one for 0. No host means every address of the machine.
+        """Listen; returns the port, a free one for 0.
+
+        No host, or `::` as in Go's programs, means every address of the machine.
 
         Raises:
             OSError: the address cannot be listened on.
         """
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._accept, host or None, port)
+        self._server = await loop.create_server(
+            self._accept, None if host in ("", "::") else host, port
+        )
         bound: int = self._server.sockets[0].getsockname()[1]
         return bound
 
