@@ -41,7 +41,13 @@ async def test_status_follows_an_edit(empty_stage: Stage) -> None:
     nothing = empty_stage.hotmap("status")
     assert nothing.status == CURRENT
     assert nothing.out == ""
-    assert "no workload here is followed" in nothing.err
+    assert nothing.err == (
+        "hotmap follows no workload in the context's namespace; 'hotmap status --all-namespaces' "
+        "shows those of others; opt one in with hotmap.dev/follow: auto; 'hotmap why KIND/NAME' "
+        "shows why one is not followed\n"
+    )
+    nothing = empty_stage.hotmap("status", "--all-namespaces")
+    assert nothing.err.startswith("hotmap follows no workload; opt one in with hotmap.dev/follow")
 
     await empty_stage.create(CONFIGMAPS, metadata={"name": "app"}, data={"LEVEL": "info"})
     await empty_stage.deployment("web", **{"hotmap.dev/follow": "auto"})
@@ -127,6 +133,22 @@ def test_status_of_an_unwatched_pod_names_the_label_that_it_needs(stage: Stage, 
     assert 'without a workload needs the label hotmap.dev/watch: "true"; ' in done.err
 
 
+async def test_workload_of_a_pod_is_suggested(stage: Stage) -> None:
+    """Who copies a name from `kubectl get pods` has its workload's in it."""
+    await stage.deployment("owner", **{"hotmap.dev/follow": "auto"})
+    await stage.deployment("owner-2", **{"hotmap.dev/follow": "auto"})
+    for text, meant in (
+        ("pod/owner-7d4b9c8f6d-x2k4j", "deployment/owner"),
+        ("owner-2-7d4b9c8f6d-x2k4j", "deployment/owner-2"),
+        ("rs/default/owner-7d4b9c8f6d", "deployment/default/owner"),
+    ):
+        done = stage.hotmap("status", text)
+        assert (done.status, done.out) == (CANNOT_TELL, "")
+        assert f"; did you mean '{meant}'; see " in done.err
+    done = stage.hotmap("status", "sts/owner-7d4b9c8f6d")
+    assert "did you mean" not in done.err
+
+
 async def test_mistyped_workload_is_suggested(stage: Stage) -> None:
     """By its name, or by its kind; `why` does the same."""
     await stage.deployment("storefront", **{"hotmap.dev/follow": "auto"})
@@ -160,12 +182,19 @@ async def test_status_of_a_source_shows_the_workloads_that_use_it(stage: Stage) 
     names = [workload["name"] for workload in document["workloads"]]
     assert names.count("of-source") == 1
 
-    for name, key in (("cm/unused", "ConfigMap default/unused"), ("secret/x", "Secret default/x")):
+    for name, key, see in (
+        ("cm/unused", "ConfigMap default/unused", "preview configmap/default/unused"),
+        ("secret/x", "Secret default/x", "preview secret/default/x"),
+        (
+            "secretproviderclass/x",
+            "SecretProviderClass default/x",
+            "status --all-namespaces",
+        ),
+    ):
         done = stage.hotmap("status", name)
         assert (done.status, done.out) == (CANNOT_TELL, "")
         assert done.err == (
-            f'hotmap: "{name}": hotmap follows no workload that uses {key}; see '
-            "'hotmap status --all-namespaces'\n"
+            f"hotmap: \"{name}\": hotmap follows no workload that uses {key}; see 'hotmap {see}'\n"
         )
 
 

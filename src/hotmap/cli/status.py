@@ -28,6 +28,7 @@ from hotmap.cli.workload_names import (
     KIND_WORDS,
     WorkloadName,
     closest,
+    find_owner,
     is_kind,
     parse_source_name,
     parse_workload_name,
@@ -57,6 +58,9 @@ _FINAL_AFTER = 2.0
 #: Seconds for which a controller may be away while its status is waited for: the time for which a
 #: Lease of a leader that was killed lasts, and its successor's start.
 _AWAY_FOR = 30.0
+
+#: Kinds that a workload owns as a rule, and that are watched only with a label.
+_OWNED = ("Pod", "ReplicaSet")
 
 #: The maximum page size (docs/reference/status.md).
 _PAGE = "5000"
@@ -164,7 +168,12 @@ class _Scope(NamedTuple):
                 f'hotmap follows no workload in namespace "{namespace}", or there is no such '
                 f"namespace; {how}"
             )
-        return f"no workload here is followed; {how}"
+        if self.all_namespaces:
+            return f"hotmap follows no workload; {how}"
+        return (
+            "hotmap follows no workload in the context's namespace; 'hotmap status "
+            f"--all-namespaces' shows those of others; {how}"
+        )
 
 
 async def _watch(
@@ -346,10 +355,13 @@ async def _get_named(
     flags = {"consistent": "true"} if consistent else {}
     document = await client.status({"source": str(source), "limit": _PAGE, **flags})
     if not document["workloads"]:
-        kind, where, name_of_source = source
+        key = f"{source.kind.lower()}/{source.namespace}/{source.name}"
+        # Of these it lists the other workloads, too, with the reason why they are not followed.
+        can_preview = source.kind in ("ConfigMap", "Secret")
+        see = f"preview {key}" if can_preview else "status --all-namespaces"
         raise StatusUnavailable(
-            f'"{text}": hotmap follows no workload that uses {kind} {where}/{name_of_source}; see '
-            "'hotmap status --all-namespaces'"
+            f'"{text}": hotmap follows no workload that uses {source.kind} {source.namespace}/'
+            f"{source.name}; see 'hotmap {see}'"
         )
     return document
 
@@ -390,9 +402,11 @@ async def _suggest(client: StatusClient, name: WorkloadName, text: str) -> str:
         found = {each["name"]: each["kind"].lower() for each in document["workloads"]}
     except StatusUnavailable:  # such as a namespace that the user may not view
         found = {}
-    if meant := closest(name.name, found):
+    owned = name.kind in _OWNED
+    owner = find_owner(name.name, found) if owned or not name.kind else ""
+    if meant := (owned and owner) or closest(name.name, found) or owner:
         return f"did you mean '{found[meant]}/{place}{meant}'; "
-    if name.kind in ("Pod", "ReplicaSet"):
+    if owned:
         return f'a {name.kind} without a workload needs the label {WATCH_LABEL}: "true"; '
     kind = closest(name.namespace, KIND_WORDS) if place and not name.kind else ""
     return f"did you mean '{kind}/{name.name}'; " if kind else ""

@@ -16,6 +16,7 @@ __all__ = [
     "SourceName",
     "WorkloadName",
     "closest",
+    "find_owner",
     "is_kind",
     "parse_source_name",
     "parse_workload_name",
@@ -81,6 +82,14 @@ def closest(word: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches  # with `re`, and only for an error
 
     return next(iter(get_close_matches(word, list(known), n=1)), "")
+
+
+def find_owner(name: str, workloads: Iterable[str]) -> str:
+    """Return the workload that a pod or ReplicaSet such as `web-7d4b9-x2k4j` is of; "" for none.
+
+    Their names begin with its name.
+    """
+    return max((each for each in workloads if name.startswith(f"{each}-")), key=len, default="")
 
 
 def is_kind(word: str) -> bool:
