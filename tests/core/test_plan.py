@@ -532,6 +532,23 @@ def test_place_that_decides_comes_first() -> None:
     )
 
 
+def test_place_of_the_application_comes_before_that_of_an_agent() -> None:
+    """An injected agent mounts what the application mounts, and is an init container."""
+    mount = "volumeMounts: [{name: files, mountPath: /etc/app}]"
+    spec = f"""
+        initContainers:
+        - {{name: hotmap-agent, restartPolicy: Always, {mount}}}
+        containers:
+        - {{name: web, {mount}}}
+        volumes: [{{name: files, configMap: {{name: app}}}}]
+    """
+    plan = planned(opted_in("Deployment", spec, {"rereads": "true"}), LIVE)
+    assert plan.reason.startswith(
+        "ConfigMap shop/app app.yaml changed "
+        "(volumes[files] at containers[web]:/etc/app and 1 more place): refreshing"
+    )
+
+
 def test_unobserved_change_is_explained_by_its_use() -> None:
     """After a downtime the data keys are not known; the rule's own words and the place are."""
     plan = planned(opted_in("Deployment", ENV), FROZEN, seen=False)

@@ -385,12 +385,15 @@ def _more(count: int) -> str:
 
 
 def _uses_hit(finding: Finding, changed: Mapping[ObjectKey, frozenset[str]]) -> Sequence[Use]:
-    """Select the uses that read a changed data key (all if unknown), decisive ones first."""
+    """Select the uses that read a changed data key (all if unknown), decisive ones first.
+
+    Among them the application's come before those of sidecars, such as an agent beside it.
+    """
     uses = finding.current.uses
     seen = changed.get(finding.current.source, frozenset())
     hit = [use for use in uses if any(use.keys.reads(key) for key in seen)]
     kind = UseKind.LIVE if finding.verdict is Verdict.LIVE else UseKind.FROZEN
-    return sorted(hit or uses, key=lambda use: use.kind is not kind)
+    return sorted(hit or uses, key=lambda use: (use.kind is not kind, use.by_sidecar))
 
 
 def _unused(assessment: Assessment, changed: Mapping[ObjectKey, frozenset[str]]) -> str:

@@ -114,6 +114,11 @@ class Use(NamedTuple):
     overrides: tuple[Override, ...] = ()
 
     @property
+    def by_sidecar(self) -> bool:
+        """Whether an init container that runs beside the application reads it."""
+        return not self.init and "initContainers[" in self.path
+
+    @property
     def reads_files(self) -> bool:
         """Whether it reads files of a volume, which may be older than the container's start."""
         return self.path.startswith("volumes[")
