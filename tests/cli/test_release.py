@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.cli.stage import Stage, running_stage
@@ -19,7 +21,8 @@ RELEASED = "deployment.apps/web released: rollouts until now no longer count\n"
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """Return a cluster whose controller holds the first return to earlier content."""
-    with running_stage(tmp_path_factory.mktemp("release"), "--flap-limit=1") as stage:
+    directory = tmp_path_factory.mktemp("release")
+    with running_stage(directory, "--flap-limit=1", authorization="rbac") as stage:
         asyncio.run(stage.create(CONFIGMAPS, metadata={"name": "app"}, data={"LEVEL": "info"}))
         asyncio.run(stage.deployment("web", **{"hotmap.dev/follow": "auto"}))
         yield stage
@@ -69,3 +72,44 @@ def test_release_of_unknown_workload_is_an_error(stage: Stage, name: str, words:
 def test_release_finds_a_workload_without_its_kind(stage: Stage) -> None:
     """As status does."""
     assert stage.hotmap("release", "web", named=False).out == RELEASED
+
+
+async def kubeconfig_of(stage: Stage, name: str, *rules: dict[str, list[str]]) -> str:
+    """Create a ServiceAccount with a Role; returns its kubeconfig."""
+    group = "rbac.authorization.k8s.io"
+    metadata = {"metadata": {"name": name}}
+    account = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
+    role = {"apiGroup": group, "kind": "Role", "name": name}
+    core, rbac = "/api/v1/namespaces/default", f"/apis/{group}/v1/namespaces/default"
+    answer = b""
+    async with Client(load_kubeconfig(str(stage.plane.kubeconfig))) as client:
+        for path, body in (
+            (f"{core}/serviceaccounts", metadata),
+            (f"{rbac}/roles", {**metadata, "rules": rules}),
+            (f"{rbac}/rolebindings", {**metadata, "roleRef": role, "subjects": [account]}),
+            (f"{core}/serviceaccounts/{name}/token", {"spec": {}}),
+        ):
+            answer = await client.request("POST", path, body=json.dumps(body).encode())
+    text = stage.plane.kubeconfig.read_text()
+    return re.sub("token: .*", f"token: {json.loads(answer)['status']['token']}", text)
+
+
+async def test_kinds_that_a_user_may_not_read_do_not_prevent_a_release(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """Such as Argo Rollouts, which the roles of Kubernetes do not include."""
+    rule = {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["get", "patch"]}
+    kubeconfig = tmp_path / "developer"
+    kubeconfig.write_text(await kubeconfig_of(stage, "developer", rule))
+    call = ("release", "--kubeconfig", str(kubeconfig))
+    assert stage.hotmap(*call, "web", named=False) == (0, RELEASED, "")
+    assert stage.hotmap(*call, "nosuch", named=False) == (
+        2,
+        "",
+        'hotmap: "nosuch": there is no workload default/nosuch among the kinds that you may read: '
+        "Deployment, Rollout\n",
+    )
+
+    done = stage.hotmap(*call, "sts/web", named=False)
+    assert (done.status, done.out) == (1, "")
+    assert done.err.startswith('hotmap: statefulsets.apps "web" is forbidden: User ')

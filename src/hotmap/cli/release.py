@@ -13,7 +13,7 @@ import msgspec
 
 from hotmap.cli.shared_options import ClusterOptions
 from hotmap.cli.workload_names import WORKLOAD_KINDS, WorkloadName, parse_workload_name
-from hotmap.core.errors import NotFound, SettingsError
+from hotmap.core.errors import Forbidden, NotFound, SettingsError
 from hotmap.core.model.annotations import RELEASE
 from hotmap.core.model.objects import ObjectMeta
 from hotmap.kube.client import Client, Limits
@@ -58,20 +58,33 @@ async def _release(text: str, namespace: str, cluster: ClusterOptions) -> None:
 
 
 async def _find(client: Client, name: WorkloadName, text: str) -> Resource:
-    """Find the resource of a workload; one that is named without its kind is looked for."""
-    found = []
-    for kind in [name.kind] if name.kind else WORKLOAD_KINDS:
+    """Find the resource of a workload; one that is named without its kind is looked for.
+
+    Kinds that the user may not read are left out. They may not even be installed: an API server
+    checks the permission before it looks for the kind.
+    """
+    kinds = [name.kind] if name.kind else WORKLOAD_KINDS
+    found, absent = [], []
+    refusal: Forbidden | None = None
+    for kind in kinds:
         try:
             await client.get(BY_KIND[kind], name.namespace, name.name, type=_Object)
         except NotFound:
-            continue
-        found.append(BY_KIND[kind])
+            absent.append(kind)
+        except Forbidden as error:
+            refusal = refusal or error
+        else:
+            found.append(BY_KIND[kind])
     if len(found) == 1:
         return found[0]
-    kind = name.kind or "workload"
-    if not found:
-        raise SettingsError(f'"{text}": there is no {kind} {name.namespace}/{name.name}')
-    kinds = " and ".join(resource.kind for resource in found)
+    if found:
+        kind = " and ".join(resource.kind for resource in found)
+        raise SettingsError(
+            f'"{text}" is ambiguous: {kind} {name.namespace}/{name.name}; name the kind'
+        )
+    if refusal and not absent:
+        raise refusal
+    among = f" among the kinds that you may read: {', '.join(absent)}" if refusal else ""
     raise SettingsError(
-        f'"{text}" is ambiguous: {kinds} {name.namespace}/{name.name}; name the kind'
+        f'"{text}": there is no {name.kind or "workload"} {name.namespace}/{name.name}{among}'
     )
