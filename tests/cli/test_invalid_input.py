@@ -81,6 +81,23 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
             "'--controller-namespace', '--namespace'; see 'hotmap status --help'",
         ),
         (
+            "status -n Shop",
+            "Invalid value for '--namespace' / '-n': \"Shop\" is not the name of a namespace: "
+            "expected at most 63 lowercase letters, digits and hyphens; see 'hotmap status --help'",
+        ),
+        # As the shell passes what is not ASCII where the locale has no other characters.
+        (
+            "release web -n caf\udcc3\udca9",
+            "Invalid value for '--namespace' / '-n': \"caf\\udcc3\\udca9\" is not the name of a "
+            "namespace: expected at most 63 lowercase letters, digits and hyphens; see 'hotmap "
+            "release --help'",
+        ),
+        (
+            "status --controller-namespace ..",
+            "Invalid value for '--controller-namespace': \"..\" is not the name of a namespace: "
+            "expected at most 63 lowercase letters, digits and hyphens; see 'hotmap status --help'",
+        ),
+        (
             "controler",
             "No such command 'controler'; did you mean 'controller'; see 'hotmap --help'",
         ),

@@ -324,7 +324,7 @@ def test_removal_among_thousands_of_data_keys_is_held(stage: Stage, tmp_path: Pa
         ),
         (["deployment/web"], 'invalid source "deployment/web": expected configmap/NAME'),
         (["cm/.."], 'invalid name "..": expected lowercase letters, digits, - and .'),
-        (["cm/app", "-n", "a b"], 'invalid namespace "a b": expected lowercase letters'),
+        (["cm/app", "-n", "a b"], '"a b" is not the name of a namespace: expected at most 63'),
         (
             ["cm/app", "--key", "a b"],
             'invalid data key "a b": expected letters, digits, -, _ and .',

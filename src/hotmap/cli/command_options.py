@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 import click
 
 from hotmap import __version__
-from hotmap.cli.options import Flag, QuotedChoice
+from hotmap.cli.options import Flag, NamespaceName, QuotedChoice
 
 __all__ = [
     "DEFAULT_IMAGE",
@@ -60,7 +60,13 @@ class DashboardOptions(NamedTuple):
     #: "" for the context's own.
     namespace: Annotated[
         str,
-        Flag("Namespace of the workloads.", "NAME", short="-n", default="the context's namespace"),
+        Flag(
+            "Namespace of the workloads.",
+            "NAME",
+            short="-n",
+            type=NamespaceName(),
+            default="the context's namespace",
+        ),
     ] = ""
     all_namespaces: Annotated[bool, Flag("Show workloads of all namespaces.", short="-A")] = False
     address: Annotated[
@@ -102,6 +108,7 @@ class PreviewOptions(NamedTuple):
             "Namespace of the ConfigMap or Secret.",
             "NAME",
             short="-n",
+            type=NamespaceName(),
             default="the context's namespace",
         ),
     ] = ""

@@ -29,11 +29,14 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 __all__ = [
-    "Flag", "HotmapCommand", "HotmapGroup", "HotmapOption", "QuotedChoice", "Rate",
-    "SectionedCommand", "add_options", "declared", "flag_name", "invalid_value",
+    "Flag", "HotmapCommand", "HotmapGroup", "HotmapOption", "NamespaceName", "QuotedChoice",
+    "Rate", "SectionedCommand", "add_options", "declared", "flag_name", "invalid_value",
 ]  # fmt: skip
 
 Command = Callable[..., Any]
+
+#: What the name of a namespace consists of.
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-")
 
 #: What a shell completes for a value of a flag, by the word for it in the help.
 _PATHS = {"FILE": "file", "DIR": "dir"}
@@ -200,6 +203,22 @@ class QuotedChoice(click.Choice[str]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Remove the quotes, then choose."""
         return super().convert(unquote(value), param, ctx)
+
+
+class NamespaceName(click.types.StringParamType):
+    """The name of a namespace; "" where none is named."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Refuse what no namespace is called, such as a text that no request can have."""
+        text = str(value)
+        if text and (len(text) > 63 or set(text) - _LETTERS or "-" in (text[0], text[-1])):
+            self.fail(
+                f"{quote(text)} is not the name of a namespace: expected at most 63 lowercase "
+                "letters, digits and hyphens.",
+                param,
+                ctx,
+            )
+        return text
 
 
 class Rate(click.FloatRange):

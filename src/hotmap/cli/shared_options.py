@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from hotmap.cli.options import Flag, QuotedChoice
+from hotmap.cli.options import Flag, NamespaceName, QuotedChoice
 
 if TYPE_CHECKING:
     from hotmap.kube.config import ClusterConfig
@@ -51,7 +51,13 @@ class NamespaceOptions(NamedTuple):
     #: "" for the context's own.
     namespace: Annotated[
         str,
-        Flag("Namespace of the workload.", "NAME", short="-n", default="the context's namespace"),
+        Flag(
+            "Namespace of the workload.",
+            "NAME",
+            short="-n",
+            type=NamespaceName(),
+            default="the context's namespace",
+        ),
     ] = ""
 
 
@@ -61,7 +67,13 @@ class WorkloadOptions(NamedTuple):
     #: "" for the context's own.
     namespace: Annotated[
         str,
-        Flag("Namespace of the workload.", "NAME", short="-n", default="the context's namespace"),
+        Flag(
+            "Namespace of the workload.",
+            "NAME",
+            short="-n",
+            type=NamespaceName(),
+            default="the context's namespace",
+        ),
     ] = ""
     output: Annotated[
         str,
@@ -92,6 +104,7 @@ class ControllerAddress(NamedTuple):
             "Namespace of the controller's pods. If several namespaces have such pods, hotmap or "
             "the current one is used.",
             "NAME",
+            type=NamespaceName(),
             default="all namespaces, or hotmap if pods may not be listed in all",
         ),
     ] = ""
