@@ -104,6 +104,29 @@ def test_actions_follow_from_spec_and_newest_runs(
     assert compute_pod_actions(pod, runs) == expected
 
 
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        ({}, ("b",)),
+        ({"a": FAILED}, ("b",)),
+        ({"a": FAILED, "b": FAILED}, ("b",)),
+        ({"a": STARTING}, ()),
+    ],
+    ids=["it cannot be started", "it backs off", "it backs off later", "its hook runs"],
+)
+def test_container_with_a_hook_holds_others_up_only_while_the_hook_runs(
+    runs: dict[str, Run], expected: tuple[str, ...]
+) -> None:
+    """As in Kubernetes, which goes on to the next container when one cannot be started."""
+    assert compute_pod_actions(HOOKED, runs, {"a"}) == PodActions(start=expected)
+
+
+def test_what_was_tried_is_not_started_again_in_the_same_sync() -> None:
+    assert compute_pod_actions(spec(init=INIT), {"i1": FAILED}, {"i1"}) == PodActions()
+    ephemeral = {**spec(), "ephemeralContainers": [{"name": "e"}]}
+    assert compute_pod_actions(ephemeral, {}, {"e", "a"}) == PodActions(start=("b",))
+
+
 def test_back_off_doubles_up_to_five_minutes() -> None:
     """A container that always crashes at once waits 10 s, 20 s, … 300 s before its restarts."""
     now, waits = 1000.0, []

@@ -152,6 +152,22 @@ async def test_container_whose_post_start_fails_is_restarted(node: LocalNode) ->
     await node.waiting("web", "CrashLoopBackOff")
 
 
+async def test_failed_post_start_does_not_hold_up_later_containers(node: LocalNode) -> None:
+    """As in Kubernetes: while the first container backs off, the next one runs."""
+    shell = {"image": "shell", "command": ["sleep", "600"]}
+    containers = [{"name": "c", **shell, "lifecycle": hook("exit 4")}, {"name": "later", **shell}]
+    pod = {"containers": containers, "terminationGracePeriodSeconds": 0}
+    await node.run_pod("web", "", pod=pod)
+    await node.until("web", lambda found: "running" in state_of(found, "later"))
+    await node.waiting("web", "CrashLoopBackOff")
+
+
+def state_of(pod: dict[str, Any], name: str) -> dict[str, Any]:
+    """The state of a container in the status of its pod."""
+    statuses = pod["status"].get("containerStatuses") or []
+    return next((dict(found["state"]) for found in statuses if found["name"] == name), {})
+
+
 async def test_pod_is_deleted_while_post_start_runs(node: LocalNode) -> None:
     await node.run_pod("web", "exec sleep 600", lifecycle=hook("sleep 600"))
     await node.waiting("web", "ContainerCreating")

@@ -16,7 +16,7 @@ from hotmap.local.kubelet.restart_policy import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 #: Seconds; kubernetes: pkg/kubelet/kubelet.go, containerBackOffPeriod and MaxContainerBackOff.
 BACK_OFF_FIRST = 10.0
@@ -82,10 +82,13 @@ class BackOff(NamedTuple):
     updated_at: float
 
 
-def compute_pod_actions(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> PodActions:
+def compute_pod_actions(
+    spec: Mapping[str, Any], runs: Mapping[str, Run], tried: Collection[str] = ()
+) -> PodActions:
     """Choose which containers to start now.
 
-    `runs` holds the newest run of each container that ever ran. Init containers run one after
+    `runs` holds the newest run of each container that ever ran. Those that were `tried` in this
+    sync are not started again in it. Init containers run one after
     the other, each to success; a native sidecar (an init container that is always restarted)
     only has to have been started. When all regular containers are done for good, what is left
     of the sidecars is killed. Back-off is not considered here: see `is_backing_off`.
@@ -96,14 +99,17 @@ def compute_pod_actions(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> Pod
     if _is_finished(spec, runs):
         return PodActions(kill=_still_running(runs), finished=True)
     # Ephemeral containers are started once, whether or not the pod is initialized.
-    ephemeral = [c["name"] for c in spec.get("ephemeralContainers") or () if c["name"] not in runs]
+    debuggers = [c["name"] for c in spec.get("ephemeralContainers") or () if c["name"] not in runs]
+    ephemeral = [name for name in debuggers if name not in tried]
     if not _have_begun(regular, runs):
         start, initialized = _init_actions(spec, runs)
+        start = tuple(name for name in start if name not in tried)
         if not initialized:
             return PodActions(start=(*ephemeral, *start))
     else:
-        start = _to_start(spec, filter(is_sidecar, spec.get("initContainers") or ()), runs)
-    return PodActions(start=(*ephemeral, *start, *_to_start(spec, spec["containers"], runs)))
+        start = _to_start(spec, filter(is_sidecar, spec.get("initContainers") or ()), runs, tried)
+    regular_start = _to_start(spec, spec["containers"], runs, tried)
+    return PodActions(start=(*ephemeral, *start, *regular_start))
 
 
 def next_back_off(known: BackOff | None, finished_at: float) -> BackOff:
@@ -202,9 +208,15 @@ def _is_up(run: Run) -> bool:
 
 
 def _to_start(
-    spec: Mapping[str, Any], containers: Iterable[Mapping[str, Any]], runs: Mapping[str, Run]
+    spec: Mapping[str, Any],
+    containers: Iterable[Mapping[str, Any]],
+    runs: Mapping[str, Run],
+    tried: Collection[str],
 ) -> tuple[str, ...]:
     """Choose what to start, in order: up to the first hook, whose end is waited for.
+
+    One that was tried and is not running, since it backs off or cannot be started, has no hook to
+    wait for.
 
     kubernetes: pkg/kubelet/kuberuntime, SyncPod and startContainer.
     """
@@ -213,7 +225,7 @@ def _to_start(
         run = runs.get(container["name"])
         if run is not None and run.starting:
             break
-        if _needs_start(spec, container, run):
+        if container["name"] not in tried and _needs_start(spec, container, run):
             start.append(container["name"])
             if start_hook(container):
                 break

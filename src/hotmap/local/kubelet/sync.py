@@ -196,7 +196,7 @@ class PodWorker:
         attempted: set[str] = set()
         delays: list[float] = []
         while True:
-            actions = compute_pod_actions(spec, self.containers.runs())
+            actions = compute_pod_actions(spec, self.containers.runs(), attempted)
             if actions.reset:
                 wait = self._last_reset + RESET_PERIOD - time.monotonic()
                 if wait > 0:
@@ -206,10 +206,9 @@ class PodWorker:
             for name in actions.kill:
                 self.containers.event_of_stop(name)
             await self.containers.kill(actions.kill, self._grace)
-            wanted = [name for name in actions.start if name not in attempted]
-            if not wanted:
+            if not actions.start:
                 return delays
-            for name in wanted:
+            for name in actions.start:
                 attempted.add(name)
                 delay = await self.containers.start(named_container(spec, name))
                 if delay is not None:
