@@ -38,7 +38,8 @@ class Run(NamedTuple):
     `finished_at` and `exit_code` are None while it runs. `restarts` counts the runs before it.
     `starting` while its postStart hook runs: it counts as not started, and no container after it is
     started. `started` and `ready` are what its startup and readiness probes say, True without them.
-    `is_earlier` if an earlier kubelet ran it (see `earlier_runs`).
+    `is_earlier` if an earlier kubelet ran it (see `earlier_runs`). `image` is what it was started
+    with, empty where that is not known.
     """
 
     id: str
@@ -52,6 +53,7 @@ class Run(NamedTuple):
     reason: str = ""
     message: str = ""
     is_earlier: bool = False
+    image: str = ""
 
     @property
     def running(self) -> bool:
@@ -65,14 +67,17 @@ class Run(NamedTuple):
 class PodActions(NamedTuple):
     """The containers to start, in order, and whether what still runs is to be killed.
 
-    `finished` means that nothing is started again: the pod has succeeded or failed. Those to
-    `reset` are removed one after the other, so that the pod starts anew.
+    `finished` means that nothing is started again: the pod has succeeded or failed. Those in
+    `replace` run with another image than the pod has now: they are killed and started again,
+    whatever the restart policy says. Those to `reset` are removed one after the other, so that the
+    pod starts anew.
     """
 
     start: tuple[str, ...] = ()
     kill: tuple[str, ...] = ()
     finished: bool = False
     reset: tuple[str, ...] = ()
+    replace: tuple[str, ...] = ()
 
 
 class BackOff(NamedTuple):
@@ -98,6 +103,8 @@ def compute_pod_actions(
     regular = [container["name"] for container in spec["containers"]]
     if _is_finished(spec, runs):
         return PodActions(kill=_still_running(runs), finished=True)
+    if changed := _changed(spec, runs):
+        return PodActions(replace=changed)
     # Ephemeral containers are started once, whether or not the pod is initialized.
     debuggers = [c["name"] for c in spec.get("ephemeralContainers") or () if c["name"] not in runs]
     ephemeral = [name for name in debuggers if name not in tried]
@@ -196,6 +203,19 @@ def _init_actions(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> tuple[tup
             start.append(name)
         return tuple(start), False
     return tuple(start), True
+
+
+def _changed(spec: Mapping[str, Any], runs: Mapping[str, Run]) -> tuple[str, ...]:
+    """Choose what runs with another image; a hook is waited for (containerChanged)."""
+    containers = [*filter(is_sidecar, spec.get("initContainers") or ()), *spec["containers"]]
+    return tuple(
+        container["name"]
+        for container in containers
+        if (run := runs.get(container["name"])) is not None
+        and run.running
+        and not run.starting
+        and run.image not in ("", container.get("image", ""))
+    )
 
 
 def _have_begun(names: Iterable[str], runs: Mapping[str, Run]) -> bool:

@@ -111,11 +111,15 @@ class PodContainers:
         state = self.states.setdefault(container["name"], Container())
         last, now = state.run, time.time()
         if last is not None and last.finished_at is not None:
-            if is_backing_off(state.back_off, last.finished_at, now):
+            if last.image not in ("", container.get("image", "")):
+                # Another image has not failed yet (kuberuntime: the key of a back-off has a hash).
+                state.back_off = None
+            elif is_backing_off(state.back_off, last.finished_at, now):
                 assert state.back_off is not None
                 self._back_off(container, state, state.back_off)
                 return last.finished_at + state.back_off.duration - now
-            state.back_off = next_back_off(state.back_off, last.finished_at)
+            else:
+                state.back_off = next_back_off(state.back_off, last.finished_at)
         try:
             image = self._find_image(container)
         except ImageMissing as error:
@@ -162,6 +166,7 @@ class PodContainers:
             started="startupProbe" not in container,
             ready="startupProbe" not in container and "readinessProbe" not in container,
             starting=start_hook(container) is not None,
+            image=container.get("image", ""),
         )
         self._event(container, "Normal", "Created", "Container created")
         try:
@@ -415,6 +420,15 @@ class PodContainers:
         """Tell that a container is stopped with its pod."""
         container = named_container(self.pod["spec"], name)
         self._event(container, "Normal", "Killing", f"Stopping container {name}")
+
+    def event_of_change(self, name: str) -> None:
+        """Tell that a container is stopped and started again, since it has another image."""
+        container = named_container(self.pod["spec"], name)
+        if container in self.pod["spec"]["containers"]:
+            text = f"Container {name} definition changed, will be restarted"
+        else:
+            text = f"Init container {name} definition changed"
+        self._event(container, "Normal", "Killing", text)
 
     def _event(
         self,

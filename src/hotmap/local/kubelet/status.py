@@ -267,7 +267,7 @@ def _container_status(
     done = init and run is not None and run.succeeded and not is_sidecar(container)
     return {
         "name": name,
-        "image": container.get("image", ""),
+        "image": (run.image if run and running else "") or container.get("image", ""),
         "imageID": "",
         **({"containerID": f"hotmap://{run.id}"} if run is not None else {}),
         "state": state,

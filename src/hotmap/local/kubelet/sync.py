@@ -203,12 +203,19 @@ class PodWorker:
                     return [*delays, wait]
                 await self._reset(actions.reset)
                 continue
+            if actions.replace:
+                for name in actions.replace:
+                    self.containers.event_of_change(name)
+                await self.containers.kill(actions.replace, self._grace)
+                if self._is_terminating():
+                    return delays
             for name in actions.kill:
                 self.containers.event_of_stop(name)
             await self.containers.kill(actions.kill, self._grace)
-            if not actions.start:
+            starting = (*actions.replace, *actions.start)
+            if not starting:
                 return delays
-            for name in actions.start:
+            for name in starting:
                 attempted.add(name)
                 delay = await self.containers.start(named_container(spec, name))
                 if delay is not None:
