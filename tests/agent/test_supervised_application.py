@@ -593,6 +593,25 @@ def test_restart_that_fails_twice_ends_the_agent(tmp_path: Path) -> None:
         assert starts(tmp_path) == ["started 0", "started 3", "started 0"]
 
 
+def test_restart_that_fails_is_undone_after_another_one_that_would_have_failed(
+    tmp_path: Path,
+) -> None:
+    """That one was stopped before it failed, so it does not count as one that ran."""
+    volume = Volume(tmp_path / "volume", APP_MODE="good")
+    program = (
+        f"echo 1 started $APP_MODE >> {tmp_path}/notes; sleep 1; test $APP_MODE = good || exit 3"
+    )
+    words = ("--", "sh", "-c", f"{program}; exec sleep 600")
+    with agent(tmp_path, "--env-from", volume, "--min-uptime", "2s", *words) as running:
+        running.reaches("loaded")
+        time.sleep(2.5)
+        for mode in ("bad-1", "bad-2"):
+            volume.write(APP_MODE=mode)
+            eventually(lambda mode=mode: starts(tmp_path)[-1] == f"started {mode}")
+        assert "with status 3 " in running.reaches("failing")["message"]
+        eventually(lambda: starts(tmp_path)[-1] == "started good")
+
+
 def test_splay_delays_restarts_by_a_random_part(tmp_path: Path) -> None:
     """Replicas that get content at the same moment do not restart at the same moment."""
     volume = Volume(tmp_path / "volume", APP_A="1")

@@ -230,7 +230,8 @@ class Supervisor:
         self._timer = self._uptime_timer = None
         uptime = self._loop.now() - self._started_at
         if was_stopped:
-            self._proven = self._command
+            # One that has not run for long enough may have been about to fail.
+            self._proven = self._proven or self._command
         elif status and uptime < self._min_uptime:
             self._restore_previous_command(status, uptime)
         self._clearing = True
