@@ -170,6 +170,22 @@ def test_newer_content_is_tried_after_a_restart_that_failed() -> None:
     assert progress.due(2.0)
 
 
+def test_attempt_that_was_undone_has_failed_however_it_ends() -> None:
+    """A probe may have confirmed it by the process that was started instead."""
+    progress = loaded("a")
+    progress.set_desired("b", 1.0)
+    progress.begin()
+    progress.hold("it does not start", 2.0)
+    progress.retry_now()
+    assert not progress.due(2.0), "it has not ended"
+    progress.end_undone(3.0)
+    assert (progress.pending, progress.error) == (True, "it does not start")
+    assert progress.due(3.0)
+    assert progress.begin() == 0, "all actions are performed again"
+    progress.succeeded(4.0)
+    assert not progress.pending
+
+
 def test_content_that_returns_during_its_own_attempt_is_doubted() -> None:
     """The attempt may have made the process read what was visible meanwhile."""
     progress = Progress()

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import TIMEOUT, Volume, agent, eventually
+from tests.agent.agents import TIMEOUT, PodFile, Volume, agent, eventually, free_port, webhook
 from tests.support.processes import members_of
 
 from hotmap.agent.process.spawn import die_with_parent
@@ -610,6 +610,54 @@ def test_restart_that_fails_is_undone_after_another_one_that_would_have_failed(
             eventually(lambda mode=mode: starts(tmp_path)[-1] == f"started {mode}")
         assert "with status 3 " in running.reaches("failing")["message"]
         eventually(lambda: starts(tmp_path)[-1] == "started good")
+
+
+def test_probe_of_the_previous_environment_confirms_no_restart_that_was_undone(
+    tmp_path: Path,
+) -> None:
+    """The application that a probe finds again does not run with the new content."""
+    volume = Volume(tmp_path / "volume", APP_MODE="good")
+    up = tmp_path / "up"
+    program = f"rm -f {up}; sleep 0.1; test $APP_MODE = good || exit 3; touch {up}"
+    flags = ("--env-from", volume, "--min-uptime", "2s", "--verify", f"exec test -e {up}")
+    with agent(tmp_path, *flags, "--", "sh", "-c", f"{program}; exec sleep 600") as running:
+        running.reaches("loaded")
+        time.sleep(2.5)
+        volume.write(APP_MODE="bad")
+        running.reaches("failing")
+        eventually(up.exists)
+        time.sleep(1)
+        assert "with status 3 " in running.reaches("failing")["message"]
+        assert running.status()["application"]["starts"] == 3
+        running.process.send_signal(signal.SIGHUP)
+        eventually(lambda: running.status()["application"]["starts"] == 5)
+        time.sleep(1)
+        running.reaches("failing")
+        volume.write(APP_MODE="good", APP_MORE="x")
+        running.reaches("loaded")
+
+
+def test_failed_restart_holds_back_no_content_that_waits_for_its_own(tmp_path: Path) -> None:
+    """It was announced just before the application ended, and its drain endpoint was away."""
+    volume, pod = Volume(tmp_path / "volume", APP_MODE="good"), PodFile(tmp_path / "pod")
+    pod.annotate("1/aa/f1")
+    port = free_port()
+    flags = (
+        *("--env-from", volume, "--min-uptime", "2s", "--target-file", pod.file),
+        *("--restart-on", "frozen", "--drain-url", f"http://127.0.0.1:{port}/"),
+    )
+    program = "sleep 1; test $APP_MODE = good || exit 3; exec sleep 600"
+    with agent(tmp_path, *flags, "--", "sh", "-c", program) as running:
+        running.reaches("loaded")
+        time.sleep(2.5)
+        volume.write(APP_MODE="bad")
+        eventually(lambda: running.status()["application"]["starts"] == 2)
+        pod.annotate("2/aa/f2")
+        eventually(lambda: "refused" in running.rule("frozen")["error"])
+        eventually(lambda: running.rule()["state"] == "failing")
+        assert "refused" in running.rule("frozen")["error"]
+        with webhook(port):
+            eventually(lambda: running.rule("frozen")["loads"] == 1, "the announced restart")
 
 
 def test_splay_delays_restarts_by_a_random_part(tmp_path: Path) -> None:

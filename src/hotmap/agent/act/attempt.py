@@ -52,6 +52,8 @@ class ContentHistory:
         #: What the probes showed before the actions, and when these were performed; None before.
         self.before: list[str | None] = []
         self.performed_at: float | None = None
+        #: Whether the application was restarted for this content.
+        self.has_restarted = False
 
     def allow_more_time(self) -> None:
         """Record that an action did not end within its time limit."""
@@ -196,10 +198,12 @@ class Attempt:
         if error:
             self._finish(error, self._position)
             return
+        action = self._command.rule.actions[self._position]
         if isinstance(error, NotNeeded):
             self._skipped = True
-        elif self._command.rule.actions[self._position].kind != "none":
+        elif action.kind != "none":
             self._acted = True
+        self._history.has_restarted |= action.kind == "restart"
         self._position += 1
         self._guard(self._perform_next)
 

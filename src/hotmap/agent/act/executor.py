@@ -92,7 +92,7 @@ class Executor:
             loop, self._children, log, settings.application,
             grace=settings.actions.grace,
             on_exit=lambda status: self._results.append(ApplicationExited(status)),
-            on_start_failed=lambda error: self._results.append(ApplicationStartFailed(error)),
+            on_start_failed=self._on_start_failed,
         )  # fmt: skip
         self.calls = CallStatistics(
             action.call.url for rule in settings.rules for action in rule.actions if action.call
@@ -319,6 +319,11 @@ class Executor:
             return False
         is_supervised = bool(self._context.settings.application.command)
         return not is_supervised and any(probe.compares for probe in rule.probes)
+
+    def _on_start_failed(self, error: str) -> None:
+        histories = self._histories.items()
+        awaited = tuple(name for name, history in histories if not history.has_restarted)
+        self._results.append(ApplicationStartFailed(error, awaited))
 
     def _on_attempt(self, result: AttemptFinished) -> None:
         self._attempts.pop(result.rule, None)

@@ -70,9 +70,13 @@ class AttemptFinished(Value):
 
 
 class ApplicationStartFailed(Value):
-    """The supervised application could not run with new content; it has its previous one again."""
+    """The supervised application could not run with new content; it has its previous one again.
+
+    awaited: rules whose content the application was not restarted for yet, so it is not about them
+    """
 
     error: str
+    awaited: tuple[str, ...] = ()
 
 
 class StageAltered(Value):

@@ -62,8 +62,9 @@ class Progress:
         self.position = 0
         self.failures = 0
         self.retry_at = 0.0
-        #: What was tried cannot be loaded, so nothing is tried until it changes.
-        self.held = False
+        #: What was tried cannot be loaded, so nothing is tried until it changes. What the attempt
+        #: that is running has done was undone, so it has failed however it ends.
+        self.held = self.undone = False
         #: Since when a process that starts reads this content; since when anything is pending.
         self.desired_since = 0.0
         self.pending_since: float | None = None
@@ -109,6 +110,8 @@ class Progress:
     def hold(self, error: str, now: float) -> None:
         """Record that what was tried cannot be loaded; nothing is tried until it changes."""
         self.done = False
+        self.position = 0
+        self.undone = self.running
         self.held = self.tried == self.desired
         self.failures += 1
         self.error = error
@@ -179,9 +182,15 @@ class Progress:
             self.position = 0
             self.exposed_since = None
         self.tried, self.done, self.running = self.desired, False, True
+        self.undone = False
         self.superseded_at = None
         self.doubted_since = None
         return self.position
+
+    def end_undone(self, now: float) -> None:
+        """Record the end of an attempt that was undone; why it has failed is known already."""
+        self.running = self.undone = False
+        self.read_until = now
 
     def succeeded(self, now: float, *, by_itself: bool = False, reads_for: float = 0.0) -> None:
         """Record that what was tried is loaded; other content may be desired by now.

@@ -351,7 +351,9 @@ class Reconciler:
 
     def _record_attempt(self, attempt: AttemptFinished, now: float) -> None:
         state = next(state for state in self.rules if state.rule.name == attempt.rule)
-        if attempt.error:
+        if state.progress.undone:
+            state.progress.end_undone(now)
+        elif attempt.error:
             self._record_failed_attempt(state, attempt, now)
         else:
             self._record_load(state, attempt, now)
@@ -396,7 +398,8 @@ class Reconciler:
         """Keep the application as it is until its content changes: each attempt would stop it."""
         self._warn("failed", fact.error)
         for state in self.rules:
-            if _restarts_application(state):
+            is_awaited = state.rule.name in fact.awaited and not state.progress.done
+            if _restarts_application(state) and not is_awaited:
                 state.failures += 1
                 state.progress.hold(fact.error, now)
         self._update_loaded(now)
