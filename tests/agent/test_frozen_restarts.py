@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from tests.agent.agents import PodFile, Volume, agent, eventually, webhook
 
 SLEEP = "import time; time.sleep(600)"
@@ -180,3 +181,23 @@ def test_first_announcement_of_a_pod_restarts(tmp_path: Path) -> None:
         pod.annotate("1/aa/f2//aa/f1")
         eventually(lambda: running.status()["application"]["starts"] == 2)
         running.reaches("loaded")
+
+
+@pytest.mark.parametrize("way", ["splay", "drain"])
+def test_rules_that_restart_the_application_share_a_restart(tmp_path: Path, way: str) -> None:
+    """Each waits for another time, and the first restart is sufficient for both."""
+    volume, pod = Volume(tmp_path / "volume", APP_A="1"), PodFile(tmp_path / "pod")
+    pod.annotate("1/aa/f1")
+    with webhook() as drain:
+        flags = (
+            *("--env-from", volume, "--target-file", pod.file, "--restart-on", "frozen"),
+            *(("--splay", "2s") if way == "splay" else ("--drain-url", drain.url)),
+        )
+        with agent(tmp_path, *flags, "--settle", "200ms", "--", "sleep", "600") as running:
+            for number in range(2, 5):
+                running.reaches("loaded")
+                volume.write(APP_A=str(number))
+                pod.annotate(f"{number}/live-{number}/frozen-{number}")
+                eventually(lambda n=number: running.rule("frozen")["loaded"] == f"frozen-{n}")
+                running.reaches("loaded")
+                assert running.status()["application"]["starts"] == number

@@ -249,6 +249,10 @@ def _restart(
     action: Action, attempt: StartAttempt, context: ActionContext, done: Done, seconds: float
 ) -> Abandon | None:
     if action.restart_mode == "supervised":
+        # Another rule may have restarted it since. Where probes do not confirm, it may help again.
+        if not attempt.rule.probes and context.application.is_current(attempt.desired_since):
+            done("")
+            return None
         context.application.restart(lambda: done(""))
         return _do_nothing  # another restart uses newer content for the same start
     if action.restart_mode == "all-containers":

@@ -130,6 +130,10 @@ class Application:
         command = self._command(self._contents)
         self._supervisor.restart(command, lambda: self._on_start("started"))
 
+    def is_current(self, since: float) -> bool:
+        """Whether it was started after `since` with what a restart would start it with now."""
+        return self._supervisor.runs_since(since, self._command(self._contents))
+
     def restart(self, done: Callable[[], None]) -> None:
         """Stop it, start it with the current content and call `done`."""
 

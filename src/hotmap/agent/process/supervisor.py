@@ -116,6 +116,12 @@ class Supervisor:
         """Whether an instance exists, even one that is stopping."""
         return self.pid != 0 or self._clearing
 
+    def runs_since(self, since: float, command: Command) -> bool:
+        """Whether an instance that was started after `since` with a command runs undisturbed."""
+        is_stopping = self._timer is not None or self._then is not None
+        is_new = self.pid != 0 and self._started_at > since
+        return is_new and not is_stopping and self._command == command
+
     def restart(self, command: Command, done: Callable[[], None]) -> None:
         """Stop the current instance, start another and then call `done`.
 
