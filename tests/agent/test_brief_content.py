@@ -122,7 +122,14 @@ def test_application_that_was_restarted_with_refused_content_is_restarted_again(
         path = tmp_path / "loaded"
         return path.read_text().split() if path.exists() else []
 
-    flags = ("--dir", volume, "--check", "sh -c '! grep -q bad {dir}/text'")
+    check = ("--check", "sh -c '! grep -q bad {dir}/text'")
+    flags = (
+        "--dir",
+        volume,
+        *check,
+        "--verify-timeout",
+        "1ms",
+    )  # after that, it has read its files
     command = ("--", sys.executable, "-S", "-c", SLOW_TO_STOP, str(tmp_path))
     with agent(tmp_path, *flags, "--restart", "supervised", *command) as running:
         eventually(lambda: loads() == ["one"])
@@ -144,12 +151,61 @@ def test_application_that_was_restarted_with_refused_content_is_restarted_again(
         assert loads() == ["one", "bad", "two"], "that one is older than the refused content"
 
 
+#: Reads its file when it may, some time after its start.
+SLOW_READER = """
+import os, sys, time
+folder = sys.argv[1]
+with open(folder + "/started", "a") as file: file.write("x")
+while not os.path.exists(folder + "/may-read"): time.sleep(0.01)
+with open(folder + "/volume/text") as file: text = file.read()
+with open(folder + "/loaded", "a") as file: file.write(text + "\\n")
+while True: time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_application_that_may_have_read_refused_content_late_is_not_called_loaded(
+    tmp_path: Path, confirmed: bool
+) -> None:
+    """It is not restarted either: most have read their files by then. A probe tells."""
+    volume, may_read = Volume(tmp_path / "volume", text="one"), tmp_path / "may-read"
+    flags = ["--dir", volume, "--check", "sh -c '! grep -q bad {dir}/text'"]
+    flags += ["--verify", f"exec grep -q one {tmp_path}/loaded"] if confirmed else []
+    command = ("--", sys.executable, "-S", "-c", SLOW_READER, str(tmp_path))
+    loads = tmp_path / "loaded"
+    with agent(tmp_path, *flags, "--restart", "supervised", *command) as running:
+        eventually((tmp_path / "started").exists)
+        running.reaches("loaded")
+        tick()
+        if confirmed:
+            may_read.touch()
+            volume.write(text="one more")
+            running.reaches("loaded")
+            tick()
+        good = (volume.path / "text").read_text()
+        volume.write(text="bad")
+        running.reaches("refused")
+        may_read.touch()
+        eventually(loads.exists)
+        eventually(lambda: loads.read_text().endswith("one more\n" if confirmed else "bad\n"))
+        for _ in range(2):
+            volume.write(text=good)
+            if confirmed:
+                running.reaches("loaded")
+            else:
+                assert "may have read that" in running.reaches("told")["message"]
+            volume.write(text="bad")
+            running.reaches("refused")
+        assert len((tmp_path / "started").read_text()) == (2 if confirmed else 1)
+
+
 def test_process_that_restarted_with_brief_content_is_restarted_again(tmp_path: Path) -> None:
     """Other content was replaced within the settle time: the agent has not read it."""
     volume = Volume(tmp_path / "volume", text="one")
     flags = (
         *("--dir", volume, "--settle", "3s", "--settle-max", "60s"),
         *("--restart", "term", "--process", f"pidfile:{tmp_path}/loaded.pid"),
+        *("--verify-timeout", "1ms"),
     )
     with agent(tmp_path, *flags) as running:
         running.reaches("failing")

@@ -33,15 +33,17 @@ def find(
     doubted_since: float | None = None,
     at_start: bool = False,
     published: bool = False,
+    is_proven: bool = False,
+    reads_for: float = 0.0,
 ) -> StartEvidence | None:
     """Find the evidence for the only rule of an agent with these flags, about /d."""
     (state, *_) = reconciler(*flags).rules
-    command = StartAttempt(state.rule, 0, (), DESIRED, doubted_since, at_start)
+    command = StartAttempt(state.rule, 0, (), DESIRED, doubted_since, at_start, is_proven)
     lookups = Lookups(
         lambda _: process, lambda _: shell or process, lambda: application, lambda _: written,
         PRECISION,
     )  # fmt: skip
-    return find_start_evidence(command, lookups, ["/d"], published=published)
+    return find_start_evidence(command, lookups, ["/d"], published=published, reads_for=reads_for)
 
 
 def started(at: float, *, fork: bool = False) -> ProcessStart:
@@ -178,3 +180,27 @@ def test_published_content_counts_as_updated() -> None:
     """The agent writes it after the process has started, perhaps."""
     found = find(*RESTART, process=started(OLDER), written=FIRST, at_start=True, published=True)
     assert found is None
+
+
+@pytest.mark.parametrize(
+    ("flags", "reads_for", "is_proven", "is_certain"),
+    [
+        pytest.param(RESTART, 1.0, False, True, id="it has read its files by then"),
+        pytest.param(RESTART, 20.0, False, False, id="it may have read them late"),
+        pytest.param(RESTART, 20.0, True, True, id="a probe had confirmed it"),
+        pytest.param(CHILD, 20.0, False, False, id="the application"),
+        pytest.param(SIGNAL, 20.0, False, True, id="part of the time, for a signal"),
+    ],
+)
+def test_process_that_may_have_read_other_content_late_is_in_doubt(
+    flags: tuple[str, ...], reads_for: float, is_proven: bool, is_certain: bool
+) -> None:
+    """It started shortly before that was visible, and is not restarted for the possibility."""
+    found = find(
+        *flags, process=started(OLDER), application=started(OLDER), doubted_since=DESIRED,
+        reads_for=reads_for, is_proven=is_proven,
+    )  # fmt: skip
+    assert found is not None
+    assert (found.doubt == "") is is_certain
+    if not is_certain:
+        assert found.doubt.startswith("process 7 started 10.0s before other content")

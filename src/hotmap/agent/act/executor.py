@@ -40,6 +40,8 @@ __all__ = ["Executor"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from hotmap.agent.act.config_output import ConfigOutput
     from hotmap.agent.act.stage import Stage
     from hotmap.agent.act.state_file import StateFile
@@ -244,6 +246,7 @@ class Executor:
                 self._start_lookups,
                 [places.get(directory, directory) for directory in directories],
                 published=self._stage is not None,
+                reads_for=self._reads_for(directories),
             )
         except OSError:
             evidence = None  # /proc cannot be listed now; the attempt says so if it needs it
@@ -269,6 +272,16 @@ class Executor:
             )
         attempt = self._attempts[name] = Attempt(command, self._context, history, self._on_attempt)
         attempt.start()
+
+    def _reads_for(self, directories: Iterable[str]) -> float:
+        """Return how long a process may take to read directories after its start.
+
+        Variables are those of its start.
+        """
+        variables = {source.directory for source in self._application_settings.env_from}
+        if variables.issuperset(directories):
+            return 0.0
+        return self._context.settings.actions.verify_timeout
 
     def _prove(self, command: StartAttempt, evidence: StartEvidence) -> None:
         """Let probes confirm that a process runs with what it has read at its start, or fail."""

@@ -116,6 +116,7 @@ class StartAttempt(Value):
         since boot, may have read other content since
     at_start: the content is the first that this agent has read, and nothing was done for it yet, so
         the process may have read it at its start
+    is_proven: probes have confirmed the last load
     """
 
     rule: Rule
@@ -124,6 +125,7 @@ class StartAttempt(Value):
     desired_since: float
     doubted_since: float | None = None
     at_start: bool = False
+    is_proven: bool = False
 
 
 class StartApplication(Value):

@@ -245,12 +245,15 @@ class Reconciler:
         changed = tuple(state.changed_files())
         doubted_since = state.progress.doubted_since
         state.doubted = doubted_since is not None
-        state.doubt = ""
+        if not state.doubted:
+            state.doubt = ""
         position = state.progress.begin()
         at_start = not state.is_frozen and state.progress.desired == state.at_start
+        is_proven = bool(state.rule.probes) and not state.loaded_by_itself
         return StartAttempt(
-            state.rule, position, changed, state.progress.desired_since, doubted_since, at_start
-        )
+            state.rule, position, changed, state.progress.desired_since, doubted_since, at_start,
+            is_proven=is_proven,
+        )  # fmt: skip
 
     def _record_snapshot(self, snapshot: Snapshot, now: float) -> None:
         if snapshot.digest != self.gate.seen:
@@ -375,13 +378,14 @@ class Reconciler:
         progress.succeeded(now, by_itself=attempt.by_itself, reads_for=reads_for)
         if not (attempt.by_itself and state.doubted):
             state.loaded_by_itself = attempt.by_itself
-        state.doubt = attempt.doubt
+        if attempt.doubt or not (attempt.by_itself and state.doubted):
+            state.doubt = attempt.doubt
         state.at_start = ""
         state.loaded_files = state.attempted_files
         if _restarts_application(state) and not attempt.by_itself:
             self._adopt_held()
-        if attempt.doubt:
-            self._log("told", attempt.doubt, rule=attempt.rule, digest=progress.loaded)
+        if state.doubt:
+            self._log("told", state.doubt, rule=attempt.rule, digest=progress.loaded)
         elif attempt.by_itself:
             how = "process still has it" if state.doubted else "process loaded it at start"
             self._log("adopted", how, rule=attempt.rule)

@@ -5,6 +5,9 @@
     probable   it is younger than the last update, as far as the wall clock tells
     no         it is older, so it is told
 
+Content that the process had loaded before, and that is visible again after other content, is
+probable as well where it started so shortly before the other content that it may have read that.
+
 Only the first counts as loaded. The wall clock may have been set between an update and the start of
 the agent (docs/decisions/0013-time-since-boot.md); a process that is restarted for that possibility
 would be restarted each time that the agent is, so the second is reported and nothing is done.
@@ -38,6 +41,11 @@ class ProcessStart(Value):
     at: float
     has_memory_of_parent: bool = False
     executed_again_at: float = 0.0
+
+    @property
+    def latest(self) -> float:
+        """When it may have begun to read its files last."""
+        return max(self.at, self.executed_again_at)
 
 
 class WrittenContent(Value):
@@ -80,16 +88,23 @@ class StartEvidence(Value):
 
 
 def find_start_evidence(
-    command: StartAttempt, lookups: Lookups, places: Iterable[str], *, published: bool
+    command: StartAttempt,
+    lookups: Lookups,
+    places: Iterable[str],
+    *,
+    published: bool,
+    reads_for: float = 0.0,
 ) -> StartEvidence | None:
     """Find out whether the rule's process has read its content at its start; None: act on it.
 
     places: the directories in which the process reads it
     published: the agent itself writes them
+    reads_for: seconds that a process may take to read its files after its start
     """
     if command.doubted_since is not None:
-        if _is_older(command, command.doubted_since, lookups):
-            return StartEvidence()
+        older = _find_older(command, command.doubted_since, lookups)
+        if older is not None:
+            return StartEvidence(_doubt_reading(command, command.doubted_since, older, reads_for))
     elif _is_younger(command, lookups):
         return StartEvidence()
     if not command.at_start or not _needs_start(command.rule):
@@ -122,20 +137,38 @@ def _is_younger(command: StartAttempt, lookups: Lookups) -> bool:
     return True
 
 
-def _is_older(command: StartAttempt, doubted_since: float, lookups: Lookups) -> bool:
-    """Whether the rule's process has run since before other content was visible."""
+def _find_older(
+    command: StartAttempt, doubted_since: float, lookups: Lookups
+) -> ProcessStart | None:
+    """Find the rule's process if it has run since before other content was visible."""
     actions = [action for action in command.rule.actions if action.kind != "none"]
     targets = {
         "child" if action.restart_mode == "supervised" else action.target for action in actions
     }
     if len(targets) != 1 or any(action.kind not in ("signal", "restart") for action in actions):
-        return False
+        return None
     (target,) = targets
     process = lookups.application() if target == "child" else lookups.process(target)
     if process is None or isinstance(process, str):
-        return False
-    latest = max(process.at, process.executed_again_at)
-    return latest + lookups.precision < doubted_since
+        return None
+    return process if process.latest + lookups.precision < doubted_since else None
+
+
+def _doubt_reading(
+    command: StartAttempt, doubted_since: float, process: ProcessStart, reads_for: float
+) -> str:
+    """Say if a process may have read other content late, where no probe has confirmed its start.
+
+    It is not restarted for that: most have read their files by then. Where it gets a signal, the
+    time until it has read is part of `doubted_since`.
+    """
+    age = doubted_since - process.latest
+    if not _needs_start(command.rule) or command.is_proven or age >= reads_for:
+        return ""
+    return (
+        f"process {process.pid} started {age:.1f}s before other content was mounted, and may have "
+        "read that"
+    )
 
 
 def _needs_start(rule: Rule) -> bool:
