@@ -47,6 +47,30 @@ def test_one_restart_for_an_update_and_its_announcement(tmp_path: Path) -> None:
         assert running.status()["application"]["starts"] == 2
 
 
+@pytest.mark.parametrize("gap", [0.0, 0.01, 0.05])
+def test_one_restart_for_an_announcement_and_the_update_after_it(
+    tmp_path: Path, gap: float
+) -> None:
+    """A kubelet writes both volumes in any order."""
+    volume, pod = Volume(tmp_path / "volume", APP_A="1"), PodFile(tmp_path / "pod")
+    pod.annotate("1/aa/f1")
+    flags = (
+        *("--env-from", volume, "--target-file", pod.file, "--restart-on", "frozen"),
+        *("--settle", "1s"),
+    )
+    with agent(tmp_path, *flags, "--", "sleep", "600") as running:
+        running.reaches("loaded")
+        pod.annotate("2/bb/f2")
+        time.sleep(gap)
+        volume.write(APP_A="2")
+        eventually(lambda: running.rule("frozen")["loaded"] == "f2")
+        running.reaches("loaded")
+        assert running.status()["application"]["starts"] == 2
+        pod.annotate("3/cc/f3")
+        eventually(lambda: running.rule("frozen")["loaded"] == "f3", "without any update")
+        assert running.status()["application"]["starts"] == 3
+
+
 def test_agent_exits_to_restart_all_containers(tmp_path: Path) -> None:
     """The agent drains, then ends with the status that the pod's restart rule names; once."""
     volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")

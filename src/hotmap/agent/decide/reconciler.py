@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from math import inf
 
+from hotmap.agent.decide.announcement import NOT_PROJECTED
 from hotmap.agent.decide.backoff import backoff
 from hotmap.agent.decide.directory_states import DirectoryStates
 from hotmap.agent.decide.exposure import Exposure
@@ -283,7 +284,18 @@ class Reconciler:
                 if state.progress.tried is None:
                     state.progress.adopt(self._frozen_at_start(announcement))
                     state.loaded_by_itself = True
-                state.progress.set_desired(announcement.frozen, now, delay=self._splay(state))
+                delay = max(self._splay(state), self._delay_for_files())
+                state.progress.set_desired(announcement.frozen, now, delay=delay)
+
+    def _delay_for_files(self) -> float:
+        """Return how long an announced restart waits for files that were announced with it.
+
+        A kubelet updates the file with the announcement and other volumes in any order, within
+        milliseconds. Where another rule restarts the application for the files, both are one.
+        """
+        others = any(_restarts_application(each) for each in self.rules if not each.is_frozen)
+        is_awaited = others and self.directories.target_state == NOT_PROJECTED
+        return self._settings.watch.settle if is_awaited else 0.0
 
     def _frozen_at_start(self, announcement: Target) -> str:
         """Name what the containers started with, at the first announcement.
