@@ -11,6 +11,14 @@ from pathlib import Path
 import pytest
 from tests.agent.agents import Volume, agent, eventually, reader, tick, webhook
 
+from hotmap.agent.decide.snapshot import Snapshot
+from hotmap.agent.runtime.log import Log
+from hotmap.agent.runtime.loop import Loop
+from hotmap.agent.settings.flags import parse_arguments
+from hotmap.agent.settings.loader import load_settings
+from hotmap.agent.watch.detector import Detector
+from hotmap.agent.watch.observer import Observer
+
 
 def test_process_that_started_with_brief_content_is_signalled(tmp_path: Path) -> None:
     """It read what was replaced and reverted within the settle time."""
@@ -51,6 +59,39 @@ def test_process_older_than_brief_content_is_left_alone(tmp_path: Path) -> None:
             running.reaches("told")
             eventually(lambda: running.log.count("process still has it") > 0)
             assert process.loads == ["one", "one"]
+
+
+def test_update_during_a_poll_is_not_taken_for_one_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that starts before the poll has ended may have read it."""
+    volume = Volume(tmp_path / "volume", text="one")
+    settings = load_settings(parse_arguments(["--dir", str(volume), "--exec", "true"]))
+    loop = Loop()
+    observer = Observer(
+        loop, Log("text", "warning"), settings.watch, b"0" * 16, polled=lambda: None
+    )
+    observer.begin()
+    compare = Detector.poll
+
+    def poll(detector: Detector) -> list[str]:
+        changed = compare(detector)
+        written.append(loop.now())
+        volume.swap()
+        tick()
+        return changed
+
+    written: list[float] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(Detector, "poll", poll)
+        observer.poll()
+    observer.poll()
+    observer.read()
+    observer.close()
+    snapshot = observer.take()[-1]
+    assert isinstance(snapshot, Snapshot)
+    assert snapshot.changed_since is not None
+    assert snapshot.changed_since <= written[0]
 
 
 def test_process_that_was_not_signalled_is_after_refused_content(tmp_path: Path) -> None:
@@ -122,14 +163,9 @@ def test_application_that_was_restarted_with_refused_content_is_restarted_again(
         path = tmp_path / "loaded"
         return path.read_text().split() if path.exists() else []
 
-    check = ("--check", "sh -c '! grep -q bad {dir}/text'")
-    flags = (
-        "--dir",
-        volume,
-        *check,
-        "--verify-timeout",
-        "1ms",
-    )  # after that, it has read its files
+    # After that time, it has read its files.
+    check = ("--check", "sh -c '! grep -q bad {dir}/text'", "--verify-timeout", "1ms")
+    flags = ("--dir", volume, *check)
     command = ("--", sys.executable, "-S", "-c", SLOW_TO_STOP, str(tmp_path))
     with agent(tmp_path, *flags, "--restart", "supervised", *command) as running:
         eventually(lambda: loads() == ["one"])

@@ -193,12 +193,13 @@ class Observer:
 
     def poll(self) -> None:
         """Check all directories and the announcement for changes."""
+        began = self._loop.now()  # what is written from now on may not be seen
         self._on_changes(self._detector.poll())
         if self._readings.due_at() is None and self._detector.take_doubtful():
             self._read_alarm.set(self._loop.now() + _FILE_TIME_STEP)
         if self._target_directory:
             self._read_announcement()
-        self._readings.poll(self._loop.now())
+        self._readings.poll(began)
         self._report_detector()
         self._polled()
 
