@@ -270,6 +270,29 @@ def test_process_may_read_what_is_visible_while_an_attempt_runs(ends_at: float) 
     assert (attempt.doubted_since,) == near(4.0 if ends_at < 4 else 0.0)
 
 
+@pytest.mark.parametrize("returns_at", [5.0, 7.0], ids=["during", "after"])
+@pytest.mark.parametrize(("by_itself", "doubted_since"), [(True, 4.0), (False, 0.0)])
+def test_attempt_that_did_nothing_made_no_process_read_other_content(
+    returns_at: float, by_itself: bool, doubted_since: float
+) -> None:
+    """It only waited for probes, so a process that is older than the other content has not read it.
+
+    Otherwise it would be restarted for nothing.
+    """
+    decided = reconciler("--restart", "term", "--process", "name:app", "--verify", "exec true")
+    pass_check(decided, "a", read=1.0, passed=1.0)
+    refuse(decided, "b", read=4.0, refused=4.0)
+    finished = AttemptFinished("default", "", 0, 1234.0, by_itself)
+    if returns_at > 6:
+        decided.record(finished, 6.0)
+    decided.record(snapshot("a"), returns_at)
+    if returns_at < 6:
+        assert decided.decide(returns_at) == []
+        decided.record(finished, 6.0)
+    attempt = only_attempt(decided.decide(8.0))
+    assert (attempt.doubted_since,) == near(doubted_since)
+
+
 @pytest.mark.parametrize(
     ("flags", "visible_at", "doubted_since"),
     [

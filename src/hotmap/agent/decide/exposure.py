@@ -145,15 +145,18 @@ class Exposure:
                 continue
             acted = (replaced or unreadable) and state.progress.acted_since(since)
             acted = acted or (unreadable and state.is_called)
-            if acted or state.signals_only or (replaced and state.restarts_process):
-                state.progress.expose(0.0 if acted else self._first_start(state, since))
+            is_running = (replaced or unreadable) and state.progress.running
+            follows = state.signals_only or (replaced and state.restarts_process)
+            if acted or is_running or follows:
+                first = 0.0 if acted else self._first_start(state, since)
+                state.progress.expose(first, is_running=is_running)
 
     def _expose(self, state: RuleState, visible: str | None, since: float) -> None:
         """Record what is visible since then, if it is other content than was tried last."""
         progress = state.progress
         if progress.tried is not None and visible not in (None, progress.tried):
-            acted = progress.acted_since(since)
-            progress.expose(0.0 if acted else self._first_start(state, since))
+            first = 0.0 if progress.acted_since(since) else self._first_start(state, since)
+            progress.expose(first, is_running=progress.running)
 
     def _first_start(self, state: RuleState, since: float) -> float:
         """Return from when on a process has to have started to read what is visible since then.

@@ -48,9 +48,13 @@ class Progress:
         #: Since when the process may have read other content than was tried last: it was visible,
         #: though it did not pass. None while it may not.
         self.exposed_since: float | None = None
+        #: The same if the attempt that is running finds that nothing is to be done: it has made no
+        #: process read anything.
+        self._exposed_if_idle: float | None = None
         #: What was tried last is visible again after that, so it has to be loaded again. 0 where a
         #: process of any age may have read it, since an attempt made it read something.
         self.doubted_since: float | None = None
+        self._doubted_if_idle: float | None = None
         #: What a process reads now; None where that is what passed, whatever is mounted.
         self.visible: str | None = None
         #: An attempt is running; until when the last one that did anything made a process read.
@@ -118,17 +122,20 @@ class Progress:
         self.retry_at = inf if self.held else now
         self._update_pending_since(now)
 
-    def expose(self, since: float) -> None:
+    def expose(self, since: float, *, is_running: bool = False) -> None:
         """Record that other content was visible to processes that started after `since`.
 
         0: to any process, whenever it started.
+        is_running: to any process as well if the attempt that is running makes it read.
         """
-        if self.exposed_since is None or since == 0:
-            self.exposed_since = since
+        if self._exposed_if_idle is None or since == 0:
+            self._exposed_if_idle = since
+        if self.exposed_since is None or since == 0 or is_running:
+            self.exposed_since = 0.0 if is_running else since
 
     def acted_since(self, when: float) -> bool:
-        """Return whether an attempt may have made a process read what is there since then."""
-        return self.running or self.read_until >= when
+        """Return whether an attempt has made a process read what is there since then."""
+        return self.read_until >= when
 
     def restore(self, now: float, since: float) -> None:
         """Record that the desired content is visible `since` then.
@@ -144,17 +151,19 @@ class Progress:
             return
         if self.done or self.running:
             self.doubted_since = self.exposed_since
+            self._doubted_if_idle = self._exposed_if_idle
             self.desired_since = now
         self.retry_at = now
         self.position = 0
-        self.exposed_since = None
+        self.exposed_since = self._exposed_if_idle = None
         self._update_pending_since(now)
 
     def adopt(self, digest: str) -> None:
         """Record that the process has loaded this content without an action of ours."""
         self.desired = self.tried = self.loaded = digest
         self.done = True
-        self.exposed_since = self.doubted_since = None
+        self.exposed_since = self._exposed_if_idle = None
+        self.doubted_since = None
         self.pending_since = None
         self.held = False
         self.failures = 0
@@ -181,6 +190,7 @@ class Progress:
         if self.tried != self.desired:
             self.position = 0
             self.exposed_since = None
+        self._exposed_if_idle = self.exposed_since
         self.tried, self.done, self.running = self.desired, False, True
         self.undone = False
         self.superseded_at = None
@@ -199,7 +209,11 @@ class Progress:
         reads_for: seconds that a process may still take to read, where nothing shows that it has
         """
         self.running = False
-        if not by_itself:
+        if by_itself:
+            self.exposed_since = self._exposed_if_idle
+            if self.doubted_since is not None:
+                self.doubted_since = self._doubted_if_idle
+        else:
             self.read_until = now + reads_for
         self.done = True
         self.loaded = self.tried
