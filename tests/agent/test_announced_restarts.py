@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import pytest
-from tests.agent.reconcilers import only_attempt, reconciler, refuse, snapshot
+from tests.agent.reconcilers import (
+    finish,
+    only_attempt,
+    pass_check,
+    reconciler,
+    refuse,
+    snapshot,
+)
 
-from hotmap.agent.decide.facts import PASSED, REFUSED, CheckFinished, StartAttempt
+from hotmap.agent.decide.facts import (
+    PASSED,
+    REFUSED,
+    ApplicationStartFailed,
+    AttemptFinished,
+    CheckFinished,
+    StartAttempt,
+)
 from hotmap.core.target import Target
 
 
@@ -68,3 +82,20 @@ def test_announced_restart_with_a_stage_does_not_wait() -> None:
     refuse(decided, "b", read=3.0, refused=4.0)
     decided.record(Target(2, "live", "frozen-2"), 5.0)
     assert only_attempt(decided.decide(5.0)).rule.name == "frozen"
+
+
+def test_announced_restart_that_was_held_back_counts_once_another_one_succeeds() -> None:
+    """The controller asks for which announcement the application was restarted."""
+    flags = ("--target-file", "/x", "--restart-on", "frozen", "--", "app")
+    decided = reconciler(*flags)
+    decided.record(Target(1, "live", "frozen-1"), 1.0)
+    pass_check(decided, "a", read=1.0, passed=1.0)
+    decided.record(Target(2, "live", "frozen-2"), 2.0)
+    assert only_attempt(decided.decide(2.0)).rule.name == "frozen"
+    decided.record(AttemptFinished("frozen", "", 0, 1234.0), 3.0)
+    decided.record(ApplicationStartFailed("it does not start"), 4.0)
+    frozen = next(state for state in decided.rules if state.is_frozen)
+    assert frozen.state == "failing"
+    assert only_attempt(pass_check(decided, "b", read=5.0, passed=5.0)).rule.name == "default"
+    finish(decided, 6.0)
+    assert (frozen.state, frozen.loaded_by_itself) == ("loaded", False)

@@ -470,6 +470,7 @@ class Reconciler:
         for state in self.rules:
             if _restarts_application(state) and state.progress.held:
                 state.adopt()
+                state.loaded_by_itself = False  # it was restarted for that
 
     def _update_loaded(self, now: float) -> None:
         pending = [d for state in self.rules if state.progress.pending for d in state.directories]
