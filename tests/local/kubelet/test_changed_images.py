@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -92,7 +93,9 @@ async def test_new_image_restarts_a_container_at_once(node: LocalNode) -> None:
         assert (status["image"], pod["status"]["phase"]) == (f"shell:{restarts}", "Running")
         assert status["lastState"]["terminated"]["reason"] == "Completed"
     assert time.monotonic() - began < 9
-    assert await node.logs("p") == "now 2\n"
+    async with asyncio.timeout(9):
+        while await node.logs("p") != "now 2\n":  # noqa: ASYNC110 - it may not have written yet
+            await asyncio.sleep(0.01)
     await node.event("Killing", "Container c definition changed, will be restarted")
 
 
@@ -113,3 +116,20 @@ async def test_status_has_the_image_that_runs(node: LocalNode) -> None:
         event["reason"] == "Started" and event.get("count", 1) > 1
         for event in (await node.registry.list("events", "default")).items
     )
+
+
+async def test_container_that_cannot_start_with_its_new_image_has_ended(node: LocalNode) -> None:
+    """If it is not run again: it waits for nothing, and has ended with the image that it had."""
+    await node.config_map("app", {})
+    script = "trap 'exit 3' TERM; echo up; while :; do sleep 0.01; done"
+    source = [{"configMapRef": {"name": "app"}}]
+    await node.run_pod("p", script, envFrom=source, pod={"restartPolicy": "Never"})
+    await node.phase("p", "Running")
+    async with asyncio.timeout(9):
+        while not await node.logs("p"):  # noqa: ASYNC110 - its trap is not set yet
+            await asyncio.sleep(0.01)
+    await node.registry.delete("configmaps", "default", "app")
+    await set_image(node, "shell:2")
+    status = status_of(await node.phase("p", "Failed"))
+    assert status["state"]["terminated"]["exitCode"] == 3
+    assert status["image"] == "shell"

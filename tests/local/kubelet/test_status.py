@@ -94,6 +94,25 @@ def test_crashed_container_waits_with_last_state() -> None:
     assert crashed["restartCount"] == 2
 
 
+@pytest.mark.parametrize(("policy", "state"), [("OnFailure", "waiting"), ("Never", "terminated")])
+def test_container_that_is_not_run_again_waits_for_nothing(policy: str, state: str) -> None:
+    """As after a change of its image, since nothing else starts it whatever its policy says."""
+    pod = {"spec": spec(policy)}
+    failed = {"b": Waiting("CreateContainerConfigError", "no ConfigMap")}
+    value = status({"a": RUNNING, "b": FAILED}, waiting=failed, pod=pod)
+    assert list(value["containerStatuses"][1]["state"]) == [state]
+
+
+@pytest.mark.parametrize("run", [RUNNING, DONE, FAILED])
+def test_image_is_that_of_the_newest_run(run: Run) -> None:
+    """An init container that is done is not run again when its image is changed."""
+    pod = {"spec": {**spec(), "initContainers": [{"name": "i", "image": "x"}]}}
+    ran = run._replace(image="old")
+    value = status({"i": DONE._replace(image="old"), "a": ran, "b": run}, pod=pod)
+    assert [found["image"] for found in value["containerStatuses"]] == ["old", "x"]
+    assert value["initContainerStatuses"][0]["image"] == "old"
+
+
 def test_restarted_container_shows_previous_run() -> None:
     """After a restart the state is the new run, the last state the old one."""
     value = status({"a": RUNNING, "b": RUNNING._replace(restarts=1)}, previous={"b": FAILED})

@@ -17,6 +17,7 @@ from hotmap.local.kubelet.actions import (
     is_restarting_all,
 )
 from hotmap.local.kubelet.restart_policy import (
+    all_containers,
     has_rule_for_all,
     is_sidecar,
     should_restart,
@@ -72,6 +73,7 @@ def make_status(pod: Mapping[str, Any], facts: PodFacts, *, now: float) -> dict[
     `now` is POSIX seconds. Equal arguments give an equal status.
     """
     spec, old = pod["spec"], pod.get("status") or {}
+    facts = facts._replace(waiting=_waiting_for_start(spec, facts))
     phase = "Failed" if facts.ended else compute_phase(spec, facts.runs, facts.previous)
     idle = "PodInitializing" if spec.get("initContainers") else "ContainerCreating"
     conditions = _conditions(spec, phase, facts, old)
@@ -109,6 +111,22 @@ def make_status(pod: Mapping[str, Any], facts: PodFacts, *, now: float) -> dict[
             for container in sorted(spec["ephemeralContainers"], key=itemgetter("name"))
         ]
     return status
+
+
+def _waiting_for_start(spec: Mapping[str, Any], facts: PodFacts) -> dict[str, Waiting]:
+    """Return what containers wait for, but for those that have ended and are not run again.
+
+    kubernetes: pkg/kubelet/kubelet_pods.go, convertToAPIContainerStatuses.
+    """
+    return {
+        container["name"]: waiting
+        for container in all_containers(spec)
+        if (waiting := facts.waiting.get(container["name"])) is not None
+        and (
+            (run := facts.runs.get(container["name"])) is None
+            or should_restart(spec, container, run.exit_code)
+        )
+    }
 
 
 def _amounts(spec: Mapping[str, Any], part: str) -> dict[str, str]:
@@ -267,7 +285,7 @@ def _container_status(
     done = init and run is not None and run.succeeded and not is_sidecar(container)
     return {
         "name": name,
-        "image": (run.image if run and running else "") or container.get("image", ""),
+        "image": (run.image if run else "") or container.get("image", ""),
         "imageID": "",
         **({"containerID": f"hotmap://{run.id}"} if run is not None else {}),
         "state": state,
