@@ -108,26 +108,23 @@ async def test_cron_job_that_is_being_deleted_is_not_run(world: World) -> None:
     assert await jobs(world) == []
 
 
-async def test_cron_job_suspended_before_the_write_does_not_run(world: World) -> None:
+async def test_cron_job_suspended_before_the_write_does_not_run(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The CronJob is read again before its run, and it is another version by then."""
     await world.config_map(LEVEL="info")
     await world.cron_job(annotations=RUN_NOW)
     async with world.controller() as controller:
         await world.quiet(controller)
-        read = world.registry.get
-        suspended = False
+        read = world.plane.fail("get", "cronjobs.batch", times=1)
 
-        async def suspend_first(resource: str, namespace: str | None, name: str) -> dict[str, Any]:
-            nonlocal suspended
-            if resource == "cronjobs" and not suspended:
-                suspended = True
-                await world.merge("CronJob", "report", {"spec": {"suspend": True}})
-            return await read(resource, namespace, name)
+        async def suspend() -> None:
+            await world.merge("CronJob", "report", {"spec": {"suspend": True}})
 
-        world.registry.get = suspend_first  # type: ignore[method-assign]
+        monkeypatch.setattr(read, "meet", suspend)
         await world.edit(LEVEL="debug")
         await world.quiet(controller)
-    assert suspended
+    assert read.met
     assert await jobs(world) == []
 
 

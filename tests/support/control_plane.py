@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,11 +19,14 @@ from hotmap.kube.config import TLS, BearerToken, ClusterConfig
 from hotmap.local.access import UserInfo
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
 from hotmap.local.apiserver.metrics import Requested
+from hotmap.local.apiserver.options import WatchOptions
+from hotmap.local.apiserver.reader import ObjectReader
 from hotmap.local.apiserver.registry import Registry
-from hotmap.local.apiserver.routes import parse_path, verb_of
+from hotmap.local.apiserver.routes import ResourcePath, parse_path, verb_of
 from hotmap.local.apiserver.server import APIServer
 from hotmap.local.apiserver.watches import RegistryWatch
 from hotmap.local.pki import ServerPKI
+from hotmap.local.scheme import Scheme
 from hotmap.local.store import MVCCStore
 from hotmap.local.tokens import Tokens, new_token
 
@@ -31,6 +34,21 @@ __all__ = ["ControlPlane", "Failure", "GuardedRegistry", "control_plane"]
 
 #: Who asks for a patch of what: (resource, namespace, name, patch).
 Guard = Callable[[str, str | None, str, Any], Awaitable[None]]
+
+
+class _WithholdingReader(ObjectReader):
+    """A reader that refuses to watch what is `withheld`."""
+
+    def __init__(self, store: MVCCStore, scheme: Scheme, withheld: Collection[str]) -> None:
+        super().__init__(store, scheme)
+        self._withheld = withheld
+
+    def watch(self, path: ResourcePath, options: WatchOptions) -> RegistryWatch:
+        resource = self.scheme.name(path.kind)
+        place = resource if path.namespace is None else f"{path.namespace}/{resource}"
+        if place in self._withheld:
+            raise api_error(403, f'{resource} is forbidden: User "test" cannot watch it')
+        return super().watch(path, options)
 
 
 class GuardedRegistry(Registry):
@@ -50,12 +68,7 @@ class GuardedRegistry(Registry):
         self.delete_guards: list[Guard] = []
         #: Plurals.
         self.withheld: set[str] = set()
-
-    def watch(self, resource: str, namespace: str | None = None, **options: Any) -> RegistryWatch:
-        place = resource if namespace is None else f"{namespace}/{resource}"
-        if place in self.withheld:
-            raise api_error(403, f'{resource} is forbidden: User "test" cannot watch it')
-        return super().watch(resource, namespace, **options)
+        self.reader = _WithholdingReader(store, self.scheme, self.withheld)
 
     async def patch(
         self, resource: str, namespace: str | None, name: str, patch: object, **options: Any

@@ -21,9 +21,13 @@ from hotmap.kube.client import Client
 from hotmap.kube.config import BearerToken, ClusterConfig
 from hotmap.kube.leaderelection import LeaderElector, LeaseTiming
 from hotmap.local.apiserver.bootstrap import create_system_namespaces
+from hotmap.local.apiserver.options import WatchOptions
+from hotmap.local.apiserver.reader import ObjectReader
 from hotmap.local.apiserver.registry import Registry
+from hotmap.local.apiserver.routes import ResourcePath
 from hotmap.local.apiserver.server import APIServer
 from hotmap.local.apiserver.watches import RegistryWatch
+from hotmap.local.scheme import Scheme
 from hotmap.local.store import MVCCStore
 from hotmap.local.tokens import Tokens
 
@@ -36,6 +40,22 @@ NAME = "hotmap"
 TIMEOUT = 60.0
 
 
+class _WithholdingReader(ObjectReader):
+    """A reader that asks before it gets or watches."""
+
+    def __init__(self, store: MVCCStore, scheme: Scheme, check: Callable[[str, str], None]) -> None:
+        super().__init__(store, scheme)
+        self._check = check
+
+    def get(self, path: ResourcePath) -> dict[str, Any]:
+        self._check(path.kind.plural, "get")
+        return super().get(path)
+
+    def watch(self, path: ResourcePath, options: WatchOptions) -> RegistryWatch:
+        self._check(path.kind.plural, "watch")
+        return super().watch(path, options)
+
+
 class WithholdingRegistry(Registry):
     """A registry whose Leases may not be used in the ways that are `withheld`, as RBAC has it."""
 
@@ -45,15 +65,12 @@ class WithholdingRegistry(Registry):
         self.withheld: set[str] = set()
         #: Answers to the next updates, instead of doing them: (status, reason).
         self.update_failures: list[tuple[int, str]] = []
+        self.reader = _WithholdingReader(store, self.scheme, self._check)
 
     def _check(self, resource: str, verb: str) -> None:
         if resource == "leases" and verb in self.withheld:
             text = f'leases.coordination.k8s.io is forbidden: User "test" cannot {verb} it'
             raise api_error(403, text, reason="Forbidden")
-
-    async def get(self, resource: str, *args: Any, **options: Any) -> dict[str, Any]:
-        self._check(resource, "get")
-        return await super().get(resource, *args, **options)
 
     async def create(self, resource: str, *args: Any, **options: Any) -> dict[str, Any]:
         self._check(resource, "create")
@@ -65,10 +82,6 @@ class WithholdingRegistry(Registry):
             code, reason = self.update_failures.pop(0)
             raise api_error(code, f"a failure of the test: {reason}", reason=reason)
         return await super().update(resource, *args, **options)
-
-    def watch(self, resource: str, *args: Any, **options: Any) -> RegistryWatch:
-        self._check(resource, "watch")
-        return super().watch(resource, *args, **options)
 
 
 class Wire(FaultProxy):
@@ -228,7 +241,9 @@ class Election:
         return spec
 
     async def lease(self) -> dict[str, Any]:
-        return await Registry.get(self.registry, "leases", NAMESPACE, NAME)
+        """The Lease, also where it may not be read."""
+        path = ResourcePath(self.registry.scheme.resource("leases"), NAMESPACE, NAME)
+        return ObjectReader(self.store, self.registry.scheme).get(path)
 
     async def put(self, spec: Any, **metadata: Any) -> None:
         """Create the Lease by another hand."""
