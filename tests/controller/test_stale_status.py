@@ -92,8 +92,9 @@ async def test_edit_that_no_watch_has_delivered_is_seen_by_a_consistent_query(
     assert await get_states(http, settling, query) == found
 
 
+@pytest.mark.parametrize("is_deleted", [False, True])
 async def test_change_of_an_unverified_workload_shows_as_settling(
-    world: World, http: aiohttp.ClientSession
+    world: World, http: aiohttp.ClientSession, is_deleted: bool
 ) -> None:
     """Its pods are not checked before the change is decided on, which may take an hour."""
     checks = PodCheckSettings(rate=100.0, initial_delay=300.0)
@@ -109,7 +110,10 @@ async def test_change_of_an_unverified_workload_shows_as_settling(
             )
 
         await world.until(is_adopted, "the workload is adopted")
-        await world.edit(LEVEL="debug")
+        if is_deleted:
+            await world.delete("ConfigMap", "app")
+        else:
+            await world.edit(LEVEL="debug")
         found = await get_states(http, controller, "workload=default/web&consistent=true")
         assert_settling(found["web"])
         counts = await count_workloads(http, controller)

@@ -152,11 +152,12 @@ class ConsumerStates:
         So is `unverified`: pods are not checked while a change settles, which may take an hour.
         """
         changed = key.namespace in self._waiting_namespaces() or self._pending.get(key)
-        ends = status.action_required or status.state is State.UNVERIFIED
+        is_unverified = status.state is State.UNVERIFIED
+        ends = status.action_required or is_unverified
         if changed is None or not (status.is_reached or (changed and ends)):
             return False
-        # A decision on sources that are gone leaves no status that is reached.
-        return self._is_behind(key, status.is_reached)
+        # A decision on sources that are gone leaves no status that is reached or unverified.
+        return self._is_behind(key, status.is_reached or is_unverified)
 
     def update(self, key: ObjectKey) -> None:
         """Derive a consumer's status anew; one without a decision is not counted."""
