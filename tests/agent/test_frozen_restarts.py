@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from tests.agent.agents import PodFile, Volume, agent, eventually, webhook
+from tests.agent.agents import PodFile, Volume, agent, eventually, free_port, webhook
 
 SLEEP = "import time; time.sleep(600)"
 
@@ -225,3 +226,57 @@ def test_rules_that_restart_the_application_share_a_restart(tmp_path: Path, way:
                 eventually(lambda n=number: running.rule("frozen")["loaded"] == f"frozen-{n}")
                 running.reaches("loaded")
                 assert running.status()["application"]["starts"] == number
+
+
+#: Reports how often it was drained; the one that started with APP_A=1 takes for ever.
+DRAINED = """
+import http.server, os, sys, time
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        if os.environ["APP_A"] == "1":
+            time.sleep(600)
+        with open(sys.argv[2], "a") as file: file.write("drained\\n")
+        self.send_response(200)
+        self.end_headers()
+
+class Server(http.server.ThreadingHTTPServer):
+    allow_reuse_address = True
+
+Server(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+"""
+
+
+def test_no_application_is_drained_that_is_not_restarted(tmp_path: Path) -> None:
+    """Another rule restarted it while it drained, and nothing would end the drain of the next."""
+    volume, pod = Volume(tmp_path / "volume", APP_A="1"), PodFile(tmp_path / "pod")
+    pod.annotate("1/aa/f1")
+    port, drained = free_port(), tmp_path / "drained"
+    flags = (
+        *("--env-from", volume, "--target-file", pod.file, "--restart-on", "frozen"),
+        *("--drain-url", f"http://127.0.0.1:{port}/", "--settle", "200ms"),
+    )
+    command = ("--", sys.executable, "-S", "-c", DRAINED, str(port), str(drained))
+    with agent(tmp_path, *flags, *command) as running:
+        running.reaches("loaded")
+        eventually(lambda: is_listening(port))
+        volume.write(APP_A="2")
+        pod.annotate("2/bb/f2")
+        eventually(lambda: running.rule("frozen")["loaded"] == "f2")
+        running.reaches("loaded")
+        assert running.status()["application"]["starts"] == 2
+        eventually(lambda: is_listening(port))
+        assert not drained.exists()
+        pod.annotate("3/bb/f3")
+        eventually(lambda: running.rule("frozen")["loaded"] == "f3")
+        assert drained.exists()
+        assert running.status()["application"]["starts"] == 3
+
+
+def is_listening(port: int) -> bool:
+    """Whether a connection is accepted."""
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except OSError:
+        return False
+    return True

@@ -28,7 +28,7 @@ from hotmap.agent.settings.settings import ALL_CONTAINERS_STATUS, FROZEN
 from hotmap.core.errors import os_reason
 from hotmap.core.value import Value
 
-__all__ = ["KUBELET_LAG", "ActionContext", "NotNeeded", "TimedOut", "perform"]
+__all__ = ["KUBELET_LAG", "ActionContext", "NotNeeded", "TimedOut", "is_restarted", "perform"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -249,8 +249,7 @@ def _restart(
     action: Action, attempt: StartAttempt, context: ActionContext, done: Done, seconds: float
 ) -> Abandon | None:
     if action.restart_mode == "supervised":
-        # Another rule may have restarted it since. Where probes do not confirm, it may help again.
-        if not attempt.rule.probes and context.application.is_current(attempt.desired_since):
+        if is_restarted(attempt, context):
             done("")
             return None
         context.application.restart(lambda: done(""))
@@ -261,6 +260,16 @@ def _restart(
     else:
         _terminate(action, attempt, context, done, seconds)
     return None
+
+
+def is_restarted(attempt: StartAttempt, context: ActionContext) -> bool:
+    """Whether another rule has restarted the application since, so that it has the content.
+
+    It has not if other content was mounted meanwhile. Where probes do not confirm, another restart
+    may help.
+    """
+    since = max(attempt.desired_since, attempt.mounted_since)
+    return not attempt.rule.probes and context.application.is_current(since)
 
 
 def _do_nothing() -> None:

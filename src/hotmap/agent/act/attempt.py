@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from math import inf
 
-from hotmap.agent.act.actions import NotNeeded, TimedOut, perform
+from hotmap.agent.act.actions import NotNeeded, TimedOut, is_restarted, perform
+from hotmap.agent.act.http_exchange import is_plain
 from hotmap.agent.decide.facts import AttemptFinished
 from hotmap.agent.runtime.clock import wall
 from hotmap.agent.runtime.errors import describe_unexpected
+from hotmap.agent.settings.settings import FROZEN
 
 __all__ = ["Attempt", "ContentHistory"]
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from hotmap.agent.act.actions import ActionContext
     from hotmap.agent.decide.facts import StartAttempt
     from hotmap.agent.process.child_processes import Outcome
+    from hotmap.agent.settings.settings import Action
 
 
 #: How often the time limit is doubled at most.
@@ -52,6 +55,9 @@ class ContentHistory:
         #: What the probes showed before the actions, and when these were performed; None before.
         self.before: list[str | None] = []
         self.performed_at: float | None = None
+        #: When an action did something last that only a process which starts later has, or that
+        #: only a restart ends: it may have written what is read at start, or drained the process.
+        self.acted_at = 0.0
         #: Whether the application was restarted for this content.
         self.has_restarted = False
 
@@ -171,6 +177,12 @@ class Attempt:
             self._confirm()
             return
         action, performed = self._command.rule.actions[self._position], False
+        if self._is_drain(action) and is_restarted(self._since_actions(), self._context):
+            self._position += 1  # nothing would end it
+            self._perform_next()
+            return
+        if action.kind not in ("none", "restart"):
+            self._history.acted_at = self._context.loop.now()
 
         def on_performed(error: str) -> None:
             nonlocal performed
@@ -179,8 +191,9 @@ class Attempt:
             self._on_performed(error)
 
         abandon = perform(
-            action, self._command, self._context, on_performed, seconds=self._history.time_limit
-        )
+            action, self._since_actions(), self._context, on_performed,
+            seconds=self._history.time_limit,
+        )  # fmt: skip
         if not performed:
             self._abandon = abandon
 
@@ -203,9 +216,21 @@ class Attempt:
             self._skipped = True
         elif action.kind != "none":
             self._acted = True
+        # A call that is made at once drains the process that ran then.
+        is_over = self._is_drain(action) and action.call is not None and is_plain(action.call)
+        if action.kind not in ("none", "restart") and not is_over:
+            self._history.acted_at = self._context.loop.now()
         self._history.has_restarted |= action.kind == "restart"
         self._position += 1
         self._guard(self._perform_next)
+
+    def _is_drain(self, action: Action) -> bool:
+        return self._command.rule.name == FROZEN and action.kind == "http"
+
+    def _since_actions(self) -> StartAttempt:
+        """Return the command for a process that has what the actions so far have done as well."""
+        since = max(self._command.desired_since, self._history.acted_at)
+        return self._command._replace(desired_since=since)
 
     def _confirm(self) -> None:  # 3
         probes, before, child = self._command.rule.probes, self._history.before, self._child_pid()

@@ -117,6 +117,7 @@ class StartAttempt(Value):
     at_start: the content is the first that this agent has read, and nothing was done for it yet, so
         the process may have read it at its start
     is_proven: probes have confirmed the last load
+    mounted_since: since when nothing that is mounted has changed
     """
 
     rule: Rule
@@ -126,6 +127,7 @@ class StartAttempt(Value):
     doubted_since: float | None = None
     at_start: bool = False
     is_proven: bool = False
+    mounted_since: float = 0.0
 
 
 class StartApplication(Value):

@@ -253,7 +253,7 @@ class Reconciler:
         is_proven = bool(state.rule.probes) and not state.loaded_by_itself
         return StartAttempt(
             state.rule, position, changed, state.progress.desired_since, doubted_since, at_start,
-            is_proven=is_proven,
+            is_proven=is_proven, mounted_since=self.gate.seen_since,
         )  # fmt: skip
 
     def _record_snapshot(self, snapshot: Snapshot, now: float) -> None:
