@@ -84,6 +84,34 @@ def test_announced_restart_with_a_stage_does_not_wait() -> None:
     assert only_attempt(decided.decide(5.0)).rule.name == "frozen"
 
 
+@pytest.mark.parametrize("doubted_at", [5.0, 7.5], ids=["before", "while it is restarted"])
+def test_restart_for_an_announcement_ends_the_doubt_about_the_process_before(
+    doubted_at: float,
+) -> None:
+    """Not one that begins while it is restarted: that may be about the new process."""
+    decided = reconciler("--target-file", "/x", "--restart-on", "frozen", "--", "app")
+    decided.record(Target(1, "live", "frozen-1"), 1.0)
+    pass_check(decided, "a", read=1.0, passed=1.0)
+    default = decided.rules[0]
+
+    def doubt(when: float) -> None:
+        refuse(decided, "b", read=when - 0.1, refused=when - 0.1)
+        decided.record(snapshot("a"), when)
+        assert only_attempt(decided.decide(when)).rule.name == "default"
+        doubted = AttemptFinished("default", "", 0, 1234.0, by_itself=True, doubt="read late?")
+        decided.record(doubted, when)
+        assert default.state == "told"
+
+    if doubted_at < 6:
+        doubt(doubted_at)
+    decided.record(Target(2, "live", "frozen-2"), 6.0)
+    assert only_attempt(decided.decide(7.0)).rule.name == "frozen"
+    if doubted_at > 7:
+        doubt(doubted_at)
+    decided.record(AttemptFinished("frozen", "", 0, 1234.0), 8.0)
+    assert default.state == ("loaded" if doubted_at < 6 else "told")
+
+
 def test_announced_restart_that_was_held_back_counts_once_another_one_succeeds() -> None:
     """The controller asks for which announcement the application was restarted."""
     flags = ("--target-file", "/x", "--restart-on", "frozen", "--", "app")

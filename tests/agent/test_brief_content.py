@@ -235,6 +235,34 @@ def test_application_that_may_have_read_refused_content_late_is_not_called_loade
         assert len((tmp_path / "started").read_text()) == (2 if confirmed else 1)
 
 
+@pytest.mark.parametrize("ran_before", [False, True])
+def test_process_that_a_probe_has_confirmed_at_its_start_is_loaded(
+    tmp_path: Path, ran_before: bool
+) -> None:
+    """Nothing was done for it, and the probe shows that it had read its files by then."""
+    volume = Volume(tmp_path / "volume", text="one")
+    check = ("--check", "sh -c '! grep -q bad {dir}/text'", "--verify", "exec true")
+    flags = ("--restart", "term", "--process", f"pidfile:{tmp_path}/loaded.pid")
+    state = ("--state", tmp_path / "state")
+    with reader(volume.path / "text", tmp_path):
+        tick()
+        if ran_before:  # and no other content was mounted since, as far as its files tell
+            with agent(tmp_path, "--dir", volume, *flags, *state) as running:
+                running.reaches("loaded")
+            tick()
+            flags = (*flags, *state)
+        else:
+            flags = (*flags, *check)
+        with agent(tmp_path, "--dir", volume, *flags) as running:
+            running.reaches("loaded")
+            if not ran_before:
+                tick()
+                volume.write(text="bad")
+                running.reaches("refused")
+                volume.write(text="one")
+                running.reaches("loaded")
+
+
 def test_process_that_restarted_with_brief_content_is_restarted_again(tmp_path: Path) -> None:
     """Other content was replaced within the settle time: the agent has not read it."""
     volume = Volume(tmp_path / "volume", text="one")

@@ -272,6 +272,14 @@ class Attempt:
             return
         self._ended = True
         by_itself = not error and self._skipped and not self._acted
+        rule = self._command.rule
         self._done(
-            AttemptFinished(self._command.rule.name, str(error), position, wall(), by_itself)
+            AttemptFinished(
+                rule.name,
+                str(error),
+                position,
+                wall(),
+                by_itself,
+                is_proven=not error and bool(rule.probes),
+            )  # fmt: skip
         )

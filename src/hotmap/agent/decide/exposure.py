@@ -53,7 +53,7 @@ class Exposure:
             return
         for state in self._rules:
             if state.knows_process and state.progress.done:
-                state.progress.expose(since)
+                state.progress.presume(since)
 
     def record_reading(
         self, snapshot: Snapshot, now: float, *, before: str | None, passed: str | None
@@ -126,8 +126,11 @@ class Exposure:
             and before[directory][1] == snapshot.directories[directory]
         }
         for state in self._rules:
-            if state.is_called and state.progress.done and returned.intersection(state.directories):
+            if not state.progress.done or not returned.intersection(state.directories):
+                continue
+            if state.is_called:
                 state.progress.expose(0.0)
+            state.progress.is_presumed = False
 
     def _record_unread(
         self, since: float, *, replaced: bool = False, unreadable: bool = False

@@ -59,6 +59,7 @@ class AttemptFinished(Value):
     at: POSIX seconds
     by_itself: the process had loaded the content at its start, so nothing was done
     doubt: why that is not certain, in a sentence; "" where it is
+    is_proven: probes have confirmed it
     """
 
     rule: str
@@ -67,6 +68,7 @@ class AttemptFinished(Value):
     at: float
     by_itself: bool = False
     doubt: str = ""
+    is_proven: bool = False
 
 
 class ApplicationStartFailed(Value):
@@ -116,7 +118,7 @@ class StartAttempt(Value):
         since boot, may have read other content since
     at_start: the content is the first that this agent has read, and nothing was done for it yet, so
         the process may have read it at its start
-    is_proven: probes have confirmed the last load
+    is_proven: probes have confirmed the last load, or no other content is known to have been there
     mounted_since: since when nothing that is mounted has changed
     """
 

@@ -55,6 +55,8 @@ class Progress:
         #: process of any age may have read it, since an attempt made it read something.
         self.doubted_since: float | None = None
         self._doubted_if_idle: float | None = None
+        #: No other content was seen for that: there was no agent that could have.
+        self.is_presumed = False
         #: What a process reads now; None where that is what passed, whatever is mounted.
         self.visible: str | None = None
         #: An attempt is running; until when the last one that did anything made a process read.
@@ -128,10 +130,16 @@ class Progress:
         0: to any process, whenever it started.
         is_running: to any process as well if the attempt that is running makes it read.
         """
+        self.is_presumed = False
         if self._exposed_if_idle is None or since == 0:
             self._exposed_if_idle = since
         if self.exposed_since is None or since == 0 or is_running:
             self.exposed_since = 0.0 if is_running else since
+
+    def presume(self, since: float) -> None:
+        """Record that there was no agent `since` then that could have seen other content."""
+        self.expose(since)
+        self.is_presumed = True
 
     def acted_since(self, when: float) -> bool:
         """Return whether an attempt has made a process read what is there since then."""
@@ -192,7 +200,7 @@ class Progress:
             self.exposed_since = None
         self._exposed_if_idle = self.exposed_since
         self.tried, self.done, self.running = self.desired, False, True
-        self.undone = False
+        self.undone = self.is_presumed = False
         self.superseded_at = None
         self.doubted_since = None
         return self.position

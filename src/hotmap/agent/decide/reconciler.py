@@ -248,9 +248,10 @@ class Reconciler:
         state.doubted = doubted_since is not None
         if not state.doubted:
             state.doubt = ""
-        position = state.progress.begin()
+        state.doubts_before = {each.rule.name: each.doubt for each in self.rules if each.doubt}
         at_start = not state.is_frozen and state.progress.desired == state.at_start
-        is_proven = bool(state.rule.probes) and not state.loaded_by_itself
+        is_proven = state.is_proven or state.progress.is_presumed
+        position = state.progress.begin()
         return StartAttempt(
             state.rule, position, changed, state.progress.desired_since, doubted_since, at_start,
             is_proven=is_proven, mounted_since=self.gate.seen_since,
@@ -390,12 +391,14 @@ class Reconciler:
         progress.succeeded(now, by_itself=attempt.by_itself, reads_for=reads_for)
         if not (attempt.by_itself and state.doubted):
             state.loaded_by_itself = attempt.by_itself
+            state.is_proven = attempt.is_proven
         if attempt.doubt or not (attempt.by_itself and state.doubted):
             state.doubt = attempt.doubt
         state.at_start = ""
         state.loaded_files = state.attempted_files
         if _restarts_application(state) and not attempt.by_itself:
             self._adopt_held()
+            self._end_doubts(state.doubts_before)
         if state.doubt:
             self._log("told", state.doubt, rule=attempt.rule, digest=progress.loaded)
         elif attempt.by_itself:
@@ -471,6 +474,14 @@ class Reconciler:
             if _restarts_application(state) and state.progress.held:
                 state.adopt()
                 state.loaded_by_itself = False  # it was restarted for that
+
+    def _end_doubts(self, before: Mapping[str, str]) -> None:
+        """Record that the application was restarted, which may have read other content before."""
+        for state in self.rules:
+            is_certain = state.progress.is_certain and not state.progress.pending
+            is_about_previous = state.doubt and state.doubt == before.get(state.rule.name)
+            if _restarts_application(state) and is_certain and is_about_previous:
+                state.doubt = ""
 
     def _update_loaded(self, now: float) -> None:
         pending = [d for state in self.rules if state.progress.pending for d in state.directories]

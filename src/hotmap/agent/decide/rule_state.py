@@ -38,6 +38,10 @@ class RuleState:
         #: Why it is not certain that the process has read the content at its start, though nothing
         #: else is to be done; "" where it is, or where the process was told.
         self.doubt = ""
+        #: The doubts of all rules at the begin of the current attempt, if it restarts the process.
+        self.doubts_before: dict[str, str] = {}
+        #: Whether probes have confirmed the last load.
+        self.is_proven = False
         #: Digest of the first content that this agent has read, until an attempt has succeeded:
         #: the process may have read it before. None before it, "" afterwards.
         self.at_start: str | None = None
@@ -83,6 +87,7 @@ class RuleState:
             self.progress.adopt(self.progress.desired)
             self.loaded_by_itself = True
             self.doubt = self.at_start = ""
+            self.is_proven = False
             self.loaded_files = self.files
 
     @property
