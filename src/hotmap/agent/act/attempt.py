@@ -177,11 +177,11 @@ class Attempt:
             self._confirm()
             return
         action, performed = self._command.rule.actions[self._position], False
-        if self._is_drain(action) and is_restarted(self._since_actions(), self._context):
-            self._position += 1  # nothing would end it
-            self._perform_next()
-            return
-        if action.kind not in ("none", "restart"):
+        if self._is_drain(action):
+            if is_restarted(self._since_actions(), self._context):
+                self._position += 1  # nothing would end it
+                self._perform_next()
+                return
             self._history.acted_at = self._context.loop.now()
 
         def on_performed(error: str) -> None:
@@ -216,10 +216,10 @@ class Attempt:
             self._skipped = True
         elif action.kind != "none":
             self._acted = True
-        # A call that is made at once drains the process that ran then.
-        is_over = self._is_drain(action) and action.call is not None and is_plain(action.call)
-        if action.kind not in ("none", "restart") and not is_over:
-            self._history.acted_at = self._context.loop.now()
+            # A call that is made at once drains the process that ran when it began.
+            is_over = self._is_drain(action) and action.call is not None and is_plain(action.call)
+            if action.kind != "restart" and not is_over:
+                self._history.acted_at = self._context.loop.now()
         self._history.has_restarted |= action.kind == "restart"
         self._position += 1
         self._guard(self._perform_next)
@@ -281,5 +281,5 @@ class Attempt:
                 wall(),
                 by_itself,
                 is_proven=not error and bool(rule.probes),
-            )  # fmt: skip
+            )
         )
