@@ -13,12 +13,14 @@ from tests.agent.reconcilers import (
 )
 
 from hotmap.agent.decide.facts import (
+    ERROR,
     PASSED,
     REFUSED,
     ApplicationStartFailed,
     AttemptFinished,
     CheckFinished,
     StartAttempt,
+    StartCheck,
 )
 from hotmap.core.target import Target
 
@@ -82,6 +84,22 @@ def test_announced_restart_with_a_stage_does_not_wait() -> None:
     refuse(decided, "b", read=3.0, refused=4.0)
     decided.record(Target(2, "live", "frozen-2"), 5.0)
     assert only_attempt(decided.decide(5.0)).rule.name == "frozen"
+
+
+@pytest.mark.parametrize("result", [PASSED, REFUSED, ERROR])
+def test_announced_restart_with_a_stage_waits_for_one_check(result: str) -> None:
+    """What is checked may have been announced with it, and restarts the application as well."""
+    decided = reconciler("--target-file", "/x", "--restart-on", "frozen", "--stage", "/s")
+    decided.record(Target(1, "live", "frozen-1"), 1.0)
+    pass_check(decided, "a", read=1.0, passed=1.0)
+    finish(decided, 2.0)
+    decided.record(Target(2, "live", "frozen-2"), 3.0)
+    assert decided.decide(3.0, is_changing=True) == []
+    decided.record(snapshot("b"), 3.5)
+    assert [type(each) for each in decided.decide(3.5)] == [StartCheck]
+    decided.record(CheckFinished(snapshot("b"), result), 4.0)
+    attempts = [each for each in decided.decide(4.0) if isinstance(each, StartAttempt)]
+    assert "frozen" in [each.rule.name for each in attempts]
 
 
 @pytest.mark.parametrize("doubted_at", [5.0, 7.5], ids=["before", "while it is restarted"])

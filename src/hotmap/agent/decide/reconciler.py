@@ -225,11 +225,13 @@ class Reconciler:
         A process that is restarted for its environment reads the mounted files too. Other rules
         know what is visible of their files.
         """
-        if not state.is_frozen or not state.restarts or self._settings.checks.stage:
+        if not state.is_frozen or not state.restarts or state.progress.tried is None:
             return False
-        is_first = state.progress.tried is None
-        is_changed = self._is_changing or self.gate.seen not in (None, self.gate.passed)
-        return is_changed and not is_first
+        if self._is_changing:
+            return True
+        if self._settings.checks.stage:  # no process reads what is refused
+            return self.gate.undecided and not self.gate.failures
+        return self.gate.seen not in (None, self.gate.passed)
 
     def _next_check(self, now: float) -> Command:
         snapshot = self._snapshot
