@@ -526,7 +526,7 @@ def test_process_gets_a_signal_if_probes_do_not_confirm_what_it_read_at_its_star
         eventually(lambda: "does not exist" in running.message)
         tick()
         with reader(volume.path / "text", tmp_path) as process:
-            eventually(lambda: "failed with exit status" in running.message)
+            eventually(lambda: "verification failed" in running.message)
             assert process.loads == ["one"]
             running.reaches("loaded")
             assert process.loads == ["one", "one"]
