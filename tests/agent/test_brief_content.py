@@ -215,7 +215,9 @@ def test_application_that_may_have_read_refused_content_late_is_not_called_loade
         tick()
         if confirmed:
             may_read.touch()
+            eventually(loads.exists)
             volume.write(text="one more")
+            eventually(lambda: loads.read_text().endswith("one more\n"))
             running.reaches("loaded")
             tick()
         good = (volume.path / "text").read_text()

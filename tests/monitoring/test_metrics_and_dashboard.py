@@ -197,7 +197,8 @@ def test_commands_of_runbook_parse(page: Path) -> None:
     for block in re.findall(r"^```sh\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
         for line in block.splitlines():
             if line.startswith("hotmap "):
-                name, *words = shlex.split(line.partition("|")[0])[1:]
+                filled_in = line.partition("|")[0].replace("NAMESPACE", "shop")
+                name, *words = shlex.split(filled_in)[1:]
                 command = hotmap.commands[name]
                 assert isinstance(command, click.Command)
                 command.make_context(name, words)
