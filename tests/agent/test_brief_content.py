@@ -252,10 +252,8 @@ def test_process_that_a_probe_has_confirmed_at_its_start_is_loaded(
             with agent(tmp_path, "--dir", volume, *flags, *state) as running:
                 running.reaches("loaded")
             tick()
-            flags = (*flags, *state)
-        else:
-            flags = (*flags, *check)
-        with agent(tmp_path, "--dir", volume, *flags) as running:
+        more = state if ran_before else check
+        with agent(tmp_path, "--dir", volume, *flags, *more) as running:
             running.reaches("loaded")
             if not ran_before:
                 tick()
