@@ -60,7 +60,9 @@ async def test_new_pods_beside_another_workload_keep_the_old_content(backend: Ba
         await backend.delete("Pod", first.name)
         second = await replaced(backend, "db", first)
         assert await variable(backend, second, "LEVEL") == "info"
-        await _held(backend, "db", "scale all workloads that use it to zero until", other.name)
+        # Its own pod that terminates is named where it has not ended when that is decided.
+        pods = (other.name, first.name)
+        await _held(backend, "db", "scale all workloads that use it to zero until", *pods)
         for kind, name in (("StatefulSet", "db"), ("Deployment", "web")):
             await backend.patch(kind, name, {"spec": {"replicas": 0}})
         await until(lambda: _no_pods(backend), "both workloads are without pods")
@@ -68,14 +70,15 @@ async def test_new_pods_beside_another_workload_keep_the_old_content(backend: Ba
         assert await variable(backend, await running_pod(backend, "db"), "LEVEL") == "debug"
 
 
-async def _held(backend: Backend, name: str, remedy: str, pod: str = "") -> None:
-    why = f", as {pod} does" if pod else ""
-    words = f"while any pod on the node uses it{why}. Use a new name, or {remedy}"
+async def _held(backend: Backend, name: str, remedy: str, *pods: str) -> None:
+    whys = [f", as {pod} does" for pod in pods] or [""]
+    words = [f"while any pod on the node uses it{why}. Use a new name, or {remedy}" for why in whys]
 
     async def is_told() -> bool | None:
         return (
             any(
-                event["involvedObject"]["name"] == name and words in event["message"]
+                event["involvedObject"]["name"] == name
+                and any(each in event["message"] for each in words)
                 for event in await backend.find("Event")
             )
             or None
