@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 import click
 
 from hotmap import __version__
-from hotmap.cli.options import Flag, NamespaceName, QuotedChoice
+from hotmap.cli.options import Flag, QuotedChoice, namespace_flag
 
 __all__ = [
     "DEFAULT_IMAGE",
@@ -60,13 +60,7 @@ class DashboardOptions(NamedTuple):
     #: "" for the context's own.
     namespace: Annotated[
         str,
-        Flag(
-            "Namespace of the workloads.",
-            "NAME",
-            short="-n",
-            type=NamespaceName(),
-            default="the context's namespace",
-        ),
+        namespace_flag("Namespace of the workloads."),
     ] = ""
     all_namespaces: Annotated[bool, Flag("Show workloads of all namespaces.", short="-A")] = False
     address: Annotated[
@@ -104,13 +98,7 @@ class PreviewOptions(NamedTuple):
     #: "" for the context's own.
     namespace: Annotated[
         str,
-        Flag(
-            "Namespace of the ConfigMap or Secret.",
-            "NAME",
-            short="-n",
-            type=NamespaceName(),
-            default="the context's namespace",
-        ),
+        namespace_flag("Namespace of the ConfigMap or Secret."),
     ] = ""
     output: Annotated[
         str,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Flag", "HotmapCommand", "HotmapGroup", "HotmapOption", "NamespaceName", "QuotedChoice",
     "Rate", "SectionedCommand", "add_options", "declared", "flag_name", "invalid_value",
+    "namespace_flag",
 ]  # fmt: skip
 
 Command = Callable[..., Any]
@@ -219,6 +220,11 @@ class NamespaceName(click.types.StringParamType):
                 ctx,
             )
         return text
+
+
+def namespace_flag(help: str) -> Flag:
+    """Declare `-n`, which is the context's namespace where it is not given or empty."""
+    return Flag(help, "NAME", short="-n", type=NamespaceName(), default="the context's namespace")
 
 
 class Rate(click.FloatRange):

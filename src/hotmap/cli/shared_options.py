@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from hotmap.cli.options import Flag, NamespaceName, QuotedChoice
+from hotmap.cli.options import Flag, NamespaceName, QuotedChoice, namespace_flag
 
 if TYPE_CHECKING:
     from hotmap.kube.config import ClusterConfig
@@ -51,13 +51,7 @@ class NamespaceOptions(NamedTuple):
     #: "" for the context's own.
     namespace: Annotated[
         str,
-        Flag(
-            "Namespace of the workload.",
-            "NAME",
-            short="-n",
-            type=NamespaceName(),
-            default="the context's namespace",
-        ),
+        namespace_flag("Namespace of the workload."),
     ] = ""
 
 
@@ -67,13 +61,7 @@ class WorkloadOptions(NamedTuple):
     #: "" for the context's own.
     namespace: Annotated[
         str,
-        Flag(
-            "Namespace of the workload.",
-            "NAME",
-            short="-n",
-            type=NamespaceName(),
-            default="the context's namespace",
-        ),
+        namespace_flag("Namespace of the workload."),
     ] = ""
     output: Annotated[
         str,

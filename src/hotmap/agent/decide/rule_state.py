@@ -38,7 +38,7 @@ class RuleState:
         #: Why it is not certain that the process has read the content at its start, though nothing
         #: else is to be done; "" where it is, or where the process was told.
         self.doubt = ""
-        #: The doubts of all rules at the begin of the current attempt, if it restarts the process.
+        #: The doubts of all rules when the current attempt began, if it restarts the process.
         self.doubts_before: dict[str, str] = {}
         #: Whether probes have confirmed the last load.
         self.is_proven = False

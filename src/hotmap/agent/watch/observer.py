@@ -153,7 +153,7 @@ class Observer:
                 for path, mount in mounts.items()
             },
             detector=self._detector.statistics(),
-            changing=(self.is_changing or bool(self._observations) or self._is_unfinished),
+            changing=self.is_changing or bool(self._observations) or self._is_unfinished,
             unreadable=self._unreadable,
             unreadable_directory=self._unreadable_directory,
             poll_age=self.poll_age,
