@@ -30,16 +30,17 @@ async def status(controller: Controller, query: str = "") -> Any:
 
 
 async def wait_for_state(
-    world: World, controller: Controller, state: str, *, name: str = "web"
+    world: World, controller: Controller, state: str, *, name: str = "web", reason: str = ""
 ) -> dict[str, Any]:
-    """Wait until a consumer is in a state; returns its document."""
+    """Wait until a consumer is in a state, with these words in its reason; returns its document."""
 
     async def reached() -> dict[str, Any] | None:
         body = await status(controller)
         found = [workload for workload in body["workloads"] if workload["name"] == name]
-        return found[0] if found and found[0]["state"] == state else None
+        is_reached = found and found[0]["state"] == state and reason in found[0]["reason"]
+        return dict(found[0]) if is_reached else None
 
-    document: dict[str, Any] = await world.until(reached, f"{name} is {state}")
+    document: dict[str, Any] = await world.until(reached, f"{name} is {state} {reason}".strip())
     return document
 
 

@@ -94,12 +94,10 @@ async def test_edit_is_current_once_agents_have_loaded_it(world: World, agents: 
     agent = await create_workload_of_one_pod(world, agents)
     async with edited(world) as controller:
         target = await wait_for_nudge(world)
-        document = await wait_for_state(world, controller, "waiting")
-        assert "the announcement has not reached its agent yet" in document["reason"]
+        not_reached = "the announcement has not reached its agent yet"
+        await wait_for_state(world, controller, "waiting", reason=not_reached)
         agent.tell(target, state="loading")
-        await world.until(
-            lambda: _reason_has(controller, "reloading the process"), "the agent is at work"
-        )
+        await wait_for_state(world, controller, "waiting", reason="reloading the process")
         agent.tell(target)
         await wait_for_state(world, controller, "current")
         assert await pod_states(controller) == {"web-1": "current"}
@@ -124,11 +122,6 @@ async def test_agents_are_asked_after_a_change_of_another_source_has_waited(
         await asyncio.sleep(9)
         assert (await status(controller))["workloads"][0]["state"] != "current"
         await wait_for_state(world, controller, "current")
-
-
-async def _reason_has(controller: Controller, words: str) -> bool:
-    body = await status(controller)
-    return any(words in workload["reason"] for workload in body["workloads"])
 
 
 async def test_loaded_pod_is_asked_once(world: World, agents: FakeAgents) -> None:

@@ -95,8 +95,9 @@ async def test_rollout_is_confirmed_by_its_pods(world: World) -> None:
         before = await check_count(controller)
         await world.edit(LEVEL="debug")
         await world.rollout()
-        document = await wait_for_state(world, controller, "waiting")
-        assert document["reason"] == "waiting for 1 pod: rollout in progress"
+        in_progress = "waiting for 1 pod: rollout in progress"
+        document = await wait_for_state(world, controller, "waiting", reason=in_progress)
+        assert document["reason"] == in_progress
         await world.registry.delete("pods", "default", "web-1", grace_period=0)
         await world.pod("web-2", started=time.time() + 5)
         await world.rolled_out()
@@ -228,12 +229,7 @@ async def test_stateful_set_stuck_on_bad_value_is_reported(
         bad = await world.rollout(kind="StatefulSet")
         await set_pod(world, "web-2", template="web-bad", crashes=crashes)
         await partly(world, "StatefulSet", 0, updateRevision="web-bad")
-
-        async def is_reported() -> bool:
-            found = await wait_for_state(world, controller, "waiting")
-            return meanwhile in str(found["reason"])
-
-        await world.until(is_reported, "it says which pod it waits for")
+        await wait_for_state(world, controller, "waiting", reason=meanwhile)
         await world.edit(LEVEL="info")
         await world.rollout(kind="StatefulSet", after=bad)
         await partly(world, "StatefulSet", 2, updateRevision="web-good")
