@@ -12,6 +12,7 @@ from tests.controller.world import World, env
 
 from hotmap.controller.run import Controller
 from hotmap.controller.watch import other_uses
+from hotmap.core.decide.assessment import OtherUse
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import SourceRecord
 from hotmap.kube.paging import list_items
@@ -483,6 +484,35 @@ async def test_pod_that_has_ended_uses_the_source_until_it_is_deleted(world: Wor
     await end(world, "web-1")
     now += 2
     assert await user(uses) == ""
+
+
+async def test_pod_of_another_workload_is_named_beside_an_own_one_that_terminates(
+    world: World,
+) -> None:
+    """The own one may be gone soon; as the oldest, it decides how long the old content is kept."""
+    await immutable(world)
+    ages = {"web-1": 600, "web-2": 300, "api-1": 60}
+    for name, age in ages.items():
+        await world.pod(name, of=name[:3], spec=SPEC, started=time.time() - age)
+    found = (await world.registry.list("pods", "default")).items
+    uids = {each["metadata"]["name"]: each["metadata"]["uid"] for each in found}
+    own = {uids["web-1"], uids["web-2"]}
+
+    async def use() -> OtherUse | None:
+        return (await other_uses.OtherUses(world.client).find([APP], own))[APP]
+
+    running = await use()
+    assert running is not None
+    assert (running.pod, running.own, running.ends) == ("api-1", False, False)
+    await world.delete("Pod", "web-1")
+    beside = await use()
+    assert beside is not None
+    assert (beside.pod, beside.own, beside.ends) == ("api-1", False, True)
+    assert beside.created < running.created
+    await end(world, "api-1")
+    alone = await use()
+    assert alone is not None
+    assert (alone.pod, alone.own, alone.ends) == ("web-1", True, True)
 
 
 async def test_other_pod_that_terminates_is_known_to_end(world: World) -> None:

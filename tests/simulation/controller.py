@@ -33,7 +33,7 @@ from hotmap.controller.watch.observation import Observer, ObserverSettings, Term
 from hotmap.controller.watch.stored_changes import StoredChanges
 from hotmap.controller.watch.stores import CONSUMER_KINDS, SOURCE_KINDS
 from hotmap.controller.watch.transforms import Transforms
-from hotmap.core.decide.assessment import OtherUse
+from hotmap.core.decide.assessment import OtherUse, join_uses, oldest_use
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.decision import Decision
 from hotmap.core.decide.immutable_uses import (
@@ -435,23 +435,21 @@ class Controller:
 
     def _other_uses(self) -> dict[ObjectKey, OtherUse | None]:
         """Find pods of others, and own ones that are ending, by the sources that they use."""
-        found: dict[ObjectKey, OtherUse | None] = dict.fromkeys(self._sources_by_name())
-        uses = [
-            (use.source, OtherUse(pod.name, floor(pod.created), own=True))
-            for pod in self.cluster.pods
-            for use in pod.template.uses()
-            if pod.ends is not None
-        ]
-        uses += [
-            (ObjectKey("ConfigMap", NAMESPACE, name), OtherUse(f"other-{node}", floor(created)))
-            for node, created in self.cluster.neighbours.items()
-            for name in SOURCES
-        ]
-        for source, use in uses:
-            known = found[source]
-            if known is None or use.created < known.created:
-                found[source] = use
-        return found
+        ending: dict[ObjectKey, OtherUse] = {}
+        for pod in self.cluster.pods:
+            if pod.ends is None:
+                continue
+            use = OtherUse(pod.name, floor(pod.created), ends=True)
+            ending |= {
+                each.source: oldest_use(use, ending.get(each.source))
+                for each in pod.template.uses()
+            }
+        neighbour: OtherUse | None = None
+        for node, created in self.cluster.neighbours.items():
+            neighbour = oldest_use(OtherUse(f"other-{node}", floor(created)), neighbour)
+        return {
+            source: join_uses(neighbour, ending.get(source)) for source in self._sources_by_name()
+        }
 
     def _refresh(self, decision: Decision) -> None:
         if not decision.snapshot.policy.opted_in:

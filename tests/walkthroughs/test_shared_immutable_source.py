@@ -60,9 +60,7 @@ async def test_new_pods_beside_another_workload_keep_the_old_content(backend: Ba
         await backend.delete("Pod", first.name)
         second = await replaced(backend, "db", first)
         assert await variable(backend, second, "LEVEL") == "info"
-        # Its own pod that terminates is named where it has not ended when that is decided.
-        pods = (other.name, first.name)
-        await _held(backend, "db", "scale all workloads that use it to zero until", *pods)
+        await _held(backend, "db", "scale all workloads that use it to zero until", other.name)
         for kind, name in (("StatefulSet", "db"), ("Deployment", "web")):
             await backend.patch(kind, name, {"spec": {"replicas": 0}})
         await until(lambda: _no_pods(backend), "both workloads are without pods")
@@ -70,15 +68,14 @@ async def test_new_pods_beside_another_workload_keep_the_old_content(backend: Ba
         assert await variable(backend, await running_pod(backend, "db"), "LEVEL") == "debug"
 
 
-async def _held(backend: Backend, name: str, remedy: str, *pods: str) -> None:
-    whys = [f", as {pod} does" for pod in pods] or [""]
-    words = [f"while any pod on the node uses it{why}. Use a new name, or {remedy}" for why in whys]
+async def _held(backend: Backend, name: str, remedy: str, pod: str = "") -> None:
+    why = f", as {pod} does" if pod else ""
+    words = f"while any pod on the node uses it{why}. Use a new name, or {remedy}"
 
     async def is_told() -> bool | None:
         return (
             any(
-                event["involvedObject"]["name"] == name
-                and any(each in event["message"] for each in words)
+                event["involvedObject"]["name"] == name and words in event["message"]
                 for event in await backend.find("Event")
             )
             or None

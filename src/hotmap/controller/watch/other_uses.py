@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection
 from typing import NamedTuple
 
-from hotmap.core.decide.assessment import OtherUse
+from hotmap.core.decide.assessment import OtherUse, join_uses, oldest_use
 from hotmap.core.errors import NotFound
 from hotmap.core.model.objects import ObjectKey, Pod
 from hotmap.core.model.pod_conditions import FINISHED
@@ -54,10 +54,11 @@ class OtherUses:
     async def find(
         self, sources: Collection[ObjectKey], own: Collection[str]
     ) -> dict[ObjectKey, OtherUse | None]:
-        """Return the oldest pod that uses each source of one namespace.
+        """Return the use of each source of one namespace by the oldest pod that uses it.
 
         Pods with the uids in `own` count only while they terminate: a kubelet keeps their sources
-        until they have ended. "None" is confirmed by a consistent read.
+        until they have ended. Beside one of them, a pod of another workload is named. "None" is
+        confirmed by a consistent read.
 
         Raises:
             ApiError, Unreachable: as the client raises them.
@@ -80,7 +81,7 @@ class OtherUses:
             return None
         if pod.metadata.uid != found.uid or _has_released(pod):
             return None
-        use = found.use._replace(ends=bool(pod.metadata.deletion_timestamp))
+        use = found.use._replace(ends=_is_ending(pod))
         self._remember(source, found._replace(use=use, at=began))
         return use
 
@@ -88,29 +89,33 @@ class OtherUses:
         self, sources: Collection[ObjectKey], own: Collection[str]
     ) -> dict[ObjectKey, OtherUse | None]:
         namespace, began = next(iter(sources)).namespace, self._clock()
-        uses = dict[ObjectKey, OtherUse | None].fromkeys(sources)
         oldest: dict[ObjectKey, _Found] = {}
+        others: dict[ObjectKey, OtherUse] = {}
+        ending: dict[ObjectKey, OtherUse] = {}
         selection = Selection(PODS, namespace)
         async for pod in list_items(self._client, selection, type=Pod, cached=False):
             metadata = pod.metadata
             if _has_released(pod):
                 continue
-            created = parse_time(metadata.creation_timestamp) or 0.0
-            use = OtherUse(metadata.name, created, ends=bool(metadata.deletion_timestamp))
-            is_own = metadata.uid in own
+            created, ends = parse_time(metadata.creation_timestamp) or 0.0, _is_ending(pod)
+            use = OtherUse(metadata.name, created, ends=ends)
             for source in referenced_sources(pod.spec, namespace, sources):
                 if (first := oldest.get(source)) is None or created < first.use.created:
                     oldest[source] = _Found(metadata.uid, use, began)
-                known = uses[source]
-                counts = not is_own or metadata.deletion_timestamp
-                if counts and (known is None or created < known.created):
-                    uses[source] = use._replace(own=is_own)
+                if metadata.uid not in own:
+                    others[source] = oldest_use(use, others.get(source))
+                elif ends:
+                    ending[source] = oldest_use(use, ending.get(source))
         for source, found in oldest.items():  # own ones too: they are others to the next question
             self._remember(source, found)
-        return uses
+        return {source: join_uses(others.get(source), ending.get(source)) for source in sources}
 
     def _remember(self, source: ObjectKey, found: _Found) -> None:
         put_latest(self._found, source, found, most=_AT_MOST)
+
+
+def _is_ending(pod: Pod) -> bool:
+    return bool(pod.metadata.deletion_timestamp)
 
 
 def _has_released(pod: Pod) -> bool:
@@ -118,4 +123,4 @@ def _has_released(pod: Pod) -> bool:
 
     One that is being deleted is finished a moment earlier, and gone when that is done.
     """
-    return pod.status.phase in FINISHED and not pod.metadata.deletion_timestamp
+    return pod.status.phase in FINISHED and not _is_ending(pod)

@@ -25,6 +25,8 @@ __all__ = [
     "Verdict",
     "join_findings",
     "join_reasons",
+    "join_uses",
+    "oldest_use",
 ]
 
 
@@ -51,15 +53,34 @@ CHANGED = frozenset((Verdict.LIVE, Verdict.FROZEN))
 
 
 class OtherUse(NamedTuple):
-    """A pod that uses a source, beside the running ones of the consumer: the oldest of them."""
+    """That pods use a source, beside the running ones of the consumer."""
 
+    #: The oldest one that is not the consumer's own, or one of its own, which terminates.
     pod: str
-    #: When it was created, POSIX seconds of the API server's clock, cut to whole seconds.
+    #: When the oldest of all was created, POSIX seconds of the API server's clock, cut to whole
+    #: seconds.
     created: float
-    #: Whether it is the consumer's own, and terminating.
+    #: Whether only terminating pods of the consumer use it.
     own: bool = False
-    #: Whether it is terminating, be it the consumer's own or not.
+    #: Whether the oldest of all is terminating, be it the consumer's own or not.
     ends: bool = False
+
+
+def oldest_use(use: OtherUse, known: OtherUse | None) -> OtherUse:
+    """Return the use by the older of two pods."""
+    return use if known is None or use.created < known.created else known
+
+
+def join_uses(other: OtherUse | None, ending: OtherUse | None) -> OtherUse | None:
+    """Join the uses by a pod of another workload, and by an own one that terminates.
+
+    The other workload's is named if there is one: the own one may be gone when that is read.
+    """
+    if ending is None:
+        return other
+    if other is None:
+        return ending._replace(own=True)
+    return oldest_use(other, ending)._replace(pod=other.pod)
 
 
 class Facts(NamedTuple):
