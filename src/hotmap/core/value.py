@@ -37,7 +37,7 @@ else:
                 wrong = ", ".join(taken or missing or unknown)
                 what = "repeated" if taken else "missing" if missing else "unknown"
                 raise TypeError(f"{cls.__name__}: {what}: {wrong}")
-            values += tuple(named[f] if f in named else defaults[f] for f in rest)
+            values = (*values, *[named[f] if f in named else defaults[f] for f in rest])
         return tuple.__new__(cls, values)
 
     class _ValueType(type):
