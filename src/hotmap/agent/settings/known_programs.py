@@ -1,7 +1,7 @@
 """Known programs (`--for`): how to check, reload and verify each of them.
 
 Each is tested against the program itself (tests/agent/test_known_programs.py), in the version that
-Debian 12 has. Other flags take precedence over what is here.
+Debian 12 has. Other flags take precedence over what is here. docs/agent.md says what each requires.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ __all__ = ["KNOWN_PROGRAMS", "KnownProgram"]
 class KnownProgram(Value):
     """How to reload one program.
 
-    summary: what the agent does, for the documentation
     check: the check command, "" for none
     signal, process: the reload signal and the process that gets it; or command
-    note: what it requires, for the documentation
     files: patterns of the files that it reloads
     startup_files: patterns of the files that it reads only when it starts
     start_directories: directories of its published image of which a start of the container makes
@@ -26,12 +24,10 @@ class KnownProgram(Value):
         after a start; succeeds as soon as the program has read those files
     """
 
-    summary: str
-    check: str
-    signal: str
-    process: str
-    verify: tuple[str, ...]
-    note: str
+    check: str = ""
+    signal: str = ""
+    process: str = ""
+    verify: tuple[str, ...] = ()
     command: str = ""
     files: tuple[str, ...] = ("*",)
     startup_files: tuple[str, ...] = ()
@@ -69,33 +65,26 @@ _NGINX_TEMPLATES = ("/etc/nginx/templates",)
 
 KNOWN_PROGRAMS: dict[str, KnownProgram] = {
     "nginx": KnownProgram(
-        "`nginx -t`, then SIGHUP to the master process; verified by a new worker",
         "nginx -t -q -c {dir}/nginx.conf",
         "HUP",
         "name:nginx",
         ("workers name:nginx",),
-        "nginx.conf is in the first directory and uses relative includes",
         start_directories=_NGINX_TEMPLATES,
     ),
     "nginx-conf.d": KnownProgram(
-        "the same for files below /etc/nginx/conf.d, which the image's nginx.conf includes",
         "nginx -t -q",
         "HUP",
         "name:nginx",
         ("workers name:nginx",),
-        "the agent mounts them at the same path, and its image has the same /etc/nginx/nginx.conf",
         start_directories=_NGINX_TEMPLATES,
     ),
     "haproxy": KnownProgram(
-        "`haproxy -c`, then SIGUSR2 to the master process; verified by a new worker",
         "haproxy -c -f {dir}/haproxy.cfg",
         "USR2",
         "name:haproxy",
         ("workers name:haproxy",),
-        "haproxy runs in master-worker mode (-W or -Ws)",
     ),
     "prometheus": KnownProgram(
-        "`promtool check config`, then SIGHUP; verified by its own metrics",
         "promtool check config {dir}/prometheus.yml",
         "HUP",
         "name:prometheus",
@@ -104,34 +93,20 @@ KNOWN_PROGRAMS: dict[str, KnownProgram] = {
             "metric http://127.0.0.1:9090/metrics "
             "prometheus_config_last_reload_success_timestamp_seconds",
         ),
-        "prometheus listens on port 9090 of the pod",
     ),
     "postgres": KnownProgram(
-        "`postgres -C`, then SIGHUP to the postmaster; verified by pg_conf_load_time(), and by "
-        "pg_file_settings, pg_hba_file_rules, pg_ident_file_mappings and pending_restart",
         "postgres -C port -D {dir}",
         "HUP",
         "name:postgres",
         (_POSTGRES_PROBE, "output psql -XAtqc 'select pg_conf_load_time()'", _POSTGRES_PROBE),
-        "postgresql.conf is in the first directory; psql can connect (PGHOST, PGUSER …) as a "
-        "superuser, who may read these views",
     ),
     "gunicorn": KnownProgram(
-        "`gunicorn --check-config`, then SIGHUP to the master process; verified by a new worker",
         "gunicorn --check-config -c {dir}/gunicorn.conf.py",
         "HUP",
         "name:gunicorn",
         ("workers name:gunicorn",),
-        "gunicorn.conf.py sets wsgi_app, and not preload_app",
     ),
     "redis": KnownProgram(
-        "`ACL LOAD` for users.acl, which redis validates as a whole; redis.conf is `failing` after "
-        "a change until redis has been restarted",
-        "",
-        "",
-        "",
-        (),
-        "redis-cli can connect (REDISCLI_AUTH …); redis.conf is read only when redis starts",
         command="redis-cli -e ACL LOAD",
         files=("*.acl",),
         startup_files=("*.conf",),
