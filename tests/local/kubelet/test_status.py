@@ -137,6 +137,29 @@ def test_foreign_conditions_are_kept() -> None:
     assert gate in status({}, pod=pod)["conditions"]
 
 
+@pytest.mark.parametrize(
+    ("gate", "message"),
+    [
+        (None, 'corresponding condition of pod readiness gate "a/b" does not exist.'),
+        ("False", 'the status of pod readiness gate "a/b" is not "True", but False'),
+        ("True", ""),
+    ],
+)
+def test_readiness_gates_keep_a_pod_from_being_ready(gate: str | None, message: str) -> None:
+    """Ready needs the conditions of all gates, ContainersReady does not."""
+    known = [{"type": "a/b", "status": gate}] if gate else []
+    pod = {
+        "spec": {**spec(), "readinessGates": [{"conditionType": "a/b"}]},
+        "status": {"conditions": known},
+    }
+    found = {c["type"]: c for c in status({"a": RUNNING, "b": RUNNING}, pod=pod)["conditions"]}
+    assert found["ContainersReady"]["status"] == "True"
+    assert found["Ready"].get("message", "") == message
+    assert conditions({"conditions": [found["Ready"]]}) == {
+        "Ready": ("False", "ReadinessGatesNotReady") if message else ("True", "")
+    }
+
+
 def test_init_containers_have_own_statuses() -> None:
     """Before they are done the pod is not initialized, and the regular ones say so."""
     pod = {"spec": spec(init=True)}

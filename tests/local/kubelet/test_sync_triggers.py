@@ -167,6 +167,7 @@ async def test_immutable_source_is_cached_while_used(node: LocalNode) -> None:
         ({"resourceVersion": "2", "managedFields": []}, {}, {}, False),
         ({"annotations": {"kubernetes.io/config.seen": "now"}}, {}, {}, False),
         ({}, {}, {"phase": "Running"}, False),
+        ({}, {}, {"conditions": [{"type": "a/b", "status": "True"}]}, False),
     ],
 )
 def test_pod_updates_that_cause_sync(
@@ -175,6 +176,13 @@ def test_pod_updates_that_cause_sync(
     """Spec, labels, annotations and deletion do; status and bookkeeping do not."""
     new = {"metadata": metadata, "spec": spec, "status": status}
     assert differs_semantically({"metadata": {}, "spec": {}}, new) is expected
+
+
+def test_condition_of_a_readiness_gate_causes_sync() -> None:
+    """Whoever opens the gate does not wait for the next periodic sync."""
+    old = {"metadata": {}, "spec": {"readinessGates": [{"conditionType": "a/b"}]}}
+    new = {**old, "status": {"conditions": [{"type": "a/b", "status": "True"}]}}
+    assert differs_semantically(old, new)
 
 
 def test_sync_period_has_jitter() -> None:

@@ -189,7 +189,7 @@ def _conditions(
     conditions = [
         _condition("PodReadyToStartContainers", not done),
         _initialized(spec, initialized, facts.runs, phase),
-        _readiness("Ready", unready, phase),
+        _ready(spec, unready, phase, old),
         _readiness("ContainersReady", unready, phase),
         _condition("PodScheduled", True),
     ]
@@ -230,6 +230,32 @@ def _initialized(
     ]
     message = f"containers with incomplete status: [{' '.join(missing)}]"
     return _condition("Initialized", False, "ContainersNotInitialized", message)
+
+
+def _ready(
+    spec: Mapping[str, Any], unready: Sequence[str], phase: str, old: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the condition Ready, for which others set the conditions of the readiness gates."""
+    condition = _readiness("Ready", unready, phase)
+    if condition["status"] == "False":
+        return condition
+    missing = [
+        f'the status of pod readiness gate "{type}" is not "True", but {status}'
+        if status
+        else f'corresponding condition of pod readiness gate "{type}" does not exist.'
+        for type, status in readiness_gates(spec, old).items()
+        if status != "True"
+    ]
+    if missing:
+        return _condition("Ready", False, "ReadinessGatesNotReady", ", ".join(missing))
+    return condition
+
+
+def readiness_gates(spec: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, str]:
+    """Map each readiness gate of a pod to the status of its condition, "" where there is none."""
+    known = {each["type"]: each.get("status", "") for each in status.get("conditions") or ()}
+    types = (gate["conditionType"] for gate in spec.get("readinessGates") or ())
+    return {type: known.get(type, "") for type in types}
 
 
 def _readiness(type: str, unready: Sequence[str], phase: str) -> dict[str, Any]:

@@ -7,9 +7,9 @@ A sync, in order (kubernetes: pkg/kubelet/kubelet.go, SyncPod):
 3. decide what to start and kill (`actions`), start and kill it (`runtime`)
 4. report the status (`status`)
 
-When: at once after an update of the pod (spec, labels, annotations, deletion) and after a
-container has ended; else after the sync period plus up to half of it, at random. A change of a
-ConfigMap or Secret causes no sync, in no strategy.
+When: at once after an update of the pod (spec, labels, annotations, deletion, readiness gates) and
+after a container has ended; else after the sync period plus up to half of it, at random. A change
+of a ConfigMap or Secret causes no sync, in no strategy.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from hotmap.local.kubelet.logs import remove_logs
 from hotmap.local.kubelet.mounts import PodVolumes, volume_sources
 from hotmap.local.kubelet.node import MAX_PODS
 from hotmap.local.kubelet.restart_policy import all_containers, is_sidecar, without_restarts
-from hotmap.local.kubelet.status import Ended, PodFacts, make_status
+from hotmap.local.kubelet.status import Ended, PodFacts, make_status, readiness_gates
 from hotmap.local.meta import parse_time
 
 if TYPE_CHECKING:
@@ -336,10 +336,20 @@ class PodWorker:
 def differs_semantically(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Return whether an update of a pod causes a sync.
 
-    Spec, labels, deletion, and annotations but for the kubelet's own do; status and the rest of
-    the metadata do not (kubernetes: pkg/kubelet/config/config.go, podsDifferSemantically).
+    Spec, labels, deletion, and annotations but for the kubelet's own do, and the conditions of
+    readiness gates; the rest of status and metadata does not (kubernetes:
+    pkg/kubelet/config/config.go, podsDifferSemantically; status/status_manager.go,
+    NeedToReconcilePodReadiness).
     """
-    return old["spec"] != new["spec"] or _watched_metadata(old) != _watched_metadata(new)
+    return (
+        old["spec"] != new["spec"]
+        or _watched_metadata(old) != _watched_metadata(new)
+        or _gates(old) != _gates(new)
+    )
+
+
+def _gates(pod: Mapping[str, Any]) -> dict[str, str]:
+    return readiness_gates(pod["spec"], pod.get("status") or {})
 
 
 def _watched_metadata(pod: Mapping[str, Any]) -> tuple[object, ...]:
