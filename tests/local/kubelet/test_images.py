@@ -153,7 +153,7 @@ async def test_agnhost_answers_as_upstream(node: LocalNode) -> None:
         'mode of file "/etc/v/..data/level": -r--------\ncontent of file "/etc/v/level": debug\n'
     )
     tested = await run_image(node, "args", agnhost, args=["entrypoint-tester", "a", "$(HOME)"])
-    assert tested == "[/agnhost entrypoint-tester a /root]\n"
+    assert tested == "[/agnhost entrypoint-tester a $(HOME)]\n"
 
 
 async def test_pause_and_busybox_run(node: LocalNode) -> None:

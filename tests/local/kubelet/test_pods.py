@@ -50,6 +50,11 @@ async def test_references_in_pod_arguments_are_replaced(node: LocalNode) -> None
     assert printed == "very charm\n"
 
 
+async def test_references_to_what_the_runtime_adds_stay(node: LocalNode) -> None:
+    """$(HOSTNAME) and $(PATH) are known in the container only, as on a real kubelet."""
+    assert await node.output("w3-own", "echo '$(HOSTNAME) $(PATH)'") == "$(HOSTNAME) $(PATH)\n"
+
+
 async def test_mounted_config_map_is_files_below_the_mount_path(node: LocalNode) -> None:
     """A mounted ConfigMap is files under mountPath, by name or by the path of an item."""
     await node.config_map("special-config", {"special.how": "very"})

@@ -62,20 +62,22 @@ async def start_spec(
     pod = {**pod, "status": {**pod.get("status", {}), **addresses}}
     hostname = pod_name(pod).hostname
     identity = _identity(pod_spec, container, image.root)
+    own_env = make_environment(
+        pod,
+        container,
+        await _fetch(node.sources, metadata["namespace"], wanted_sources(container)),
+        services=visible_services(pod, node.services()),
+        allocatable=node.allocatable,
+        files=volumes.read(pod_spec, wanted_files(container)),
+    )
     env = with_runtime_defaults(
-        make_environment(
-            pod,
-            container,
-            await _fetch(node.sources, metadata["namespace"], wanted_sources(container)),
-            services=visible_services(pod, node.services()),
-            allocatable=node.allocatable,
-            files=volumes.read(pod_spec, wanted_files(container)),
-        ),
+        own_env,
         hostname=hostname,
         home=_home(identity["user"], image.root),
         tty=bool(container.get("tty")),
     )
-    mounts = volumes.mounts_of(pod, container, env)
+    # $(HOSTNAME) and the like are not replaced: a kubelet does not know what its runtime adds.
+    mounts = volumes.mounts_of(pod, container, own_env)
     words = [*(container.get("command") or ()), *(container.get("args") or ())]
     if image.places or agent_program(words):
         # The network is not the pod's own, its address is. An agent that is the parent process
@@ -88,7 +90,7 @@ async def start_spec(
     if all(mount["target"] != HOSTS_PATH for mount in mounts):
         mounts.append(write_hosts_file(pod, address, volumes.directory / "etc-hosts"))
     return {
-        "argv": expand_command(image.command_of(container), env),
+        "argv": expand_command(image.command_of(container), own_env),
         "env": env,
         "cwd": container.get("workingDir") or "/",
         "hostname": hostname,
