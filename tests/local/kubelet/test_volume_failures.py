@@ -13,9 +13,17 @@ async def test_missing_source_blocks_container(node: LocalNode) -> None:
     await node.event(
         "FailedMount", 'MountVolume.SetUp failed for volume "v" : configmap "late" not found'
     )
+    assert not await has_sandbox(node)
     await node.config_map("late", {"a": "1"})
     await node.phase("web", "Running")
     assert await node.execute("web", "cat /etc/config/a") == "1"
+    assert await has_sandbox(node)
+
+
+async def has_sandbox(node: LocalNode) -> bool:
+    pod = await node.registry.get("pods", "default", "web")
+    conditions = {each["type"]: each["status"] for each in pod["status"]["conditions"]}
+    return bool(conditions["PodReadyToStartContainers"] == "True")
 
 
 async def test_missing_data_key_is_named(node: LocalNode) -> None:

@@ -60,6 +60,8 @@ class PodFacts(NamedTuple):
     generation: int = 0
     #: Why the kubelet has ended the pod, None where it has not.
     ended: Ended | None = None
+    #: Whether all volumes are there; before, a kubelet makes no sandbox.
+    has_volumes: bool = True
 
 
 def rfc3339(seconds: float) -> str:
@@ -187,7 +189,7 @@ def _conditions(
         for condition in old.get("conditions") or ()
     )
     conditions = [
-        _condition("PodReadyToStartContainers", not done),
+        _condition("PodReadyToStartContainers", facts.has_volumes and not done),
         _initialized(spec, initialized, facts.runs, phase),
         _ready(spec, unready, phase, old),
         _readiness("ContainersReady", unready, phase),

@@ -310,6 +310,7 @@ class PodWorker:
             started_at=self._started_at,
             generation=self.pod["metadata"].get("generation", 0),
             ended=self._ended,
+            has_volumes=not self._volumes.unmounted(self.pod),
         )
 
         def change(pod: dict[str, Any]) -> dict[str, Any] | None:
