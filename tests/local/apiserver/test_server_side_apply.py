@@ -351,3 +351,13 @@ async def test_applied_scale_of_another_type_is_refused(api: Api) -> None:
     unknown = {**scale(2), "spec": {"replica": 2}}
     refused = await apply(api, f"{DEPLOYMENTS}/web/scale", unknown)
     assert refused.message.endswith(".spec.replica: field not declared in schema")
+
+
+async def test_number_that_its_field_cannot_hold_is_refused(api: Api) -> None:
+    for number in (2**31, -(2**31) - 1, 3e9):
+        reply = await apply(api, f"{DEPLOYMENTS}/web", web({"name": "c"}, replicas=number))
+        assert reply.status == 400
+        assert reply.body["message"].endswith(
+            f"json: cannot unmarshal number {number} into Go struct field "
+            "DeploymentSpec.spec.replicas of type int32"
+        )

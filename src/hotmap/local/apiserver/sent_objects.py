@@ -133,7 +133,12 @@ def _of_same_type(path: ResourcePath, patched: JsonObject) -> JsonObject:
 
 
 def unconverted(kind: Kind, config: JsonObject, error: BadRequest) -> Exception:
-    """Make the 500 for a configuration whose values Go does not read."""
+    """Make the 500 for a configuration whose values Go does not read.
+
+    A number that its field cannot hold stays a 400: upstream stores what is left of its bits.
+    """
+    if isinstance(error, WrongType) and error.is_out_of_range:
+        return error
     why = _conversion_error(error)
     metadata, gvk = config.get("metadata") or {}, f"{kind.group}/{kind.version}, Kind={kind.kind}"
     name = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"

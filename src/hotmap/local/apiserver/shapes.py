@@ -106,6 +106,13 @@ class WrongType(BadRequest):
         self.value = value
         self.wanted = wanted
 
+    @property
+    def is_out_of_range(self) -> bool:
+        """Whether a whole number was sent and is wanted, but another size of it."""
+        value = self.value
+        is_whole = value.is_integer() if isinstance(value, float) else type(value) is int
+        return is_whole and self.wanted in _INTEGERS
+
 
 def decode_error(
     kind: GroupVersionKind, owner: str, field: str, value: object, wanted: str
