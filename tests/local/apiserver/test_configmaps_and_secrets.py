@@ -43,6 +43,14 @@ INVALID_CONFIGMAPS = [
         f'metadata.name: Invalid value: "Bad_Name": {NAME_RULE}',
     ),
     ({"metadata": {}}, "metadata.name: Required value: name or generateName is required"),
+    (
+        {"metadata": {"name": "x", "generateName": "In-"}},
+        f'metadata.generateName: Invalid value: "In-": {NAME_RULE}',
+    ),
+    (
+        {"metadata": {"name": "x", "generateName": "g" * 254}},
+        f'metadata.generateName: Invalid value: "{"g" * 254}": must be no more than 253 characters',
+    ),
     (named(data={"a b": ""}), f'data[a b]: Invalid value: "a b": {KEY_RULE}'),
     (named(data={"": ""}), f'data[]: Invalid value: "": {KEY_RULE}'),
     (named(data={".": ""}), "data[.]: Invalid value: \".\": must not be '.'"),

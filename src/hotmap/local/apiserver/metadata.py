@@ -48,8 +48,8 @@ _SYSTEM_FIELDS = (
 
 def metadata_errors(kind: Kind, metadata: JsonObject) -> list[FieldError]:
     """Find everything wrong with metadata (ValidateObjectMetaAccessor)."""
-    errors: list[FieldError] = []
-    name = metadata.get("name", "")
+    prefix, name = metadata.get("generateName", ""), metadata.get("name", "")
+    errors = [] if not prefix else _prefix_errors(kind, prefix)
     if not name:
         errors.append(required("metadata.name", "name or generateName is required"))
     else:
@@ -68,6 +68,13 @@ def metadata_errors(kind: Kind, metadata: JsonObject) -> list[FieldError]:
         if not (kind.strategy.is_custom or kind.group in _ANY_FINALIZER or kind.kind == "Event"):
             errors += _standard_name_errors(at, finalizer)
     return errors + _owner_errors(metadata.get("ownerReferences") or [])
+
+
+def _prefix_errors(kind: Kind, prefix: str) -> list[FieldError]:
+    """Check what a generated name begins with; a dash at its end is not the last character."""
+    masked = f"{prefix[:-2]}a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+    path = "metadata.generateName"
+    return [invalid_value(path, prefix, why) for why in kind.strategy.name_errors(masked)]
 
 
 def label_errors(path: str, labels: dict[str, str]) -> list[FieldError]:
