@@ -92,6 +92,9 @@ FAILING = [
     [{"op": "add", "path": "", "value": {}}],
     [{"op": "remove", "path": ""}],
     [{"path": "/a"}],
+    [{"op": "replace", "path": None, "value": 1}],
+    [{"op": "copy", "path": "/b", "from": None}],
+    [{"op": "remove", "path": 1}],
 ]
 
 

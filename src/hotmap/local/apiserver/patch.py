@@ -131,8 +131,8 @@ def _operate(root: list[Any], step: JsonObject) -> int:
     return 0
 
 
-def _pointer(text: str) -> list[str]:
-    if text and "/" not in text:
+def _pointer(text: object) -> list[str]:
+    if not isinstance(text, str) or (text and "/" not in text):
         raise ValueError(text)
     parts = text.split("/")[1:]
     return ["0", *(part.replace("~1", "/").replace("~0", "~") for part in parts)]
