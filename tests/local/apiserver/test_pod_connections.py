@@ -67,6 +67,13 @@ async def test_container_name_is_required_among_several(api: Api, kubelet: FakeK
     assert len(kubelet.asked) == 1
 
 
+async def test_log_may_be_asked_for_since_before_all_times(api: Api, kubelet: FakeKubelet) -> None:
+    """No date is as early; all lines are younger."""
+    reply = await api.get(f"{PODS}/p/log", sinceSeconds=str(2**63 - 1))
+    assert reply.status == 200
+    assert kubelet.asked[0][-1].since == 0
+
+
 async def test_log_without_node_is_unavailable(api: Api, registry: Registry) -> None:
     """503 in words."""
     await registry.create("pods", "default", pod("p", nodeName="n"), manager="t")

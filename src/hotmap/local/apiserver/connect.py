@@ -61,7 +61,8 @@ async def open_log(
     since: float | None = None
     seconds = integer(query, "sinceSeconds")
     if seconds is not None:
-        since = time.time() - seconds
+        # Earlier times may have no date; no line is as old.
+        since = max(0.0, time.time() - seconds)
     elif "sinceTime" in query:
         since = _posix(query["sinceTime"])
     options = LogOptions(
