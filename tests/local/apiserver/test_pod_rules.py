@@ -31,6 +31,10 @@ def container(**fields: Any) -> dict[str, Any]:
     return {"containers": [{"name": "c", "image": "i", **fields}]}
 
 
+def mount(**more: Any) -> dict[str, Any]:
+    return {"name": "v", "mountPath": "/v", **more}
+
+
 def variable(**source: Any) -> dict[str, Any]:
     return container(env=[{"name": "A", "valueFrom": source}])
 
@@ -215,8 +219,35 @@ def restart_rule(action: str = "Restart", operator: str = "In", count: int = 1) 
             'containers[0].livenessProbe.httpGet.scheme: Unsupported value: "http": supported val',
         ),
         (
-            container(volumeMounts=[{"name": "v", "mountPath": "/v", "mountPropagation": "All"}]),
+            container(volumeMounts=[mount(mountPropagation="All")]),
             'containers[0].volumeMounts.mountPropagation: Unsupported value: "All": supported val',
+        ),
+        (
+            container(volumeMounts=[mount(mountPropagation="Bidirectional")]),
+            "containers[0].volumeMounts.mountPropagation: Forbidden: Bidirectional mount "
+            "propagation is available only to privileged containers",
+        ),
+        (
+            container(volumeMounts=[mount(recursiveReadOnly="Always")]),
+            'containers[0].volumeMounts.recursiveReadOnly: Unsupported value: "Always": supported',
+        ),
+        (
+            container(volumeMounts=[mount(recursiveReadOnly="Enabled")]),
+            "containers[0].volumeMounts.recursiveReadOnly: Forbidden: may only be specified when "
+            "readOnly is true",
+        ),
+        (
+            container(
+                volumeMounts=[
+                    mount(
+                        readOnly=True,
+                        recursiveReadOnly="IfPossible",
+                        mountPropagation="HostToContainer",
+                    )
+                ]
+            ),
+            "containers[0].volumeMounts.recursiveReadOnly: Forbidden: may only be specified when "
+            "mountPropagation is None or not specified",
         ),
     ],
 )

@@ -38,6 +38,7 @@ __all__ = ["container_errors", "file_volume_errors", "handler_errors", "image_er
 
 
 _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
+_RECURSIVE = ("Disabled", "Enabled", "IfPossible")
 _ENV_FIELD_PATHS = (
     "metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName",
     "spec.serviceAccountName", "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
@@ -68,7 +69,7 @@ def container_errors(container: JsonObject, path: str, volumes: set[Any]) -> lis
         errors += _env_errors(variable, f"{path}.env[{index}]")
     for index, source in enumerate(container.get("envFrom", ())):
         errors += _env_from_errors(source, f"{path}.envFrom", index)
-    errors += _mount_errors(container.get("volumeMounts", ()), f"{path}.volumeMounts", volumes)
+    errors += _mount_errors(container, f"{path}.volumeMounts", volumes)
     pull = ("Always", "IfNotPresent", "Never")
     errors += choice_errors(container, path, "imagePullPolicy", pull)
     errors += choice_errors(
@@ -222,10 +223,10 @@ def _env_from_errors(source: JsonObject, path: str, index: int) -> list[FieldErr
     return errors
 
 
-def _mount_errors(mounts: Any, path: str, volumes: set[Any]) -> list[FieldError]:
+def _mount_errors(container: JsonObject, path: str, volumes: set[Any]) -> list[FieldError]:
     errors: list[FieldError] = []
     taken: set[str] = set()
-    for index, mount in enumerate(mounts):
+    for index, mount in enumerate(container.get("volumeMounts", ())):
         at, name = f"{path}[{index}]", mount.get("name", "")
         target = mount.get("mountPath", "")
         if not name:
@@ -238,9 +239,6 @@ def _mount_errors(mounts: Any, path: str, volumes: set[Any]) -> list[FieldError]
             errors.append(invalid_value(f"{at}.mountPath", target, "must be unique"))
         taken.add(target)
         # Upstream's paths have no index here.
-        if mount.get("mountPropagation", "None") not in _PROPAGATIONS:
-            at_propagation = f"{path}.mountPropagation"
-            errors.append(unsupported(at_propagation, mount["mountPropagation"], _PROPAGATIONS))
         if mount.get("subPath"):
             errors += rule_errors(f"{path}.subPath", mount["subPath"], relative_path_errors)
         if mount.get("subPathExpr"):
@@ -248,4 +246,28 @@ def _mount_errors(mounts: Any, path: str, volumes: set[Any]) -> list[FieldError]
                 why = "subPathExpr and subPath are mutually exclusive"
                 errors.append(invalid_value(f"{at}.subPathExpr", mount["subPathExpr"], why))
             errors += rule_errors(f"{path}.subPathExpr", mount["subPathExpr"], relative_path_errors)
+        errors += _propagation_errors(container, mount, path)
+    return errors
+
+
+def _propagation_errors(container: JsonObject, mount: JsonObject, path: str) -> list[FieldError]:
+    """Check what is mounted below (validateMountPropagation, validateMountRecursiveReadOnly)."""
+    errors: list[FieldError] = []
+    is_privileged = container.get("securityContext", {}).get("privileged")
+    propagation, recursive = mount.get("mountPropagation"), mount.get("recursiveReadOnly")
+    at = f"{path}.mountPropagation"
+    if propagation not in (None, *_PROPAGATIONS):
+        errors.append(unsupported(at, propagation, _PROPAGATIONS))
+    elif propagation == "Bidirectional" and not is_privileged:
+        why = "Bidirectional mount propagation is available only to privileged containers"
+        errors.append(forbidden_field(at, why))
+    at = f"{path}.recursiveReadOnly"
+    if recursive not in (None, *_RECURSIVE):
+        return [*errors, unsupported(at, recursive, _RECURSIVE)]
+    if recursive in ("Enabled", "IfPossible"):
+        if not mount.get("readOnly"):
+            errors.append(forbidden_field(at, "may only be specified when readOnly is true"))
+        if propagation not in (None, "None"):
+            why = "may only be specified when mountPropagation is None or not specified"
+            errors.append(forbidden_field(at, why))
     return errors
