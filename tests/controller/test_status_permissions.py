@@ -42,6 +42,24 @@ async def test_sources_that_are_not_followed_are_named(
         assert document["reason"].endswith("; not followed: ConfigMap default/extra")
 
 
+async def test_reason_names_an_invalid_annotation(
+    world: World, http: aiohttp.ClientSession
+) -> None:
+    """Otherwise nothing but an Event, which expires, says why an edit changes nothing."""
+    await world.config_map(LEVEL="info")
+    await world.workload(annotations={**FOLLOW, "hotmap.dev/strategy": "restart"})
+    await world.pod("web-1", started=time.time() + 5)
+    async with world.controller() as controller:
+        await world.quiet(controller)
+        _, named = await get_json(http, controller, "/v1/status?workload=default/web")
+        _, overview = await get_json(http, controller, "/v1/status")
+    for body in (named, overview):
+        assert body["workloads"][0]["reason"].endswith(
+            '; annotation hotmap.dev/strategy: invalid value "restart": expected auto, rollout, '
+            "nudge or notify; treating as notify"
+        )
+
+
 async def test_withdrawn_permission_is_not_called_current(
     world: World, http: aiohttp.ClientSession
 ) -> None:

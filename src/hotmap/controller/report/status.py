@@ -35,6 +35,7 @@ from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import ApiError, HotmapError, ResponseTooLarge, Unreachable
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
+from hotmap.core.policy.policy import Policy
 from hotmap.core.status.consumer import ConsumerStatus, State, rollout_status
 from hotmap.core.status.pod_check import PodCheckResult
 from hotmap.core.text import join_names, printable
@@ -323,7 +324,7 @@ class StatusPage:
             "namespace": namespace,
             "name": name,
             "state": status.state.value,
-            "reason": self._reason(consumer.key, status),
+            "reason": self._reason(consumer.key, status, policy),
             "actionRequired": status.action_required,
             "behind": status.behind,
             "podCount": consumer.pods,
@@ -333,19 +334,18 @@ class StatusPage:
             "decidedAt": round(latest.at, 3) if latest else None,
         }
 
-    def _reason(self, key: ObjectKey, status: ConsumerStatus) -> str:
-        """Return the reason of a status, with the sources that it does not cover."""
+    def _reason(self, key: ObjectKey, status: ConsumerStatus, policy: Policy) -> str:
+        """Return the reason of a status, with an invalid annotation and sources not covered."""
+        parts = [status.reason, *(printable(each.message) for each in policy.problems[:1])]
         unfollowed = self._decision_log.unfollowed_sources(key)
-        if not unfollowed or not status.is_reached:
-            return status.reason
-        names = join_names([str(source) for source in unfollowed])
-        return f"{status.reason}; not followed: {names}"
+        if unfollowed and status.is_reached:
+            parts.append(f"not followed: {join_names([str(source) for source in unfollowed])}")
+        return "; ".join(parts)
 
     def _unfollowed_document(self, consumer: Consumer) -> dict[str, Any]:
         """Describe why a workload is not followed."""
-        policy = self._index.policies.of(consumer)
-        why = "; ".join([policy.origin, *(problem.message for problem in policy.problems[:1])])
-        status = ConsumerStatus(State.UNVERIFIED, printable(why))
+        origin = self._index.policies.of(consumer).origin
+        status = ConsumerStatus(State.UNVERIFIED, printable(origin))
         return {**self._summary_document(consumer, status), "state": "unfollowed"}
 
     # -- one consumer --------------------------------------------------------------------------
