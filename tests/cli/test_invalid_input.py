@@ -592,12 +592,16 @@ def test_internal_error_is_one_sentence(words: list[str], monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("closed", [">&-", "<&-", ">&- <&- 2>&-"])
-def test_closed_standard_streams_are_no_internal_error(closed: str) -> None:
+@pytest.mark.parametrize("words", ["stamp --filename -", "inject --help"])
+def test_closed_standard_streams_are_no_internal_error(words: str, closed: str) -> None:
     """As a daemon or a job of cron may start it."""
-    command = f"exec {sys.executable} -m hotmap stamp --filename - {closed}"
+    command = f"exec {sys.executable} -m hotmap {words} {closed}"
     text = b"kind: Deployment\nspec: {template: {spec: {containers: []}}}\n"
     ended = subprocess.run(
         ["sh", "-c", command], input=text, capture_output=True, check=False, timeout=60
     )
+    is_read = "<" in closed and words.startswith("stamp")
+    assert ended.returncode == (WRONG if is_read else FAILED if ">" in closed else 0)
+    if closed == ">&-":
+        assert ended.stderr == b"hotmap: cannot write to standard output: bad file descriptor\n"
     assert b"internal error" not in ended.stderr
-    assert ended.returncode == (WRONG if "<" in closed else 0)

@@ -107,7 +107,7 @@ def _run(arguments: Sequence[str]) -> int:
     except (BrokenPipeError, SystemExit) as error:
         return _end_early(error)
     except OSError as error:
-        if not error.filename and error.errno == errno.ENOSPC:
+        if not error.filename and error.errno in (errno.EBADF, errno.ENOSPC):
             return lost_output(_program_name(), error)
         return _fail(_describe_os_error(error), 1)
     return result if isinstance(result, int) else 0
@@ -188,11 +188,16 @@ def _hint_at_kind(error: click.UsageError, words: Sequence[str]) -> str:
 def _replace_closed_streams() -> None:
     """Open /dev/null in the place of a standard stream that the caller has closed (`>&-`).
 
-    Otherwise Python has None in its place, and the next file or socket gets its number.
+    Otherwise Python has None in its place, and the next file or socket gets its number. Standard
+    output stays one that cannot be written: a command whose output is lost must not succeed.
     """
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+    for name, mode, flags in (
+        ("stdin", "r", os.O_RDONLY),
+        ("stdout", "w", os.O_RDONLY),
+        ("stderr", "w", os.O_WRONLY),
+    ):
         if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode))
+            setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode))
 
 
 def _program_name() -> str:
