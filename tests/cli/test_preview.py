@@ -168,6 +168,14 @@ def test_manifests_are_read_as_the_api_server_reads_them(stage: Stage, tmp_path:
     assert result.out.startswith("configmap/app in default: an edit of LEVEL\n")
 
 
+def test_items_of_a_config_map_list_need_no_kind(stage: Stage, tmp_path: Path) -> None:
+    """As for kubectl, which takes it from the list; `kubectl get --raw` prints such lists."""
+    items = "items: [{metadata: {name: app}, data: {LEVEL: debug, OTHER: '1'}}]\n"
+    result = preview_of(stage, tmp_path, f"apiVersion: v1\nkind: ConfigMapList\n{items}")
+    assert (result.status, result.err) == (0, "")
+    assert result.out.startswith("configmap/app in default: an edit of LEVEL\n")
+
+
 def test_value_that_moves_to_binary_data_is_held(stage: Stage, tmp_path: Path) -> None:
     """The same bytes are a file as before, and no environment variable any more."""
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: app}\n"

@@ -122,9 +122,12 @@ class Manifest:
 def _objects(data: Any) -> Iterator[dict[str, Any]]:
     if not isinstance(data, dict):
         return
-    if str(data.get("kind")).endswith("List") and isinstance(data.get("items"), list):
+    kind = str(data.get("kind"))
+    if kind.endswith("List") and isinstance(data.get("items"), list):
+        # Those of a ConfigMapList need not say that they are ConfigMaps, as for kubectl.
+        implied = {"apiVersion": data.get("apiVersion"), "kind": kind.removesuffix("List")}
         for item in data["items"]:
-            yield from _objects(item)
+            yield from _objects({**implied, **item} if isinstance(item, dict) else item)
     else:
         yield data
 
