@@ -112,6 +112,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
             "Invalid value for '--port': 99999 is not in the range 0<=x<=65535; "
             "see 'hotmap local up --help'",
         ),
+        ("local up --dir=", '--dir: invalid directory "": omit --dir to keep objects in memory'),
         (
             "local up --sync-period soon",
             '--sync-period: invalid duration "soon": expected a number with a unit, such as '
