@@ -61,7 +61,9 @@ def test_image_is_read_from_text(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["", "app", "=host", "app=", "app=/does/not/exist", "a=host:'"])
+@pytest.mark.parametrize(
+    "text", ["", "app", "=host", "app=", "app=/does/not/exist", "a=host:'", "a=host:", "a=/:"]
+)
 def test_malformed_image_is_refused(text: str) -> None:
     with pytest.raises(SettingsError, match=r"^invalid image "):
         parse_image(text)

@@ -107,8 +107,8 @@ def parse_image(text: str) -> tuple[str, Image]:
         SettingsError: it is neither, or there is no such directory.
     """
     name, _, target = text.partition("=")
-    place, _, command = target.partition(":")
-    if not name or not place:
+    place, colon, command = target.partition(":")
+    if not name or not place or (colon and not command.strip()):
         raise SettingsError(
             f"invalid image {quote_short(text)}: expected NAME=host[:CMD] or NAME=DIR[:CMD]"
         )
