@@ -59,11 +59,10 @@ def run_stamp(options: StampOptions) -> int:
         ManifestError: a manifest cannot be read, edited or written.
     """
     _check_annotation(options.annotation)
-    key = fingerprint_key(_read_key(options.key_file) if options.key_file else _PUBLIC_KEY)
+    with_secrets = options.key_file is not None
+    key = fingerprint_key(_PUBLIC_KEY if options.key_file is None else _read_key(options.key_file))
     texts = read_manifests(options.filename, options.output, in_place=options.in_place)
-    results, notes = stamp(
-        texts, options.annotation, key, with_secrets=options.key_file is not None
-    )
+    results, notes = stamp(texts, options.annotation, key, with_secrets=with_secrets)
     write_manifests(texts, results, options.output, in_place=options.in_place)
     for note in notes:
         print_message(f"hotmap: note: {note}")
@@ -252,6 +251,8 @@ def _check_annotation(name: str) -> None:
 
 
 def _read_key(filename: str) -> bytes:
+    if not filename:  # of a variable that is not set
+        raise SettingsError('--key-file: invalid file "": expected the name of a file')
     try:
         secret = Path(filename).read_bytes().strip()
     except OSError as error:
