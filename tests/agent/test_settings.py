@@ -304,6 +304,17 @@ def test_rules_file_sets_flags(tmp_path: Path) -> None:
     assert (settings.watch.settle, settings.actions.grace, settings.once) == (2.0, 3.0, True)
 
 
+def test_rules_file_may_have_a_byte_order_mark(tmp_path: Path) -> None:
+    """As editors write it; other encodings are named in plain words."""
+    rules = tmp_path / "rules.toml"
+    rules.write_text('dir = ["/etc/app"]\n', encoding="utf-8-sig")
+    settings = load_settings(parse_arguments(["--rules", str(rules)]))
+    assert settings.watch.directories == ("/etc/app",)
+    rules.write_text('dir = ["/etc/app"]\n', encoding="utf-16")
+    with pytest.raises(SettingsError, match=r"^--rules: \S+ is not valid UTF-8$"):
+        load_settings(parse_arguments(["--rules", str(rules)]))
+
+
 def test_configmap_reload_flags_are_accepted() -> None:
     """As they are, with one dash or two; the number of retries bounds nothing."""
     settings = load_settings(

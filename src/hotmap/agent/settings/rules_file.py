@@ -43,7 +43,7 @@ def load_rules(path: str) -> dict[str, Any]:
     """Read the tables of a rules file.
 
     Raises:
-        SettingsError: it cannot be read, is too large, or is not valid TOML.
+        SettingsError: it cannot be read, is too large, or is not valid UTF-8 or TOML.
     """
     import tomllib
 
@@ -51,10 +51,12 @@ def load_rules(path: str) -> dict[str, Any]:
         with open(path, "rb") as file:
             data = file.read(_MAX_SIZE + 1)
         require(len(data) <= _MAX_SIZE, f"--rules: {path} is larger than 1 MiB")
-        return tomllib.loads(data.decode())
+        return tomllib.loads(data.decode("utf-8-sig"))  # editors may write a byte order mark
     except OSError as error:
         reason = os_reason(error)
         raise SettingsError(f"--rules: cannot read {path}: {reason}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"--rules: {path} is not valid UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise SettingsError(f"--rules: {path} is not valid TOML: {error}") from None
 
