@@ -238,6 +238,8 @@ ALIASES = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
          "'native-sidecar', 'sidecar', 'init', 'supervisor'; see 'hotmap inject --help'"),
         ("-f - --url http://127.0.0.1/", b"", "No such option '--url'; put flags of the agent "
          "after --, as in '-- --url'; see 'hotmap inject --help'"),
+        ("-f - --restart=", WEB.encode(), '--restart: invalid restart mode "": expected '
+         "supervised, all-containers or term"),
         ("-f - -- --settle soon", WEB.encode(), '--settle: invalid duration "soon": expected a '
          "number with a unit, such as 500ms or 5s"),
     ],

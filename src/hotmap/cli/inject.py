@@ -67,7 +67,10 @@ def _injection(options: InjectOptions, flags: Sequence[str]) -> Injection | None
         ("--restart-on", options.restart_on),
         ("--restart", options.restart),
     )
-    words = (*(word for name, value in named if value for word in (name, value)), *flags)
+    words = (
+        *(word for name, value in named if value is not None for word in (name, value)),
+        *flags,
+    )
     if options.remove:
         kept = ("filename", "output", "in_place", "remove", "mode")
         given = [getattr(options, field) for field in InjectOptions._fields if field not in kept]
