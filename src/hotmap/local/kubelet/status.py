@@ -255,7 +255,7 @@ def _ready(
 
 def readiness_gates(spec: Mapping[str, Any], status: Mapping[str, Any]) -> dict[str, str]:
     """Map each readiness gate of a pod to the status of its condition, "" where there is none."""
-    known = {each["type"]: each.get("status", "") for each in status.get("conditions") or ()}
+    known = {each.get("type"): each.get("status", "") for each in status.get("conditions") or ()}
     types = (gate["conditionType"] for gate in spec.get("readinessGates") or ())
     return {type: known.get(type, "") for type in types}
 
