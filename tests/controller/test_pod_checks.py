@@ -557,3 +557,23 @@ async def test_query_after_content_came_back_causes_no_rollout(
             assert [workload["state"] for workload in body["workloads"]] == ["current"]
             await asyncio.sleep(5)
         assert await world.revision() == ""
+
+
+async def test_immutable_source_that_was_recreated_with_the_same_content_is_current(
+    world: World,
+) -> None:
+    """Kubelets may serve either one, and the pods have had that content all the time."""
+    await world.config_map(LEVEL="info")
+    await world.merge("ConfigMap", "app", {"immutable": True})
+    await world.workload(spec=env("LEVEL", optional=True))
+    await world.pod("web-1", started=time.time() + 5)
+    async with world.controller(pod_checks=SOON) as controller:
+        await wait_for_state(world, controller, "current")
+        await asyncio.sleep(20)
+        for _ in range(2):
+            await delete_and_recreate_the_source(world)
+            await world.merge("ConfigMap", "app", {"immutable": True})
+            await asyncio.sleep(20)
+            body = await status(controller, "?workload=Deployment/default/web")
+            assert [workload["state"] for workload in body["workloads"]] == ["current"]
+        assert await world.revision() == ""

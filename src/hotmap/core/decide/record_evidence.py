@@ -101,19 +101,21 @@ def _unchanged_since_creation(snapshot: Snapshot) -> list[SourceSnapshot]:
 def _with_bounds(record: Record, decision: Decision) -> Record:
     """Keep the recorded time of a source's last change if a later edit was reverted unnoticed.
 
-    This applies if no pod has read the edit. It does not apply to files that a process re-reads,
-    since kubelets write them while the pod runs; what is read at start beside them keeps its time.
+    This applies if no pod has read the edit, nor other content that kubelets serve in place of the
+    source. It does not apply to files that a process re-reads, since kubelets write them while the
+    pod runs; what is read at start beside them keeps its time.
     """
     snapshot, known = decision.snapshot, records_by_source(decision.snapshot.record)
     if snapshot.record is None or decision.assessment.verdict is Verdict.FROZEN:
         return record
+    content = {item.source.kind_and_name: item.content for item in snapshot.sources}
 
     def bounded(source: SourceRecord) -> SourceRecord:
         before = known.get((source.kind, source.name))
         if (
             before is None
             or before.changed_by is None
-            or source.pinned
+            or (source.pinned and source.content != content.get((source.kind, source.name)))
             or (before.uses, before.frozen) != (source.uses, source.frozen)
         ):
             return source
