@@ -48,13 +48,12 @@ class Progress:
         #: Since when the process may have read other content than was tried last: it was visible,
         #: though it did not pass. None while it may not.
         self.exposed_since: float | None = None
-        #: The same if the attempt that is running finds that nothing is to be done: it has made no
-        #: process read anything.
-        self._exposed_if_idle: float | None = None
         #: What was tried last is visible again after that, so it has to be loaded again. 0 where a
         #: process of any age may have read it, since an attempt made it read something.
         self.doubted_since: float | None = None
-        self._doubted_if_idle: float | None = None
+        #: Other content was visible during the attempt that is running, or that ran last. A process
+        #: of any age has read it if the attempt makes one read anything.
+        self._exposed_in_attempt = False
         #: No other content was seen for that: there was no agent that could have.
         self.is_presumed = False
         #: What a process reads now; None where that is what passed, whatever is mounted.
@@ -131,10 +130,9 @@ class Progress:
         is_running: to any process as well if the attempt that is running makes it read.
         """
         self.is_presumed = False
-        if self._exposed_if_idle is None or since == 0:
-            self._exposed_if_idle = since
-        if self.exposed_since is None or since == 0 or is_running:
-            self.exposed_since = 0.0 if is_running else since
+        self._exposed_in_attempt |= is_running
+        if self.exposed_since is None or since == 0:
+            self.exposed_since = since
 
     def presume(self, since: float) -> None:
         """Record that there was no agent `since` then that could have seen other content."""
@@ -159,18 +157,17 @@ class Progress:
             return
         if self.done or self.running:
             self.doubted_since = self.exposed_since
-            self._doubted_if_idle = self._exposed_if_idle
             self.desired_since = now
         self.retry_at = now
         self.position = 0
-        self.exposed_since = self._exposed_if_idle = None
+        self.exposed_since = None
         self._update_pending_since(now)
 
     def adopt(self, digest: str) -> None:
         """Record that the process has loaded this content without an action of ours."""
         self.desired = self.tried = self.loaded = digest
         self.done = True
-        self.exposed_since = self._exposed_if_idle = None
+        self.exposed_since = None
         self.doubted_since = None
         self.pending_since = None
         self.held = False
@@ -198,7 +195,7 @@ class Progress:
         if self.tried != self.desired:
             self.position = 0
             self.exposed_since = None
-        self._exposed_if_idle = self.exposed_since
+        self._exposed_in_attempt = False
         self.tried, self.done, self.running = self.desired, False, True
         self.undone = self.is_presumed = False
         self.superseded_at = None
@@ -207,8 +204,8 @@ class Progress:
 
     def end_undone(self, now: float) -> None:
         """Record the end of an attempt that was undone; why it has failed is known already."""
-        self.running = self.undone = False
-        self.read_until = now
+        self.undone = False
+        self._end_reading(now)
 
     def succeeded(self, now: float, *, by_itself: bool = False, reads_for: float = 0.0) -> None:
         """Record that what was tried is loaded; other content may be desired by now.
@@ -216,13 +213,10 @@ class Progress:
         by_itself: nothing was done, so this attempt made no process read anything
         reads_for: seconds that a process may still take to read, where nothing shows that it has
         """
-        self.running = False
         if by_itself:
-            self.exposed_since = self._exposed_if_idle
-            if self.doubted_since is not None:
-                self.doubted_since = self._doubted_if_idle
+            self.running = False
         else:
-            self.read_until = now + reads_for
+            self._end_reading(now + reads_for)
         self.done = True
         self.loaded = self.tried
         self.failures = 0
@@ -235,8 +229,7 @@ class Progress:
         self, error: str, *, position: int, now: float, delay: Callable[[int], float]
     ) -> None:
         """Record that action `position` failed; the next attempt is due after `delay(failures)`."""
-        self.running = False
-        self.read_until = now
+        self._end_reading(now)
         self.error = error
         self.doubted_since = None  # no process has it that could still have it
         if self.tried != self.desired:
@@ -250,6 +243,14 @@ class Progress:
         """Retry without waiting."""
         self.retry_at = 0.0
         self.held = False
+
+    def _end_reading(self, until: float) -> None:
+        """Record the end of an attempt that made a process read what was visible `until` then."""
+        self.running = False
+        self.read_until = until
+        if self._exposed_in_attempt:
+            self.exposed_since = None if self.exposed_since is None else 0.0
+            self.doubted_since = None if self.doubted_since is None else 0.0
 
     def _update_pending_since(self, now: float) -> None:
         if not self.pending:
