@@ -105,6 +105,19 @@ def test_failed_attempt_is_repeated_after_refused_content_was_visible() -> None:
     assert attempt.doubted_since is None
 
 
+def test_process_that_started_with_refused_content_has_not_read_the_first_content() -> None:
+    """The first content waited for its attempt while the refused content was mounted."""
+    decided = reconciler(*SIGNAL)
+    decided.record(snapshot("a"), 1.0)
+    decided.decide(1.0)
+    decided.record(snapshot("b"), 2.0)
+    decided.record(CheckFinished(snapshot("a"), PASSED), 3.0)
+    decided.decide(3.0)
+    decided.record(CheckFinished(snapshot("b"), REFUSED, "syntax"), 4.0)
+    decided.record(snapshot("a"), 6.0)
+    assert only_attempt(decided.decide(6.0)).desired_since == 6.0
+
+
 def test_content_is_not_loaded_again_after_refused_content_with_a_stage() -> None:
     """With a stage no process has seen it."""
     decided = reconciler("--exec", "true", "--stage", "/s")

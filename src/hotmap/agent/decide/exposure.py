@@ -74,7 +74,8 @@ class Exposure:
         since = snapshot.changed_since
         for state in self._rules:
             if not state.is_frozen:
-                _, state.progress.visible = state.select(snapshot.files, self._key)
+                _, visible = state.select(snapshot.files, self._key)
+                state.progress.see(visible, now)
         if snapshot.digest != passed:
             for state in self._rules:
                 self._expose(state, state.progress.visible, now if since is None else since)

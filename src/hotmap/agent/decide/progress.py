@@ -123,6 +123,12 @@ class Progress:
         self.retry_at = inf if self.held else now
         self._update_pending_since(now)
 
+    def see(self, visible: str | None, now: float) -> None:
+        """Record what a process that starts now reads, which may have been other content before."""
+        if visible == self.desired != self.visible:
+            self.desired_since = now
+        self.visible = visible
+
     def expose(self, since: float, *, is_running: bool = False) -> None:
         """Record that other content was visible to processes that started after `since`.
 
