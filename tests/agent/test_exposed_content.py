@@ -5,6 +5,10 @@ The reconciler alone; `test_brief_content.py` has the same with processes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import pytest
 from tests.agent.reconcilers import (
     finish,
@@ -28,10 +32,14 @@ from hotmap.agent.decide.facts import (
     StartCheck,
 )
 from hotmap.agent.decide.reconciler import Reconciler
+from hotmap.agent.decide.snapshot import Snapshot
 from hotmap.agent.process.application import ApplicationStatus
 from hotmap.agent.report.pod_document import make_pod_document
 from hotmap.agent.watch.observer import ObserverStatus
 from hotmap.volume.watcher import WatcherStatistics
+
+if TYPE_CHECKING:
+    from hotmap.agent.decide.reconciler import Command
 
 #: A process reads its files at once, after its start and after the signal.
 SIGNAL = ("--signal", "HUP", "--process", "name:app", "--verify-timeout", "1ms")
@@ -344,6 +352,70 @@ def test_nothing_is_attempted_while_other_content_is_mounted() -> None:
     assert decided.next_time() is None
     decided.record(snapshot("a"), 201.0)
     assert len(decided.decide(201.0)) == 1
+
+
+RULES = """
+[[rule]]
+name = "one"
+files = ["one"]
+actions = [{ signal = "HUP", process = "name:app" }]
+[[rule]]
+name = "two"
+files = ["two"]
+actions = [{ signal = "HUP", process = "name:app" }]
+"""
+
+
+def pair(one: str, two: str) -> Snapshot:
+    """Make a reading of two files, one for each rule."""
+    files = {"/d/one": one, "/d/two": two}
+    return Snapshot({"/d": {}}, files, {"/d": one + two}, one + two, {})
+
+
+def with_two_rules(folder: Path) -> Reconciler:
+    """Make a reconciler with two rules about one process, which has loaded both files."""
+    (folder / "rules").write_text(RULES)
+    decided = reconciler("--rules", str(folder / "rules"), "--verify-timeout", "1ms")
+    change(decided, pair("a", "a"), PASSED, 1.0)
+    for name in ("one", "two"):
+        decided.record(AttemptFinished(name, "", 0, 1234.0), 1.0)
+    return decided
+
+
+def change(decided: Reconciler, read: Snapshot, result: str, now: float) -> Sequence[Command]:
+    """Have content read and checked at once; returns the commands that follow."""
+    decided.record(read, now)
+    decided.decide(now)
+    decided.record(CheckFinished(read, result), now)
+    return decided.decide(now)
+
+
+def test_process_is_not_told_to_read_while_content_of_another_rule_is_refused(
+    tmp_path: Path,
+) -> None:
+    decided = with_two_rules(tmp_path)
+    decided.record(pair("b", "a"), 3.0)
+    decided.decide(3.0)
+    decided.record(pair("b", "x"), 4.0)
+    decided.record(CheckFinished(pair("b", "a"), PASSED), 5.0)
+    assert decided.decide(5.0) == [StartCheck(pair("b", "x"))]
+    decided.record(CheckFinished(pair("b", "x"), REFUSED, "syntax"), 6.0)
+    assert decided.decide(100.0) == []
+    assert decided.next_time() is None
+    decided.record(pair("b", "a"), 101.0)
+    found = [command.doubted_since for command in decided.decide(101.0)]  # type: ignore[union-attr]
+    assert found[0] is None
+    assert tuple(found[1:]) == near(4.0)
+
+
+def test_process_may_have_read_content_of_another_rule_at_a_signal(tmp_path: Path) -> None:
+    """The signal for the one rule was sent before the refused content of the other was read."""
+    decided = with_two_rules(tmp_path)
+    assert only_attempt(change(decided, pair("b", "a"), PASSED, 3.0)).rule.name == "one"
+    decided.record(AttemptFinished("one", "", 0, 1234.0), 3.0)
+    change(decided, pair("b", "x")._replace(changed_since=2.9), REFUSED, 4.0)
+    decided.record(pair("b", "a"), 5.0)
+    assert only_attempt(decided.decide(5.0)).doubted_since == 0.0
 
 
 @pytest.mark.parametrize(

@@ -159,8 +159,22 @@ class Exposure:
         """Record what is visible since then, if it is other content than was tried last."""
         progress = state.progress
         if progress.tried is not None and visible not in (None, progress.tried):
-            first = 0.0 if progress.acted_since(since) else self._first_start(state, since)
+            first = 0.0 if self._is_told_since(state, since) else self._first_start(state, since)
             progress.expose(first, is_running=progress.running)
+
+    def _is_told_since(self, state: RuleState, since: float) -> bool:
+        """Return whether a process was told to read since then, perhaps for another rule.
+
+        What another rule is about may be read by a signal, but not where that takes a restart.
+        """
+        others = [
+            each.progress
+            for each in self._rules
+            if each is not state and each.signals_only and each.process == state.process
+        ]
+        return state.progress.acted_since(since) or (
+            state.signals_only and any(each.running or each.acted_since(since) for each in others)
+        )
 
     def _first_start(self, state: RuleState, since: float) -> float:
         """Return from when on a process has to have started to read what is visible since then.

@@ -82,6 +82,11 @@ class Progress:
         return self.desired is not None and not loaded
 
     @property
+    def is_other_visible(self) -> bool:
+        """Whether a process that reads its files now reads other content than is desired."""
+        return self.visible not in (None, self.desired)
+
+    @property
     def is_certain(self) -> bool:
         """Whether what was tried last is loaded, whatever the process may have read since."""
         return self.done and self.exposed_since is None and self.doubted_since is None
@@ -192,7 +197,7 @@ class Progress:
         """
         if not self.pending or self.held or (self.running and self.superseded_at is None):
             return inf
-        if self.visible not in (None, self.desired):
+        if self.is_other_visible:
             return inf
         return max(self.retry_at, self.superseded_at or 0.0) if self.running else self.retry_at
 

@@ -220,11 +220,14 @@ class Reconciler:
         return first if first < inf else None
 
     def _waits_for_content(self, state: RuleState) -> bool:
-        """Return whether a restart that was announced waits for mounted content to pass.
+        """Return whether a rule waits for mounted content that it is not about to pass.
 
-        A process that is restarted for its environment reads the mounted files too. Other rules
-        know what is visible of their files.
+        A process reads the files of all rules about it; and one that is restarted for its
+        environment reads all mounted files. Each rule knows what is visible of its own files.
         """
+        if state.process:
+            about = [each.progress for each in self.rules if each.process == state.process]
+            return any(each.is_other_visible for each in about)
         if not state.is_frozen or not state.restarts or state.progress.tried is None:
             return False
         if self._is_changing:

@@ -118,6 +118,12 @@ class RuleState:
         return self.signals_only or (self.restarts_process and not self.is_frozen)
 
     @property
+    def process(self) -> str:
+        """The one process that the rule is about, as it is named there; "" for other rules."""
+        targets = [each.target or "child" for each in self.rule.actions if each.kind != "none"]
+        return targets[0] if self.knows_process else ""
+
+    @property
     def is_called(self) -> bool:
         """Whether the rule acts on processes that it does not know, and restarts none."""
         return not self.restarts and not self.knows_process
