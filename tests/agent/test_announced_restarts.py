@@ -19,6 +19,7 @@ from hotmap.agent.decide.facts import (
     ApplicationStartFailed,
     AttemptFinished,
     CheckFinished,
+    StartApplication,
     StartAttempt,
     StartCheck,
 )
@@ -32,6 +33,23 @@ def test_frozen_rule_restarts_for_a_second_announcement_only() -> None:
     assert decided.decide(1.0) == []
     decided.record(Target(2, "live", "frozen-2"), 2.0)
     assert only_attempt(decided.decide(2.0)).rule.name == "frozen"
+
+
+@pytest.mark.parametrize("flags", [(), ("--stage", "/s")], ids=["mounted", "staged"])
+def test_application_is_not_started_for_an_announcement_before_content_has_passed(
+    flags: tuple[str, ...],
+) -> None:
+    """Neither while nothing can be read, nor after the first content was refused."""
+    decided = reconciler("--target-file", "/x", "--restart-on", "frozen", *flags, "--", "app")
+    decided.record(Target(1, "live", "frozen-1"), 1.0)
+    decided.record(Target(2, "live", "frozen-2"), 2.0)
+    assert decided.decide(2.0) == []
+    refuse(decided, "a", read=3.0, refused=3.0)
+    assert decided.decide(3.0) == []
+    assert decided.next_time() is None
+    started, attempt = pass_check(decided, "b", read=4.0, passed=4.0)
+    assert isinstance(started, StartApplication)
+    assert isinstance(attempt, StartAttempt)
 
 
 @pytest.mark.parametrize("ends", ["reverted", "replaced"])

@@ -230,7 +230,7 @@ class Reconciler:
             return any(each.is_other_visible for each in about)
         if not state.is_frozen or not state.restarts or state.progress.tried is None:
             return False
-        if self._is_changing:
+        if self._is_changing or (_restarts_application(state) and not self.has_content):
             return True
         if self._settings.checks.stage:  # no process reads what is refused
             return self.gate.undecided and not self.gate.failures
