@@ -6,6 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from tests.agent.agents import Volume, agent, eventually
 from tests.agent.reconcilers import load, only_attempt, pass_check, reconciler
 
@@ -49,16 +50,38 @@ def test_application_that_started_before_an_action_has_not_read_its_result(tmp_p
         eventually(lambda: loaded() == "112")
 
 
+def started(at: float) -> Any:
+    """Make the context of an application that started then."""
+    return SimpleNamespace(application=SimpleNamespace(is_current=lambda since: at > since))
+
+
+@pytest.mark.parametrize(
+    ("probe", "is_shared"), [("exec true", True), ("output date", False)], ids=["state", "change"]
+)
+def test_restart_is_shared_unless_a_probe_detects_a_change(probe: str, is_shared: bool) -> None:
+    """Such a probe is read after the restart for the other rule, and does not change then."""
+    decided = reconciler("--verify", probe, "--", "app")
+    load(decided, "a", read=1.0, passed=1.0, done=1.0)
+    attempt = only_attempt(pass_check(decided, "b", read=4.0, passed=4.0))
+    assert is_restarted(attempt, started(5.0)) is is_shared
+
+
+def test_restart_that_no_probe_confirms_is_repeated(tmp_path: Path) -> None:
+    """The application started after the content was there, and another start may help."""
+    volume = Volume(tmp_path / "volume", text="1")
+    probe = ("--verify", "exec false", "--verify-timeout", "100ms", "--action-timeout", "300ms")
+    with agent(tmp_path, "--dir", volume, *probe, "--", "sleep", "600") as running:
+        running.reaches("loaded")
+        volume.write(text="2")
+        eventually(lambda: running.status()["application"]["starts"] >= 3)
+
+
 def test_application_that_started_before_the_last_update_is_restarted() -> None:
     """Other content may have been mounted when it started."""
     decided = reconciler("--", "app")
     load(decided, "a", read=1.0, passed=1.0, done=1.0)
     attempt = only_attempt(pass_check(decided, "b", read=4.0, passed=4.0))
     assert attempt.mounted_since == 4.0
-
-    def started(at: float) -> Any:
-        return SimpleNamespace(application=SimpleNamespace(is_current=lambda since: at > since))
-
     assert is_restarted(attempt, started(5.0))
     assert not is_restarted(attempt._replace(mounted_since=6.0), started(5.0))
     assert not is_restarted(attempt, started(3.0))

@@ -265,11 +265,12 @@ def _restart(
 def is_restarted(attempt: StartAttempt, context: ActionContext) -> bool:
     """Whether another rule has restarted the application since, so that it has the content.
 
-    It has not if other content was mounted meanwhile. Where probes do not confirm, another restart
-    may help.
+    It has not if other content was mounted meanwhile. A probe that detects a change confirms only a
+    restart after it was read.
     """
     since = max(attempt.desired_since, attempt.mounted_since)
-    return not attempt.rule.probes and context.application.is_current(since)
+    compares = any(probe.compares for probe in attempt.rule.probes)
+    return not compares and context.application.is_current(since)
 
 
 def _do_nothing() -> None:

@@ -218,7 +218,9 @@ class Attempt:
             self._acted = True
             # A call that is made at once drains the process that ran when it began.
             is_over = self._is_drain(action) and action.call is not None and is_plain(action.call)
-            if action.kind != "restart" and not is_over:
+            # If probes do not confirm a restart, another one may help.
+            may_repeat = action.restart_mode == "supervised" and bool(self._command.rule.probes)
+            if may_repeat or (action.kind != "restart" and not is_over):
                 self._history.acted_at = self._context.loop.now()
         self._history.has_restarted |= action.kind == "restart"
         self._position += 1
