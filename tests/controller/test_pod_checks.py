@@ -577,3 +577,30 @@ async def test_immutable_source_that_was_recreated_with_the_same_content_is_curr
             body = await status(controller, "?workload=Deployment/default/web")
             assert [workload["state"] for workload in body["workloads"]] == ["current"]
         assert await world.revision() == ""
+
+
+async def test_pod_beside_old_ones_may_have_a_deleted_immutable_source(world: World) -> None:
+    """Kubelets go on serving it, also to new pods, until no pod on the node uses it."""
+    await world.config_map(LEVEL="info")
+    await world.merge("ConfigMap", "app", {"immutable": True})
+    await world.workload(spec=env("LEVEL", optional=True))
+    await world.pod("web-1", started=time.time() + 5)
+    async with world.controller(pod_checks=SOON) as controller:
+        await wait_for_state(world, controller, "current")
+        await asyncio.sleep(20)
+        await world.delete("ConfigMap", "app")
+        await asyncio.sleep(20)
+        await world.pod("web-2", started=time.time() + 1)
+        await world.registry.delete("pods", "default", "web-1", grace_period=0)
+        kept = "web-2: its kubelet may serve ConfigMap default/app as it was before it was deleted"
+        await wait_for_state(world, controller, "latent", reason=kept)
+        await world.registry.delete("pods", "default", "web-2", grace_period=0)
+        await world.merge("Deployment", "web", {"spec": {"replicas": 0}})
+        await world.rolled_out("web")
+        await wait_for_state(world, controller, "current")
+        await asyncio.sleep(20)
+        await world.merge("Deployment", "web", {"spec": {"replicas": 1}})
+        await world.pod("web-3", started=time.time() + 1)
+        await world.rolled_out("web")
+        await asyncio.sleep(20)
+        await wait_for_state(world, controller, "current")

@@ -74,7 +74,7 @@ def test_no_time_is_evidence_while_kubelets_may_serve_an_immutable_source(
     assert loaded.reached is is_known
     if not is_known:
         assert loaded.reason == (
-            "its kubelet may serve ConfigMap shop/app as it was before it was recreated"
+            "its kubelet may serve ConfigMap shop/app as it was before it was deleted"
         )
 
 

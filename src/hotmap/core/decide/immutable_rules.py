@@ -80,7 +80,8 @@ def assess_recreated_immutable(case: Case) -> Finding:
     when a consumer has new pods that never overlap with its old ones, and has been the only user.
     """
     consumer, current, facts = case.consumer, case.current, case.facts
-    what = f"{current.source} was immutable and has been recreated"
+    change = "recreated" if current.exists else "deleted"
+    what = f"{current.source} was immutable and has been {change}"
     # A CronJob has pods only at times; they are found in the same way as pods of others.
     without_pods = consumer.has_no_pods or consumer.key.kind == "CronJob"
     if not without_pods:

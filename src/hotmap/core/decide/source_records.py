@@ -75,7 +75,7 @@ def build_source_record(
     if recorded is not None and not current.exists:
         if current.required:
             return recorded
-        if not new_pods:
+        if not new_pods and finding.verdict is not Verdict.ADOPT:
             gone = finding.verdict is Verdict.LIVE
             return msgspec.structs.replace(recorded, live=ABSENT) if gone else recorded
     content = current.content

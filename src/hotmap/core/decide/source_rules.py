@@ -112,10 +112,8 @@ def _assess_known(case: Case, recorded: SourceRecord) -> Finding:
 def _assess_same_content(case: Case, recorded: SourceRecord) -> Finding:
     """Rule 3, and what else may be behind equal content."""
     current, facts = case.current, case.facts
-    if case.consumer.has_no_pods and current.exists and may_be_pinned(recorded, current):
-        unused = assess_recreated_immutable(case)
-        if unused.verdict is not Verdict.HOLD:  # what others keep has no effect until an edit
-            return unused
+    if (unused := _assess_unused(case, recorded)) is not None:
+        return unused
     if has_unrecorded_rollout(case):
         return _assess_frozen_change(case, _READ_AT_START)
     if current.live and not facts.live_needs_rollout and current.source in facts.returned:
@@ -301,10 +299,25 @@ def _is_required_at_start(uses: Sequence[Use]) -> bool:
     return {use.container for use in required} == {use.container for use in uses}
 
 
+def _assess_unused(case: Case, recorded: SourceRecord) -> Finding | None:
+    """Rule 7, for a consumer without pods; None: others use the source, or it cannot be pinned.
+
+    What others keep has no effect on it until an edit, or until it has pods again.
+    """
+    current = case.current
+    is_read = current.exists or not current.required
+    if not (case.consumer.has_no_pods and is_read and may_be_pinned(recorded, current)):
+        return None
+    unused = assess_recreated_immutable(case)
+    return None if unused.verdict is Verdict.HOLD else unused
+
+
 def _assess_deleted(case: Case, recorded: SourceRecord) -> Finding:
     if case.current.required:
         why = "was deleted; running pods keep their content, new pods cannot start"
         return case.find(Verdict.UP_TO_DATE, why)
+    if (unused := _assess_unused(case, recorded)) is not None:
+        return unused
     if case.current.live != recorded.live and not case.facts.live_needs_rollout:
         found = case.find(Verdict.LIVE, "was deleted; it is optional, so its files are removed")
     else:

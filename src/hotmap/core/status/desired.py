@@ -7,7 +7,7 @@ from math import inf
 from typing import NamedTuple
 
 from hotmap.core.decide.evidence import latest_time
-from hotmap.core.decide.immutable_rules import serves_another
+from hotmap.core.decide.immutable_rules import may_be_pinned, serves_another
 from hotmap.core.decide.revisions import content_of
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.decide.source_rules import has_mounts
@@ -237,9 +237,16 @@ def _unobserved_immutable(snapshot: Snapshot) -> tuple[tuple[ObjectKey, float], 
 
 
 def _pinned_source(snapshot: Snapshot) -> ObjectKey | None:
-    """Find a source in place of which kubelets may serve an immutable one with other content."""
+    """Find a source in place of which kubelets may serve an immutable one with other content.
+
+    Also one that is optional and was deleted: pods beside old ones start with what it had.
+    """
     for source, recorded in snapshot.recorded_sources():
-        if source.exists and serves_another(recorded, source):
+        if source.exists:
+            is_served = serves_another(recorded, source)
+        else:
+            is_served = not source.required and may_be_pinned(recorded, source)
+        if is_served:
             return source.source
     return None
 

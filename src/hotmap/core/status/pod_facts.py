@@ -82,7 +82,7 @@ class PodFacts:
         """Say that its kubelet may go on to serve an earlier source of the same name."""
         why = f"older than {self.replaced}, which is immutable and may have been recreated"
         if self.desired.pinned is not None:
-            why = f"its kubelet may serve {self.replaced} as it was before it was recreated"
+            why = f"its kubelet may serve {self.replaced} as it was before it was deleted"
         return Stage(Confidence.UNKNOWN, why)
 
     def was_made_after_changes(self) -> bool:
