@@ -55,8 +55,8 @@ _FOREIGN_FLAGS = {
     "--flag",  # stands for any
 }
 
-#: Libraries and programs that are named like an identifier.
-_FOREIGN_WORDS = {"looptime"}
+#: Libraries, programs and their settings that are named like an identifier.
+_FOREIGN_WORDS = {"looptime", "preload_app"}
 
 #: Types of the controller's Secrets.
 _SECRET_TYPES = {"hotmap.dev/key", "hotmap.dev/state", "hotmap.dev/pending"}
