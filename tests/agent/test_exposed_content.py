@@ -113,6 +113,16 @@ def test_failed_attempt_is_repeated_after_refused_content_was_visible() -> None:
     assert attempt.doubted_since is None
 
 
+def test_newer_content_is_loaded_though_the_process_still_has_what_was_tried() -> None:
+    """The attempt was running while refused content was mounted, and is given up."""
+    decided = with_loaded_content(*SIGNAL)
+    pass_check(decided, "b", read=3.0, passed=3.0)
+    refuse(decided, "x", read=4.0, refused=4.0)
+    decided.record(snapshot("b"), 5.0)
+    assert pass_check(decided, "c", read=6.0, passed=6.0) == []
+    assert only_attempt(decided.decide(7.0)).doubted_since is None
+
+
 def test_process_that_started_with_refused_content_has_not_read_the_first_content() -> None:
     """The first content waited for its attempt while the refused content was mounted."""
     decided = reconciler(*SIGNAL)

@@ -249,7 +249,9 @@ class Reconciler:
         state.attempted_files = state.files
         state.superseded += state.progress.running
         changed = tuple(state.changed_files())
-        doubted_since = state.progress.doubted_since
+        # A doubt is about what was tried; no process has newer content already.
+        is_newer = state.progress.tried != state.progress.desired
+        doubted_since = None if is_newer else state.progress.doubted_since
         state.doubted = doubted_since is not None
         if not state.doubted:
             state.doubt = ""
