@@ -123,6 +123,18 @@ def test_newer_content_is_loaded_though_the_process_still_has_what_was_tried() -
     assert only_attempt(decided.decide(7.0)).doubted_since is None
 
 
+def test_process_may_have_read_refused_content_each_time_it_was_mounted() -> None:
+    """Twice, while it was found that the process still has what it had loaded before."""
+    decided = with_loaded_content(*SIGNAL)
+    for now in (3.0, 5.0, 7.0):
+        refuse(decided, "b", read=now, refused=now)
+        decided.record(snapshot("a"), now + 1)
+        decided.decide(now + 1)
+    decided.record(AttemptFinished("default", "", 0, 1234.0, by_itself=True), 9.0)
+    doubted_since = only_attempt(decided.decide(9.0)).doubted_since
+    assert (doubted_since,) == near(5.0)
+
+
 def test_process_that_started_with_refused_content_has_not_read_the_first_content() -> None:
     """The first content waited for its attempt while the refused content was mounted."""
     decided = reconciler(*SIGNAL)

@@ -167,7 +167,8 @@ class Progress:
         if self.tried != self.desired:
             return
         if self.done or self.running:
-            self.doubted_since = self.exposed_since
+            if self.doubted_since is None or self.exposed_since == 0:  # the earliest counts
+                self.doubted_since = self.exposed_since
             self.desired_since = now
         self.retry_at = now
         self.position = 0
