@@ -394,9 +394,9 @@ def pair(one: str, two: str) -> Snapshot:
     return Snapshot({"/d": {}}, files, {"/d": one + two}, one + two, {})
 
 
-def with_two_rules(folder: Path) -> Reconciler:
+def with_two_rules(folder: Path, rules: str = RULES) -> Reconciler:
     """Make a reconciler with two rules about one process, which has loaded both files."""
-    (folder / "rules").write_text(RULES)
+    (folder / "rules").write_text(rules)
     decided = reconciler("--rules", str(folder / "rules"), "--verify-timeout", "1ms")
     change(decided, pair("a", "a"), PASSED, 1.0)
     for name in ("one", "two"):
@@ -438,6 +438,24 @@ def test_process_may_have_read_content_of_another_rule_at_a_signal(tmp_path: Pat
     change(decided, pair("b", "x")._replace(changed_since=2.9), REFUSED, 4.0)
     decided.record(pair("b", "a"), 5.0)
     assert only_attempt(decided.decide(5.0)).doubted_since == 0.0
+
+
+@pytest.mark.parametrize("error", ["", "status 500"], ids=["before it was read", "in a retry"])
+def test_process_may_have_read_content_of_another_rule_at_a_call(
+    tmp_path: Path, error: str
+) -> None:
+    """It is not known which process the endpoint is about."""
+    signal = '{ signal = "HUP", process = "name:app" }'
+    decided = with_two_rules(tmp_path, RULES.replace(signal, '{ http = "http://a/" }', 1))
+    assert only_attempt(change(decided, pair("b", "a"), PASSED, 3.0)).rule.name == "one"
+    decided.record(AttemptFinished("one", error, 0, 1234.0), 3.0)
+    since = 3.1 if error else 2.9
+    change(decided, pair("b", "x")._replace(changed_since=since), REFUSED, 100.0)
+    if error:
+        assert decided.rules[0].progress.running
+        decided.record(AttemptFinished("one", "", 0, 1234.0), 101.0)
+    decided.record(pair("b", "a"), 102.0)
+    assert only_attempt(decided.decide(102.0)).doubted_since == 0.0
 
 
 @pytest.mark.parametrize(

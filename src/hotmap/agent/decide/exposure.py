@@ -99,6 +99,12 @@ class Exposure:
         """Record that another program has changed what is published, after `since`."""
         self._record_unread(since)
 
+    def record_call(self) -> None:
+        """Record that an endpoint or a command may have made any process read what is visible."""
+        for state in self._rules:
+            if state.signals_only and state.progress.exposed_since is not None:
+                state.progress.expose(0.0)
+
     def record_start(self, started: Iterable[RuleState], since: float) -> None:
         """Record that the application starts while other content than what passed is mounted.
 
@@ -170,7 +176,8 @@ class Exposure:
         others = [
             each.progress
             for each in self._rules
-            if each is not state and each.signals_only and each.process == state.process
+            if each is not state
+            and (each.is_called or (each.signals_only and each.process == state.process))
         ]
         return state.progress.acted_since(since) or (
             state.signals_only and any(each.running or each.acted_since(since) for each in others)

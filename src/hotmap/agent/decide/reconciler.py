@@ -374,6 +374,8 @@ class Reconciler:
 
     def _record_attempt(self, attempt: AttemptFinished, now: float) -> None:
         state = next(state for state in self.rules if state.rule.name == attempt.rule)
+        if state.is_called and not attempt.by_itself:
+            self._exposure.record_call()
         if state.progress.undone:
             state.progress.end_undone(now)
         elif attempt.error:
