@@ -250,6 +250,16 @@ def test_unreadable_web_config_ends_the_start(tmp_path: Path) -> None:
     assert text.endswith("--web-config-file: cannot read /nowhere: no such file or directory\n")
 
 
+def test_web_config_may_have_a_byte_order_mark(tmp_path: Path) -> None:
+    """As editors write it; other encodings are named in plain words."""
+    config = tmp_path / "web.yaml"
+    config.write_text("http_server_config:\n  http2: true\n", encoding="utf-8-sig")
+    load_web_config(str(config), "--web-config-file")
+    config.write_text("http_server_config:\n", encoding="utf-16")
+    with pytest.raises(SettingsError, match=r"^--web-config-file: \S+ is not valid UTF-8$"):
+        load_web_config(str(config), "--web-config-file")
+
+
 def test_empty_web_config_is_plain_http(tmp_path: Path) -> None:
     """As of exporters: no TLS without a table for it; JSON is taken as well."""
     config = tmp_path / "web.json"

@@ -53,7 +53,7 @@ def load_web_config(path: str, where: str) -> WebSettings:
         SettingsError: it cannot be read, or has something that is not supported; one sentence.
     """
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8-sig") as file:  # editors may write a byte order mark
             text = file.read(_MAX_SIZE + 1)
         if len(text) > _MAX_SIZE:
             raise ValueError("larger than 1 MiB")
@@ -61,6 +61,8 @@ def load_web_config(path: str, where: str) -> WebSettings:
     except OSError as error:
         reason = os_reason(error)
         raise SettingsError(f"{where}: cannot read {path}: {reason}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{where}: {path} is not valid UTF-8") from None
     except ValueError as error:
         raise SettingsError(f"{where}: {path}: {error}") from None
     found = {key: value for key, value in document.items() if value}
