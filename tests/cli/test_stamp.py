@@ -276,6 +276,16 @@ def test_lists_and_several_files_are_one_set_of_sources(tmp_path: Path) -> None:
     assert annotations == {"hotmap.dev/content": name_of(APP)}
 
 
+def test_items_of_a_deployment_list_need_no_kind() -> None:
+    """As for kubectl, which takes it from the list; `kubectl get --raw` prints such lists."""
+    source, workload = yaml.safe_load_all(APP)
+    head = {"apiVersion": workload.pop("apiVersion"), "kind": f"{workload.pop('kind')}List"}
+    text = yaml.safe_dump_all([source, {**head, "items": [workload]}])
+    status, out, problems = stamp("--filename", "-", stdin=text)
+    assert (status, problems) == (0, "")
+    assert f"hotmap.dev/content: {name_of(APP)}" in out
+
+
 @pytest.mark.parametrize("kind", ["Job", "CronJob", "Pod"])
 def test_kinds_without_rollouts_are_unchanged(kind: str) -> None:
     """The template of a Job cannot be changed, so applying it would fail."""

@@ -54,18 +54,23 @@ class Template(NamedTuple):
         return ""
 
 
-def find_templates(document: Node, path: tuple[str | int, ...] = ()) -> Iterator[Template]:
+def find_templates(
+    document: Node, path: tuple[str | int, ...] = (), *, implied: str = ""
+) -> Iterator[Template]:
     """Yield every pod template of a document, also those in a List, in the order of the text.
+
+    `implied` is the kind if the document names none, as those of a DeploymentList need not.
 
     An Argo Rollout with a `workloadRef` has none. A custom resource of another API group has one if
     there are containers in it, as those of OpenKruise do.
     """
     kind = document.get("kind")
-    word = str(kind.scalar) if kind else ""
+    word = str(kind.scalar) if kind else implied
     if word.endswith("List"):
         items = document.get("items")
         for index, item in enumerate(items.items if items and not items.alias else ()):
-            yield from find_templates(item, (*path, "items", index))
+            inner = (*path, "items", index)
+            yield from find_templates(item, inner, implied=word.removesuffix("List"))
         return
     if word not in _TEMPLATES or document.alias:
         return
