@@ -113,6 +113,8 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
             "see 'hotmap local up --help'",
         ),
         ("local up --dir=", '--dir: invalid directory "": omit --dir to keep objects in memory'),
+        ("local up --etcd=", '--etcd: invalid URL "": expected http://HOST:PORT'),
+        ("local up --images=", '--images: invalid file "": expected the name of a file'),
         (
             "local up --sync-period soon",
             '--sync-period: invalid duration "soon": expected a number with a unit, such as '

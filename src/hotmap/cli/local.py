@@ -43,6 +43,10 @@ def run_local(options: LocalOptions, *, log_format: str) -> int:
     sync = SyncSettings(period=_period(options.sync_period), max_pods=options.max_pods)
     if options.directory == "":  # of a variable that is not set: nothing would be kept
         raise SettingsError('--dir: invalid directory "": omit --dir to keep objects in memory')
+    if options.etcd == "":
+        raise SettingsError('--etcd: invalid URL "": expected http://HOST:PORT')
+    if options.images == "":
+        raise SettingsError('--images: invalid file "": expected the name of a file')
     directory = Path(options.directory) if options.directory else None
     settings = PlaneSettings(
         keep=directory is not None and not options.etcd,
