@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ from tests.core.pod_stages import CHANGED, SUB_PATH, WEB, observed_pod, stages_o
 from tests.support.objects import ENV, FILES, config_map, deployment, snapshot, with_changes
 
 from hotmap.core.decide.source_snapshot import ChangeSummary
-from hotmap.core.policy.policy import Policy
+from hotmap.core.policy.policy import Agent, Policy
+from hotmap.core.status.agent_answers import read_answer
 from hotmap.core.status.desired import desired_content
-from hotmap.core.status.stage import Confidence
+from hotmap.core.status.stage import Confidence, Stage
 
 
 @pytest.mark.parametrize(
@@ -76,6 +78,23 @@ def test_no_time_is_evidence_while_kubelets_may_serve_an_immutable_source(
         assert loaded.reason == (
             "its kubelet may serve ConfigMap shop/app as it was before it was deleted"
         )
+
+
+def test_files_that_kubelets_keep_are_not_waited_for() -> None:
+    """With an agent, whose report then never shows the new content."""
+    who = deployment(FILES)
+    policy = Policy(opted_in=True, agent=Agent())
+    before = applied_record(who, app(immutable=True))
+    recreated = config_map(data={"app.yaml": "a: 2"}, uid="uid-2", changed_at=CHANGED)
+    wanted = desired_content(snapshot(who, recreated, record=before, policy=policy))
+    pod = observed_pod(CHANGED - 100, nudged=wanted.target, nudged_at=CHANGED + 1)._replace(uid="u")
+    document = {"protocol": 1, "uid": pod.uid, "live": "-", "frozen": "-", "directories": []}
+    report = read_answer(json.dumps(document).encode(), pod.uid)
+    _, loaded = stages_of(wanted, pod, now=CHANGED + 300, agents={pod.uid: report})
+    assert loaded == Stage(
+        Confidence.UNKNOWN,
+        "its kubelet may serve ConfigMap shop/app as it was before it was deleted",
+    )
 
 
 def test_pod_that_waited_for_an_immutable_source_is_proven() -> None:

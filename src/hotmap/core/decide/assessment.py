@@ -143,8 +143,8 @@ class Finding(NamedTuple):
     #: Held, since other pods used an immutable source that it replaces: when that was seen, POSIX
     #: seconds of the API server; else 0.
     shared_at: float = 0.0
-    #: Seconds until a source that is held or waits is to be checked again, if no change of it or of
-    #: the consumer announces the end; 0: none for one that is held, soon for one that waits.
+    #: Seconds until a source that is held, waits or was deleted is to be checked again, if no
+    #: change of it or of the consumer announces the end; 0: soon for one that waits, else not.
     recheck_in: float = 0.0
     #: Whether it waits for the consumer's own rollout only.
     awaits_rollout: bool = False

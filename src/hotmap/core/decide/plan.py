@@ -169,18 +169,19 @@ def _plan(
     changed: Mapping[ObjectKey, frozenset[str]],
 ) -> Plan:
     verdict = assessment.verdict
+    recheck_in = min(filter(None, (f.recheck_in for f in assessment.findings)), default=None)
     if verdict in (Verdict.WAIT, Verdict.CHECK_PODS, Verdict.CHECK_OTHERS):
         times = (f.recheck_in or _WAIT for f in assessment.findings if f.verdict is verdict)
         return Plan(verdict, (), assessment.reason, requeue_after=min(times, default=_WAIT))
     if verdict is Verdict.HOLD:
-        times = (finding.recheck_in for finding in assessment.findings)
-        again = min(filter(None, times), default=None)
-        return Plan(verdict, (), assessment.reason, settles=True, warning=True, requeue_after=again)
+        reason = assessment.reason
+        return Plan(verdict, (), reason, settles=True, warning=True, requeue_after=recheck_in)
     if verdict in (Verdict.ADOPT, Verdict.UP_TO_DATE):
         unused = _unused(assessment, changed)
         deleted = any(finding.deleted for finding in assessment.findings)
         confirms = verdict is Verdict.UP_TO_DATE and not unused and not deleted
-        return Plan(verdict, (), unused or assessment.reason, settles=True, confirms=confirms)
+        reason = unused or assessment.reason
+        return Plan(verdict, (), reason, settles=True, confirms=confirms, requeue_after=recheck_in)
     cause = assessment.reason if assessment.distinct else _cause(assessment, changed)
     actions, outcome = _choose(consumer, policy, assessment, changed)
     held = any(finding.verdict is Verdict.HOLD for finding in assessment.findings)

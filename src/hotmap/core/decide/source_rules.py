@@ -300,16 +300,23 @@ def _is_required_at_start(uses: Sequence[Use]) -> bool:
 
 
 def _assess_unused(case: Case, recorded: SourceRecord) -> Finding | None:
-    """Rule 7, for a consumer without pods; None: others use the source, or it cannot be pinned.
+    """Rule 7, for a consumer without pods; None: it does not apply, or others use the source.
 
-    What others keep has no effect on it until an edit, or until it has pods again.
+    What others keep has no effect on equal content until an edit. For a source that was deleted
+    it is checked again, until new pods start without it.
     """
     current = case.current
     is_read = current.exists or not current.required
     if not (case.consumer.has_no_pods and is_read and may_be_pinned(recorded, current)):
         return None
     unused = assess_recreated_immutable(case)
-    return None if unused.verdict is Verdict.HOLD else unused
+    if unused.verdict is not Verdict.HOLD:
+        return unused
+    if current.exists:
+        return None
+    why = "was deleted; kubelets serve it to new pods while any pod on the node uses it"
+    found = case.find(Verdict.UP_TO_DATE, why)
+    return found._replace(deleted=True, recheck_in=unused.recheck_in)
 
 
 def _assess_deleted(case: Case, recorded: SourceRecord) -> Finding:

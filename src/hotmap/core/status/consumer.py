@@ -324,6 +324,8 @@ def _status_of_older_pods(
         return _waiting(len(older), f"files are updated {when}, within {'5s' if nudged else '90s'}")
     # New pods read a source that hotmap may not read, too, but nothing would show what they read.
     outlook = "takes effect at the next restart"
+    if desired.pinned is not None:
+        outlook = f"takes effect once no pod on the node uses {desired.pinned}"
     if desired.unseen is not None:
         outlook = f"not known until hotmap may read {desired.unseen} again"
     return ConsumerStatus(

@@ -48,6 +48,8 @@ def _unless_kept(facts: PodFacts, stage: Stage) -> Stage:
     """Return what a kubelet may keep, although it has had the time to update the files."""
     if facts.replaced is None or stage.state is not PodState.WAITING:
         return stage
+    if facts.desired.pinned is not None:
+        return facts.kept_by_kubelet()
     created = dict(facts.desired.immutable).get(facts.replaced, inf)
     return facts.kept_by_kubelet() if facts.now >= created + KUBELET_SYNC else stage
 

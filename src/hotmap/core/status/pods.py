@@ -142,7 +142,10 @@ def _proof(facts: PodFacts, *, in_window: bool) -> PodProof:
     files_pending = False
     if desired.files_changed != -inf and not desired.files_read_at_start:
         files_pending = (
-            facts.agent is None and not files.reached and all(stage.reached for stage in loaded)
+            facts.agent is None
+            and desired.pinned is None  # kubelets do not update what they keep
+            and not files.reached
+            and all(stage.reached for stage in loaded)
         )
         loaded.append(reloaded_files(facts, files, pod.mounted_at))
     loaded += [_mounted_class(facts, wanted, pod.start) for wanted in desired.classes]

@@ -49,7 +49,7 @@ _SYSTEM_FIELDS = (
 def metadata_errors(kind: Kind, metadata: JsonObject) -> list[FieldError]:
     """Find everything wrong with metadata (ValidateObjectMetaAccessor)."""
     prefix, name = metadata.get("generateName", ""), metadata.get("name", "")
-    errors = [] if not prefix else _prefix_errors(kind, prefix)
+    errors = _prefix_errors(kind, prefix) if prefix else []
     if not name:
         errors.append(required("metadata.name", "name or generateName is required"))
     else:
