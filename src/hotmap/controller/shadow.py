@@ -82,17 +82,11 @@ class _Comparison(NamedTuple):
 class Shadow:
     """Compares, and logs one line for each difference.
 
-    `reason_of` returns hotmap's latest reason on a consumer. `clock` returns monotonic seconds.
+    `reason_of` returns hotmap's latest reason on a consumer.
     """
 
-    def __init__(
-        self,
-        *,
-        reason_of: Callable[[ObjectKey], str],
-        clock: Callable[[], float] = loop_time,
-    ) -> None:
+    def __init__(self, *, reason_of: Callable[[ObjectKey], str]) -> None:
         self._reason_of = reason_of
-        self._clock = clock
         #: By consumer and by Reloader's variable for a source.
         self._open: dict[tuple[ObjectKey, str], _Comparison] = {}
         #: How far a consumer's generation was moved by Reloader, by uid.
@@ -144,7 +138,7 @@ class Shadow:
         )
 
     def _comparison(self, consumer: ObjectKey, mark: str) -> _Comparison:
-        return self._open.get((consumer, mark)) or _Comparison(self._clock())
+        return self._open.get((consumer, mark)) or _Comparison(loop_time())
 
     # -- report --------------------------------------------------------------------------
 
@@ -156,7 +150,7 @@ class Shadow:
 
     def conclude(self, *, older_than: float = 0.0) -> None:
         """Close the comparisons that are older than some seconds."""
-        now = self._clock()
+        now = loop_time()
         for (consumer, mark), item in list(self._open.items()):
             if now - item.since < older_than:
                 continue

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from hotmap.core.errors import HotmapError
@@ -48,9 +48,8 @@ class Known(NamedTuple):
 class Polls:
     """Fetches documents on demand and keeps them."""
 
-    def __init__(self, fetch: Fetch, *, clock: Callable[[], float] = loop_time) -> None:
+    def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch
-        self._clock = clock
         #: By query; the last used is last.
         self._entries: OrderedDict[tuple[tuple[str, str], ...], _Entry] = OrderedDict()
 
@@ -60,18 +59,18 @@ class Polls:
         entry = self._entries.setdefault(name, _Entry())
         self._entries.move_to_end(name)
         self._forget()
-        if entry.task is None and self._clock() >= entry.next_at:
-            entry.started = self._clock()
+        if entry.task is None and loop_time() >= entry.next_at:
+            entry.started = loop_time()
             entry.task = asyncio.create_task(self._update(entry, query))
         problem = ""
         if (task := entry.task) is not None:
             await asyncio.wait((task,), timeout=_PATIENCE)
             if not task.done():
-                waited = self._clock() - entry.started
+                waited = loop_time() - entry.started
                 problem = f"the controller has not answered for {waited:.0f} s"
             elif not task.cancelled():
                 task.result()
-        age = self._clock() - entry.fetched if entry.document else 0.0
+        age = loop_time() - entry.fetched if entry.document else 0.0
         return Known(entry.document, age, problem or entry.problem)
 
     def _forget(self) -> None:
@@ -82,12 +81,12 @@ class Polls:
     async def _update(self, entry: _Entry, query: Mapping[str, str]) -> None:
         try:
             entry.document = await self._fetch(query)
-            entry.fetched, entry.problem = self._clock(), ""
+            entry.fetched, entry.problem = loop_time(), ""
         except HotmapError as error:
             entry.problem = str(error)
         finally:
-            entry.took = self._clock() - entry.started
-            entry.next_at = self._clock() + max(_PERIOD, _SHARE * entry.took)
+            entry.took = loop_time() - entry.started
+            entry.next_at = loop_time() + max(_PERIOD, _SHARE * entry.took)
             entry.task = None
 
     async def close(self) -> None:

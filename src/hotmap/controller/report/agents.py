@@ -65,10 +65,9 @@ class _Final(NamedTuple):
 class AgentClient:
     """Queries agents; an agent that has reported a change as loaded is not queried again."""
 
-    def __init__(self, server: str, *, timeout: float = _TIMEOUT) -> None:
+    def __init__(self, server: str) -> None:
         """`server` is the API server's URL; if it is a loopback address, pods may have such too."""
         self._loopback = _is_loopback(urlsplit(server).hostname or "")
-        self._timeout = timeout
         # Namespaces take turns: agents of one that do not answer delay no other's.
         self._slots = FairSlots(_MAX_REQUESTS)
         #: By uid of the pod.
@@ -122,10 +121,10 @@ class AgentClient:
     async def _ask_agent(self, address: AgentAddress) -> AgentReport:
         async with self._slots.use(address.namespace):
             try:
-                async with asyncio.timeout(self._timeout):
+                async with asyncio.timeout(_TIMEOUT):
                     response = await _get(address)
             except TimeoutError:
-                report = AgentReport(None, f"its agent did not answer within {self._timeout:g}s")
+                report = AgentReport(None, f"its agent did not answer within {_TIMEOUT:g}s")
             except (OSError, EOFError, ValueError):
                 report = AgentReport(None, "its agent cannot be reached")
             else:

@@ -36,19 +36,17 @@ class NodeHeartbeat:
         node: str,
         *,
         manager: str,
-        period: float = PERIOD,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._client = client
         self._node = node
         self._manager = manager
-        self._period = period
         self._clock = clock
 
     async def run(self) -> None:
         """Report until cancelled; a report that fails is tried again at the next."""
         while True:
-            await asyncio.sleep(self._period)
+            await asyncio.sleep(PERIOD)
             try:
                 await self.report()
             except HotmapError as error:

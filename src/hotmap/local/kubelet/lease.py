@@ -25,11 +25,10 @@ DURATION, PERIOD = 40, 10.0
 class NodeLease:
     """Creates and renews the Lease of one node; the Node is its owner."""
 
-    def __init__(self, client: Client, node: str, *, manager: str, period: float = PERIOD) -> None:
+    def __init__(self, client: Client, node: str, *, manager: str) -> None:
         self._client = client
         self._node = node
         self._manager = manager
-        self._period = period
 
     async def run(self) -> None:
         """Renew until cancelled; a renewal that fails is tried again at the next."""
@@ -38,7 +37,7 @@ class NodeLease:
                 await self.renew()
             except HotmapError as error:
                 _log.warning("lease of node %s: %s", self._node, error)
-            await asyncio.sleep(self._period)
+            await asyncio.sleep(PERIOD)
 
     async def renew(self) -> None:
         """Renew the Lease once; create it where there is none."""

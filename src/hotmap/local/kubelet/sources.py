@@ -129,16 +129,9 @@ class CachedSources:
     one. `ttl` returns seconds and is called each time, since a node annotation sets it.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        ttl: Callable[[], float],
-        *,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, client: Client, ttl: Callable[[], float]) -> None:
         self._client = client
         self._ttl = ttl
-        self._clock = clock
         self._references = _References()
         self._known: dict[tuple[str, SourceName], tuple[float, dict[str, Any] | NotFound]] = {}
 
@@ -152,9 +145,9 @@ class CachedSources:
 
     async def get(self, namespace: str, source: SourceName) -> dict[str, Any]:
         fetched_at, answer = self._known.get((namespace, source), (None, None))
-        if answer is None or fetched_at is None or self._clock() - fetched_at >= self._ttl():
+        if answer is None or fetched_at is None or time.monotonic() - fetched_at >= self._ttl():
             answer = await self._fetch(namespace, source, answer)
-            self._known[namespace, source] = (self._clock(), answer)
+            self._known[namespace, source] = (time.monotonic(), answer)
         if isinstance(answer, NotFound):
             raise answer
         return answer

@@ -50,8 +50,8 @@ class _Shape(NamedTuple):
 class Budget:
     """The processor time that is left for the rules of one write."""
 
-    def __init__(self, seconds: float | None = None) -> None:
-        self._end = time.thread_time() + (_BUDGET_SECONDS if seconds is None else seconds)
+    def __init__(self) -> None:
+        self._end = time.thread_time() + _BUDGET_SECONDS
 
     def is_spent(self) -> bool:
         return time.thread_time() > self._end
