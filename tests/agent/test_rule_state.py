@@ -9,7 +9,6 @@ NAMED = ("--process", "name:app")
 SIGNAL, TERM = ("--signal", "HUP", *NAMED), ("--restart", "term", *NAMED)
 URL, ALL = ("--url", "http://127.0.0.1:1/"), ("--restart", "all-containers")
 CHILD = ("--restart", "supervised", "--", "app")
-WATCHED = ("--target-file", "/x", "--restart-on", "frozen")
 
 
 @pytest.mark.parametrize(

@@ -70,9 +70,9 @@ def used_ports(ports: Iterable[int]) -> list[int]:
     return [port for port in ports if not _can_listen(port)]
 
 
-def free_base_port(count: int, *, start: int = 17000, step: int = 20) -> int:
+def free_base_port(count: int, *, start: int = 17000) -> int:
     """Find a port from which `count` ports in a row are free at this moment."""
-    for base in range(start, 30000, step):
+    for base in range(start, 30000, 20):
         if not used_ports(range(base, base + count)):
             return base
     raise TestBedError(f"No {count} free ports in a row between {start} and 30000.")

@@ -37,9 +37,9 @@ class FaultProxy:
     Use it in a with block: the end of the block closes every connection and the port.
     """
 
-    def __init__(self, target_port: int, *, target_host: str = "127.0.0.1") -> None:
+    def __init__(self, target_port: int) -> None:
         self.port = 0  # known inside the with block
-        self._target = (target_host, target_port)
+        self._target = ("127.0.0.1", target_port)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name=f"fault proxy to {target_port}", daemon=True

@@ -187,11 +187,9 @@ async def test_reason_why_no_pods_can_be_created_is_reported_when_it_comes(world
     assert message in document["reason"]
 
 
-async def set_pod(
-    world: World, name: str, *, template: str, crashes: bool, started: float | None = None
-) -> None:
+async def set_pod(world: World, name: str, *, template: str, crashes: bool) -> None:
     """A pod of a StatefulSet, made from a template, that is not ready."""
-    await world.pod(name, started=started)
+    await world.pod(name)
     await world.registry.modify(
         "pods",
         "default",
@@ -206,7 +204,7 @@ async def set_pod(
         manager="kube",
     )
     down = {"waiting": {"reason": "CrashLoopBackOff"}}
-    runs = {"running": {"startedAt": rfc3339(time.time() if started is None else started)}}
+    runs = {"running": {"startedAt": rfc3339(time.time())}}
     await world.is_not_ready(name, down if crashes else runs)
 
 

@@ -116,7 +116,6 @@ class ApiServerHistory:
     ) -> None:
         self._chance = random.Random(seed)
         self._rereads = self._chance.random() < 0.3
-        self._seed = seed
         self._web = f"web-{seed}"
         self._sources = {name: f"{name}-{seed}" for name in SOURCES}
         self._namespace = cluster.namespace

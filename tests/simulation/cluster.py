@@ -91,7 +91,6 @@ class Cluster:
         self.uid = "uid-web"
         self.generation = 1
         self.observed_generation = 0
-        self._template_at = self.now
         self._writers: dict[str, tuple[float, bool]] = {}  # manager → (time, owns the revision)
         self.pods: list[SimulatedPod] = []
         self._made = 0

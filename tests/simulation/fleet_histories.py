@@ -70,7 +70,6 @@ class _FleetHistory(ControllerHistory):
         self._unfinished: dict[str, float] = {}
         self._rolled_at: dict[str, float] = {}
         self._exempt: set[str] = set()
-        self._edited_at = 0.0
         self._value = "0"
         #: The pods of each workload, and how many have been made.
         self._pods: dict[str, list[_Pod]] = {}
@@ -178,7 +177,7 @@ class _FleetHistory(ControllerHistory):
         await self._set_value(_BAD)
 
     async def _set_value(self, value: str) -> None:
-        self._value, self._edited_at = value, self._now()
+        self._value = value
         await self._world.edit(LEVEL=value)
 
     async def _change_limit(self) -> None:

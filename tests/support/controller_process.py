@@ -140,9 +140,9 @@ class ControllerProcess:
         """Return what it has printed so far."""
         return self._log.read_text()
 
-    async def wait_for_output(self, words: str, *, within: float = TIMEOUT) -> None:
+    async def wait_for_output(self, words: str) -> None:
         """Wait until it has printed some words."""
-        deadline = time.monotonic() + within
+        deadline = time.monotonic() + TIMEOUT
         while words not in self.log():
             if not self.is_running:
                 raise AssertionError(f"it ended before it said {words!r}:\n{self.log()}")

@@ -353,7 +353,7 @@ class Scenario:
 
         await self.until(done, f"{name} is rolled {times} times", within=within)
 
-    async def wait_for_rollout_end(self, name: str = "web", *, within: float = TIMEOUT) -> None:
+    async def wait_for_rollout_end(self, name: str = "web") -> None:
         """Wait until a consumer's own controller has replaced all its pods."""
 
         async def done() -> bool:
@@ -363,7 +363,7 @@ class Scenario:
             observed = status.get("observedGeneration", 0)
             return bool(counts == [wanted] * 3 and observed >= found["metadata"]["generation"])
 
-        await self.until(done, f"{name} is rolled out", within=within)
+        await self.until(done, f"{name} is rolled out")
 
     async def wait_until_current(self) -> None:
         """Wait until every pod read what is there now, and the consumers' rollouts are over."""

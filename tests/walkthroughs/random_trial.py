@@ -89,10 +89,8 @@ def choose_shapes(seed: int, count: int) -> list[Shape]:
 class Trial:
     """One history in a namespace of its own."""
 
-    def __init__(
-        self, kubeconfig: Path, folder: Path, seed: int, shapes: list[Shape], *, show: bool = False
-    ) -> None:
-        self._cluster = TrialCluster(kubeconfig, folder, seed, shapes, show=show)
+    def __init__(self, kubeconfig: Path, folder: Path, seed: int, shapes: list[Shape]) -> None:
+        self._cluster = TrialCluster(kubeconfig, folder, seed, shapes)
         self._cluster.on_status = lambda text: self._look_for_values("status", text)
         self._disturbances = Disturbances(self._cluster, seed)
         self._random = random.Random(seed)
@@ -306,16 +304,10 @@ class Trial:
 
 
 async def run_trial(
-    kubeconfig: Path,
-    folder: Path,
-    *,
-    seed: int,
-    steps: int,
-    shapes: list[Shape] | None = None,
-    show: bool = False,
+    kubeconfig: Path, folder: Path, seed: int, shapes: list[Shape], *, steps: int
 ) -> Report:
     """Run one random history; equal seeds do the same, as far as processes permit."""
-    trial = Trial(kubeconfig, folder, seed, shapes or choose_shapes(seed, 8), show=show)
+    trial = Trial(kubeconfig, folder, seed, shapes)
     async with trial.running():
         await trial.play(steps)
     return trial.report

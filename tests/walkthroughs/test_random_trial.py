@@ -28,9 +28,7 @@ _STEPS, _WORKLOADS = 20, 6
 def test_no_history_makes_old_content_current(plane: Plane, tmp_path: Path, seed: int) -> None:
     """Everything becomes current again, no output has a traceback or a value of a Secret."""
     shapes = choose_shapes(seed, _WORKLOADS)
-    report = asyncio.run(
-        run_trial(plane.kubeconfig, tmp_path, seed=seed, steps=_STEPS, shapes=shapes)
-    )
+    report = asyncio.run(run_trial(plane.kubeconfig, tmp_path, seed, shapes, steps=_STEPS))
     assert not report.problems, f"seed {seed}"
     assert report.comparisons
 

@@ -74,9 +74,7 @@ class Source:
 class TrialCluster:
     """One namespace, and what happens in it."""
 
-    def __init__(
-        self, kubeconfig: Path, folder: Path, seed: int, shapes: list[Shape], *, show: bool
-    ) -> None:
+    def __init__(self, kubeconfig: Path, folder: Path, seed: int, shapes: list[Shape]) -> None:
         self._kubeconfig = kubeconfig
         self.namespace = f"trial-{seed}-{os.getpid()}"
         self.client = Client(load_kubeconfig(str(kubeconfig)), user_agent="trial")
@@ -92,14 +90,13 @@ class TrialCluster:
         self.port = free_port()
         self.log = folder / f"controller-{seed}.log"
         self._values = 0
-        self._show = show
         self.began = time.monotonic()
         #: Serializes writes of sources, so that they are recorded in their order.
         self._lock = asyncio.Lock()
 
     def say(self, text: str) -> None:
-        if self._show:
-            sys.stderr.write(f"{time.monotonic() - self.began:7.2f} {text}\n")
+        """Write what happens; pytest shows it if the trial fails."""
+        sys.stderr.write(f"{time.monotonic() - self.began:7.2f} {text}\n")
 
     # -- life ----------------------------------------------------------------------------------
 

@@ -92,9 +92,9 @@ def write_debian_pins(packages: list[DebianPackage], snapshot: str) -> str:
     return _HEADER.format(snapshot=snapshot) + "".join(lines)
 
 
-def read_wheel_pins(path: Path = WHEEL_PINS) -> dict[str, tuple[str, list[str]]]:
+def read_wheel_pins() -> dict[str, tuple[str, list[str]]]:
     """Return version and digests (SHA-256) of each distribution, by name."""
-    text = path.read_text().replace("\\\n", " ")
+    text = WHEEL_PINS.read_text().replace("\\\n", " ")
     found = {}
     for line in text.splitlines():
         if (words := line.split()) and not line.startswith("#"):

@@ -22,14 +22,12 @@ def _template(revision: str | None) -> Object:
     return {"spec": {"template": {"metadata": {"annotations": annotations}}}}
 
 
-async def _list_warnings(
-    scenario: Scenario, reason: str, *, of: str = "web"
-) -> list[tuple[str, int]]:
-    """List what Warnings of a reason say of a consumer, and how often."""
+async def _list_warnings(scenario: Scenario, reason: str) -> list[tuple[str, int]]:
+    """List what Warnings of a reason say of web, and how often."""
     return [
         (event["message"], event.get("count", 1))
         for event in await scenario.events(reason)
-        if event["type"] == "Warning" and event["involvedObject"]["name"] == of
+        if event["type"] == "Warning" and event["involvedObject"]["name"] == "web"
     ]
 
 

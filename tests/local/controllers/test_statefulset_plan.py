@@ -18,7 +18,6 @@ Object = dict[str, Any]
 # Ten minutes after pods of the tests became ready.
 NOW = 1767226200.0
 READY_SINCE = "2026-01-01T00:00:00Z"
-OWNER = {"name": "web", "uid": "uid-of-web"}
 
 
 def stateful_set(replicas: int = 3, **spec: Any) -> Object:
