@@ -26,6 +26,7 @@ from hotmap.core.errors import (
     Unreachable,
 )
 from hotmap.core.model.objects import ObjectKey, ObjectMeta
+from hotmap.core.resource_version import is_newer
 from hotmap.core.text import parse_number
 from hotmap.kube.client import Client
 from hotmap.kube.decoding import check_size, decode, decoding_problem
@@ -198,7 +199,7 @@ class Reflector(Generic[T, S]):
         read = page.resource_version
         for raw in page.items:
             read = decode(_bare_decoder, raw).metadata.resource_version
-        if changed and not _is_newer(read, store.get(key)):
+        if changed and not is_newer(read, getattr(store.get(key), "resource_version", "")):
             return
         for raw in page.items:
             self._take_listed(raw)
@@ -218,8 +219,7 @@ class Reflector(Generic[T, S]):
     def has_delivered(self, resource_version: str) -> bool:
         """Return whether everything up to a resourceVersion has certainly been received.
 
-        Versions of one resource may be compared as numbers (KEP-5504). Nothing is certain while
-        there is no position, as after an error.
+        Nothing is certain while there is no position, as after an error.
         """
         position, version = parse_number(self._position), parse_number(resource_version)
         return position is not None and version is not None and version <= position
@@ -503,16 +503,6 @@ class Reflector(Generic[T, S]):
         return ObjectKey(
             self._selection.resource.kind, sys.intern(metadata.namespace), metadata.name
         )
-
-
-def _is_newer(resource_version: str, stored: object) -> bool:
-    """Return whether a version is certainly newer than a stored value; nothing stored is newest.
-
-    Versions of one resource may be compared as numbers (KEP-5504).
-    """
-    known = parse_number(getattr(stored, "resource_version", ""))
-    read = parse_number(resource_version)
-    return read is not None and known is not None and read > known
 
 
 class _Bare(msgspec.Struct):

@@ -27,7 +27,7 @@ from hotmap.core.model.observed_changes import (
 )
 from hotmap.core.model.source import Marks, Source, changed_keys, has_removed_keys
 from hotmap.core.model.state import ObservedChange
-from hotmap.core.text import parse_number
+from hotmap.core.resource_version import version_number
 
 __all__ = ["History"]
 
@@ -207,7 +207,7 @@ class History:
         for key, changes in saved.items():
             own = self._changes.get(key, ())
             begun = self._find_begin(key, own) if own else 0
-            earlier = [s for s in changes if not own or _number(s.resource_version) < begun]
+            earlier = [s for s in changes if not own or version_number(s.resource_version) < begun]
             self._saved[key] = tuple(earlier)
 
     def record_missing(self, key: ObjectKey) -> bool:
@@ -229,8 +229,4 @@ class History:
         The first one may be a deletion, which has no version; then it followed the listed one.
         """
         listed, _ = self._listed[key]
-        return _number(listed) + 1 if listed else _number(own[0].resource_version)
-
-
-def _number(resource_version: str) -> int:
-    return parse_number(resource_version) or 0
+        return version_number(listed) + 1 if listed else version_number(own[0].resource_version)

@@ -41,7 +41,7 @@ from hotmap.core.model.source import parse_time
 from hotmap.core.model.template_uses import find_users, find_uses
 from hotmap.core.model.uses import uses_of_template
 from hotmap.core.reloader.patch import has_marks_of
-from hotmap.core.text import parse_number
+from hotmap.core.resource_version import version_number
 
 __all__ = ["earliest_mount", "pod_starts"]
 
@@ -123,7 +123,7 @@ def _pod_start(pod: Pod, uses: Sequence[Use]) -> PodStart:
         created,
         earliest_mount(pod),
         restarted=any(status.restart_count for status, _ in counted),
-        version=parse_number(pod.metadata.resource_version) or 0,
+        version=version_number(pod.metadata.resource_version),
     )
 
 

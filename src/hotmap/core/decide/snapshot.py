@@ -29,6 +29,7 @@ from hotmap.core.model.state import Record, RolloutTimes, SourceRecord, records_
 from hotmap.core.policy.policy import Policy, live_change_needs_rollout
 from hotmap.core.reloader.annotations import Writing
 from hotmap.core.target import Target
+from hotmap.core.text import parse_number
 
 __all__ = [
     "SentNudge",
@@ -262,6 +263,5 @@ def changed_before(template: TemplateChange, snapshot: Snapshot) -> frozenset[Ob
 
 
 def _may_precede(version: str, other: str) -> bool:
-    if not (version.isdecimal() and other.isdecimal()):
-        return True
-    return int(version) < int(other)
+    earlier, later = parse_number(version), parse_number(other)
+    return earlier is None or later is None or earlier < later

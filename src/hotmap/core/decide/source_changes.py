@@ -27,7 +27,7 @@ from hotmap.core.decide.snapshot import TemplateChange
 from hotmap.core.decide.source_snapshot import ChangeSummary, SourceSnapshot, StartBound
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.state import ObservedChange, SourceRecord, StartRecord, Window
-from hotmap.core.text import parse_number
+from hotmap.core.resource_version import version_number
 
 __all__ = [
     "SourceHistory",
@@ -82,7 +82,7 @@ def summarize_changes(
     latest, latest_by = _latest(source, history.own)
     if not source.exists and not history.own:
         latest = latest_by = _bound_unobserved_deletion(history, recorded)
-    elif latest is None and _number(listed[0]) <= _number(last_saved):
+    elif latest is None and version_number(listed[0]) <= version_number(last_saved):
         latest, latest_by = _latest(source, history.saved)
     kept = [*history.saved, *history.own]
     affected = [item for item in kept if _concerns(item, source)]
@@ -90,15 +90,15 @@ def summarize_changes(
     summary = ChangeSummary(latest=latest, latest_by=latest_by, edited=edited)
     if recorded is None:
         was_watched = history.gap is not None and history.gap.since is not None
-        moved = not last_saved or _number(listed[0]) > _number(last_saved)
+        moved = not last_saved or version_number(listed[0]) > version_number(last_saved)
         gap = history.gap if is_known and was_watched and moved else None
         return summary._replace(
             last=affected[-1].at if affected else None,
             unobserved_by=_bound_unobserved(source, listed[1], gap.until) if gap else None,
             created=_was_created_last(source, history.own),
         )
-    known = max(_number(recorded.resource_version), _number(last_saved))
-    gap = history.gap if _number(listed[0]) > known else None
+    known = max(version_number(recorded.resource_version), version_number(last_saved))
+    gap = history.gap if version_number(listed[0]) > known else None
     unobserved_by = _bound_unobserved(source, listed[1], gap.until) if gap else None
     unobserved = _unobserved_windows(gap, history.saved, unobserved_by)
     return _with_changes(
@@ -192,9 +192,9 @@ def _since(kept: Sequence[ObservedChange], recorded: SourceRecord) -> Sequence[O
     """
     if not recorded.uid and recorded.changed_by is not None:
         return [change for change in kept if change.at > recorded.changed_by]
-    version = _number(recorded.resource_version)
+    version = version_number(recorded.resource_version)
     for position, change in enumerate(kept):
-        if change.resource_version and _number(change.resource_version) > version:
+        if change.resource_version and version_number(change.resource_version) > version:
             start = position
             while start > 0 and not kept[start - 1].resource_version:
                 start -= 1
@@ -203,10 +203,6 @@ def _since(kept: Sequence[ObservedChange], recorded: SourceRecord) -> Sequence[O
     while tail > 0 and not kept[tail - 1].resource_version:
         tail -= 1
     return kept[tail:]
-
-
-def _number(resource_version: str) -> int:
-    return parse_number(resource_version) or 0
 
 
 def _concerns(change: ObservedChange, source: SourceSnapshot) -> bool:

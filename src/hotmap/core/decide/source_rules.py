@@ -29,7 +29,8 @@ from hotmap.core.model.provider_class import MountedPod
 from hotmap.core.model.references import Use, UseKind
 from hotmap.core.model.state import SourceRecord, records_by_source
 from hotmap.core.reloader.annotations import Writing
-from hotmap.core.text import join_names, parse_number
+from hotmap.core.resource_version import is_newer
+from hotmap.core.text import join_names
 
 __all__ = [
     "ROLLOUT_WAIT",
@@ -281,11 +282,9 @@ def _assess_unwatched(case: Case, what: str) -> Finding:
 
 
 def _is_older(current: SourceSnapshot, recorded: SourceRecord) -> bool:
-    """Rule 2; versions of one object may be compared as numbers (KEP-5504), others never."""
-    if not current.exists or current.uid != recorded.uid:
-        return False
-    now, before = parse_number(current.resource_version), parse_number(recorded.resource_version)
-    return now is not None and before is not None and now < before
+    """Rule 2; versions of one object may be compared, others never."""
+    is_same = current.exists and current.uid == recorded.uid
+    return is_same and is_newer(recorded.resource_version, current.resource_version)
 
 
 def _is_required_at_start(uses: Sequence[Use]) -> bool:

@@ -41,7 +41,8 @@ from hotmap.core.model.references import LONGEST_NAME
 from hotmap.core.model.source import Source, make_marks, parse_time
 from hotmap.core.reloader.annotations import DEFAULT_SETTINGS, DialectSettings, Writing
 from hotmap.core.reloader.patch import digest_of
-from hotmap.core.text import parse_number, printable
+from hotmap.core.resource_version import version_number
+from hotmap.core.text import printable
 
 __all__ = [
     "MOUNTS",
@@ -162,7 +163,7 @@ def read_mounted_versions(
     pod = next((o for o in metadata.owner_references or () if o.kind == "Pod"), None)
     owner = pod.uid if pod else metadata.uid
     versions = _versions(item)
-    written = parse_number(metadata.resource_version) or 0
+    written = version_number(metadata.resource_version)
     if known is not None and known.owner != owner:
         updated, mounted = False, written
     elif known is None:

@@ -17,8 +17,8 @@ from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.provider_class import ClassMounts
 from hotmap.core.model.references import UseKind
+from hotmap.core.resource_version import version_number
 from hotmap.core.target import Target
-from hotmap.core.text import parse_number
 
 __all__ = [
     "DesiredClass",
@@ -219,7 +219,7 @@ def desired_content(snapshot: Snapshot) -> DesiredContent:
 def _adopted_version(snapshot: Snapshot) -> int:
     """Return the newest version with which a source was adopted whose last change is estimated."""
     versions = (
-        parse_number(recorded.adopted) or 0
+        version_number(recorded.adopted)
         for source, recorded in snapshot.recorded_sources()
         if source.estimated
     )
