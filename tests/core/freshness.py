@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from tests.support.objects import (
@@ -16,17 +17,20 @@ from tests.support.objects import (
     sources,
 )
 
-from hotmap.core.decide.assessment import Assessment, Facts
+from hotmap.core.decide.assessment import Assessment, OtherUse
+from hotmap.core.decide.evidence import PodStart
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import make_plan
 from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.revisions import revision_of
-from hotmap.core.decide.source_snapshot import take_snapshots
+from hotmap.core.decide.snapshot import Snapshot
+from hotmap.core.decide.source_snapshot import ChangeSummary, SourceSnapshot, take_snapshots
 from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.objects import ConfigMap
+from hotmap.core.model.objects import ConfigMap, ObjectKey
 from hotmap.core.model.state import Record
 from hotmap.core.policy.policy import Policy
+from hotmap.core.target import Target
 
 A = {"LEVEL": "info", "app.yaml": "a: 1"}
 B_FROZEN = A | {"LEVEL": "debug"}
@@ -53,15 +57,50 @@ OPTIONAL_BOTH = """
 """
 
 
+_POLICY, _UNCHANGED = Policy(), ChangeSummary()
+
+
 def app(data: dict[str, str] = A, **options: Any) -> ConfigMap:
     """Make the ConfigMap `app`."""
     return config_map("app", data, **options)
 
 
+def assess_sources(
+    who: Consumer,
+    record: Record | None,
+    snapshots: Sequence[SourceSnapshot],
+    *,
+    now: float = 1000,
+    revision: str = "",
+    starts: Sequence[PodStart] | None = None,
+    others: Mapping[ObjectKey, OtherUse | None] = MappingProxyType({}),
+    policy: Policy = _POLICY,
+    **known: Any,
+) -> Assessment:
+    """Assess a consumer with these sources; `known` are other fields of its snapshot."""
+    target = Target(1, "", "")
+    snapshot = Snapshot(
+        who,
+        policy,
+        record,
+        KEY.id,
+        tuple(snapshots),
+        revision,
+        revision,
+        "",
+        "",
+        target,
+        None,
+        now,
+        **known,
+    )
+    return assess(snapshot, starts, others)
+
+
 def applied_record(who: Consumer, *items: ConfigMap) -> Record:
     """Make the record of a consumer to which these sources were last applied."""
     snapshots = take_snapshots(who.uses, sources(*items), KEY)
-    first = assess(who, None, snapshots, Facts(now=0, revision=""))
+    first = assess_sources(who, None, snapshots, now=0)
     return record_applied(who, None, first.findings, key_id=KEY.id, generation=1)
 
 
@@ -71,24 +110,26 @@ def assess_change(
     now: Sequence[ConfigMap],
     *,
     started: Sequence[float | None] | None = None,
-    **facts: Any,
+    changes: ChangeSummary = _UNCHANGED,
+    **known: Any,
 ) -> Assessment:
     """Assess a consumer to which `before` was applied (None: no record) and that finds `now`.
 
     `started` are the starts of its pods; None says that they were not checked. No other pods use
-    the sources, unless `others` says so.
+    the sources, unless `others` says so. `changes` is what was observed of each source.
     """
     record = (
         before if isinstance(before, Record) or before is None else applied_record(who, *before)
     )
-    snapshots = take_snapshots(who.uses, sources(*now), KEY)
-    live_needs_rollout = facts.get("live_needs_rollout", False)
+    taken = take_snapshots(who.uses, sources(*now), KEY)
+    snapshots = [source._replace(changes=changes) for source in taken]
+    live_needs_rollout = known.get("live_needs_rollout", False)
     if started is not None:
         pods = [pod(f"web-{number}", started=at) for number, at in enumerate(started)]
-        facts["starts"] = pod_starts(who, pods)
-    facts.setdefault("others", dict.fromkeys(each.source for each in snapshots))
+        known["starts"] = pod_starts(who, pods)
+    known.setdefault("others", dict.fromkeys(each.source for each in snapshots))
     revision = revision_of(snapshots, KEY, uid=who.uid, live_needs_rollout=live_needs_rollout)
-    return assess(who, record, snapshots, Facts(now=1000, revision=revision, **facts))
+    return assess_sources(who, record, snapshots, revision=revision, **known)
 
 
 def record_after(

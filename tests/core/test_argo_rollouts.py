@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.core.freshness import assess_sources
 from tests.support.objects import ENV, KEY, config_map, deployment, rollout, sources
 
-from hotmap.core.decide.assessment import Assessment, Facts, Verdict
-from hotmap.core.decide.freshness import assess
+from hotmap.core.decide.assessment import Assessment, Verdict
 from hotmap.core.decide.plan import Action, ActionType, make_plan
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.source_snapshot import take_snapshots
@@ -92,9 +92,9 @@ def assess_change(
     """Assess a consumer whose LEVEL changed since it was applied."""
     old = sources(config_map("app", {"LEVEL": "info"}))
     new = sources(config_map("app", {"LEVEL": "debug"}, version=2, changed_at=changed_at))
-    first = assess(who, None, take_snapshots(who.uses, old, KEY), Facts(0, ""))
+    first = assess_sources(who, None, take_snapshots(who.uses, old, KEY), now=0)
     record = record_applied(who, None, first.findings, key_id=KEY.id, generation=applied_generation)
-    return assess(who, record, take_snapshots(who.uses, new, KEY), Facts(now, "r"))
+    return assess_sources(who, record, take_snapshots(who.uses, new, KEY), now=now, revision="r")
 
 
 def acts(who: Consumer) -> tuple[Action, ...]:

@@ -10,16 +10,18 @@ The model remembers what each pod read when it started, which the core never lea
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from tests.core.freshness import assess_sources
 from tests.support.objects import KEY, config_map, deployment, pod
 from tests.support.shards import write_shard
 
-from hotmap.core.decide.assessment import Assessment, Facts, Verdict
+from hotmap.core.decide.assessment import Assessment, Verdict
 from hotmap.core.decide.conflicts import (
     WriterConflict,
     defer_to,
@@ -27,7 +29,6 @@ from hotmap.core.decide.conflicts import (
     is_reported,
     record_reported,
 )
-from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import ActionType, Plan, make_plan
 from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.record import record_applied
@@ -268,29 +269,36 @@ class Controller:
         cluster, record = self.cluster, self.record
         consumer = cluster.observed()
         snapshots = take_snapshots(consumer.uses, cluster.sources, KEY)
+        if record is not None:
+            seen = [self.since(record, current) for current in snapshots]
+            windows = tuple(Window(s[0].at, s[-1].at) for s in seen if len(s) > 1)
+            record = msgspec.structs.replace(record, windows=(*record.windows, *windows))
         live_needs_rollout = live_change_needs_rollout(consumer, self.policy)
-        seen = [self.since(record, current) for current in snapshots]
         waited = 0.0 if self.waiting_since is None else cluster.now - self.waiting_since
-        facts = Facts(
+        revision = revision_of(
+            snapshots, KEY, uid=consumer.uid, live_needs_rollout=live_needs_rollout
+        )
+        assess_now = partial(
+            assess_sources,
+            consumer,
+            record,
+            snapshots,
             now=cluster.now,
-            revision=revision_of(
-                snapshots, KEY, uid=consumer.uid, live_needs_rollout=live_needs_rollout
-            ),
-            catch_up=self.policy.catch_up,
+            revision=revision,
+            policy=self.policy,
             live_needs_rollout=live_needs_rollout,
-            windows=tuple(Window(s[0].at, s[-1].at) for s in seen if len(s) > 1),
             waited=waited,
         )
-        assessment = assess(consumer, record, snapshots, facts)
+        assessment = assess_now()
         if assessment.verdict is Verdict.CHECK_PODS:
             starts = pod_starts(consumer, [p.observed(consumer) for p in cluster.pods])
-            assessment = assess(consumer, record, snapshots, facts._replace(starts=starts))
+            assessment = assess_now(starts=starts)
         plan = make_plan(consumer, self.policy, assessment, changed={})
         again = make_plan(consumer, self.policy, assessment, changed={})
         assert plan == again
         found = self.writer_conflict()
         plan = defer_to(plan, found, reported=is_reported(record, found), now=cluster.now)
-        return assessment, plan, facts.revision
+        return assessment, plan, revision
 
     def writer_conflict(self) -> WriterConflict | None:
         """Find what another writer put into the template."""

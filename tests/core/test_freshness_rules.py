@@ -17,6 +17,7 @@ from tests.core.freshness import (
     app,
     applied_record,
     assess_change,
+    assess_sources,
     deployment,
 )
 from tests.support.objects import (
@@ -30,17 +31,20 @@ from tests.support.objects import (
     workload,
 )
 
-from hotmap.core.decide.assessment import Facts, Verdict
+from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.evidence import PodStart
-from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.revisions import revision_of
+from hotmap.core.decide.snapshot import TemplateChange
 from hotmap.core.decide.source_rules import ROLLOUT_WAIT
-from hotmap.core.decide.source_snapshot import take_snapshots
+from hotmap.core.decide.source_snapshot import ChangeSummary, take_snapshots
 from hotmap.core.model.consumer import FIELD_MANAGER
 from hotmap.core.model.consumer_conversion import consumer_from_workload
-from hotmap.core.model.objects import ConfigMap, ManagedFields, ObjectKey
+from hotmap.core.model.objects import ConfigMap, ManagedFields
 from hotmap.core.model.state import UNVOUCHED, Window
+from hotmap.core.policy.policy import Policy
+
+CATCH_UP = Policy(catch_up=True)
 
 # -- rule 0: a crash between the patch and the record -----------------------------------------
 
@@ -84,10 +88,10 @@ def test_rule_0_another_revision_is_another_content() -> None:
     [
         pytest.param({}, Verdict.ADOPT, id="without catch-up: adopt at once"),
         pytest.param({"started": [1]}, Verdict.ADOPT, id="even when the pods are old"),
-        pytest.param({"catch_up": True}, Verdict.CHECK_PODS, id="catch-up: look first"),
-        pytest.param({"catch_up": True, "started": [102]}, Verdict.ADOPT, id="proven younger"),
-        pytest.param({"catch_up": True, "started": [101]}, Verdict.FROZEN, id="not proven"),
-        pytest.param({"catch_up": True, "started": []}, Verdict.ADOPT, id="no pods"),
+        pytest.param({"policy": CATCH_UP}, Verdict.CHECK_PODS, id="catch-up: look first"),
+        pytest.param({"policy": CATCH_UP, "started": [102]}, Verdict.ADOPT, id="proven younger"),
+        pytest.param({"policy": CATCH_UP, "started": [101]}, Verdict.FROZEN, id="not proven"),
+        pytest.param({"policy": CATCH_UP, "started": []}, Verdict.ADOPT, id="no pods"),
     ],
 )
 def test_rule_1_first_sight_adopts(options: dict[str, Any], verdict: Verdict) -> None:
@@ -194,7 +198,7 @@ def test_rule_9_invisible_source_is_neither_deleted_nor_created() -> None:
     who = deployment(OPTIONAL_ENV)
     record = applied_record(who, app())
     hidden = tuple(source._replace(visible=False) for source in take_snapshots(who.uses, {}, KEY))
-    assessment = assess(who, record, hidden, Facts(now=1000, revision="", reload_on_delete=True))
+    assessment = assess_sources(who, record, hidden, policy=Policy(reload_on_delete=True))
     assert assessment.verdict is Verdict.UP_TO_DATE
     after = record_applied(who, record, assessment.findings, key_id=KEY.id, generation=1)
     assert after.sources == record.sources
@@ -212,12 +216,15 @@ def test_rule_6_template_change_alone_proves_nothing(created: float, verdict: Ve
     """The pods of a template that changed after the source may be older than both."""
     who = deployment(generation=2)
     now = [app(B_FROZEN, version=2, changed_at=504)]
-    facts = {
-        "before_template": frozenset((ObjectKey("ConfigMap", "shop", "app"),)),
-        "template_at": 504.3,
-    }
-    record = applied_record(deployment(), app())
-    assert assess_change(who, record, now, started=[created], **facts).verdict is verdict
+    found = assess_change(
+        who,
+        applied_record(deployment(), app()),
+        now,
+        started=[created],
+        changes=ChangeSummary(last=504.0),
+        template=TemplateChange(504.3, 2),
+    )
+    assert found.verdict is verdict
 
 
 @pytest.mark.parametrize(
@@ -237,9 +244,8 @@ def test_rule_6_several_edits_before_the_template_change_are_one(
         applied_record(deployment(), app()),
         [app(B_FROZEN, version=3, changed_at=504)],
         started=[505.0],
-        before_template=frozenset((ObjectKey("ConfigMap", "shop", "app"),)),
-        template_at=504.3,
-        windows=(Window(501.0, ended),),
+        changes=ChangeSummary(last=ended, window=Window(501.0, ended)),
+        template=TemplateChange(504.3, 2),
     )
     assert found.verdict is verdict
 
@@ -287,7 +293,11 @@ def test_rule_1_reread_files_catch_up_by_themselves(
 ) -> None:
     """Catch-up rolls nothing for files that the application re-reads."""
     assessment = assess_change(
-        deployment(FILES), None, [app()], catch_up=True, live_needs_rollout=live_needs_rollout
+        deployment(FILES),
+        None,
+        [app()],
+        policy=CATCH_UP,
+        live_needs_rollout=live_needs_rollout,
     )
     assert assessment.verdict is verdict
 
@@ -296,7 +306,7 @@ def test_rule_1_reread_files_catch_up_by_themselves(
 def test_rule_1_catch_up_waits_for_a_rollout(waited: float, verdict: Verdict) -> None:
     """A consumer that is replacing its pods anyway is looked at when it is done."""
     who = deployment(rolling=True)
-    assert assess_change(who, None, [app()], catch_up=True, waited=waited).verdict is verdict
+    assert assess_change(who, None, [app()], policy=CATCH_UP, waited=waited).verdict is verdict
 
 
 # -- rule 2: a stale store --------------------------------------------------------------------

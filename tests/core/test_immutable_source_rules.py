@@ -15,6 +15,7 @@ from tests.core.freshness import (
     app,
     applied_record,
     assess_change,
+    assess_sources,
     deployment,
     record_after,
 )
@@ -28,11 +29,10 @@ from tests.support.objects import (
     sources,
 )
 
-from hotmap.core.decide.assessment import Facts, Verdict
-from hotmap.core.decide.freshness import assess
+from hotmap.core.decide.assessment import Verdict
 from hotmap.core.decide.plan import make_plan
 from hotmap.core.decide.pod_starts import pod_starts
-from hotmap.core.decide.source_snapshot import SourceSnapshot, take_snapshots
+from hotmap.core.decide.source_snapshot import ChangeSummary, SourceSnapshot, take_snapshots
 from hotmap.core.model.objects import ConfigMap, ObjectKey
 from hotmap.core.model.state import PodCheck, Record, Window
 from hotmap.core.policy.policy import Policy
@@ -166,17 +166,18 @@ def test_rule_7_pods_keep_an_immutable_source_deleted_before_its_record(
     """Pods of this template have used it, as hotmap saw; so they hold what it was."""
     who = deployment(OPTIONAL_ENV, generation=2)
     others = {ObjectKey("ConfigMap", "shop", "app"): None}
-    facts = Facts(now=1000, revision="", others=others)
 
     def snapshots(*items: ConfigMap) -> tuple[SourceSnapshot, ...]:
         taken = take_snapshots(who.uses, sources(*items), KEY)
         return tuple(item._replace(replaces_immutable=True) for item in taken)
 
-    gone = record_after(who, record, assess(who, record, snapshots(), facts), generation=2)
+    gone = record_after(
+        who, record, assess_sources(who, record, snapshots(), others=others), generation=2
+    )
     recreated = snapshots(app(uid="uid-2"))
-    held = assess(who, gone, recreated, facts)
+    held = assess_sources(who, gone, recreated, others=others)
     assert held.verdict is Verdict.HOLD
-    at_once = assess(who, record, recreated, facts)
+    at_once = assess_sources(who, record, recreated, others=others)
     assert at_once.verdict is Verdict.HOLD
     kept = record_after(who, record, at_once, generation=2)
     # The next controller knows of the deletion by the record only.
@@ -211,10 +212,10 @@ def test_rule_7_pods_that_started_before_an_edit_of_the_successor_was_reverted()
     successor = [app(uid="uid-2", version=2)]
     record = record_after(who, before, assess_change(who, before, successor))
     reverted = [app(uid="uid-2", version=4)]
-    windows = (Window(100.0, 110.0),)
-    within = assess_change(who, record, reverted, started=[105], windows=windows)
+    changes = ChangeSummary(window=Window(100.0, 110.0))
+    within = assess_change(who, record, reverted, started=[105], changes=changes)
     assert within.verdict is Verdict.HOLD
-    earlier = assess_change(who, record, reverted, started=[90], windows=windows)
+    earlier = assess_change(who, record, reverted, started=[90], changes=changes)
     assert earlier.verdict is Verdict.UP_TO_DATE
 
 
@@ -226,13 +227,14 @@ def test_rule_7_older_pods_beside_a_successor_with_the_first_content() -> None:
     taken = take_snapshots(who.uses, sources(app(uid="uid-3", changed_at=500)), KEY)
     snapshots = [item._replace(edited=True) for item in taken]
     starts = pod_starts(who, [pod("web-1", started=400)])
-    facts = Facts(now=1000, revision="r", starts=starts, heals=True)
     for pinned, verdict in ((True, Verdict.HOLD), (False, Verdict.FROZEN)):
         known = tuple(
             structs.replace(item, pinned=pinned, immutable=pinned) for item in before.sources
         )
         record = structs.replace(before, sources=known)
-        assert assess(who, record, snapshots, facts).verdict is verdict
+        assert (
+            assess_sources(who, record, snapshots, revision="r", starts=starts).verdict is verdict
+        )
 
 
 def test_rule_7_an_immutable_source_that_came_and_went_between_two_decisions() -> None:
@@ -241,14 +243,13 @@ def test_rule_7_an_immutable_source_that_came_and_went_between_two_decisions() -
     taken = take_snapshots(who.uses, sources(app(B_FROZEN, uid="uid-3", version=3)), KEY)
     for replaced, verdict in ((True, Verdict.HOLD), (False, Verdict.FROZEN)):
         snapshots = [item._replace(replaces_immutable=replaced) for item in taken]
-        facts = Facts(now=1000, revision="")
-        found = assess(who, applied_record(who, app()), snapshots, facts)
+        found = assess_sources(who, applied_record(who, app()), snapshots)
         assert found.verdict is verdict
     # A rollout for another source makes the template younger than the deletion.
     held = [item._replace(replaces_immutable=True) for item in taken]
-    found = assess(who, applied_record(who, app()), held, Facts(now=1000, revision=""))
+    found = assess_sources(who, applied_record(who, app()), held)
     kept = record_after(who, applied_record(who, app()), found)
-    later = assess(who, kept, taken, Facts(now=2000, revision=""))
+    later = assess_sources(who, kept, taken, now=2000)
     assert later.verdict is Verdict.HOLD
 
 

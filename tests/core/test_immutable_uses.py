@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from tests.core.freshness import B_FROZEN, A, app, applied_record, assess_change, deployment
+from tests.core.freshness import (
+    B_FROZEN,
+    A,
+    app,
+    applied_record,
+    assess_change,
+    assess_sources,
+    deployment,
+)
 from tests.support.objects import ENV, ENV_AND_FILES, FILES, KEY, config_map, consumer, sources
 from tests.support.shards import write_shard
 
-from hotmap.core.decide.assessment import Facts, Finding, Verdict
+from hotmap.core.decide.assessment import Finding, Verdict
 from hotmap.core.decide.evidence import PodStart, Span
-from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.immutable_uses import (
     add_immutable_uses,
     has_immutable_predecessor,
@@ -195,7 +202,7 @@ def test_restarted_container_gets_what_its_kubelet_has_served_to_the_pod(
     )
     taken = take_snapshots(who.uses, sources(app(B_FROZEN, uid="uid-2", changed_at=500.0)), KEY)
     others = {item.source: None for item in taken}
-    found = assess(who, record, taken, Facts(1000, "", starts=(start,), others=others))
+    found = assess_sources(who, record, taken, starts=(start,), others=others)
     assert found.verdict is verdict
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.core.freshness import assess_sources
 from tests.support.objects import KEY, deployment, pod
 from tests.support.provider_classes import class_volume
 
-from hotmap.core.decide.assessment import Assessment, Facts, Verdict
-from hotmap.core.decide.freshness import assess
+from hotmap.core.decide.assessment import Assessment, Verdict
 from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.revisions import desired_target
@@ -54,19 +54,19 @@ def assess_versions(
     *mounted: MountedPod,
     started: float | None = None,
     by_update: bool = True,
-    **facts: Any,
+    **known: Any,
 ) -> Assessment:
     """Assess a Deployment whose class has version 2, and was applied with version 1.
 
     `started` is the start of its only pod; None: its pods were not listed.
     """
     before = vault("1", ClassMounts(is_known=True))
-    first = assess(web(), None, before, Facts(now=0, revision=""))
+    first = assess_sources(web(), None, before, now=0)
     record = record_applied(web(), None, first.findings, key_id=KEY.id, generation=1)
     if started is not None:
-        facts["starts"] = pod_starts(who, [pod("web-1", started=started)])
+        known["starts"] = pod_starts(who, [pod("web-1", started=started)])
     now = vault("2", ClassMounts(True, by_update, mounted))
-    return assess(who, record, now, Facts(now=1000, revision="", **facts))
+    return assess_sources(who, record, now, **known)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_without_pods_an_update_is_applied_at_once() -> None:
 def test_class_of_unknown_versions_concludes_nothing(uses: str | None, verdict: Verdict) -> None:
     """Pods have mounted different ones, or none has mounted any."""
     before = vault("1", ClassMounts(is_known=True))
-    first = assess(web(), None, before, Facts(now=0, revision=""))
+    first = assess_sources(web(), None, before, now=0)
     record = record_applied(web(), None, first.findings, key_id=KEY.id, generation=1)
     if uses is not None:
         (source,) = record.sources
@@ -153,7 +153,7 @@ def test_class_of_unknown_versions_concludes_nothing(uses: str | None, verdict: 
             record, sources=(msgspec.structs.replace(source, uses=uses),)
         )
     now = vault("2", ClassMounts(is_known=False))
-    assert assess(web(), record, now, Facts(now=1000, revision="")).verdict is verdict
+    assert assess_sources(web(), record, now).verdict is verdict
 
 
 def test_class_is_not_announced_to_agents() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.core.freshness import assess_sources
 from tests.support.objects import KEY, config_map, pod, sources, workload
 
-from hotmap.core.decide.assessment import Assessment, Facts
-from hotmap.core.decide.freshness import assess
+from hotmap.core.decide.assessment import Assessment
 from hotmap.core.decide.plan import Plan, make_plan
 from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.record import record_applied
@@ -98,14 +98,15 @@ def decided(
     held = {} if data is None else sources(config_map(data=data, version=version, changed_at=100))
     snapshots = take_snapshots(who.uses, held, KEY)
     live_needs_rollout = live_change_needs_rollout(who, policy)
-    facts = Facts(
-        now=1000,
+    assessment = assess_sources(
+        who,
+        record,
+        snapshots,
         revision=revision_of(snapshots, KEY, uid=who.uid, live_needs_rollout=live_needs_rollout),
-        catch_up=policy.catch_up,
-        live_needs_rollout=live_needs_rollout,
         starts=pod_starts(who, [pod(started=started)]),
+        policy=policy,
+        live_needs_rollout=live_needs_rollout,
     )
-    assessment = assess(who, record, snapshots, facts)
     changed = {} if data is None else {APP: frozenset(data)}
     return assessment, make_plan(who, policy, assessment, changed=changed)
 
@@ -195,5 +196,6 @@ def test_lost_source_never_rolls(
 ) -> None:
     """A deletion leaves running pods alone: at most their files are refreshed away."""
     who = consumer_of(template)
+    policy = policy._replace(reload_on_delete=False)
     _, plan = decided(who, policy, applied_record(who, policy, data), None)
     assert {action.type.value for action in plan.actions} <= {"nudge", "notify"}

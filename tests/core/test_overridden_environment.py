@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from tests.core.freshness import assess_sources
 from tests.support.objects import KEY, config_map, deployment, pod, sources
 
-from hotmap.core.decide.assessment import Assessment, Facts, Verdict
-from hotmap.core.decide.freshness import assess
+from hotmap.core.decide.assessment import Assessment, Verdict
 from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.snapshot import take_snapshot
@@ -46,8 +46,9 @@ class Workload:
         """Decide on some content, and record it as a controller does that has acted."""
         snapshots = self._snapshots(content, followed)
         starts = pod_starts(self.consumer, [pod(started=-1000)])  # before all changes
-        facts = Facts(now=0, revision="k.new", starts=tuple(starts))
-        assessment = assess(self.consumer, self.record, snapshots, facts)
+        assessment = assess_sources(
+            self.consumer, self.record, snapshots, now=0, revision="k.new", starts=starts
+        )
         self.record = record_applied(
             self.consumer,
             self.record,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.core.freshness import assess_sources
 from tests.support.objects import (
     ENV,
     ENV_AND_FILES,
@@ -15,8 +16,7 @@ from tests.support.objects import (
     sources,
 )
 
-from hotmap.core.decide.assessment import Assessment, Facts, Finding, Verdict
-from hotmap.core.decide.freshness import assess
+from hotmap.core.decide.assessment import Assessment, Finding, Verdict
 from hotmap.core.decide.plan import Action, ActionType, Plan, make_plan
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.revisions import revision_of
@@ -47,7 +47,7 @@ def planned(
     seen: bool = True,
     before: ConfigMap | None = None,
     applied_generation: int | None = None,
-    **facts: Any,
+    **known: Any,
 ) -> Plan:
     """Plan for a consumer to which A was applied and that now finds other data (None: deleted).
 
@@ -59,13 +59,19 @@ def planned(
     new = {} if data is None else sources(config_map("app", data, version=2))
     uses = followed_uses(who, policy, new)
     live_needs_rollout = live_change_needs_rollout(who, policy)
-    first = assess(who, None, take_snapshots(uses, old, KEY), Facts(0, ""))
+    first = assess_sources(who, None, take_snapshots(uses, old, KEY), now=0)
     generation = who.generation if applied_generation is None else applied_generation
     record = record_applied(who, None, first.findings, key_id=KEY.id, generation=generation)
     snapshots = take_snapshots(uses, new, KEY)
     revision = revision_of(snapshots, KEY, uid=who.uid, live_needs_rollout=live_needs_rollout)
-    assessment = assess(
-        who, record, snapshots, Facts(9, revision, live_needs_rollout=live_needs_rollout, **facts)
+    assessment = assess_sources(
+        who,
+        record,
+        snapshots,
+        now=9,
+        revision=revision,
+        live_needs_rollout=live_needs_rollout,
+        **known,
     )
     changed = {APP: changed_keys(old[APP], new.get(APP))} if seen else {}
     return make_plan(who, policy, assessment, changed=changed)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
+from tests.core.freshness import assess_sources
 from tests.support.objects import ENV, FILES, KEY, config_map, workload
 
-from hotmap.core.decide.assessment import Assessment, Facts, Verdict
+from hotmap.core.decide.assessment import Assessment, Verdict
 from hotmap.core.decide.evidence import PodStart, Span
-from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import Action, ActionType, make_plan
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.revisions import recorded_revision, revision_of
@@ -22,7 +23,7 @@ from hotmap.core.model.source import Source, source_from_config_map
 from hotmap.core.model.state import Record
 from hotmap.core.patch.rollout import template_patch
 from hotmap.core.policy.annotations import read_policy
-from hotmap.core.policy.policy import Defaults
+from hotmap.core.policy.policy import Defaults, Policy
 from hotmap.core.reloader.annotations import LAST_RELOADED_FROM, DialectSettings, Names, Writing
 from hotmap.core.reloader.patch import Stamp
 
@@ -52,16 +53,28 @@ def decide(
     record: Record | None,
     *,
     visible: bool = True,
-    **facts: Any,
+    starts: Sequence[PodStart] | None = None,
+    **settings: Any,
 ) -> Assessment:
-    """Assess a consumer; `visible` tells whether sources that do not exist would be seen."""
+    """Assess a consumer by a policy with these settings.
+
+    `visible` tells whether sources that do not exist would be seen.
+    """
     snapshots = tuple(
         snapshot if snapshot.exists else snapshot._replace(visible=visible)
         for snapshot in take_snapshots(who.uses, {source.key: source} if source else {}, KEY)
     )
     revision = revision_of(snapshots, KEY, uid=who.uid, live_needs_rollout=True)
-    known = {"now": 100.0, "live_needs_rollout": True, "writing": Writing.ENV_VARS, **facts}
-    return assess(who, record, snapshots, Facts(revision=revision, **known))
+    return assess_sources(
+        who,
+        record,
+        snapshots,
+        now=100.0,
+        revision=revision,
+        starts=starts,
+        policy=Policy(writing=Writing.ENV_VARS, **settings),
+        live_needs_rollout=True,
+    )
 
 
 def applied_record(who: Consumer, source: Source | None) -> Record:

@@ -14,7 +14,7 @@ from tests.support.objects import (
     with_changes,
 )
 
-from hotmap.core.decide.assessment import Assessment, Facts, Verdict
+from hotmap.core.decide.assessment import Assessment, Verdict
 from hotmap.core.decide.decide import decide
 from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.pod_starts import pod_starts
@@ -91,8 +91,7 @@ def assess_as_recorded(
         who, policy, record, uses=tuple(who.uses), sources=sources(*items), keys=[KEY], now=1000
     )
     starts = pod_starts(who, [pod(started=-1000)])
-    facts = Facts(1000, taken.revision, live_needs_rollout=not rereads, starts=starts)
-    return assess(who, record, taken.sources, facts)
+    return assess(taken._replace(live_needs_rollout=not rereads), starts, {})
 
 
 @pytest.mark.parametrize("rereads", [True, False])

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.core.freshness import assess_sources
 from tests.support.objects import (
     ENV,
     ENV_AND_FILES,
@@ -17,15 +18,14 @@ from tests.support.objects import (
     sources,
 )
 
-from hotmap.core.decide.assessment import Assessment, Facts, Verdict
-from hotmap.core.decide.freshness import assess
+from hotmap.core.decide.assessment import Assessment, Verdict
 from hotmap.core.decide.plan import make_plan
 from hotmap.core.decide.pod_starts import pod_starts
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.revisions import revision_of
 from hotmap.core.decide.rollout_records import Replacement, record_rollout, was_unmarked
 from hotmap.core.decide.source_rules import ROLLOUT_WAIT
-from hotmap.core.decide.source_snapshot import take_snapshots
+from hotmap.core.decide.source_snapshot import ChangeSummary, take_snapshots
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.state import Record, RetiredRevision, Window
 from hotmap.core.policy.policy import Policy
@@ -37,7 +37,7 @@ A = {"LEVEL": "info", "app.yaml": "a: 1"}
 def applied_record(consumer: Consumer, data: dict[str, str]) -> Record:
     """Make the record of a consumer to which a ConfigMap's content was applied."""
     snapshots = take_snapshots(consumer.uses, sources(config_map(data=data)), KEY)
-    assessment = assess(consumer, None, snapshots, Facts(now=0, revision=""))
+    assessment = assess_sources(consumer, None, snapshots, now=0)
     return record_applied(
         consumer, None, assessment.findings, key_id=KEY.id, generation=consumer.generation
     )
@@ -48,7 +48,7 @@ def assess_change(
     *,
     started: float | None = 50,
     now: float = 200,
-    windows: tuple[Window, ...] = (WENT,),
+    window: Window | None = WENT,
     unobserved: bool = False,
     recorded: tuple[Window, ...] = (),
     data: dict[str, str] = A,
@@ -62,19 +62,22 @@ def assess_change(
     consumer = deployment(spec, rolling=rolling)
     record = applied_record(consumer, A)
     record = Record(record.uid, KEY.id, 1, record.sources, recorded)
-    snapshots = take_snapshots(consumer.uses, {} if gone else sources(config_map(data=data)), KEY)
-    facts = Facts(
+    changes = ChangeSummary(window=window, unobserved_by=now if unobserved else None)
+    held = {} if gone else sources(config_map(data=data))
+    taken = take_snapshots(consumer.uses, held, KEY)
+    snapshots = [source._replace(changes=changes) for source in taken]
+    return assess_sources(
+        consumer,
+        record,
+        snapshots,
         now=now,
         revision=revision_of(
             snapshots, KEY, uid=consumer.uid, live_needs_rollout=live_needs_rollout
         ),
-        windows=windows,
-        unobserved=unobserved,
         live_needs_rollout=live_needs_rollout,
         waited=waited,
         starts=pod_starts(consumer, [pod(started=started)]) if pods_checked else None,
     )
-    return assess(consumer, record, snapshots, facts)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +108,7 @@ def test_reason_names_the_pods() -> None:
 
 def test_recorded_windows_count_as_well() -> None:
     """A window that was kept in the record is examined like one just seen."""
-    assert assess_change(started=105, windows=(), recorded=(WENT,)).verdict is Verdict.FROZEN
+    assert assess_change(started=105, window=None, recorded=(WENT,)).verdict is Verdict.FROZEN
 
 
 def test_assessment_asks_for_pod_starts() -> None:
@@ -160,10 +163,10 @@ def test_rollout_is_waited_for_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("live_needs_rollout", "verdict"), [(False, Verdict.UP_TO_DATE), (True, Verdict.FROZEN)]
+    ("live_needs_rollout", "verdict"), [(False, Verdict.LIVE), (True, Verdict.FROZEN)]
 )
 def test_files_that_are_reread_leave_no_window(live_needs_rollout: bool, verdict: Verdict) -> None:
-    """Files come back by themselves; only where they are not re-read may a pod be stale."""
+    """A nudge brings them back; only where they are not re-read may a pod be stale."""
     assert (
         assess_change(FILES, started=105, live_needs_rollout=live_needs_rollout).verdict is verdict
     )
@@ -221,16 +224,16 @@ def test_pods_started_by_the_return_are_not_suspect(started: float, suspect: boo
     away = rolled(Record("u", "k", 1), "k.a", "k.b", retired_at=100.0)
     back = rolled(away, "k.b", "k.a", retired_at=120.0, now=130.7)
     verdict = Verdict.FROZEN if suspect else Verdict.UP_TO_DATE
-    assert assess_change(started=started, windows=(), recorded=back.windows).verdict is verdict
+    assert assess_change(started=started, window=None, recorded=back.windows).verdict is verdict
 
 
 def test_quick_return_suspects_only_what_started_before_it() -> None:
     """Away and back within two seconds: the rollout's own pods are still no suspects."""
     away = rolled(Record("u", "k", 1), "k.a", "k.b", retired_at=100.2, now=100.7)
     back = rolled(away, "k.b", "k.a", retired_at=101.2, now=101.7)
-    assert assess_change(started=100, windows=(), recorded=back.windows).verdict is Verdict.FROZEN
+    assert assess_change(started=100, window=None, recorded=back.windows).verdict is Verdict.FROZEN
     assert (
-        assess_change(started=101, windows=(), recorded=back.windows).verdict is Verdict.UP_TO_DATE
+        assess_change(started=101, window=None, recorded=back.windows).verdict is Verdict.UP_TO_DATE
     )
 
 
@@ -276,7 +279,7 @@ def test_suspects_outlive_a_rollout_that_was_to_replace_them() -> None:
     back = rolled(overtaken, "k.b", "k.a", retired_at=130.0, now=131.0)
     (window,) = back.windows
     assert window.start == 100.0
-    assert assess_change(started=105, windows=(), recorded=back.windows).distinct
+    assert assess_change(started=105, window=None, recorded=back.windows).distinct
 
 
 def test_revision_number_is_not_part_of_the_content() -> None:
@@ -306,8 +309,10 @@ def test_workload_without_uses_has_no_window() -> None:
     consumer = deployment("")
     uses = consumer.uses
     record = Record(consumer.uid, KEY.id, 1, windows=(WENT,))
-    facts = Facts(now=200, revision="", starts=pod_starts(consumer, [pod(started=105)]))
-    assessment = assess(consumer, record, take_snapshots(uses, {}, KEY), facts)
+    starts = pod_starts(consumer, [pod(started=105)])
+    assessment = assess_sources(
+        consumer, record, take_snapshots(uses, {}, KEY), now=200, starts=starts
+    )
     assert (assessment.verdict, assessment.reason) == (
         Verdict.UP_TO_DATE,
         "uses no source that it follows",
@@ -321,8 +326,10 @@ def test_pods_that_carry_the_name_still_are_not_kept(carried: bool) -> None:
     snapshots = take_snapshots(consumer.uses, sources(config_map(data=A, changed_at=100)), KEY)
     revision = revision_of(snapshots, KEY, uid=consumer.uid, live_needs_rollout=False)
     starts = pod_starts(consumer, [pod(started=95, revision=revision if carried else "k.other")])
-    facts = Facts(now=200, revision=revision, catch_up=True, starts=starts)
-    assessment = assess(consumer, None, snapshots, facts)
+    policy = Policy(catch_up=True)
+    assessment = assess_sources(
+        consumer, None, snapshots, now=200, revision=revision, starts=starts, policy=policy
+    )
     assert (assessment.verdict, assessment.distinct) == (Verdict.FROZEN, carried)
 
 

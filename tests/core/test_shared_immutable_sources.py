@@ -12,15 +12,16 @@ from tests.core.freshness import (
     app,
     applied_record,
     assess_change,
+    assess_sources,
     deployment,
     record_after,
 )
 from tests.support.objects import ENV, KEY, consumer, sources
 
-from hotmap.core.decide.assessment import Facts, OtherUse, Verdict
+from hotmap.core.decide.assessment import OtherUse, Verdict
 from hotmap.core.decide.evidence import PodStart
-from hotmap.core.decide.freshness import assess
 from hotmap.core.decide.plan import make_plan
+from hotmap.core.decide.snapshot import TemplateChange
 from hotmap.core.decide.source_snapshot import take_snapshots
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.policy.policy import Policy
@@ -167,10 +168,10 @@ def test_first_pods_of_a_consumer_get_what_others_keep(
     who = deployment(ENV)
     taken = take_snapshots(who.uses, sources(app(B_FROZEN, uid="uid-2", changed_at=500)), KEY)
     snapshots = [item._replace(pinned_before=pinned_before) for item in taken]
-    facts = Facts(now=1000, revision="r", starts=())
     if pinned_before is not None:
-        assert assess(who, None, snapshots, facts).verdict is Verdict.CHECK_OTHERS
-    found = assess(who, None, snapshots, facts._replace(others={APP: other}))
+        unchecked = assess_sources(who, None, snapshots, starts=())
+        assert unchecked.verdict is Verdict.CHECK_OTHERS
+    found = assess_sources(who, None, snapshots, starts=(), others={APP: other})
     assert found.verdict is verdict
     record = record_after(who, None, found)
     assert record.sources[0].pinned is (verdict is Verdict.HOLD)
@@ -194,8 +195,7 @@ def test_first_pods_may_have_started_beside_others_that_have_ended(
     taken = take_snapshots(who.uses, sources(app(B_FROZEN, uid="uid-2", changed_at=500)), KEY)
     snapshots = [item._replace(pinned_before=500.0, kept_in_use=kept) for item in taken]
     starts = (PodStart("web-1", 600.0, "", created=600.0),) * pods
-    facts = Facts(now=1000, revision="r", starts=starts, others={APP: None})
-    found = assess(who, None, snapshots, facts)
+    found = assess_sources(who, None, snapshots, starts=starts, others={APP: None})
     assert found.verdict is verdict
     assert record_after(who, None, found).sources[0].pinned is (verdict is Verdict.HOLD)
 
@@ -205,8 +205,7 @@ def test_first_pods_may_get_equal_content_that_others_keep() -> None:
     who = deployment(ENV)
     taken = take_snapshots(who.uses, sources(app(uid="uid-2", changed_at=500)), KEY)
     snapshots = [item._replace(pinned_before=500.0, is_like_replaced=True) for item in taken]
-    facts = Facts(now=1000, revision="r", starts=(), others={APP: OTHER})
-    found = assess(who, None, snapshots, facts)
+    found = assess_sources(who, None, snapshots, starts=(), others={APP: OTHER})
     assert found.verdict is Verdict.ADOPT
     record = record_after(who, None, found)
     assert record.sources[0].pinned
@@ -229,8 +228,7 @@ def test_adopted_pods_of_a_new_workload_keep_what_they_use(
     taken = take_snapshots(who.uses, sources(app(B_FROZEN, uid="uid-2", changed_at=500)), KEY)
     snapshots = [item._replace(pinned_before=500.0) for item in taken]
     pods = (PodStart("web-1", created, "", created=created),)
-    facts = Facts(now=1000, revision="r", starts=pods, others={APP: None})
-    found = assess(who, None, snapshots, facts)
+    found = assess_sources(who, None, snapshots, starts=pods, others={APP: None})
     assert found.verdict is verdict
     assert ("nodeSelector" in found.reason) is (verdict is Verdict.HOLD), "it cannot be scaled"
     assert record_after(who, None, found).sources[0].pinned is (verdict is Verdict.HOLD)
@@ -252,8 +250,15 @@ def test_adopted_pods_of_a_workload_that_succeeds_a_held_one_keep_what_they_use(
     snapshots = [item._replace(pinned_before=inf) for item in taken]
     pods = (PodStart("web-1", created, "", created=created),)
     before = applied_record(who, app(immutable=True))
-    facts = Facts(now=1000, revision="r", starts=pods, others={APP: None}, template_at=600.0)
-    found = assess(who, None, snapshots, facts._replace(predecessor=before))
+    found = assess_sources(
+        who,
+        None,
+        snapshots,
+        starts=pods,
+        others={APP: None},
+        template=TemplateChange(600.0, 1),
+        predecessor=before,
+    )
     assert found.verdict is verdict
     assert record_after(who, None, found).sources[0].pinned is (verdict is Verdict.HOLD)
 

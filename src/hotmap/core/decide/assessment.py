@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import NamedTuple
 
 from hotmap.core.decide.evidence import PodStart
+from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.decide.source_snapshot import SourceSnapshot
-from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.state import UNVOUCHED, Record, SourceRecord, Window
-from hotmap.core.reloader.annotations import Writing
+from hotmap.core.model.state import UNVOUCHED, SourceRecord, Window
 from hotmap.core.text import join_names
 
 __all__ = [
     "CHANGED",
     "Assessment",
     "Case",
-    "Facts",
     "Finding",
     "OtherUse",
     "Verdict",
@@ -83,55 +80,6 @@ def join_uses(other: OtherUse | None, ending: OtherUse | None) -> OtherUse | Non
     return oldest_use(other, ending)._replace(pod=other.pod)
 
 
-class Facts(NamedTuple):
-    """What the rules use of a snapshot beside the consumer, its record and its sources.
-
-    `decide` fills it. Times are POSIX seconds of the API server.
-    """
-
-    now: float
-    #: The revision of the current content; see `revision_of`.
-    revision: str
-    #: Act on staleness that is known by evidence only.
-    catch_up: bool = False
-    #: Nothing in the pods applies a live change, so it needs new pods as a frozen one does.
-    live_needs_rollout: bool = False
-    #: How rollouts are written, which determines where a template shows its revision.
-    writing: Writing = Writing.REVISION
-    #: Whether the first appearance of a source, and its deletion, are changes.
-    reload_on_create: bool = True
-    reload_on_delete: bool = False
-    #: When a rollout of ours wrote the current content, POSIX seconds; 0: it is not known.
-    applied_at: float = 0.0
-    #: Windows in which sources of this consumer had other content, not examined yet.
-    windows: tuple[Window, ...] = ()
-    #: Whether one of these sources was written unobserved, perhaps with the same content.
-    unobserved: bool = False
-    #: Sources that had other content since they were applied, or may have had.
-    returned: frozenset[ObjectKey] = frozenset()
-    #: Seconds since the consumer's own rollout has been awaited (rule 6).
-    waited: float = 0.0
-    #: Since when no controller has watched, if nothing was recorded of the consumer before; else
-    #: None.
-    unwatched_since: float | None = None
-    #: What was applied to a deleted workload of the same name, if nothing was recorded of the
-    #: consumer before; else None.
-    predecessor: Record | None = None
-    #: Sources whose last change was observed before that of the consumer's pod template, and when
-    #: that was.
-    before_template: frozenset[ObjectKey] = frozenset()
-    template_at: float = 0.0
-    #: Sources that a consistent read has confirmed to be older than the applied version.
-    confirmed: frozenset[ObjectKey] = frozenset()
-    #: Whether pods that were found to have older content may be replaced for that alone.
-    heals: bool = False
-    #: The starts of the consumer's pods, or None if they were not listed.
-    starts: tuple[PodStart, ...] | None = None
-    #: By source, another pod of the namespace that uses it, of any workload, or a terminating one
-    #: of the consumer; None: there is none. Sources that were not looked for are not included.
-    others: Mapping[ObjectKey, OtherUse | None] = MappingProxyType({})
-
-
 class Finding(NamedTuple):
     """The verdict on one source, with its reason."""
 
@@ -157,18 +105,19 @@ class Finding(NamedTuple):
 class Case(NamedTuple):
     """One source of a consumer, with all that the rules compare."""
 
-    consumer: Consumer
-    #: The consumer's record; None: nothing was recorded of it yet.
-    record: Record | None
-    #: What the record says of the source, if it has it.
-    recorded: SourceRecord | None
+    snapshot: Snapshot
     current: SourceSnapshot
-    facts: Facts
+    #: What the record says of the source; None: it does not have it, or there is none.
+    recorded: SourceRecord | None
+    #: As for `decide`.
+    starts: Sequence[PodStart] | None
+    others: Mapping[ObjectKey, OtherUse | None]
 
     @property
     def recorded_generation(self) -> int:
         """The generation of the consumer that its record vouches for."""
-        return UNVOUCHED if self.record is None else self.record.generation
+        record = self.snapshot.record
+        return UNVOUCHED if record is None else record.generation
 
     def find(self, verdict: Verdict, reason: str) -> Finding:
         """Make the finding of a verdict; the reason continues a sentence about the source."""

@@ -18,22 +18,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from hotmap.core.decide.assessment import Assessment, Facts, OtherUse, Verdict
+from hotmap.core.decide.assessment import Assessment, OtherUse, Verdict
 from hotmap.core.decide.conflicts import WriterConflict, defer_to, find_writer_conflict, is_reported
 from hotmap.core.decide.decision import Decision, recent_rollouts
 from hotmap.core.decide.evidence import MARGIN, PodStart
 from hotmap.core.decide.flap_breaker import limit_flapping
 from hotmap.core.decide.freshness import assess
-from hotmap.core.decide.own_rollouts import is_already_applied
 from hotmap.core.decide.plan import Action, ActionType, Plan, make_plan
 from hotmap.core.decide.revisions import name_content
-from hotmap.core.decide.snapshot import Snapshot, changed_before
-from hotmap.core.decide.source_snapshot import SourceSnapshot
+from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.decide.suspension import suspend
+from hotmap.core.decide.windows import find_windows
 from hotmap.core.duration import format_age
 from hotmap.core.model.objects import ObjectKey
-from hotmap.core.model.state import SourceRecord, Window
-from hotmap.core.policy.policy import ROLLABLE, Policy, Strategy
+from hotmap.core.policy.policy import Policy, Strategy
 from hotmap.core.reloader.annotations import Writing
 
 __all__ = ["decide"]
@@ -63,12 +61,11 @@ def decide(
     resume_in = _resume_in(policy, now=snapshot.now)
     if (first := _pause_decision(snapshot, resume_in)) is not None:
         return first
-    facts = _facts(snapshot, starts)._replace(others=others)
     applied = snapshot.recorded_target
     announces = applied is not None and applied.frozen != snapshot.target.frozen
-    assessment = assess(consumer, record, snapshot.sources, facts)._replace(announces=announces)
-    if facts.unobserved:
-        assessment = assessment._replace(windows=facts.windows)
+    assessment = assess(snapshot, starts, others)._replace(announces=announces)
+    if snapshot.has_unobserved_write:
+        assessment = assessment._replace(windows=find_windows(snapshot))
     plan = make_plan(consumer, policy, assessment, changed=snapshot.changed_keys)
     if record is not None and not policy.is_paused:
         plan = limit_flapping(
@@ -84,80 +81,6 @@ def decide(
     plan = defer_to(plan, conflict, reported=is_reported(record, conflict), now=snapshot.now)
     plan = suspend(plan, policy.suspended_by)
     return Decision(snapshot, assessment, plan, conflict, starts is not None, resume_in)
-
-
-def _facts(snapshot: Snapshot, starts: Sequence[PodStart] | None) -> Facts:
-    policy = snapshot.policy
-    facts = Facts(
-        now=snapshot.now,
-        revision=snapshot.revision,
-        catch_up=policy.catch_up,
-        live_needs_rollout=snapshot.live_needs_rollout,
-        writing=policy.writing,
-        reload_on_create=policy.reload_on_create,
-        reload_on_delete=policy.reload_on_delete,
-        waited=snapshot.waited,
-        unwatched_since=snapshot.unwatched_since,
-        predecessor=snapshot.predecessor,
-        before_template=_changed_before_template(snapshot),
-        template_at=snapshot.template.at if snapshot.template else 0.0,
-        applied_at=snapshot.applied_at,
-        confirmed=snapshot.confirmed,
-        heals=policy.agent is None
-        and policy.strategy in (Strategy.AUTO, Strategy.ROLLOUT)
-        and snapshot.consumer.key.kind in ROLLABLE,
-        unobserved=any(source.changes.unobserved_by is not None for source in snapshot.sources),
-        starts=None if starts is None else tuple(starts),
-    )
-    return facts._replace(windows=_windows(snapshot, facts), returned=snapshot.returned)
-
-
-def _windows(snapshot: Snapshot, facts: Facts) -> tuple[Window, ...]:
-    """Collect the edits that were reverted since the last applied version (rule 3).
-
-    Two kinds are left out. A source was immutable and was recreated with other content: new pods
-    would read the old content (rule 7). A rollout has applied new content, and its record was lost
-    in a crash (rule 0): no pod of its revision has seen other content.
-    """
-    consumer = snapshot.consumer
-    return tuple(
-        window
-        for source, recorded in snapshot.recorded_sources()
-        if (window := source.changes.window or _find_replaced_window(snapshot, source, recorded))
-        and not (recorded.immutable and _is_other_object(source, recorded))
-        and not (recorded.frozen != source.frozen and is_already_applied(consumer, source, facts))
-    )
-
-
-def _find_replaced_window(
-    snapshot: Snapshot, source: SourceSnapshot, recorded: SourceRecord
-) -> Window | None:
-    """Find when a data key was in use that another source replaced before, and that is gone now.
-
-    Its only change has led back to the applied content; it was in use since the other one changed.
-    """
-    first, last = snapshot.earliest_change, source.changes.last
-    if first is None or last is None or first >= last or source.mounts is not None:
-        return None
-    applied = recorded.uses, recorded.frozen, recorded.live
-    return Window(first, last) if applied == (source.digest, source.frozen, source.live) else None
-
-
-def _is_other_object(source: SourceSnapshot, recorded: SourceRecord) -> bool:
-    """Return whether a source is another object than the recorded one, with other content."""
-    is_same = (recorded.frozen, recorded.live) == (source.frozen, source.live)
-    return recorded.uid != source.uid and not is_same
-
-
-def _changed_before_template(snapshot: Snapshot) -> frozenset[ObjectKey]:
-    """Return the sources that were observed to change before the pod template did (rule 6).
-
-    A template of the generation in the record is our own write.
-    """
-    template, record = snapshot.template, snapshot.record
-    if template is None or record is None or template.generation <= record.generation:
-        return frozenset()
-    return changed_before(template, snapshot)
 
 
 def _find_conflict(snapshot: Snapshot) -> WriterConflict | None:

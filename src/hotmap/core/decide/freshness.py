@@ -48,15 +48,15 @@ replaces do not count, so that is waited for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import floor
 
 from hotmap.core.decide.assessment import (
     CHANGED,
     Assessment,
     Case,
-    Facts,
     Finding,
+    OtherUse,
     Verdict,
     join_findings,
     join_reasons,
@@ -72,10 +72,13 @@ from hotmap.core.decide.immutable_rules import assess_recreated_immutable, may_b
 from hotmap.core.decide.own_rollouts import has_current_revision, was_made_for, was_rolled_out_after
 from hotmap.core.decide.revisions import content_of
 from hotmap.core.decide.rollout_records import was_unmarked
+from hotmap.core.decide.snapshot import Snapshot, changed_before_template
 from hotmap.core.decide.source_rules import ROLLOUT_WAIT, assess_source, reads_at_start
 from hotmap.core.decide.source_snapshot import SourceSnapshot
-from hotmap.core.model.consumer import Consumer
+from hotmap.core.decide.windows import find_windows
+from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck, Record, SourceRecord, records_by_source
+from hotmap.core.policy.policy import ROLLABLE, Strategy
 from hotmap.core.text import join_names
 
 __all__ = ["assess"]
@@ -104,71 +107,77 @@ _WITHOUT_NEW_PODS = frozenset((Verdict.LIVE, Verdict.HOLD, Verdict.ADOPT, Verdic
 
 
 def assess(
-    consumer: Consumer, record: Record | None, snapshots: Sequence[SourceSnapshot], facts: Facts
+    snapshot: Snapshot,
+    starts: Sequence[PodStart] | None,
+    others: Mapping[ObjectKey, OtherUse | None],
 ) -> Assessment:
     """Compare what was applied to a consumer with the current content, by the rules above.
 
-    `record` must have been made with the fingerprint key of `snapshots`; else pass None (rule 1).
-    After CHECK_PODS call again with `facts.starts`, after CHECK_OTHERS also with `facts.others` of
-    the sources with that verdict, after WAIT later.
+    After CHECK_PODS call again with `starts`, after CHECK_OTHERS also with `others` of the sources
+    with that verdict, after WAIT later.
     """
+    record = snapshot.record
     known = records_by_source(record)
     findings = [
         assess_source(
-            Case(consumer, record, known.get(current.source.kind_and_name), current, facts)
+            Case(snapshot, current, known.get(current.source.kind_and_name), starts, others)
         )
-        for current in snapshots
+        for current in snapshot.sources
     ]
     verdict = _most_urgent(findings)
     urgent = [f for f in findings if f.verdict is verdict]
     reason = join_findings(urgent) if urgent else "uses no source that it follows"
     if verdict in _WITHOUT_NEW_PODS and record is not None:
-        since = _proven_since(consumer, findings, facts) if verdict is Verdict.ADOPT else 0.0
+        since = _proven_since(snapshot, findings, starts) if verdict is Verdict.ADOPT else 0.0
         by_content = Assessment(verdict, reason, tuple(findings), proven_since=since)
-        examined = _assess_windows(consumer, record, by_content, facts)
-        return _assess_older_pods(consumer, record, examined, facts)
+        examined = _assess_windows(snapshot, record, by_content, starts, others)
+        return _assess_older_pods(snapshot, record, examined, starts, others)
     if verdict is not Verdict.FROZEN:
         return Assessment(verdict, reason, tuple(findings))
     # An undo may have restored the current revision; writing it again would change nothing.
     distinct = all(
-        has_current_revision(consumer, f.current, facts)
-        for f in findings
-        if f.verdict is Verdict.FROZEN
+        has_current_revision(snapshot, f.current) for f in findings if f.verdict is Verdict.FROZEN
     )
-    if facts.starts is not None:
+    if starts is not None:
         # It would not replace pods that still have this revision, as after a reverted rollout.
-        unmarked = was_unmarked(record, facts.revision)
+        unmarked = was_unmarked(record, snapshot.revision)
         distinct |= any(
-            content_of(start.revision) == facts.revision or (unmarked and not start.revision)
-            for start in facts.starts
+            content_of(start.revision) == snapshot.revision or (unmarked and not start.revision)
+            for start in starts
         )
-    elif record is not None and not distinct and _was_recently_retired(record, facts):
+    elif record is not None and not distinct and _was_recently_retired(snapshot, record):
         return Assessment(
             Verdict.CHECK_PODS, f"{reason}; this content was current moments ago", tuple(findings)
         )
     return _new_pods(reason, findings, distinct=distinct)
 
 
-def _proven_since(consumer: Consumer, findings: Sequence[Finding], facts: Facts) -> float:
+def _proven_since(
+    snapshot: Snapshot, findings: Sequence[Finding], starts: Sequence[PodStart] | None
+) -> float:
     """Return since when pods were created by a template change after every change; 0: unknown."""
     if (
-        consumer.rolling
-        or facts.starts is None
-        or not all_created_since(facts.starts, facts.template_at)
+        snapshot.consumer.rolling
+        or starts is None
+        or not all_created_since(starts, snapshot.template_at)
     ):
         return 0.0
-    after = facts.template_at - MARGIN
+    after = snapshot.template_at - MARGIN
     proven = all(
-        f.current.source in facts.before_template
+        changed_before_template(snapshot, f.current)
         or (f.current.changed_at is not None and f.current.changed_at <= after)
         or f.current.has_never_existed
         for f in findings
     )
-    return facts.template_at if proven else 0.0
+    return snapshot.template_at if proven else 0.0
 
 
 def _assess_older_pods(
-    consumer: Consumer, record: Record, by_content: Assessment, facts: Facts
+    snapshot: Snapshot,
+    record: Record,
+    by_content: Assessment,
+    starts: Sequence[PodStart] | None,
+    others: Mapping[ObjectKey, OtherUse | None],
 ) -> Assessment:
     """Rule 10: pods were found to have older content after a change that was observed.
 
@@ -180,43 +189,46 @@ def _assess_older_pods(
     affected = [
         f
         for f in by_content.findings
-        if _read_at_start(f.current, facts).edited
-        and reads_at_start(f.current, facts)
+        if _read_at_start(snapshot, f.current).edited
+        and reads_at_start(snapshot, f.current)
         and not _is_adopted(known.get(f.current.source.kind_and_name))
     ]
     if (
         not affected
         or by_content.verdict is not Verdict.UP_TO_DATE
         or by_content.early
-        or consumer.rolling
-        or not _may_heal(record, facts)
+        or snapshot.consumer.rolling
+        or not _may_heal(snapshot, record)
     ):
         return by_content
-    if facts.starts is None:
+    if starts is None:
         reason = "some pods may run with older content: checking when they started"
         return by_content._replace(verdict=Verdict.CHECK_PODS, reason=reason)
-    read = [_read_at_start(f.current, facts) for f in affected]
+    read = [_read_at_start(snapshot, f.current) for f in affected]
+    applied = snapshot.revision, snapshot.applied_at
     older = [
-        start.name for start in facts.starts if not _has_current_content(start, read, record, facts)
+        start.name for start in starts if not _has_current_content(start, read, record, applied)
     ]
     if not older:
         return by_content
-    if (pinned := _find_pinned(consumer, record, affected, facts)) is not None:
+    if (pinned := _find_pinned(snapshot, affected, starts, others)) is not None:
         return _with_finding(by_content, pinned)
     reason = f"{join_names(older)} may run with older content"
     return _new_pods(reason, _as_frozen(by_content, affected), distinct=True)._replace(heals=True)
 
 
 def _has_current_content(
-    start: PodStart, read: Sequence[SourceSnapshot], record: Record, facts: Facts
+    start: PodStart, read: Sequence[SourceSnapshot], record: Record, applied: tuple[str, float]
 ) -> bool:
     """Return whether it is known that a pod has read the current content of sources at its start.
 
-    That of other sources may differ by now, for example of a deleted one.
+    `applied` is the revision of the current content, and when a rollout wrote it. That of other
+    sources may differ by now, for example of a deleted one.
     """
     if record.proven_since and start.created >= floor(record.proven_since):
         return True
-    is_of_content = was_made_for(start, facts.revision, applied_at=facts.applied_at)
+    revision, applied_at = applied
+    is_of_content = was_made_for(start, revision, applied_at=applied_at)
     if is_of_content and not _may_have_reverted_files(start, read):
         return True
     rolled_at = max(record.rollouts.times[-1:], default=0.0)
@@ -240,8 +252,8 @@ def _may_have_reverted_files(start: PodStart, read_at_start: Sequence[SourceSnap
     return any(edit is not None and mounted_by <= edit <= latest for edit in edits)
 
 
-def _read_at_start(current: SourceSnapshot, facts: Facts) -> SourceSnapshot:
-    return current if facts.live_needs_rollout else current.at_start
+def _read_at_start(snapshot: Snapshot, current: SourceSnapshot) -> SourceSnapshot:
+    return current if snapshot.live_needs_rollout else current.at_start
 
 
 def _is_adopted(recorded: SourceRecord | None) -> bool:
@@ -249,21 +261,26 @@ def _is_adopted(recorded: SourceRecord | None) -> bool:
     return recorded is not None and bool(recorded.adopted)
 
 
-def _may_heal(record: Record, facts: Facts) -> bool:
+def _may_heal(snapshot: Snapshot, record: Record) -> bool:
     """Return whether pods with older content may be replaced, and were not for this content."""
+    policy = snapshot.policy
     return (
-        facts.heals and record.pods_checked is PodCheck.LATENT and record.healed != facts.revision
+        record.pods_checked is PodCheck.LATENT
+        and record.healed != snapshot.revision
+        and policy.agent is None
+        and policy.strategy in (Strategy.AUTO, Strategy.ROLLOUT)
+        and snapshot.consumer.key.kind in ROLLABLE
     )
 
 
-def _was_recently_retired(record: Record, facts: Facts) -> bool:
+def _was_recently_retired(snapshot: Snapshot, record: Record) -> bool:
     """Return whether the current revision was replaced too recently to examine its window.
 
     Whole seconds do not distinguish a pod that started in between from one that this return starts,
     so if a pod has the revision now, the return gets a distinct name.
     """
     return any(
-        revision.revision == facts.revision and facts.now - revision.at < _INDISTINGUISHABLE
+        revision.revision == snapshot.revision and snapshot.now - revision.at < _INDISTINGUISHABLE
         for revision in record.retired
     )
 
@@ -291,7 +308,11 @@ def _most_urgent(findings: Sequence[Finding]) -> Verdict:
 
 
 def _assess_windows(
-    consumer: Consumer, record: Record, by_content: Assessment, facts: Facts
+    snapshot: Snapshot,
+    record: Record,
+    by_content: Assessment,
+    starts: Sequence[PodStart] | None,
+    others: Mapping[ObjectKey, OtherUse | None],
 ) -> Assessment:
     """Rule 3's exception: an edit and its revert, with a container that started in between.
 
@@ -299,32 +320,31 @@ def _assess_windows(
     none has content that was replaced before it.
     """
     since = by_content.proven_since
-    windows = [
-        window for window in (*record.windows, *facts.windows) if not since or window.end >= since
-    ]
+    known = (*record.windows, *find_windows(snapshot))
+    windows = [window for window in known if not since or window.end >= since]
     affected = [
         f
         for f in by_content.findings
-        if f.verdict is not Verdict.HOLD and (f.current.frozen or facts.live_needs_rollout)
+        if f.verdict is not Verdict.HOLD and reads_at_start(snapshot, f.current)
     ]
     if not windows or not affected:
         return by_content
-    came_back = _describe_return(by_content, facts)
-    if consumer.rolling and facts.waited < ROLLOUT_WAIT:
+    came_back = _describe_return(snapshot, by_content)
+    if snapshot.consumer.rolling and snapshot.waited < ROLLOUT_WAIT:
         reason = f"{came_back}; re-checking pods when the rollout ends"
-        left = ROLLOUT_WAIT - facts.waited
+        left = ROLLOUT_WAIT - snapshot.waited
         return by_content._replace(reason=reason, early=True, recheck_in=left)
-    if facts.now <= max(window.end for window in windows) + MARGIN + _REPORTED:
+    if snapshot.now <= max(window.end for window in windows) + MARGIN + _REPORTED:
         # A container that starts now may still read the other content from its kubelet's cache, and
         # one that has started may not be reported yet.
         reason = f"{came_back}; re-checking pods"
         return by_content._replace(reason=reason, early=True)
-    if facts.starts is None:
+    if starts is None:
         return by_content._replace(
             verdict=Verdict.CHECK_PODS, reason=f"{came_back}: checking when its pods started"
         )
-    if pods := find_pods_started_within(facts.starts, windows):
-        if (pinned := _find_pinned(consumer, record, affected, facts)) is not None:
+    if pods := find_pods_started_within(starts, windows):
+        if (pinned := _find_pinned(snapshot, affected, starts, others)) is not None:
             return _with_finding(by_content, pinned)
         reason = f"{join_names(pods)} may have started while other content was current"
         return _new_pods(reason, _as_frozen(by_content, affected), distinct=True)
@@ -332,15 +352,20 @@ def _assess_windows(
 
 
 def _find_pinned(
-    consumer: Consumer, record: Record, affected: Sequence[Finding], facts: Facts
+    snapshot: Snapshot,
+    affected: Sequence[Finding],
+    starts: Sequence[PodStart] | None,
+    others: Mapping[ObjectKey, OtherUse | None],
 ) -> Finding | None:
     """Find a source for which kubelets might serve an earlier immutable one (rule 7)."""
-    known = records_by_source(record)
+    known = records_by_source(snapshot.record)
     for finding in affected:
         recorded = known.get(finding.current.source.kind_and_name)
         if recorded is None or not may_be_pinned(recorded, finding.current):
             continue
-        found = assess_recreated_immutable(Case(consumer, record, recorded, finding.current, facts))
+        found = assess_recreated_immutable(
+            Case(snapshot, finding.current, recorded, starts, others)
+        )
         if found.verdict in (Verdict.HOLD, Verdict.CHECK_OTHERS):
             return found
     return None
@@ -358,7 +383,7 @@ def _as_frozen(by_content: Assessment, affected: Sequence[Finding]) -> list[Find
     return [f._replace(verdict=Verdict.FROZEN) if f in affected else f for f in by_content.findings]
 
 
-def _describe_return(by_content: Assessment, facts: Facts) -> str:
+def _describe_return(snapshot: Snapshot, by_content: Assessment) -> str:
     """Say what a window has ended with: the content is back, or a source does not exist.
 
     A write that was not observed need not have changed anything, such as one that encrypts Secrets
@@ -373,7 +398,8 @@ def _describe_return(by_content: Assessment, facts: Facts) -> str:
         return join_reasons(absent)
     if by_content.verdict is not Verdict.UP_TO_DATE:
         return by_content.reason
-    return "same content, but written while not watched" if facts.unobserved else "reverted"
+    unobserved = snapshot.has_unobserved_write
+    return "same content, but written while not watched" if unobserved else "reverted"
 
 
 def _find_start_blocker(findings: Sequence[Finding]) -> str:

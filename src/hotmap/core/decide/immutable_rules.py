@@ -35,7 +35,7 @@ _NO_NODE = f"give it a nodeSelector that matches no node until {_NOT_HELD}"
 
 def assess_unrecorded_pin(case: Case) -> Finding | None:
     """Rule 7, where the record of the source does not show that it was immutable before."""
-    current, record, recorded = case.current, case.record, case.recorded
+    current, record, recorded = case.current, case.snapshot.record, case.recorded
     if not current.exists:
         return None
     if recorded is None or not recorded.uid:
@@ -79,7 +79,7 @@ def assess_recreated_immutable(case: Case) -> Finding:
     Also to pods of other workloads. So it ends when no pod of the namespace uses the source; or
     when a consumer has new pods that never overlap with its old ones, and has been the only user.
     """
-    consumer, current, facts = case.consumer, case.current, case.facts
+    consumer, current, starts = case.snapshot.consumer, case.current, case.starts
     change = "recreated" if current.exists else "deleted"
     what = f"{current.source} was immutable and has been {change}"
     # A CronJob has pods only at times; they are found in the same way as pods of others.
@@ -88,17 +88,17 @@ def assess_recreated_immutable(case: Case) -> Finding:
         is_daemon_set = consumer.key.kind == "DaemonSet"  # it cannot be scaled to zero
         if not is_daemon_set and not _pods_never_overlap(consumer, case.recorded_generation):
             return _held(current, what)
-        if facts.starts is None:
+        if starts is None:
             return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking when its pods started")
-        if is_daemon_set and facts.starts:
+        if is_daemon_set and starts:
             return _held(current, what, remedy=_NO_NODE, recheck_in=_WAIT_FOR_OTHERS)
-        if not _have_pods_read_it(facts.starts, case.recorded, current):
+        if not _have_pods_read_it(starts, case.recorded, current):
             return _held(current, what, remedy="delete its pods", recheck_in=_WAIT_FOR_OTHERS)
-    if current.source not in facts.others:
+    if current.source not in case.others:
         return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking which pods use it")
-    if (other := facts.others[current.source]) is not None:
+    if (other := case.others[current.source]) is not None:
         return _held_beside(other, case, current, what)
-    why = "no pods use it" if without_pods or not facts.starts else "all pods started after that"
+    why = "no pods use it" if without_pods or not starts else "all pods started after that"
     return Finding(current, Verdict.ADOPT, f"{what}; {why}")
 
 
@@ -116,25 +116,25 @@ def _assess_pinned_for_new_consumer(case: Case) -> Finding | None:
     They are those of others, or its own: a workload that was deleted without its pods and created
     again adopts them.
     """
-    current, facts = case.current, case.facts
+    snapshot, current = case.snapshot, case.current
     before = current.pinned_before
     if before is None:
         return None
     what = f"{current.source} was immutable and has been recreated"
-    if current.source not in facts.others:
+    if current.source not in case.others:
         return Finding(current, Verdict.CHECK_OTHERS, f"{what}: checking which pods use it")
     held = current._replace(replaces_immutable=True)
-    remedy = _NO_NODE if case.consumer.key.kind == "DaemonSet" else _TO_ZERO
+    remedy = _NO_NODE if snapshot.consumer.key.kind == "DaemonSet" else _TO_ZERO
     own_before = before
     if before == inf:  # of its own, the pods that it has adopted from a deleted workload
-        own_before = facts.template_at - MARGIN if facts.predecessor is not None else -inf
-    if any(start.created < own_before for start in facts.starts or ()):
+        own_before = snapshot.template_at - MARGIN if snapshot.predecessor is not None else -inf
+    if any(start.created < own_before for start in case.starts or ()):
         return _held(held, what, remedy=remedy)
-    other = facts.others[current.source]
+    other = case.others[current.source]
     if other is not None and other.created < before:
         return _held_beside(other, case, held, what)
-    if current.kept_in_use and facts.starts:
-        return _held(held, what, remedy=remedy, shared_at=facts.now)
+    if current.kept_in_use and case.starts:
+        return _held(held, what, remedy=remedy, shared_at=snapshot.now)
     return None
 
 
@@ -142,8 +142,9 @@ def _held_beside(other: OtherUse, case: Case, current: SourceSnapshot, what: str
     """Hold a source that another pod uses, or a terminating one of the consumer, until it ends."""
     again = _WAIT_FOR_LAST_PODS if other.own or other.ends else _WAIT_FOR_OTHERS
     # Only what later pods are compared with is kept: it would be written at each check.
-    is_compared = case.consumer.key.kind == "StatefulSet" and not case.consumer.has_no_pods
-    shared_at = case.facts.now if is_compared and not other.own else 0.0
+    consumer = case.snapshot.consumer
+    is_compared = consumer.key.kind == "StatefulSet" and not consumer.has_no_pods
+    shared_at = case.snapshot.now if is_compared and not other.own else 0.0
     return _held(current, what, other.pod, shared_at=shared_at, recheck_in=again)
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from math import floor
 
-from hotmap.core.decide.assessment import Case, Facts
 from hotmap.core.decide.evidence import MARGIN, PodStart
 from hotmap.core.decide.revisions import content_of
+from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.decide.source_snapshot import SourceSnapshot
-from hotmap.core.model.consumer import Consumer
 from hotmap.core.reloader.annotations import Writing
 from hotmap.core.reloader.patch import Stamp, carries
 
@@ -25,7 +24,7 @@ __all__ = [
 _ANSWER = 1.0
 
 
-def is_already_applied(consumer: Consumer, current: SourceSnapshot, facts: Facts) -> bool:
+def is_already_applied(snapshot: Snapshot, current: SourceSnapshot) -> bool:
     """Rule 0: a crash between the patch and the record.
 
     An undo can restore an old revision, so the revision alone proves nothing: our field manager
@@ -34,13 +33,14 @@ def is_already_applied(consumer: Consumer, current: SourceSnapshot, facts: Facts
     """
     if current.changed_at is None:
         return False
-    restart_at = consumer.argo.restart_at if consumer.argo else None
-    if restart_at is not None and current.changed_at < restart_at <= facts.now + MARGIN:
+    argo = snapshot.consumer.argo
+    restart_at = argo.restart_at if argo else None
+    if restart_at is not None and current.changed_at < restart_at <= snapshot.now + MARGIN:
         return True
-    return is_written(consumer, current, facts)
+    return is_written(snapshot, current)
 
 
-def is_written(consumer: Consumer, current: SourceSnapshot, facts: Facts) -> bool:
+def is_written(snapshot: Snapshot, current: SourceSnapshot) -> bool:
     """Return whether a rollout wrote the current content at or after the last change.
 
     With Reloader's strategies, Reloader may have marked the template while no controller watched.
@@ -48,42 +48,44 @@ def is_written(consumer: Consumer, current: SourceSnapshot, facts: Facts) -> boo
     the mark names the content. It misses a data key that was added and removed again, by a manager
     that owns nothing else of the source, after the mark and while neither was running.
     """
-    is_unobserved = facts.writing is not Writing.REVISION and current.changes.latest is None
+    writing, written_at = snapshot.policy.writing, snapshot.consumer.written_at
+    is_unobserved = writing is not Writing.REVISION and current.changes.latest is None
     changed_at = current.changed_since if is_unobserved else current.changed_at
     return (
-        has_current_revision(consumer, current, facts)
-        and consumer.written_at is not None
+        has_current_revision(snapshot, current)
+        and written_at is not None
         and changed_at is not None
-        and consumer.written_at >= floor(changed_at)
+        and written_at >= floor(changed_at)
     )
 
 
-def has_unrecorded_rollout(case: Case) -> bool:
+def has_unrecorded_rollout(snapshot: Snapshot, current: SourceSnapshot) -> bool:
     """Rule 3: return whether we applied other content than the current one since the record.
 
     This happens after a crash between the patch and the record, followed by a return to the
     recorded content. Then the template has a revision that is not in the record, with the same key
     and written by us (an undo would take the annotation over).
     """
-    consumer, record, facts = case.consumer, case.record, case.facts
+    consumer, record = snapshot.consumer, snapshot.record
     before, _, _ = consumer.revision.partition(".")
-    key_id, _, _ = facts.revision.partition(".")
+    key_id, _, _ = snapshot.revision.partition(".")
     return (
         record is not None
-        and bool(case.current.frozen or facts.live_needs_rollout)
+        and bool(current.frozen or snapshot.live_needs_rollout)
         and before == key_id
         and consumer.revision != record.revision
-        and content_of(consumer.revision) != facts.revision
+        and content_of(consumer.revision) != snapshot.revision
         and consumer.written_at is not None
         and consumer.generation != record.generation
     )
 
 
-def has_current_revision(consumer: Consumer, current: SourceSnapshot, facts: Facts) -> bool:
+def has_current_revision(snapshot: Snapshot, current: SourceSnapshot) -> bool:
     """Return whether the template has the revision of the current content."""
-    if facts.writing is Writing.REVISION:
-        return content_of(consumer.revision) == facts.revision
-    return carries(consumer.traces, Stamp(current.source, current.stamp), facts.writing)
+    consumer, writing = snapshot.consumer, snapshot.policy.writing
+    if writing is Writing.REVISION:
+        return content_of(consumer.revision) == snapshot.revision
+    return carries(consumer.traces, Stamp(current.source, current.stamp), writing)
 
 
 def was_made_for(start: PodStart, revision: str, *, applied_at: float) -> bool:

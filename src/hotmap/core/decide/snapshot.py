@@ -36,6 +36,7 @@ __all__ = [
     "Snapshot",
     "TemplateChange",
     "changed_before",
+    "changed_before_template",
     "take_snapshot",
 ]
 
@@ -131,6 +132,11 @@ class Snapshot(NamedTuple):
         return rollouts.times[-1] if is_applied else 0.0
 
     @property
+    def template_at(self) -> float:
+        """When its pod template last changed, or it was created, as far as observed; else 0."""
+        return self.template.at if self.template else 0.0
+
+    @property
     def changed_keys(self) -> dict[ObjectKey, frozenset[str]]:
         """The data keys that were observed to change, by source."""
         return {source.source: source.changes.keys for source in self.sources}
@@ -144,8 +150,12 @@ class Snapshot(NamedTuple):
     @property
     def first_observed(self) -> float | None:
         """When the change was first observed; None: it was not."""
-        unobserved = any(source.changes.unobserved_by for source in self.sources)
-        return None if unobserved else self.earliest_change
+        return None if self.has_unobserved_write else self.earliest_change
+
+    @property
+    def has_unobserved_write(self) -> bool:
+        """Whether a source was written unobserved, perhaps with the same content."""
+        return any(source.changes.unobserved_by is not None for source in self.sources)
 
     @property
     def returned(self) -> frozenset[ObjectKey]:
@@ -254,9 +264,24 @@ def changed_before(template: TemplateChange, snapshot: Snapshot) -> frozenset[Ob
     one kind (KEP-5504). If they are not numbers, the order of observation alone counts.
     """
     return frozenset(
-        source.source
-        for source in snapshot.sources
-        if source.changes.last is not None
+        source.source for source in snapshot.sources if _changed_before(template, source)
+    )
+
+
+def changed_before_template(snapshot: Snapshot, source: SourceSnapshot) -> bool:
+    """Return whether a source was observed to change before the pod template did (rule 6).
+
+    A template of the generation in the record is our own write.
+    """
+    template, record = snapshot.template, snapshot.record
+    if template is None or record is None or template.generation <= record.generation:
+        return False
+    return _changed_before(template, source)
+
+
+def _changed_before(template: TemplateChange, source: SourceSnapshot) -> bool:
+    return (
+        source.changes.last is not None
         and source.changes.last < template.at
         and _may_precede(source.resource_version, template.resource_version)
     )

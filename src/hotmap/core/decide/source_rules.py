@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hotmap.core.decide.assessment import Case, Facts, Finding, Verdict
+from hotmap.core.decide.assessment import Case, Finding, Verdict
 from hotmap.core.decide.evidence import (
     MARGIN,
     PodStart,
@@ -23,6 +23,7 @@ from hotmap.core.decide.own_rollouts import (
     is_already_applied,
     is_written,
 )
+from hotmap.core.decide.snapshot import Snapshot, changed_before_template
 from hotmap.core.decide.source_snapshot import SourceSnapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.provider_class import MountedPod
@@ -71,11 +72,11 @@ def assess_source(case: Case) -> Finding:
     elif pinned is not None:
         return pinned
     if recorded is None:
-        return _assess_unknown(case) if case.record is None else _assess_new_use(case)
+        return _assess_unknown(case) if case.snapshot.record is None else _assess_new_use(case)
     if recorded.uses != current.digest:
         return _assess_other_uses(case, recorded)
     if not recorded.uid and current.exists and not recorded.pinned:
-        if not case.facts.reload_on_create:
+        if not case.snapshot.policy.reload_on_create:
             return case.find(Verdict.ADOPT, "was created; creations are ignored (flags)")
         if (created := _assess_creation(case)) is not None:
             return created
@@ -84,17 +85,19 @@ def assess_source(case: Case) -> Finding:
 
 def _assess_known(case: Case, recorded: SourceRecord) -> Finding:
     """Compare a source with what was last applied (rules 2 to 7)."""
-    current, facts = case.current, case.facts
+    snapshot, current = case.snapshot, case.current
     is_older = current.mounts is None and _is_older(current, recorded)
-    if is_older and current.source not in facts.confirmed:
+    if is_older and current.source not in snapshot.confirmed:
         reason = "is older in the watch cache than the version applied: waiting"
         return case.find(Verdict.WAIT, reason)._replace(older=True)
     same_at_start = current.frozen == recorded.frozen or current.uncovered
-    same_files = current.live == recorded.live or (current.uncovered and facts.live_needs_rollout)
+    same_files = current.live == recorded.live or (
+        current.uncovered and snapshot.live_needs_rollout
+    )
     if same_at_start and same_files:
         return _assess_same_content(case, recorded)
     if not current.exists:
-        if facts.reload_on_delete and not current.required:
+        if snapshot.policy.reload_on_delete and not current.required:
             return _assess_frozen_change(case, "is deleted")
         return _assess_deleted(case, recorded)
     if may_be_pinned(recorded, current):
@@ -105,19 +108,19 @@ def _assess_known(case: Case, recorded: SourceRecord) -> Finding:
         return case.find(Verdict.HOLD, why)
     if not same_at_start:
         return _assess_frozen_change(case, _READ_AT_START)
-    if facts.live_needs_rollout:
+    if snapshot.live_needs_rollout:
         return _assess_frozen_change(case, _NOT_REREAD)
     return case.find(Verdict.LIVE, "changed in mounted files")
 
 
 def _assess_same_content(case: Case, recorded: SourceRecord) -> Finding:
     """Rule 3, and what else may be behind equal content."""
-    current, facts = case.current, case.facts
+    snapshot, current = case.snapshot, case.current
     if (unused := _assess_unused(case, recorded)) is not None:
         return unused
-    if has_unrecorded_rollout(case):
+    if has_unrecorded_rollout(snapshot, current):
         return _assess_frozen_change(case, _READ_AT_START)
-    if current.live and not facts.live_needs_rollout and current.source in facts.returned:
+    if current.live and not snapshot.live_needs_rollout and current.changes.window is not None:
         return case.find(Verdict.LIVE, "may have been changed in mounted files and changed back")
     return case.find(Verdict.UP_TO_DATE, "is unchanged")
 
@@ -130,27 +133,32 @@ def _assess_new_use(case: Case) -> Finding:
     expression names it, or because a selector hides which sources exist. A class may have been
     rotated long before it was followed.
     """
-    consumer, current, facts = case.consumer, case.current, case.facts
+    snapshot, current, starts = case.snapshot, case.current, case.starts
+    consumer = snapshot.consumer
     if has_mounts(current):
         return _assess_unknown(case)
-    if not current.exists or not facts.reload_on_create or not reads_at_start(current, facts):
+    if (
+        not current.exists
+        or not snapshot.policy.reload_on_create
+        or not reads_at_start(snapshot, current)
+    ):
         return _assess_unknown(case)
     if consumer.generation == case.recorded_generation:
         created_at = current.changes.latest if current.changes.created else None
-        if created_at is None or facts.now - created_at > _JUST_CREATED:
+        if created_at is None or snapshot.now - created_at > _JUST_CREATED:
             return _assess_unknown(case)
         return _assess_creation(case) or _assess_frozen_change(case, "was created")
-    if consumer.rolling and facts.waited < ROLLOUT_WAIT:
+    if consumer.rolling and snapshot.waited < ROLLOUT_WAIT:
         return _wait_for_rollout(case, "is used now, while a rollout is in progress")
-    if facts.starts is None:
+    if starts is None:
         return case.find(Verdict.CHECK_PODS, "is used now: checking when its pods started")
-    after_template = current.source in facts.before_template
-    if after_template and all_created_since(facts.starts, facts.template_at):
+    after_template = changed_before_template(snapshot, current)
+    if after_template and all_created_since(starts, snapshot.template_at):
         return case.find(Verdict.ADOPT, "is used now: now tracking")
-    if any_started_before(facts.starts, current.changed_since):
+    if any_started_before(starts, current.changed_since):
         return case.find(Verdict.FROZEN, "is used now, and changed after some pods had started")
     files = current.is_mounted
-    if current.edited and not all_started_after(facts.starts, current.changed_at, files=files):
+    if current.edited and not all_started_after(starts, current.changed_at, files=files):
         why = "is used now, and changed when some pods may have started already"
         return case.find(Verdict.FROZEN, why)
     return case.find(Verdict.ADOPT, "is used now: now tracking")
@@ -171,7 +179,7 @@ def _assess_other_uses(case: Case, recorded: SourceRecord) -> Finding:
         return _assess_unknown(case)
     if may_be_pinned(recorded, current):
         return assess_recreated_immutable(case)
-    if not reads_at_start(current, case.facts):
+    if not reads_at_start(case.snapshot, current):
         return case.find(Verdict.LIVE, f"changed, and {what}")
     return _assess_frozen_change(case, f"changed, and {what}")
 
@@ -182,55 +190,55 @@ def _assess_creation(case: Case) -> Finding | None:
     Containers that require it started after its creation, but it may have been deleted and
     recreated while they ran; so their starts decide.
     """
-    current, facts = case.current, case.facts
+    snapshot, current, starts = case.snapshot, case.current, case.starts
     required_at_start = _is_required_at_start(current.uses)
-    if not required_at_start and not reads_at_start(current, facts):
+    if not required_at_start and not reads_at_start(snapshot, current):
         return None
-    if not required_at_start and case.consumer.key.kind == "CronJob":
+    if not required_at_start and case.snapshot.consumer.key.kind == "CronJob":
         return None  # its last run was without the source, and no pod shows that
-    if case.consumer.rolling and facts.waited < ROLLOUT_WAIT:
+    if case.snapshot.consumer.rolling and snapshot.waited < ROLLOUT_WAIT:
         # Pods of the earlier template may not use it; those of the current one waited for it.
-        return _wait_for_rollout(case, f"was created, {_during_rollout(case.consumer)}")
-    if facts.starts is None:
+        return _wait_for_rollout(case, f"was created, {_during_rollout(case.snapshot.consumer)}")
+    if starts is None:
         return case.find(Verdict.CHECK_PODS, "was created: checking when its pods started")
     if has_mounts(current):
         return _assess_mounts(case, "was created")
-    if any_started_before(facts.starts, current.changed_since):
+    if any_started_before(starts, current.changed_since):
         if not required_at_start:
             return None
         return case.find(Verdict.FROZEN, "was created after some pods started")
-    if required_at_start or all_started_after(
-        facts.starts, current.changed_at, files=current.is_mounted
-    ):
+    if required_at_start or all_started_after(starts, current.changed_at, files=current.is_mounted):
         return case.find(Verdict.ADOPT, "was created; the containers that use it started with it")
     return None
 
 
-def reads_at_start(current: SourceSnapshot, facts: Facts) -> bool:
+def reads_at_start(snapshot: Snapshot, current: SourceSnapshot) -> bool:
     """Return whether a change of a source needs containers to restart."""
-    return bool(current.frozen) or facts.live_needs_rollout
+    return bool(current.frozen) or snapshot.live_needs_rollout
 
 
 def _assess_unknown(case: Case) -> Finding:
     """Rule 1; re-read files are updated without an action."""
-    consumer, current, facts = case.consumer, case.current, case.facts
+    snapshot, current, starts = case.snapshot, case.current, case.starts
+    consumer = snapshot.consumer
     what = "is new to hotmap"
     if not current.exists and not current.required:
         return case.find(Verdict.ADOPT, "is optional and missing: now tracking")
-    if not current.exists or not reads_at_start(current, facts):
+    if not current.exists or not reads_at_start(snapshot, current):
         return case.find(Verdict.ADOPT, f"{what}: now tracking")
-    if not facts.catch_up:
+    if not snapshot.policy.catch_up:
         return _assess_recreated(case, what) or _assess_unwatched(case, what)
-    if facts.writing is not Writing.REVISION and has_current_revision(consumer, current, facts):
+    is_marked = snapshot.policy.writing is not Writing.REVISION
+    if is_marked and has_current_revision(snapshot, current):
         why = f"{what}, and the pod template carries its current revision"
         return case.find(Verdict.ADOPT, why)
-    if consumer.rolling and facts.waited < ROLLOUT_WAIT:
+    if consumer.rolling and snapshot.waited < ROLLOUT_WAIT:
         return _wait_for_rollout(case, f"{what}, while a rollout is in progress")
-    if facts.starts is None:
+    if starts is None:
         return case.find(Verdict.CHECK_PODS, f"{what}: checking when its pods started")
     if has_mounts(current):
         return _assess_mounts(case, what)
-    if all_started_after(facts.starts, current.changed_at, files=current.is_mounted):
+    if all_started_after(starts, current.changed_at, files=current.is_mounted):
         return case.find(Verdict.ADOPT, f"{what}, and all pods started after the last change")
     why = f"{what}, and some pods may have started before the last change"
     return case.find(Verdict.FROZEN, why)
@@ -242,15 +250,15 @@ def _assess_recreated(case: Case, what: str) -> Finding | None:
     It may have been deleted without its pods, which the new one adopts, before an edit reached
     them.
     """
-    current, facts = case.current, case.facts
-    if facts.predecessor is None or has_mounts(current):
+    snapshot, current, starts = case.snapshot, case.current, case.starts
+    if snapshot.predecessor is None or has_mounts(current):
         return None
-    before = records_by_source(facts.predecessor).get(current.source.kind_and_name)
+    before = records_by_source(snapshot.predecessor).get(current.source.kind_and_name)
     if before is None or _is_same_content(current, before):
         return None
-    if facts.starts is None:
+    if starts is None:
         return case.find(Verdict.CHECK_PODS, f"{what}: checking when its pods started")
-    if any_started_before(facts.starts, current.changed_since):
+    if any_started_before(starts, current.changed_since):
         return case.find(Verdict.FROZEN, f"{what}, and changed after some pods had started")
     return None
 
@@ -267,16 +275,16 @@ def _assess_unwatched(case: Case, what: str) -> Finding:
     A controller would have adopted the consumer before the edit. Pods from before the gap show that
     the consumer is older, so that it was merely not followed.
     """
-    current, facts = case.current, case.facts
-    since, adopt = facts.unwatched_since, case.find(Verdict.ADOPT, f"{what}: now tracking")
-    if since is None or facts.now - since > _SHORT_GAP or has_mounts(current):
+    snapshot, current, starts = case.snapshot, case.current, case.starts
+    since, adopt = snapshot.unwatched_since, case.find(Verdict.ADOPT, f"{what}: now tracking")
+    if since is None or snapshot.now - since > _SHORT_GAP or has_mounts(current):
         return adopt
     if current.changed_at is not None and current.changed_at + MARGIN <= since:
         return adopt
-    if facts.starts is None:
+    if starts is None:
         return case.find(Verdict.CHECK_PODS, f"{what}: checking when its pods started")
-    is_new = all_created_since(facts.starts, since)
-    if is_new and any_started_before(facts.starts, current.changed_since):
+    is_new = all_created_since(starts, since)
+    if is_new and any_started_before(starts, current.changed_since):
         return case.find(Verdict.FROZEN, f"{what}, and changed after some pods had started")
     return adopt
 
@@ -306,7 +314,7 @@ def _assess_unused(case: Case, recorded: SourceRecord) -> Finding | None:
     """
     current = case.current
     is_read = current.exists or not current.required
-    if not (case.consumer.has_no_pods and is_read and may_be_pinned(recorded, current)):
+    if not (case.snapshot.consumer.has_no_pods and is_read and may_be_pinned(recorded, current)):
         return None
     unused = assess_recreated_immutable(case)
     if unused.verdict is not Verdict.HOLD:
@@ -324,7 +332,7 @@ def _assess_deleted(case: Case, recorded: SourceRecord) -> Finding:
         return case.find(Verdict.UP_TO_DATE, why)
     if (unused := _assess_unused(case, recorded)) is not None:
         return unused
-    if case.current.live != recorded.live and not case.facts.live_needs_rollout:
+    if case.current.live != recorded.live and not case.snapshot.live_needs_rollout:
         found = case.find(Verdict.LIVE, "was deleted; it is optional, so its files are removed")
     else:
         why = "was deleted; it is optional, and running containers keep what they read"
@@ -345,7 +353,7 @@ def _find_applied(case: Case) -> Finding:
     removal of a data key updates no time there, and a container may have started just before.
     """
     current = case.current
-    at = case.consumer.written_at if is_written(case.consumer, current, case.facts) else None
+    at = case.snapshot.consumer.written_at if is_written(case.snapshot, current) else None
     is_observed = current.changes.latest is not None
     if at is not None and not is_observed and at < (current.changed_at or 0.0):
         case = case._replace(current=current._replace(changed_at=at, estimated=True))
@@ -355,31 +363,32 @@ def _find_applied(case: Case) -> Finding:
 
 def _assess_frozen_change(case: Case, what: str) -> Finding:
     """Rules 0, 5 and 6: a change that needs containers to restart."""
-    consumer, current, facts = case.consumer, case.current, case.facts
-    if is_already_applied(consumer, current, facts):
+    snapshot, current, starts = case.snapshot, case.current, case.starts
+    consumer = snapshot.consumer
+    if is_already_applied(snapshot, current):
         return _find_applied(case)
     if has_mounts(current) and consumer.key.kind != "CronJob":
         return _assess_mounted_change(case, what)
     if consumer.generation == case.recorded_generation or consumer.key.kind == "CronJob":
         return case.find(Verdict.FROZEN, what)  # an edit of a CronJob starts no pods
-    if consumer.generation < case.recorded_generation and facts.waited < ROLLOUT_WAIT:
+    if consumer.generation < case.recorded_generation and snapshot.waited < ROLLOUT_WAIT:
         return _wait_for_rollout(case, f"{what}, {_BEFORE_OWN_ROLLOUT}")
-    if consumer.rolling and facts.waited < ROLLOUT_WAIT:
+    if consumer.rolling and snapshot.waited < ROLLOUT_WAIT:
         return _wait_for_rollout(case, f"{what}, {_during_rollout(consumer)}")
-    if facts.starts is None:
+    if starts is None:
         why = f"{what}, and so did the workload: checking when its pods started"
         return case.find(Verdict.CHECK_PODS, why)
-    after_template = current.source in facts.before_template and not consumer.rolling
-    if after_template and all_created_since(facts.starts, facts.template_at):
+    after_template = changed_before_template(snapshot, current) and not consumer.rolling
+    if after_template and all_created_since(starts, snapshot.template_at):
         return case.find(Verdict.ADOPT, f"{what}, and all pods were created after that")
-    if all_started_after(facts.starts, current.changed_at, files=current.is_mounted):
+    if all_started_after(starts, current.changed_at, files=current.is_mounted):
         return case.find(Verdict.ADOPT, f"{what}, and all pods started after that")
     return case.find(Verdict.FROZEN, f"{what}, and some pods may have started before that")
 
 
 def _wait_for_rollout(case: Case, reason: str) -> Finding:
     """Wait for a rollout; its progress changes the consumer, which is decided on again then."""
-    left = ROLLOUT_WAIT - case.facts.waited
+    left = ROLLOUT_WAIT - case.snapshot.waited
     return case.find(Verdict.WAIT, reason)._replace(recheck_in=left, awaits_rollout=True)
 
 
@@ -399,26 +408,27 @@ def has_mounts(current: SourceSnapshot) -> bool:
 
 def _assess_mounted_change(case: Case, what: str) -> Finding:
     """Rule 11: what its pods have mounted decides, whatever the generation is."""
-    consumer, current, facts = case.consumer, case.current, case.facts
+    snapshot, current, starts = case.snapshot, case.current, case.starts
+    consumer = snapshot.consumer
     assert current.mounts is not None, "of a class"
     if consumer.has_no_pods and current.mounts.by_update:
         return case.find(Verdict.FROZEN, what)
-    is_waiting = facts.waited < ROLLOUT_WAIT
+    is_waiting = snapshot.waited < ROLLOUT_WAIT
     if consumer.generation < case.recorded_generation and is_waiting:
         return _wait_for_rollout(case, f"{what}, {_BEFORE_OWN_ROLLOUT}")
     if consumer.generation > case.recorded_generation and consumer.rolling and is_waiting:
         return _wait_for_rollout(case, f"{what}, {_during_rollout(consumer)}")
-    if facts.starts is None:
+    if starts is None:
         return case.find(Verdict.CHECK_PODS, f"{what}: checking what its pods have mounted")
     return _assess_mounts(case, what)
 
 
 def _assess_mounts(case: Case, what: str) -> Finding:
     """Compare what each pod mounted at its start with the versions of a class."""
-    current, facts = case.current, case.facts
+    snapshot, current, starts = case.snapshot, case.current, case.starts
     assert current.mounts is not None, "of a class"
     mounted = {pod.pod: pod for pod in current.mounts.pods}
-    starts = facts.starts or ()
+    starts = case.starts or ()
     unreported = [start for start in starts if start.at is not None and start.name not in mounted]
     older = [
         start.name
@@ -429,7 +439,7 @@ def _assess_mounts(case: Case, what: str) -> Finding:
         return case.find(Verdict.FROZEN, f"{what}; {join_names(older)} started with other versions")
     if all_started_after(unreported, current.changed_at):
         return case.find(Verdict.ADOPT, f"{what}; all pods started with these versions")
-    if facts.waited < ROLLOUT_WAIT:
+    if snapshot.waited < ROLLOUT_WAIT:
         why = f"{what}; waiting for the CSI driver to report what pods have mounted"
         return case.find(Verdict.WAIT, why)
     if not current.mounts.by_update:
