@@ -414,6 +414,13 @@ def test_creation_replaces_content_that_a_container_may_have_started_without(
     assert seen(app(data, spec, written=500.0), None, change).edited is edited
 
 
+@pytest.mark.parametrize(("written", "created"), [(500.0, True), (None, False)])
+def test_creation_counts_if_its_time_is_known(written: float | None, created: bool) -> None:
+    """Nothing but the time of the write tells a creation from a source that came into sight."""
+    change = ObservedChange(500.9, "7", frozenset("a"), written, created=True)
+    assert seen(app({"a": "1"}, written=500.0), None, change).created is created
+
+
 def test_recorded_bound_does_not_hold_for_other_data_keys() -> None:
     """It was recorded while the edited data key was not used."""
     of_a = app({"a": "1", "b": "3"}, ENV.replace("LEVEL", "a"), written=500.0)

@@ -28,7 +28,7 @@ from hotmap.core.decide.source_snapshot import ChangeSummary, SourceSnapshot
 from hotmap.core.model.consumer import Consumer
 from hotmap.core.model.objects import ObjectKey
 from hotmap.core.model.state import PodCheck, Record, Window
-from hotmap.core.policy.policy import Agent, Policy
+from hotmap.core.policy.policy import Agent, Policy, Strategy
 from hotmap.core.target import Target
 
 APP = ObjectKey("ConfigMap", "shop", "app")
@@ -148,7 +148,10 @@ def test_outdated_nudge_is_corrected() -> None:
     record = record_applied(
         who, None, decide(taken).assessment.findings, key_id=KEY.id, generation=1
     )
-    assert decide(told._replace(record=record)).corrects_nudge
+    told = told._replace(record=record)
+    assert decide(told).corrects_nudge
+    reports = policy._replace(strategy=Strategy.NOTIFY)
+    assert not decide(told._replace(policy=reports)).corrects_nudge
 
 
 def created(at: float) -> PodStart:

@@ -325,6 +325,15 @@ def test_init_container_that_started_in_a_window_is_seen(
     assert bool(find_pods_started_within(starts, [Window(100, 110)])) is seen
 
 
+def test_init_container_that_a_webhook_adds_may_have_earlier_files() -> None:
+    """What its volumes had when the pod was created, long before its own start."""
+    setup = "\n    initContainers: [{name: setup, envFrom: [{configMapRef: {name: app}}]}]"
+    member = pod(started=50, containers={"web": 200}, ended={"setup": 105})
+    member = msgspec.structs.replace(member, spec=template(setup + ENV).spec)
+    starts = pod_starts(deployment(ENV), [member])
+    assert find_pods_started_within(starts, [Window(60, 70)]) == ("web-1",)
+
+
 def test_restart_of_unrelated_container_does_not_count() -> None:
     """A restart of a container without uses is not a suspicion."""
     member = pod(started=50, containers={"web": 60, "idle": 105})

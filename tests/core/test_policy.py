@@ -330,6 +330,44 @@ def test_problem_names_its_place() -> None:
     )
 
 
+@pytest.mark.parametrize(("own", "limit"), [(None, 2), ("3", 3)])
+def test_flap_limit_of_the_namespace_is_the_default_of_its_workloads(
+    own: str | None, limit: int
+) -> None:
+    annotations = {} if own is None else {"hotmap.dev/flap-limit": own}
+    inherited = {"hotmap.dev/follow": "auto", "hotmap.dev/flap-limit": "2"}
+    read = read_policy(deployment(annotations=annotations), namespace_annotations=inherited)
+    assert read.flap_limit == limit
+
+
+MOUNTED_CLASS = """
+    containers: [{name: web, volumeMounts: [{name: v, mountPath: /v}]}]
+    volumes:
+    - name: v
+      csi:
+        driver: secrets-store.csi.k8s.io
+        volumeAttributes: {secretProviderClass: vault}
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "missed"),
+    [
+        pytest.param({"follow": "auto"}, True, id="it follows every source"),
+        pytest.param({"follow": "auto", "exclude": "spc/vault"}, False, id="but this class"),
+        pytest.param({"follow": "configmap/app"}, False, id="it follows another source"),
+    ],
+)
+def test_class_that_is_used_and_not_watched_is_a_problem(
+    said: dict[str, str], missed: bool
+) -> None:
+    annotations = {f"hotmap.dev/{name}": value for name, value in said.items()}
+    problems = read_policy(deployment(MOUNTED_CLASS, annotations=annotations)).problems
+    found = [each.message for each in problems if "are missed" in each.message]
+    assert bool(found) is missed
+    assert all("changes of SecretProviderClass shop/vault" in message for message in found)
+
+
 def test_misspelled_annotation_is_seen() -> None:
     """An annotation of our domain that means nothing is a problem; our own marks are none."""
     (problem,) = policy({"folow": "auto", "revision": "k.abc", "target": "1/a/b"}).problems

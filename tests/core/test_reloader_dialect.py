@@ -206,6 +206,13 @@ def test_match_selects_sources(text: str, offered: bool) -> None:
     assert not source_offered(None)
 
 
+def test_offered_source_is_followed_only_by_consumers_that_search() -> None:
+    """Another consumer follows the sources that it names."""
+    named = read_policy(deployment(annotations={CONFIG_MAPS: "other"}))
+    assert named.opted_in
+    assert not named.follows(APP, referenced=True, offered=True)
+
+
 def test_uses_that_a_search_finds() -> None:
     """Of what the template references, only the offered sources count."""
     who = deployment(ENV, annotations={SEARCH: "true"})
