@@ -94,11 +94,14 @@ class ChangeListener:
 
     def _enqueue_followers(self, source: ObjectKey, offered: bool) -> int:
         """Enqueue the consumers that follow a source; returns how many these are."""
-        if self._enqueue is None:
+        if (enqueue := self._enqueue) is None:
             return 0
         followers = self._index.followers_of(source, offered=offered)
         for consumer in followers:
-            self._enqueue_for_source(self._enqueue, consumer, source)
+            policy = self._index.policies.of(consumer)
+            if _is_nudgeable(consumer, policy, source):
+                enqueue.refresh(consumer.key)
+            enqueue.reconcile(consumer.key, policy.settle, policy.settle_max)
         return len(followers)
 
     def _sources_listed(self, kind: str, namespace: str | None) -> None:
@@ -152,13 +155,6 @@ class ChangeListener:
             for consumer in store.values(key.name):
                 before = self._index.policies.drop(consumer.key)
                 self._enqueue_consumer(consumer, before)
-
-    def _enqueue_for_source(self, enqueue: Enqueue, consumer: Consumer, source: ObjectKey) -> None:
-        """Enqueue a consumer since a source changed."""
-        policy = self._index.policies.of(consumer)
-        if _is_nudgeable(consumer, policy, source):
-            enqueue.refresh(consumer.key)
-        enqueue.reconcile(consumer.key, policy.settle, policy.settle_max)
 
     def _enqueue_consumer(self, consumer: Consumer, before: Policy | None) -> None:
         """Enqueue a consumer since it, or an annotation that it inherits, changed."""
