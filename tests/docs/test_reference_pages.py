@@ -8,16 +8,12 @@ from pathlib import Path
 
 import click
 import pytest
+from tests.monitoring.exposition import controller_metrics
 
 from hotmap.cli.main import hotmap
-from hotmap.controller.report.decision_log import DecisionLog
-from hotmap.controller.report.metrics import Metrics, MetricSources
 from hotmap.controller.report.reasons import Reason
-from hotmap.controller.storage.records import Records
 from hotmap.core.model.annotations import ANNOTATIONS, OURS, WATCH_LABEL
 from hotmap.core.reloader.annotations import EXCLUDES, LAST_RELOADED_FROM, ROLLOUT_STRATEGY, Names
-from hotmap.kube.client import Client
-from hotmap.kube.config import BearerToken, ClusterConfig
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
 
@@ -84,29 +80,7 @@ def test_each_flag_is_explained(name: str, command: click.Command) -> None:
 
 
 def exposed_metrics() -> set[str]:
-    """Render the metrics of a controller that has not started, and name them."""
-    client = Client(ClusterConfig("https://localhost", "a test", BearerToken()))
-    journal = DecisionLog(wall_clock=lambda: 0.0)
-    journal.decisions["up to date"] += 1
-    journal.actions["Deployment", "rollout", "done"] += 1
-    metrics = Metrics(
-        MetricSources(
-            client=client,
-            decision_log=journal,
-            records=Records(),
-            record_shards=None,
-            reflectors=list,
-            queues=dict,
-            consumer_states=lambda: None,
-            pod_checks=lambda: 0,
-            pending_jobs=lambda: 0,
-            rollout_turn_age=lambda: 0.0,
-            task_restarts=dict,
-            alerts=dict,
-        )
-    )
-    text = metrics.render().decode()
-    types = re.findall(r"^# TYPE (\w+) (\w+)$", text, re.MULTILINE)
+    types = re.findall(r"^# TYPE (\w+) (\w+)$", controller_metrics(), re.MULTILINE)
     return {name for name, _ in types if not name.endswith("_created")}
 
 

@@ -1,4 +1,4 @@
-"""The metrics pages of a controller and an agent with a sample of every family."""
+"""The metrics page of a controller with a sample of every family."""
 
 from __future__ import annotations
 
