@@ -152,6 +152,19 @@ def test_application_is_started_once_with_the_first_content() -> None:
         assert isinstance(command, expected)
 
 
+def test_application_is_started_once_with_published_content_while_others_are_refused() -> None:
+    """What passes next is loaded: which content it was started with is not known."""
+    decided = reconciler("--stage", "/s", "--", "program")
+    decided.use_stage()
+    assert not decided.has_content
+    refuse(decided, "a", read=1.0, refused=1.0)
+    assert decided.has_content
+    assert decided.decide(1.0) == [StartApplication()]
+    refuse(decided, "b", read=2.0, refused=2.0)
+    assert decided.decide(2.0) == []
+    assert isinstance(only_attempt(pass_check(decided, "c", read=3.0, passed=3.0)), StartAttempt)
+
+
 def test_process_may_have_read_the_first_content_at_its_start() -> None:
     """Only what the agent finds when it starts; later content came after the process did."""
     decided = reconciler("--restart", "term", "--process", "name:app")
