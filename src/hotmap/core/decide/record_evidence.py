@@ -87,12 +87,11 @@ def _unchanged_since_creation(snapshot: Snapshot) -> list[SourceSnapshot]:
     template = snapshot.template
     if template is None or not template.created:
         return []
-    before = changed_before(template, snapshot)
     after = template.at - MARGIN
     return [
         item
         for item in snapshot.sources
-        if item.source in before
+        if changed_before(template, item)
         or (item.changed_at is not None and item.changed_at <= after)
         or item.has_never_existed
     ]

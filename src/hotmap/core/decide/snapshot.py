@@ -256,15 +256,17 @@ def take_snapshot(
     )
 
 
-def changed_before(template: TemplateChange, snapshot: Snapshot) -> frozenset[ObjectKey]:
-    """Return the sources whose last change was observed and came before a template change.
+def changed_before(template: TemplateChange, source: SourceSnapshot) -> bool:
+    """Return whether the last change of a source was observed and came before a template change.
 
     Two watches may deliver in another order than the writes were made in, so resourceVersions have
     to agree. They are revisions of one etcd. This is ours: Kubernetes orders only the versions of
     one kind (KEP-5504). If they are not numbers, the order of observation alone counts.
     """
-    return frozenset(
-        source.source for source in snapshot.sources if _changed_before(template, source)
+    return (
+        source.changes.last is not None
+        and source.changes.last < template.at
+        and _may_precede(source.resource_version, template.resource_version)
     )
 
 
@@ -276,15 +278,7 @@ def changed_before_template(snapshot: Snapshot, source: SourceSnapshot) -> bool:
     template, record = snapshot.template, snapshot.record
     if template is None or record is None or template.generation <= record.generation:
         return False
-    return _changed_before(template, source)
-
-
-def _changed_before(template: TemplateChange, source: SourceSnapshot) -> bool:
-    return (
-        source.changes.last is not None
-        and source.changes.last < template.at
-        and _may_precede(source.resource_version, template.resource_version)
-    )
+    return changed_before(template, source)
 
 
 def _may_precede(version: str, other: str) -> bool:
