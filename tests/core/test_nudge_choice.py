@@ -7,6 +7,7 @@ from collections import Counter
 import msgspec
 import pytest
 from tests.core.freshness import app, applied_record
+from tests.support.calls import count_calls
 from tests.support.objects import FILES, deployment, pod, snapshot, timestamp
 
 from hotmap.core.decide.nudge_choice import (
@@ -92,6 +93,22 @@ def test_pods_that_may_have_files_of_a_reverted_edit_are_chosen(item: Pod, chose
     if told := item.metadata.annotations:
         told[TARGET] = str(found.target)
     assert bool(choose_new([item], found, found.target, is_first=False)) is chosen
+
+
+def test_pods_after_many_reverted_edits_are_chosen_quickly() -> None:
+    """Whatever holds for all pods is computed once: a namespace must not take the event loop."""
+    found = taken(returned_at=1010.0)
+    assert found.record is not None
+    (source,), (recorded,) = found.sources, found.record.sources
+    names = [f"app-{number}" for number in range(100)]
+    found = found._replace(
+        sources=tuple(source._replace(source=source.source._replace(name=name)) for name in names),
+        record=msgspec.structs.replace(
+            found.record, sources=tuple(msgspec.structs.replace(recorded, name=n) for n in names)
+        ),
+    )
+    pods = [nudged(found.target, 1005) for _ in range(100)]
+    assert count_calls(lambda: choose_new(pods, found, found.target, is_first=True)) < 20_000
 
 
 @pytest.mark.parametrize(

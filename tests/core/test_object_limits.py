@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import time
 import tracemalloc
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 import msgspec
 import pytest
+from tests.support.calls import count_calls
 from tests.support.objects import KEY, config_map
 
 from hotmap.core.decide.source_snapshot import take_snapshots
@@ -43,23 +42,6 @@ def web(spec: dict[str, Any], annotations: dict[str, str] | None = None) -> Work
         "spec": {"template": {"spec": spec}},
     }
     return msgspec.json.decode(msgspec.json.encode(body), type=Workload)
-
-
-def count_calls(work: Callable[[], object]) -> int:
-    """Count the functions that are called, in Python and in C."""
-    calls = 0
-
-    def count(frame: FrameType, event: str, argument: object) -> None:
-        nonlocal calls
-        calls += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return calls
 
 
 def measured(item: Workload, note: Callable[[str, object], None]) -> Consumer:

@@ -417,7 +417,7 @@ def is_behind(snapshot: Snapshot | None, *, gone_count: bool) -> bool:
     """
     if snapshot is None:
         return True
-    differs = snapshot.recorded_target != snapshot.target or bool(snapshot.returned)
+    differs = snapshot.recorded_target != snapshot.target or snapshot.has_returned
     return differs and (gone_count or not missing_sources(snapshot))
 
 

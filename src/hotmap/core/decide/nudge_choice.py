@@ -25,11 +25,11 @@ def choose_new(
     In the first round of a term, also those that a leader before has told of the same content
     before its last change: kubelets may have had other content since.
     """
+    recorded, returned_at = snapshot.recorded_target, snapshot.returned_at
     chosen = {
         pod.metadata.uid
         for pod in pods
-        if _holds_other(pod, target, snapshot.recorded_target)
-        or _may_lag(pod, snapshot.returned_at)
+        if _holds_other(pod, target, recorded) or _may_lag(pod, returned_at)
     }
     if is_first:
         changed = snapshot.files_changed_at

@@ -158,28 +158,24 @@ class Snapshot(NamedTuple):
         return any(source.changes.unobserved_by is not None for source in self.sources)
 
     @property
-    def returned(self) -> frozenset[ObjectKey]:
-        """The sources that had other content since they were applied, or may have had.
+    def has_returned(self) -> bool:
+        """Whether a source had other content since it was applied, or may have had.
 
         One that was deleted and is back counts, too: a kubelet that has synced a pod in between has
         emptied the files of an optional source, or still has what was there before the deletion.
         """
-        return frozenset(
-            source.source
-            for source, _ in self.recorded_sources()
-            if source.changes.window is not None
-        )
+        return any(source.changes.window is not None for source, _ in self.recorded_sources())
 
     @property
     def returned_at(self) -> float:
-        """By when the files of these sources had the applied content again; -inf: there are none.
+        """By when the files of such sources had the applied content again; -inf: there are none.
 
         POSIX seconds. Kubelets may have written the other content into pods until then.
         """
         ends = (
             source.changes.window.end
-            for source in self.sources
-            if source.live and source.changes.window and source.source in self.returned
+            for source, _ in self.recorded_sources()
+            if source.live and source.changes.window
         )
         return max(ends, default=-inf)
 
