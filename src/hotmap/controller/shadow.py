@@ -28,7 +28,7 @@ from hotmap.core.model.objects import ObjectKey
 from hotmap.core.reloader.patch import FIELD_MANAGERS, Traces, variable_name
 from hotmap.kube.loop_clock import loop_time
 
-__all__ = ["Shadow", "ShadowExecutor"]
+__all__ = ["Shadow", "ShadowExecutor", "ShadowNudges"]
 
 #: Seconds for either side to follow the other: Reloader needs 0.2 s for each consumer of a
 #: source (client-go's default of 5 requests a second), so 150 of them are done in it.
@@ -52,11 +52,15 @@ class ShadowExecutor:
                 revision = rollout_patch(decision, action).revision
         return Outcome(snapshot.consumer.generation, revision, snapshot.now)
 
-    async def nudge(self, decision: Decision) -> int:
-        """Do nothing."""
+
+class ShadowNudges:
+    """Nudges that are not sent."""
+
+    async def send(self, decision: Decision) -> int:
+        """Nudge no pod."""
         return 0
 
-    def second_nudge_in(self, snapshot: Snapshot) -> float | None:
+    def second_in(self, snapshot: Snapshot) -> float | None:
         """Return None: no second nudge."""
         return None
 

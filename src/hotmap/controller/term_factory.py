@@ -32,7 +32,7 @@ from hotmap.controller.report.status import LeaderView, is_behind
 from hotmap.controller.report.unreadable_objects import UnreadableObjects
 from hotmap.controller.report.webhooks import Webhooks
 from hotmap.controller.settings import Settings
-from hotmap.controller.shadow import Shadow, ShadowExecutor
+from hotmap.controller.shadow import Shadow, ShadowExecutor, ShadowNudges
 from hotmap.controller.startup import StartupRetry
 from hotmap.controller.storage.meta_info import write_meta_info
 from hotmap.controller.storage.record_shards import RecordShards
@@ -253,12 +253,13 @@ class TermFactory:
                 pods=partial(list_pods, shared.client),
                 other_uses=deleted.find_uses,
                 runs=partial(with_all_runs, shared.client, cached=False),
+                reread=shared.reflectors.reread,
             ),
             executor=ShadowExecutor() if shared.shadow else executor,
+            nudges=ShadowNudges() if shared.shadow else nudges,
             turns=turns,
             records=shared.records,
             reporter=reporter,
-            reread=shared.reflectors.reread,
         )
 
     def _make_pod_checker(

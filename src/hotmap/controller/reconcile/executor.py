@@ -18,7 +18,6 @@ from hotmap.core.decide.rollout_records import distinct_revision, was_unmarked
 from hotmap.core.decide.snapshot import Snapshot
 from hotmap.core.errors import AlreadyExists, Conflict, Invalid
 from hotmap.core.model.consumer import Consumer
-from hotmap.core.model.objects import ObjectKey
 from hotmap.core.patch.jobs import job_again, job_of_cron_job
 from hotmap.core.patch.rollout import (
     TemplatePatch,
@@ -47,29 +46,6 @@ class Executor(Protocol):
             Invalid: another object has its name now (wrong uid), or admission refuses.
             ApiError, Unreachable: as the client raises them.
         """
-        ...
-
-    async def nudge(self, decision: Decision) -> int:
-        """Nudge a consumer's pods; returns how many were nudged.
-
-        Raises:
-            ApiError, Unreachable: some could not be nudged; only these are retried.
-        """
-        ...
-
-    def second_nudge_in(self, snapshot: Snapshot) -> float | None:
-        """Seconds until the second nudge of a consumer's pods; None: there is none.
-
-        Called after a decision on `snapshot` was carried out.
-        """
-        ...
-
-    def waiting_restarts(self, key: ObjectKey) -> str:
-        """Return why pods of a consumer wait to restart in place; "" when none does."""
-        ...
-
-    def forget(self, key: ObjectKey) -> None:
-        """Drop the state of a deleted consumer."""
         ...
 
 
@@ -120,22 +96,6 @@ class ClusterExecutor:
         elif all(action.type is not ActionType.NUDGE for action in decision.plan.actions):
             self._nudges.end_restarts(consumer.key)
         return Outcome(generation, revision, self._client.server_time())
-
-    async def nudge(self, decision: Decision) -> int:
-        """Nudge a consumer's pods; returns how many were nudged."""
-        return await self._nudges.send(decision)
-
-    def second_nudge_in(self, snapshot: Snapshot) -> float | None:
-        """Seconds until the second nudge of a consumer's pods; None: there is none."""
-        return self._nudges.second_in(snapshot)
-
-    def waiting_restarts(self, key: ObjectKey) -> str:
-        """Return why pods of a consumer wait to restart in place; "" when none does."""
-        return self._nudges.waiting_restarts(key)
-
-    def forget(self, key: ObjectKey) -> None:
-        """Drop the state of a deleted consumer."""
-        self._nudges.forget(key)
 
     async def _roll_out(self, consumer: Consumer, patch: TemplatePatch) -> int:
         """Write a rollout into a consumer's pod template; returns the new generation.

@@ -48,6 +48,33 @@ class ListPods(Protocol):
     async def __call__(self, consumer: Consumer, /, *, cached: bool) -> list[Pod]: ...
 
 
+class PodNudges(Protocol):
+    """The nudges of consumers' pods."""
+
+    async def send(self, decision: Decision) -> int:
+        """Nudge a consumer's pods; returns how many were nudged.
+
+        Raises:
+            ApiError, Unreachable: some could not be nudged; only these are retried.
+        """
+        ...
+
+    def second_in(self, snapshot: Snapshot) -> float | None:
+        """Seconds until the second nudge of a consumer's pods; None: there is none.
+
+        Called after a decision on `snapshot` was carried out.
+        """
+        ...
+
+    def waiting_restarts(self, key: ObjectKey) -> str:
+        """Return why pods of a consumer wait to restart in place; "" when none does."""
+        ...
+
+    def forget(self, key: ObjectKey) -> None:
+        """Drop the state of a deleted consumer."""
+        ...
+
+
 #: Seconds until a decision on a stale version is repeated; the store is mostly up to date then.
 _STALE_PAUSE = 0.05
 
@@ -71,6 +98,8 @@ class Lookups(NamedTuple):
     other_uses: FindUses
     #: A CronJob with all its Jobs in progress.
     runs: Callable[[Consumer], Awaitable[Consumer]]
+    #: Reads one object consistently into its store.
+    reread: Callable[[ObjectKey], Awaitable[None]]
 
 
 class Reconciler:
@@ -82,19 +111,18 @@ class Reconciler:
         observer: Observer,
         lookups: Lookups,
         executor: Executor,
+        nudges: PodNudges,
         turns: RolloutTurns,
         records: Records,
         reporter: EventReporter,
-        reread: Callable[[ObjectKey], Awaitable[None]],
     ) -> None:
-        """`reread` reads one object consistently into its store."""
         self._observer = observer
         self._lookups = lookups
         self._executor = executor
+        self._nudges = nudges
         self._turns = turns
         self._records = records
         self._reporter = reporter
-        self._reread = reread
         #: Consumers whose name patterns are not matched yet, so that there is no snapshot of them.
         self._without_snapshot: set[ObjectKey] = set()
         #: Consumers whose first decision is to act, which waits or has failed.
@@ -116,7 +144,7 @@ class Reconciler:
                 return self._retry_or_forget(key)
             if snapshot.policy.opted_in:
                 await self._refresh(await self._decide(snapshot))
-            return self._executor.second_nudge_in(snapshot)
+            return self._nudges.second_in(snapshot)
 
     async def _refresh(self, decision: Decision) -> None:
         if decision.snapshot.record is None:
@@ -125,10 +153,10 @@ class Reconciler:
             if record is not None:
                 self._reporter.log(decision)
         elif decision.only_nudges and not decision.follows_deletion:
-            if await self._executor.nudge(decision):
+            if await self._nudges.send(decision):
                 self._reporter.log(decision)
         elif decision.corrects_nudge:
-            await self._executor.nudge(decision)
+            await self._nudges.send(decision)
 
     async def reconcile(self, key: ObjectKey) -> float | None:
         """Reconcile one consumer; returns seconds until the next reconcile.
@@ -184,7 +212,7 @@ class Reconciler:
             return await self._on_error(decision, error)
         self._turns.written(key, outcome.generation)
         self._conflicts.pop(key, None)
-        if waiting := self._executor.waiting_restarts(key):
+        if waiting := self._nudges.waiting_restarts(key):
             # Not recorded, so that another leader goes on where this one ends.
             self._reporter.report_waiting(decision, waiting)
         else:
@@ -198,7 +226,7 @@ class Reconciler:
         again = (
             decision.plan.requeue_after,
             decision.resume_in,
-            self._executor.second_nudge_in(snapshot),
+            self._nudges.second_in(snapshot),
         )
         return min(filter(None, again), default=None)
 
@@ -242,7 +270,7 @@ class Reconciler:
     async def _confirm(self, snapshot: Snapshot, stale: Sequence[ObjectKey]) -> Snapshot:
         """Read sources consistently that have been older than the applied version for a while."""
         for source in stale:
-            await self._reread(source)
+            await self._lookups.reread(source)
         fresh = self._observer.snapshot(snapshot.consumer.key) or snapshot
         confirmed = frozenset(stale) & set(decide(fresh).stale_sources)
         if confirmed:
@@ -305,7 +333,7 @@ class Reconciler:
         key = decision.snapshot.consumer.key
         count = self._conflicts[key] = self._conflicts.get(key, 0) + 1
         if count == _CONFLICTS:
-            await self._reread(key)
+            await self._lookups.reread(key)
         return min(_STALE_PAUSE * 2.0 ** min(count - 1, 30), _CONFLICT_PAUSE)
 
     def forget(self, key: ObjectKey) -> None:
@@ -313,5 +341,5 @@ class Reconciler:
         self._conflicts.pop(key, None)
         self._without_snapshot.discard(key)
         self._pending.discard(key)
-        for part in (self._reporter, self._observer, self._executor, self._turns):
+        for part in (self._reporter, self._observer, self._nudges, self._turns):
             part.forget(key)
