@@ -6,6 +6,8 @@ import msgspec
 import pytest
 from tests.support.objects import ENV, KEY, config_map, deployment, sources
 
+from hotmap.core.decide.assessment import Finding, Verdict
+from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.snapshot import TemplateChange
 from hotmap.core.decide.source_changes import (
     SourceHistory,
@@ -15,7 +17,12 @@ from hotmap.core.decide.source_changes import (
     replaces_immutable,
     summarize_changes,
 )
-from hotmap.core.decide.source_snapshot import ChangeSummary, SourceSnapshot, take_snapshots
+from hotmap.core.decide.source_snapshot import (
+    ChangeSummary,
+    SourceSnapshot,
+    StartBound,
+    take_snapshots,
+)
 from hotmap.core.model.observed_changes import make_observed_change, make_unobserved_write
 from hotmap.core.model.source import Source
 from hotmap.core.model.state import ObservedChange, SourceRecord, StartRecord, Window
@@ -419,6 +426,22 @@ def test_creation_counts_if_its_time_is_known(written: float | None, created: bo
     """Nothing but the time of the write tells a creation from a source that came into sight."""
     change = ObservedChange(500.9, "7", frozenset("a"), written, created=True)
     assert seen(app({"a": "1"}, written=500.0), None, change).created is created
+
+
+@pytest.mark.parametrize(
+    ("start", "recorded"),
+    [
+        (None, None),
+        (StartBound(400.0, 390.0, edited=True, estimated=False), StartRecord(400.0, edited=True)),
+    ],
+)
+def test_bounds_of_what_is_read_at_start_are_recorded(
+    start: StartBound | None, recorded: StartRecord | None
+) -> None:
+    current = app({"a": "1", "b": "2"}, written=500.0)._replace(start=start)
+    finding = Finding(current, Verdict.ADOPT, "")
+    made = record_applied(deployment(ENV), None, [finding], key_id=KEY.id, generation=1)
+    assert made.sources[0].start == recorded
 
 
 def test_recorded_bound_does_not_hold_for_other_data_keys() -> None:

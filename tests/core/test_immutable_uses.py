@@ -21,6 +21,7 @@ from hotmap.core.decide.immutable_uses import (
     add_immutable_uses,
     has_immutable_predecessor,
     keep_added_uses,
+    remaining_immutable_uses,
 )
 from hotmap.core.decide.record import record_applied
 from hotmap.core.decide.source_snapshot import take_snapshots
@@ -118,6 +119,25 @@ def test_use_is_forgotten_when_its_source_is_recorded() -> None:
     after = record_after(deployment(ENV), record, app(immutable=True))
     assert after.immutable_uses == ()
     assert after.sources[0].immutable
+
+
+@pytest.mark.parametrize(
+    ("uid", "recorded", "kept"),
+    [
+        pytest.param("uid-1", False, True, id="not recorded"),
+        pytest.param("uid-2", False, True, id="nor what replaces it"),
+        pytest.param("uid-1", True, True, id="recorded before it was immutable"),
+        pytest.param("uid-2", True, False, id="what replaces it is recorded"),
+    ],
+)
+def test_use_is_kept_until_a_source_has_been_judged(uid: str, recorded: bool, kept: bool) -> None:
+    now = app(uid=uid)
+    (current,) = take_snapshots(deployment(ENV).uses, sources(now), KEY)
+    (source,) = applied_record(deployment(ENV), now).sources
+    record = add_immutable_uses(without_sources(), [use("uid-1")])
+    results = [(current, source if recorded else None)]
+    remaining = remaining_immutable_uses(record, results, lambda name: False)
+    assert remaining == ((use("uid-1"),) if kept else ())
 
 
 def test_held_successor_is_recorded_as_such() -> None:
