@@ -12,6 +12,7 @@ from tests.core.freshness import (
     assess_sources,
     deployment,
 )
+from tests.support.calls import count_calls
 from tests.support.objects import ENV, ENV_AND_FILES, FILES, KEY, config_map, consumer, sources
 from tests.support.shards import write_shard
 
@@ -64,6 +65,23 @@ def test_immutable_source_in_use_is_added_once() -> None:
     many = add_immutable_uses(record, [use(str(number)) for number in range(2, 99)])
     assert many.immutable_uses == (use("1"), use("2"))
     assert read_shard(write_shard([many])) == {many.uid: many}
+
+
+def test_uses_of_many_immutable_sources_are_added_once() -> None:
+    """Of more than are kept, the last ones: a record that changes is written."""
+    many = [use("1", f"app-{number}") for number in range(1_000)]
+    record = add_immutable_uses(without_sources(), many)
+    assert record.immutable_uses == tuple(many[-128:])
+    assert add_immutable_uses(record, many) is record
+    assert count_calls(lambda: add_immutable_uses(without_sources(), many)) < 100_000
+
+
+def test_use_is_added_beside_many_that_are_recorded() -> None:
+    record = applied_record(deployment(ENV), app(immutable=True))
+    recorded = [use(record.sources[0].uid)] * 1_000
+    assert add_immutable_uses(record, [use("1", "other"), *recorded]).immutable_uses == (
+        use("1", "other"),
+    )
 
 
 def test_source_that_became_immutable_with_other_content_is_a_predecessor() -> None:

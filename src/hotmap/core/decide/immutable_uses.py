@@ -45,11 +45,10 @@ def add_immutable_uses(record: Record, uses: Iterable[ImmutableUse]) -> Record:
     """Remember the immutable sources in use that a record does not have; itself if it has all."""
     known = records_by_source(record)
     kept = list(record.immutable_uses)
-    for use in uses:
+    unrecorded = [use for use in uses if not _is_recorded(use, known.get(_name(use)))]
+    for use in unrecorded[-_AT_MOST:]:
         others = [each.uid for each in kept if _name(each) == _name(use)]
-        if _is_recorded(use, known.get(_name(use))) or use.uid in others:
-            continue
-        if len(others) < _PER_NAME:
+        if use.uid not in others and len(others) < _PER_NAME:
             kept.append(use)
     if len(kept) == len(record.immutable_uses):
         return record  # nothing was added
