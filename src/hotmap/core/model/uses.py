@@ -9,7 +9,7 @@ garbage collector; packed they take 650 bytes (measured), as much as the spec.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from sys import intern
 
 import msgspec
@@ -122,18 +122,18 @@ def uses_of_template(template: PodTemplate, namespace: str) -> Uses:
     if len(spec) > _KEPT_AT_MOST:
         packed = _encoder.encode(find_uses(template, namespace))
     named = named_sources(template.spec)
-    hashes = _pack_hashes((kind, namespace, source_name(name)) for kind, name in named)
+    hashes = _pack({hash((kind, namespace, source_name(name))) for kind, name in named})
     return Uses(packed, hashes=hashes) if packed else Uses(spec, namespace, hashes)
 
 
 def pack_uses(uses: Sequence[Use]) -> Uses:
     """Pack uses, in the order in which they are given."""
-    return Uses(_encoder.encode(tuple(uses)), hashes=_pack_hashes(use.source for use in uses))
+    return Uses(_encoder.encode(tuple(uses)), hashes=_pack({hash(use.source) for use in uses}))
 
 
-def _pack_hashes(sources: Iterable[tuple[str, str, str]]) -> bytes:
-    """Pack the hashes of object keys, or of equal tuples."""
-    return array("q", sorted({hash(source) for source in sources})).tobytes()
+def _pack(hashes: set[int]) -> bytes:
+    """Pack the hashes of object keys, which are those of equal tuples."""
+    return array("q", sorted(hashes)).tobytes()
 
 
 NO_USES = pack_uses(())
