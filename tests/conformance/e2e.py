@@ -3,7 +3,8 @@
 Builds the programs if they are not in the cache, starts a plane with its node and with upstream's
 images (agnhost, and busybox of the test bed), runs the specs of `FOCUS` in parallel, and holds what
 failed against `known_e2e_failures`. Exit code 1: a spec failed that is not on that list, one on it
-passed, or the run did not come to its end. The list of specs and the log stay in --output.
+passed, or the run did not come to its end; 2: port 80 is taken, which specs use. The list of specs
+and the log stay in --output.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
@@ -206,6 +208,9 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=4, help="how many specs run at a time")
     parser.add_argument("--output", type=Path, default=Path("build/conformance"))
     options = parser.parse_args()
+    if _is_port_taken(80):
+        print("port 80 of this machine is taken, and pods need it; stop what listens there")
+        return 2
     results = run(
         options.focus,
         output=options.output.resolve(),
@@ -213,6 +218,17 @@ def main() -> int:
         minutes=options.minutes,
     )
     return report_results(results, whole=options.focus == "|".join(FOCUS))
+
+
+def _is_port_taken(port: int) -> bool:
+    """Return whether a program listens on a port of all addresses, so that no pod can."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.3.0.1", port))
+        except OSError:
+            return True
+    return False
 
 
 def report_results(results: list[Result], *, whole: bool) -> int:
