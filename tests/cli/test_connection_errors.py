@@ -25,8 +25,9 @@ from tests.walkthroughs.local import Plane
             "clusters: 7\n",
             "is not valid: Expected `array | null`, got `int` - at `$.clusters`",
         ),
+        ("[" * 10_000, "is not valid YAML: nested too deeply"),
     ],
-    ids=["empty", "no YAML", "a number"],
+    ids=["empty", "no YAML", "a number", "nested"],
 )
 def test_invalid_kubeconfig_is_an_error(content: str, problem: str, tmp_path: Path) -> None:
     """The file is named, and the place in it."""

@@ -252,6 +252,8 @@ def _read_kubeconfig(path: Path) -> _File:
         mark = getattr(error, "problem_mark", None)
         where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise SettingsError(f"kubeconfig {path} is not valid YAML{where}") from error
+    except RecursionError:
+        raise SettingsError(f"kubeconfig {path} is not valid YAML: nested too deeply") from None
     except msgspec.ValidationError as error:
         raise SettingsError(f"kubeconfig {path} is not valid: {error}") from error
 
