@@ -295,6 +295,27 @@ async def test_arguments_and_variables_are_passed_on(
     assert server.seen == ["Bearer t1"]
 
 
+async def test_plugin_beside_the_kubeconfig_is_not_looked_up_in_path(
+    server: Server,
+    plugin: Plugin,
+    kubeconfig: Callable[..., str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where the kubeconfig is in the working directory, and PATH has a program like it."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "plugin").write_text("#!/bin/sh\nexit 1\n")
+    (other / "plugin").chmod(0o700)
+    monkeypatch.setenv("PATH", str(other), prepend=os.pathsep)
+    plugin.answers(token="t1")
+    path = Path(kubeconfig(command="./plugin"))
+    monkeypatch.chdir(path.rename(plugin.directory / "kubeconfig").parent)
+    (tmp_path / "ca.crt").rename("ca.crt")
+    await ask("kubeconfig")
+    assert server.seen == ["Bearer t1"]
+
+
 async def test_token_in_the_kubeconfig_goes_over_the_plugin(
     server: Server, plugin: Plugin, kubeconfig: Callable[..., str]
 ) -> None:

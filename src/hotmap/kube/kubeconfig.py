@@ -363,7 +363,8 @@ def _credentials(name: str, user: _User, cluster: _Cluster, tls: TLS) -> Credent
 def _plugin(title: str, user: _User, plugin: _Exec, cluster: _Cluster, tls: TLS) -> ExecPlugin:
     command = plugin.command
     if os.sep in command:
-        command = str(_beside(user, command))
+        # Without a directory, the name would be looked up in PATH (client-go: ResolveLocalPaths).
+        command = str(_beside(user, command).absolute())
     mode = plugin.interactive_mode
     if mode is None:
         # Required since v1 (client-go: clientcmd/validation.go, validateAuthInfo).
