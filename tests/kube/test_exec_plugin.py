@@ -337,6 +337,7 @@ HEAD = "user 'u' in kubeconfig {path}: credential plugin {plugin} "
             {"installHint": "Install it:\n\n  brew install x\n"},
             "is not installed, or not in PATH: Install it: brew install x",
         ),
+        (None, {"command": "./bin"}, "is not an executable file"),
         (
             "import sys; sys.stderr.write('one\\nno session; run login\\n\\n'); sys.exit(1)",
             {},
@@ -412,7 +413,8 @@ async def test_failing_plugin_is_one_sentence(
     path = kubeconfig(**settings)
     with pytest.raises(SettingsError) as caught:
         await ask(path)
-    assert str(caught.value) == HEAD.format(path=path, plugin=plugin.path) + words
+    command = plugin.directory.parent / settings.get("command", "bin/plugin")
+    assert str(caught.value) == HEAD.format(path=path, plugin=command) + words
     assert "geheim" not in str(caught.value)
 
 
