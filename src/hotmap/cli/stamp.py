@@ -43,6 +43,9 @@ _PUBLIC_KEY = b"hotmap stamp: not a secret"
 #: A shorter key could be guessed together with the content.
 _SHORTEST_KEY = 16
 
+#: Bytes; a device such as /dev/urandom never ends.
+_LARGEST_KEY_FILE = 65536
+
 #: kubernetes: apimachinery IsQualifiedName, with a domain.
 _ANNOTATION = re.compile(
     r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([\w.-]{0,61}[A-Za-z0-9])?"
@@ -254,10 +257,14 @@ def _read_key(filename: str) -> bytes:
     if not filename:  # of a variable that is not set
         raise SettingsError('--key-file: invalid file "": expected the name of a file')
     try:
-        secret = Path(filename).read_bytes().strip()
+        with Path(filename).open("rb") as file:
+            secret = file.read(_LARGEST_KEY_FILE + 1)
     except OSError as error:
         reason = os_reason(error)
         raise SettingsError(f"--key-file: cannot read {filename}: {reason}") from None
+    if len(secret) > _LARGEST_KEY_FILE:
+        raise SettingsError(f"--key-file: {filename} has more than {_LARGEST_KEY_FILE:,} bytes")
+    secret = secret.strip()
     if len(secret) < _SHORTEST_KEY:
         raise SettingsError(
             f"--key-file: {filename} has {len(secret)} bytes; {_SHORTEST_KEY} or more are needed"
