@@ -58,6 +58,11 @@ from hotmap.local.controllers.controller_names import CONTROLLER_NAMES
         ),
         ("local up --dir=", '--dir: invalid directory "": omit --dir to keep objects in memory'),
         ("local up --etcd=", '--etcd: invalid URL "": expected http://HOST:PORT'),
+        (
+            "local up --image x=host:a'b",
+            'invalid image "x=host:a\'b": CMD has a quote that is not closed, or ends with a '
+            "backslash",
+        ),
         ("local up --images=", '--images: invalid file "": expected the name of a file'),
         (
             "local up --sync-period soon",

@@ -114,8 +114,11 @@ def parse_image(text: str) -> tuple[str, Image]:
         )
     try:
         words = tuple(shlex.split(command))
-    except ValueError as error:
-        raise SettingsError(f"invalid image {quote_short(text)}: {error}") from None
+    except ValueError:
+        raise SettingsError(
+            f"invalid image {quote_short(text)}: CMD has a quote that is not closed, or ends with "
+            "a backslash"
+        ) from None
     if place == "host":
         return name, Image(words)
     root = Path(place)
