@@ -181,6 +181,11 @@ def test_missing_url_is_a_warning_with_compat() -> None:
             "--alert-webhook-url-file: cannot read /does/not/exist: no such file or directory",
         ),
         (
+            ("--alert-webhook-url-file=",),
+            {},
+            '--alert-webhook-url-file: invalid file "": expected the name of a file',
+        ),
+        (
             ("--alert-webhook-url-file=/dev/null",),
             {},
             "--alert-webhook-url-file: no URL in /dev/null",

@@ -116,6 +116,10 @@ from hotmap.local.controllers.controller_names import CONTROLLER_NAMES
             f'--image: invalid image "": expected a name such as {default_image()}',
         ),
         (
+            "inject -f app.yaml --container=",
+            '--container: invalid name "": expected the name of a container',
+        ),
+        (
             "inject --output=app.yaml",
             "Missing option '--filename' / '-f'; see 'hotmap inject --help'",
         ),

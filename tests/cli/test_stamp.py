@@ -343,6 +343,7 @@ def test_kinds_without_rollouts_are_unchanged(kind: str) -> None:
         (("--key-file", "/dev/zero"), APP, "--key-file: /dev/zero has more than 65,536 bytes"),
         (("--key-file", ""), SECRET, '--key-file: invalid file "": expected the name of a file'),
         (("--filename", ""), APP, '--filename: invalid file "": expected a file, a directory or -'),
+        (("--output", ""), APP, '--output: invalid file "": expected the name of a file or -'),
         (("--in-place",), APP, "--in-place cannot be used with --output or standard input"),
     ],
 )

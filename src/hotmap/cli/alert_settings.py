@@ -104,7 +104,12 @@ def _read_flagged_url(flags: AlertFlags) -> str:
         raise SettingsError(
             "--alert-webhook-url and --alert-webhook-url-file cannot be used together"
         )
-    path = Path(unquote(flags.alert_webhook_url_file))
+    name = unquote(flags.alert_webhook_url_file)
+    if not name:
+        raise SettingsError(
+            '--alert-webhook-url-file: invalid file "": expected the name of a file'
+        )
+    path = Path(name)
     try:
         with path.open(encoding="utf-8") as file:
             text = file.read(_LONGEST_URL)

@@ -85,6 +85,8 @@ def _injection(options: InjectOptions, flags: Sequence[str]) -> Injection | None
             f"--image: invalid image {quote_short(image)}: expected a name such as "
             f"{default_image()}"
         )
+    if options.container == "":
+        raise SettingsError('--container: invalid name "": expected the name of a container')
     return Injection(
         image,
         options.container or "",

@@ -47,6 +47,8 @@ def read_manifests(given: Sequence[str], output: str | None, *, in_place: bool) 
         raise SettingsError("--in-place cannot be used with --output or standard input (-f -)")
     if "" in given:  # of a variable that is not set; as a path it is the working directory
         raise SettingsError('--filename: invalid file "": expected a file, a directory or -')
+    if output == "":
+        raise SettingsError('--output: invalid file "": expected the name of a file or -')
     filenames = [name for each in given for name in find_manifests(each)]
     if filenames.count("-") > 1:
         raise SettingsError("standard input can be read only once; use one -f -")
