@@ -51,6 +51,8 @@ INVALID = [
     ("--settle=5", _duration("--settle", "5")),
     ("--settle=-1s", '--settle: invalid duration "-1s": must not be negative'),
     ("--settle=", _duration("--settle", "")),
+    ("--settle=2h", '--settle: invalid duration "2h": must not exceed 1h'),
+    ("--settle-max=61m", '--settle-max: invalid duration "61m": must not exceed 1h'),
     ("--settle=1s --settle=bad", _duration("--settle", "bad")),
     ("--settle-max=1d", _duration("--settle-max", "1d")),
     ("--settle=10s --settle-max=1s", "--settle-max: 1s is shorter than the settle time of 10s"),

@@ -26,7 +26,9 @@ from hotmap.controller.addresses import DEFAULT_NAMESPACE
 from hotmap.controller.memory import set_up_memory
 from hotmap.controller.run import Controller
 from hotmap.controller.settings import MetaInfo, Settings, WebhookSettings
+from hotmap.core.duration import InvalidDuration
 from hotmap.core.errors import SettingsError
+from hotmap.core.policy.annotations import LONGEST_SETTLE
 from hotmap.core.policy.policy import DEFAULTS, Defaults
 from hotmap.core.policy.values import parse_follow
 from hotmap.core.reloader.annotations import Writing
@@ -182,15 +184,22 @@ def _defaults(flags: ControllerFlags) -> Defaults:
         raise SettingsError(f"--follow: {error}") from error
     settle = DEFAULTS.settle
     if flags.settle is not None:
-        settle = read_duration("--settle", flags.settle)
+        settle = _read_settle("--settle", flags.settle)
     settle_max = max(settle, DEFAULTS.settle_max)
     if flags.settle_max is not None:
-        settle_max = read_duration("--settle-max", flags.settle_max)
+        settle_max = _read_settle("--settle-max", flags.settle_max)
     if settle_max < settle:
         raise SettingsError(
             f"--settle-max: {flags.settle_max} is shorter than the settle time of {settle:g}s"
         )
     return DEFAULTS._replace(follow=follow, settle=settle, settle_max=settle_max)
+
+
+def _read_settle(flag: str, text: str) -> float:
+    seconds = read_duration(flag, text)
+    if seconds > LONGEST_SETTLE:  # as of the annotations
+        raise SettingsError(f"{flag}: {InvalidDuration(text, 'must not exceed 1h')}")
+    return seconds
 
 
 def _address(flag: str, text: str) -> tuple[str, int] | None:

@@ -63,7 +63,7 @@ class ControllerFlags(NamedTuple):
     settle: Annotated[
         str | None,
         Flag(
-            "Time without further edits before a rollout.",
+            "Time without further edits before a rollout, at most 1h.",
             "DURATION",
             default=_from_settings(lambda settings: _duration(settings.defaults.settle)),
         ),
@@ -71,7 +71,7 @@ class ControllerFlags(NamedTuple):
     settle_max: Annotated[
         str | None,
         Flag(
-            "Maximum settle time while edits continue.",
+            "Maximum settle time while edits continue, at most 1h.",
             "DURATION",
             default=_from_settings(
                 lambda settings: f"{_duration(settings.defaults.settle_max)}, or --settle if longer"

@@ -63,6 +63,7 @@ from hotmap.core.reloader.annotations import EXCLUDES, Dialect, DialectSettings
 from hotmap.core.text import printable
 
 __all__ = [
+    "LONGEST_SETTLE",
     "namespace_problems",
     "read_policy",
     "source_ignored",
