@@ -432,9 +432,27 @@ async def test_local_controller_is_found_at_either_port(
 
 async def test_missing_controller_names_its_labels(server: Server, tmp_path: Path) -> None:
     """The message says what was searched."""
-    cluster = await server.start(tmp_path)
-    message = await refused(cluster, controller_namespace="ops")
+    message = await refused(await server.start(tmp_path))
     assert "no Pod there has the labels app.kubernetes.io/name=hotmap," in message
+
+
+async def test_namespace_without_controller_is_an_error(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller on this machine is not in the namespace that was named."""
+    cluster = await server.start(tmp_path)
+
+    async def status(request: web.Request) -> web.Response:
+        return web.json_response(answer(server=cluster.load().server))
+
+    app = web.Application()
+    app.router.add_get("/v1/status", status)
+    async with TestServer(app) as running:
+        url = str(running.make_url("")).rstrip("/")
+        monkeypatch.setattr("hotmap.cli.controller_discovery._LOCAL_URLS", (url,))
+        assert (await ask(cluster))["ready"]
+        message = await refused(cluster, controller_namespace="ops")
+    assert "no Pod in namespace ops has the labels app.kubernetes.io/name=hotmap," in message
 
 
 @pytest.mark.parametrize(

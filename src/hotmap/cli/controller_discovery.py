@@ -7,7 +7,8 @@ In this order, so that no answer can come from the controller of another cluster
    needs permission to list pods and to get `pods/proxy`, and no port forwarding
 3. without it, the controller's Service, through the same proxy: it shows the namespaces that the
    caller may read, by the caller's token, so it is only asked in the namespace of the controller
-4. a controller on this machine at its default address, if it serves that cluster
+4. a controller on this machine at its default address, if it serves that cluster and no namespace
+   of the controller is named
 """
 
 from __future__ import annotations
@@ -168,7 +169,7 @@ async def find_controller(client: Client, address: ControllerAddress) -> Fetch:
     if problems:
         raise problems[0]
     try:
-        return await _local(client)
+        return await _local(client, address)
     except StatusUnavailable as error:
         if not found:
             raise
@@ -337,7 +338,13 @@ def _through_proxy(client: Client, pod: _Pod) -> Fetch:
     return fetch
 
 
-async def _local(client: Client) -> Fetch:
+async def _local(client: Client, address: ControllerAddress) -> Fetch:
+    if address.controller_namespace:
+        raise ControllerAway(
+            f"no controller found for {client.server}: no Pod in namespace "
+            f"{address.controller_namespace} has the labels {_SELECTOR}; set --controller-namespace"
+            " to the controller's namespace, or omit it"
+        )
     found, is_away = [], True
     for url in _LOCAL_URLS:
         fetch = fetch_from_url(url)
