@@ -231,11 +231,13 @@ def test_alerts_are_set_by_the_variables_of_reloader(tmp_path: Path) -> None:
 
 def test_variables_without_a_value_are_left_out(tmp_path: Path) -> None:
     """As in Reloader's chart; a number and a name that YAML reads otherwise stay text."""
-    env = "open: {ALERT_SINK: , EMPTY: '', PORT: 8080, 'on': a}, secret: {TOKEN: }, field: {NODE: }"
+    numbers = "PORT: 8080, ID: 12345678"
+    texts = f"ALERT_SINK: , EMPTY: '', {numbers}, 'on': a"
+    env = f"open: {{{texts}}}, secret: {{TOKEN: }}, field: {{NODE: }}"
     path = tmp_path / "values.yaml"
     path.write_text(f"reloader: {{deployment: {{env: {{{env}}}}}}}")
     found = variables(f"--values={path}")
-    assert (found["PORT"], found["on"]) == ("8080", "a")
+    assert (found["PORT"], found["ID"], found["on"]) == ("8080", "12345678", "a")
     assert found.keys().isdisjoint({"ALERT_SINK", "EMPTY", "TOKEN", "NODE"})
     assert ("Secret", "hotmap-env") not in render_objects(f"--values={path}")
 
@@ -606,6 +608,9 @@ def test_what_has_no_effect_is_named() -> None:
         ("global.imageRegistry=example.com,image.name=a/hotmap", "example.com/a/hotmap"),
         (f"image.digest=sha256:{64 * 'a'}", f"hotmap@sha256:{64 * 'a'}"),
         ("image.name=stakater/reloader", f"hotmap:{__version__}"),
+        ("image.repository=a:5000/b-c/h_m", "a:5000/b-c/h_m"),
+        ("image.tag=20261130", "hotmap:20261130"),
+        ("image.tag=V_1.0-rc", "hotmap:V_1.0-rc"),
     ],
 )
 def test_image_reference_is_made_of_registry_name_tag_or_digest(values: str, image: str) -> None:

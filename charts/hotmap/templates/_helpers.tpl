@@ -11,11 +11,16 @@ the same name at the top level. Output: JSON.
 {{- range $place := list "open" "secret" "field" -}}
 {{- $variables := dict -}}
 {{- range $name, $value := (get $settings.deployment.env $place | default dict) -}}
-{{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) -}}{{- $_ := set $variables $name $value -}}{{- end -}}
+{{- if not (or (kindIs "invalid" $value) (eq (toString $value) "")) -}}{{- $_ := set $variables $name (include "hotmap.text" $value) -}}{{- end -}}
 {{- end -}}
 {{- $_ := set $settings.deployment.env $place $variables -}}
 {{- end -}}
 {{- toJson $settings -}}
+{{- end -}}
+
+{{/* A value as text; a number with all its digits, since toString writes 1e+06. */}}
+{{- define "hotmap.text" -}}
+{{- ternary (toJson .) (toString .) (kindIs "float64" .) -}}
 {{- end -}}
 
 {{/* Labels without those that the chart sets: selectors, and `hotmap status`, find pods by them. */}}
@@ -131,7 +136,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name (.Chart.Version | replace "+" "_") 
 {{- $name = printf "%s/%s" . ($image.name | default $name) -}}
 {{- end -}}
 {{- if $image.digest -}}{{- printf "%s@%s" $name $image.digest -}}
-{{- else -}}{{- printf "%s:%s" $name ($image.tag | default $.Chart.AppVersion | toString) -}}{{- end -}}
+{{- else -}}{{- printf "%s:%s" $name (include "hotmap.text" ($image.tag | default $.Chart.AppVersion)) -}}{{- end -}}
 {{- end -}}
 
 {{/* Whether the controller may start CronJobs and recreate Jobs: as set, else with Reloader's defaults. */}}
@@ -275,7 +280,7 @@ pauseTime: pause-deployment-time-annotation
 {{- end }}
 {{- range $name, $value := $env.open }}
 - name: {{ $name | quote }}
-  value: {{ $value | toString | quote }}
+  value: {{ $value | quote }}
 {{- end }}
 {{- range $name, $_ := $env.secret }}
 - name: {{ $name | quote }}
