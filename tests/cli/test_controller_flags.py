@@ -51,6 +51,10 @@ INVALID = [
     ("--settle=5", _duration("--settle", "5")),
     ("--settle=-1s", '--settle: invalid duration "-1s": must not be negative'),
     ("--settle=", _duration("--settle", "")),
+    (
+        f"--listen={'x' * 5000}",
+        f'--listen: invalid address "{"x" * 80}…": expected HOST:PORT, :PORT or none',
+    ),
     ("--settle=2h", '--settle: invalid duration "2h": must not exceed 1h'),
     ("--settle-max=61m", '--settle-max: invalid duration "61m": must not exceed 1h'),
     ("--settle=1s --settle=bad", _duration("--settle", "bad")),

@@ -23,7 +23,7 @@ import click
 
 from hotmap.core.errors import SettingsError
 from hotmap.core.reloader.go_values import unquote
-from hotmap.core.text import quote
+from hotmap.core.text import quote_short
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -214,8 +214,8 @@ class NamespaceName(click.types.StringParamType):
         text = str(value)
         if text and (len(text) > 63 or set(text) - _LETTERS or "-" in (text[0], text[-1])):
             self.fail(
-                f"{quote(text)} is not the name of a namespace: expected at most 63 lowercase "
-                "letters, digits and hyphens.",
+                f"{quote_short(text)} is not the name of a namespace: expected at most 63 "
+                "lowercase letters, digits and hyphens.",
                 param,
                 ctx,
             )
@@ -245,4 +245,4 @@ def invalid_value(flag: str, kind: str, text: str, expected: str) -> SettingsErr
 
     `flag` is the flag or environment variable, `kind` what its value should have been.
     """
-    return SettingsError(f"{flag}: invalid {kind} {quote(text)}: expected {expected}")
+    return SettingsError(f"{flag}: invalid {kind} {quote_short(text)}: expected {expected}")
