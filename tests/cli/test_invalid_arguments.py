@@ -59,6 +59,14 @@ from hotmap.local.controllers.controller_names import CONTROLLER_NAMES
         ("local up --dir=", '--dir: invalid directory "": omit --dir to keep objects in memory'),
         ("local up --etcd=", '--etcd: invalid URL "": expected http://HOST:PORT'),
         (
+            "local up --etcd http://127.0.0.1:99999",
+            "--etcd: invalid URL 'http://127.0.0.1:99999': expected http://HOST:PORT",
+        ),
+        (
+            "local up --etcd http://[::1",
+            "--etcd: invalid URL 'http://[::1': expected http://HOST:PORT",
+        ),
+        (
             "local up --image x=host:a'b",
             'invalid image "x=host:a\'b": CMD has a quote that is not closed, or ends with a '
             "backslash",

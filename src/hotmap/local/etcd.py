@@ -339,13 +339,17 @@ class _Gateway:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(self.url)
+            port = parts.port or 2379
+        except ValueError:
+            port = 0
+        if not port or parts.scheme not in ("http", "https") or not parts.hostname:
             raise SettingsError(f"--etcd: invalid URL {url!r}: expected http://HOST:PORT")
         self._connect = (
             http.client.HTTPConnection if parts.scheme == "http" else http.client.HTTPSConnection
         )
-        self._address = (parts.hostname, parts.port or 2379)
+        self._address = (parts.hostname, port)
         self._requests = self._connect(*self._address, timeout=_TIMEOUT)
         self._watch: http.client.HTTPConnection | None = None
         self._lock = threading.Lock()
