@@ -90,6 +90,15 @@ def test_notes_have_the_next_three_commands() -> None:
         assert command in text
 
 
+def test_notes_of_shadow_mode_keep_reloader_and_name_the_log() -> None:
+    """There is nothing to opt in, and no state that stays."""
+    text = notes("--set=shadow=true,reloaderCompat=true")
+    assert "kubectl --namespace=hotmap logs deployment/hotmap" in text
+    assert "Stop" not in text
+    assert "delete" not in text
+    assert "Stop" in notes("--set=reloaderCompat=true")
+
+
 def test_notes_say_that_a_webhook_replaces_rollouts() -> None:
     """Reloader's chart ignores the URL without `custom_annotations`."""
     sentence = "It sends each change to webhookUrl and rolls out nothing."
