@@ -128,6 +128,10 @@ from hotmap.local.controllers.controller_names import CONTROLLER_NAMES
             '--container: invalid name "": expected the name of a container',
         ),
         (
+            "dashboard --address=",
+            '--address: invalid address "": expected an address such as 127.0.0.1',
+        ),
+        (
             "inject --output=app.yaml",
             "Missing option '--filename' / '-f'; see 'hotmap inject --help'",
         ),

@@ -33,6 +33,8 @@ def run_dashboard(
     Raises:
         SettingsError: the kubeconfig or the address to listen on cannot be used.
     """
+    if not options.address:  # of a variable that is not set: all addresses would be meant
+        raise SettingsError('--address: invalid address "": expected an address such as 127.0.0.1')
     # An unusable kubeconfig is reported here, and not on the page.
     cluster_url = "" if address.url else cluster.load().server
     asyncio.run(_serve(options, cluster, address, cluster_url))
