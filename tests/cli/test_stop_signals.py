@@ -28,6 +28,7 @@ async def main():
     on_stop_signal(lambda number: (calls.append(number), working.cancel()))
     await asyncio.sleep(0)
     os.kill(os.getpid(), signal.{first})
+    os.kill(os.getpid(), signal.{later})  # before the event loop has seen the first one
     await asyncio.wait([working])
 
 asyncio.run(main())

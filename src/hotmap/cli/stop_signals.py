@@ -25,6 +25,8 @@ def on_stop_signal(stop: Callable[[signal.Signals], object]) -> None:
         numbers.append(signal.SIGHUP)
 
     def on_first(number: signal.Signals) -> None:
+        if signal.getsignal(number) is _do_nothing:
+            return  # two came at once
         for each in numbers:
             # The loop's own end with the loop, and SIG_IGN would be inherited by children.
             loop.remove_signal_handler(each)
