@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import signal
 import socket
 import uuid
 from contextlib import suppress
@@ -127,7 +128,12 @@ def _watched_namespaces(flags: ControllerFlags, compat: ReloaderSettings) -> tup
 async def _run(cluster: ClusterOptions, settings: Settings) -> None:
     async with Client(cluster.load(), user_agent="hotmap-controller") as client:
         serving = asyncio.create_task(_serve(client, settings))
-        on_stop_signal(lambda _: serving.cancel())
+
+        def stop(number: signal.Signals) -> None:
+            _log.info("shutting down (%s)", number.name)
+            serving.cancel()
+
+        on_stop_signal(stop)
         with suppress(asyncio.CancelledError):
             await serving
 
