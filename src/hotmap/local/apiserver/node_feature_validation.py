@@ -12,6 +12,7 @@ from hotmap.local.apiserver.probe_validation import resource_errors
 from hotmap.local.field_errors import (
     FieldError,
     duplicate,
+    invalid_value,
     required,
     rule_errors,
     too_long,
@@ -72,7 +73,9 @@ def _gate_errors(spec: JsonObject, path: str) -> Iterator[FieldError]:
         seen.add(name)
 
 
-def resize_errors(container: JsonObject, path: str) -> Iterator[FieldError]:
+def resize_errors(
+    container: JsonObject, path: str, pod_restart: str, *, is_initial: bool
+) -> Iterator[FieldError]:
     """Check what a resize of a container restarts (validateResizePolicy)."""
     at = f"{path}.resizePolicy"
     seen: set[str] = set()
@@ -87,3 +90,12 @@ def resize_errors(container: JsonObject, path: str) -> Iterator[FieldError]:
                 yield required(at)
             elif value not in supported:
                 yield unsupported(at, value, supported)
+        restart = policy.get("restartPolicy", "")
+        if pod_restart == "Never" and restart != "NotRequired":
+            why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
+            yield invalid_value(at, restart, why)
+    if is_initial and container.get("restartPolicy") != "Always":
+        why = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+        for index, policy in enumerate(container.get("resizePolicy") or ()):
+            if policy.get("restartPolicy") == "RestartContainer":
+                yield invalid_value(f"{at}[{index}].restartPolicy", "RestartContainer", why)

@@ -88,7 +88,8 @@ def _containers_errors(
     for index, container in enumerate(spec.get(field, ())):
         at = f"{path}.{field}[{index}]"
         errors += container_errors(container, at, volumes)
-        errors += resize_errors(container, at)
+        pod_restart = spec.get("restartPolicy", "")
+        errors += resize_errors(container, at, pod_restart, is_initial=is_initial)
         handlers = handler_errors(container, at, spec, is_initial=is_initial)
         restarts = restart_errors(container, at)
         errors += [*restarts, *handlers] if is_initial else [*handlers, *restarts]
