@@ -338,6 +338,27 @@ async def test_apply_that_creates_needs_both_rights(cluster: LocalCluster) -> No
     await client.request("PATCH", path, config, headers=headers)
 
 
+async def test_update_that_creates_needs_both_rights(cluster: LocalCluster) -> None:
+    """Only for kinds that a PUT creates; others are simply not found."""
+    client = KubeconfigClient(cluster.kubeconfig)
+    rules = [
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["update"]},
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["update"]},
+    ]
+    role = {"metadata": {"name": "updaters"}, "rules": rules}
+    await cluster.registry.create("clusterroles", None, role, manager="t")
+    await bind(cluster.registry, "updaters", "jane")
+    path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/a"
+    lease, jane = {"metadata": {"name": "a"}}, {"Impersonate-User": "jane"}
+    answer = await client.request("PUT", path, lease, headers=jane, check=False)
+    assert 'User "jane" cannot create resource "leases"' in answer["message"]
+    made = await client.request("PUT", path, lease)
+    await client.request("PUT", path, made, headers=jane)
+    path = "/api/v1/namespaces/default/configmaps/a"
+    answer = await client.request("PUT", path, lease, headers=jane, check=False)
+    assert answer["code"] == 404
+
+
 @pytest.mark.parametrize(
     ("kind", "spec", "message"),
     [

@@ -277,7 +277,11 @@ class APIServer:
         verb = _authorized_verb(request, path)
         attributes = resource_attributes(user, verb, path, request.query)
         check_allowed(self._access.authorizer, attributes)
-        creates = verb == "patch" and "apply-patch" in request.headers.get("Content-Type", "")
+        creates = (
+            path.kind.strategy.create_on_update
+            if verb == "update"
+            else verb == "patch" and "apply-patch" in request.headers.get("Content-Type", "")
+        )
         if creates and not path.subresource and not self._registry.reader.exists(path):
             check_allowed(self._access.authorizer, attributes._replace(verb="create"))
 
