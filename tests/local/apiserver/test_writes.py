@@ -164,6 +164,20 @@ async def test_dry_run_writes_nothing(api: Api) -> None:
     assert (await api.get(f"{CONFIGMAPS}/a")).status == 404
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles",
+        "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+        "/api/v1/namespaces/default/limitranges",
+    ],
+)
+async def test_put_creates_some_kinds(api: Api, path: str) -> None:
+    made = await api.request("PUT", f"{path}/a", {"metadata": {"name": "a"}})
+    assert made.status == 201
+    assert (await api.get(f"{path}/a")).body == made.body
+
+
 async def test_field_validation_warns_refuses_or_ignores(api: Api) -> None:
     """fieldValidation decides; in any case they are not stored."""
     odd = {"metadata": {"name": "a", "foo": 1}, "bar": 2}

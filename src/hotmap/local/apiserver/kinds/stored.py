@@ -18,6 +18,7 @@ from hotmap.local.apiserver.kinds.stored_strategies import (
     SliceStrategy,
     StoredStrategy,
     UntypedStrategy,
+    UpsertedStrategy,
     WebhooksStrategy,
 )
 from hotmap.local.apiserver.kinds.validation import RULES
@@ -86,7 +87,7 @@ STORED = (
         ReturningStrategy(),
         STATUS,
     ),
-    _stored("v1", Names("limitranges", "LimitRange", ("limits",))),
+    _stored("v1", Names("limitranges", "LimitRange", ("limits",)), UpsertedStrategy()),
     *(
         _stored(
             _ADMISSION,
@@ -167,7 +168,12 @@ STORED = (
         StoredStrategy(has_generation=True),
     ),
     _stored(_NETWORKING, Names("servicecidrs", "ServiceCIDR"), None, STATUS, namespaced=False),
-    _stored("node.k8s.io/v1", Names("runtimeclasses", "RuntimeClass"), namespaced=False),
+    _stored(
+        "node.k8s.io/v1",
+        Names("runtimeclasses", "RuntimeClass"),
+        UpsertedStrategy(),
+        namespaced=False,
+    ),
     _stored(
         "policy/v1",
         Names("poddisruptionbudgets", "PodDisruptionBudget", ("pdb",)),

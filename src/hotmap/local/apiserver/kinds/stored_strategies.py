@@ -53,8 +53,16 @@ class StoredStrategy(Strategy):
         return [*self.rules.check(new), *self.rules.check_update(old, new)]
 
 
+class UpsertedStrategy(StoredStrategy):
+    """Objects that a PUT creates where they do not exist (AllowCreateOnUpdate)."""
+
+    create_on_update = True
+
+
 class RBACStrategy(StoredStrategy):
     """Names of RBAC objects are path segments (ValidateRBACName)."""
+
+    create_on_update = True
 
     def name_errors(self, name: str) -> list[str]:
         return path_segment_errors(name)
@@ -75,6 +83,7 @@ class UntypedStrategy(StoredStrategy):
 class BudgetStrategy(RBACStrategy):
     """Their names are not checked beyond that (ValidatePodDisruptionBudget)."""
 
+    create_on_update = False
     unconditional_update = False
 
 
