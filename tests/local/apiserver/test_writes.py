@@ -178,6 +178,31 @@ async def test_put_creates_some_kinds(api: Api, path: str) -> None:
     assert (await api.get(f"{path}/a")).body == made.body
 
 
+async def test_repeated_owner_references_are_left_once(api: Api) -> None:
+    """With a warning, which is another one for patches; references are compared as a whole."""
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "1"}
+    other = {**owner, "name": "p"}
+    sent = {"metadata": {"name": "a", "ownerReferences": [owner, other, owner, owner]}}
+    warning = (
+        '299 - ".metadata.ownerReferences contains duplicate entries{}; API server dedups owner '
+        "references in 1.20+, and may reject such requests as early as 1.24; please fix your "
+        'requests; duplicate UID(s) observed: 1, 1"'
+    )
+    created = await api.post(CONFIGMAPS, sent)
+    replaced = await api.request("PUT", f"{CONFIGMAPS}/a", sent)
+    patch = [
+        {"op": "add", "path": "/metadata/ownerReferences", "value": [owner, other] + [owner] * 2}
+    ]
+    patched = await api.request("PATCH", f"{CONFIGMAPS}/a", patch, content_type=JSON_PATCH)
+    for reply, when in (
+        (created, ""),
+        (replaced, ""),
+        (patched, " after mutating admission happens"),
+    ):
+        assert reply.body["metadata"]["ownerReferences"] == [owner, other]
+        assert reply.headers["Warning"] == warning.format(when)
+
+
 async def test_field_validation_warns_refuses_or_ignores(api: Api) -> None:
     """fieldValidation decides; in any case they are not stored."""
     odd = {"metadata": {"name": "a", "foo": 1}, "bar": 2}

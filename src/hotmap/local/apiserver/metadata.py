@@ -147,6 +147,24 @@ def _owner_errors(owners: list[JsonObject]) -> list[FieldError]:
     return errors
 
 
+def drop_repeated_owners(metadata: JsonObject) -> list[str]:
+    """Leave each owner reference once, in place; return the uids of those that were repeated.
+
+    References count as equal in their whole (apiserver/pkg/endpoints/handlers/create.go,
+    dedupOwnerReferences).
+    """
+    kept: list[JsonObject] = []
+    repeated: list[str] = []
+    for owner in metadata.get("ownerReferences") or ():
+        if owner in kept:
+            repeated.append(owner.get("uid", ""))
+        else:
+            kept.append(owner)
+    if repeated:
+        metadata["ownerReferences"] = kept
+    return repeated
+
+
 def name_missing(name: str) -> BadRequest:
     """Make the 400 for an object without the name that its URL has."""
     return BadRequest(

@@ -28,6 +28,7 @@ from hotmap.local.apiserver.large_objects import beside_loop
 from hotmap.local.apiserver.metadata import (
     carry_metadata,
     check_name,
+    drop_repeated_owners,
     keep_metadata,
     name_missing,
 )
@@ -103,6 +104,7 @@ class ObjectWriter:
         metadata = new["metadata"]
         check_namespace(self._reader, kind, namespace, metadata.get("name", ""))
         await beside_loop(len(sent), partial(admission.decode, kind, new))
+        _drop_repeated_owners(metadata, options)
         if metadata.get("name") or not metadata.get("generateName"):
             return await self._create(path, new, options, len(sent))
         return await self._create_named(path, new, options, len(sent))
@@ -192,6 +194,7 @@ class ObjectWriter:
                 metadata.pop("resourceVersion", None)
                 return await self.create(path, new, options)
             raise not_found(kind, name)
+        _drop_repeated_owners(metadata, options)
         size = _size(entry) + len(sent)
         old = await beside_loop(size, partial(decode, entry, kind))
         uid = metadata.get("uid")
@@ -220,6 +223,7 @@ class ObjectWriter:
         read = partial(decode, entry, path.kind)
         old = await beside_loop(size, read)
         new = await beside_loop(size, lambda: patched_object(path, kind, read(), patch))
+        _drop_repeated_owners(new["metadata"], options, " after mutating admission happens")
         return await self._replace(path, _Replaced(entry, old, size), new, options)
 
     async def _apply(
@@ -424,6 +428,17 @@ def _warn(options: WriteOptions, texts: list[str]) -> None:
     known = options.warnings
     if known is not None:
         known.extend(text for text in texts if text not in known)
+
+
+def _drop_repeated_owners(metadata: JsonObject, options: WriteOptions, when: str = "") -> None:
+    """Leave each owner reference once, in place, and warn; `when` is upstream's of patches."""
+    if repeated := drop_repeated_owners(metadata):
+        why = (
+            f".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner "
+            "references in 1.20+, and may reject such requests as early as 1.24; please fix your "
+            f"requests; duplicate UID(s) observed: {', '.join(repeated)}"
+        )
+        _warn(options, [why])
 
 
 def with_revision(obj: JsonObject, revision: int) -> JsonObject:
