@@ -124,12 +124,14 @@ class ServiceStrategy(Strategy):
             spec.setdefault("allocateLoadBalancerNodePorts", True)
 
     def prepare_create(self, obj: JsonObject) -> None:
+        _drop_internal_policy(obj["spec"])
         _fill_addresses(obj["spec"])
 
     def prepare_update(self, old: JsonObject, new: JsonObject) -> None:
         """Keep what the update leaves out: addresses, families and ports of the node."""
         before, after = old["spec"], new["spec"]
         _drop_traffic_policy(before, after)
+        _drop_internal_policy(after)
         if not before.get("clusterIPs"):
             _fill_addresses(after)
         if after.get("type", "ClusterIP") == "ExternalName":
@@ -244,6 +246,12 @@ def _drop_traffic_policy(before: JsonObject, after: JsonObject) -> None:
     policy = "externalTrafficPolicy"
     if not _is_reachable(after) and after.get(policy) == before.get(policy):
         after.pop(policy, None)
+
+
+def _drop_internal_policy(spec: JsonObject) -> None:
+    """Drop the policy, in place, of a Service that is only another name."""
+    if spec.get("type") == "ExternalName":
+        spec.pop("internalTrafficPolicy", None)
 
 
 def _traffic_errors(spec: JsonObject) -> Iterator[FieldError]:
