@@ -474,6 +474,18 @@ async def test_unknown_fields_are_warned_of(registry: Registry) -> None:
         await answer(registry, "create", path, Request({"fieldValidation": "Strict"}, body=body))
 
 
+async def test_floats_without_a_fraction_are_written_as_integers(registry: Registry) -> None:
+    await establish(registry, definition())
+    spec = {"size": 4.0, "any": {"a": [1.0, {"b": 1e3}], "c": 0.5, "d": 1e30}}
+    shown = {"size": 4, "any": {"a": [1, {"b": 1000}], "c": 0.5, "d": 1e30}}
+    made = await create(registry, spec)
+    assert json.dumps(made["spec"]) == json.dumps(shown)
+    patch = {"spec": {"size": 5.0}}
+    await registry.patch("widgets.example.com", "default", "a", patch, kind="merge", manager="t")
+    read = await registry.get("widgets.example.com", "default", "a")
+    assert json.dumps(read["spec"]) == json.dumps({**shown, "size": 5})
+
+
 LISTS: dict[str, Any] = {
     "type": "object",
     "properties": {

@@ -18,6 +18,7 @@ from hotmap.local.apiserver.custom.schema import (
     drop_nulls,
     has_defaults,
     prune,
+    shorten_floats,
     unknown_fields,
 )
 from hotmap.local.apiserver.custom.validation import schema_errors
@@ -78,6 +79,7 @@ class CustomStrategy(Strategy):
 
     def decode(self, kind: GroupVersionKind, obj: JsonObject) -> None:
         prune(obj, self.schema, is_root=True)
+        shorten_floats(obj)
 
     def openapi_schema(self) -> JsonObject | None:
         return self.schema

@@ -10,8 +10,11 @@ from typing import Any
 
 from hotmap.local.json_object import JsonObject
 
-__all__ = ["add_defaults", "drop_nulls", "has_defaults", "prune", "unknown_fields"]
+__all__ = [
+    "add_defaults", "drop_nulls", "has_defaults", "prune", "shorten_floats", "unknown_fields",
+]  # fmt: skip
 
+_INT64 = 1 << 63
 
 _PRESERVES = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED = "x-kubernetes-embedded-resource"
@@ -22,6 +25,16 @@ def prune(value: Any, schema: JsonObject, *, is_root: bool = False) -> None:
     """Remove the fields that a schema does not specify, in place."""
     for parent, name, _ in _unspecified(value, schema, "", is_root=is_root):
         del parent[name]
+
+
+def shorten_floats(value: Any) -> None:
+    """Turn floats without a fraction into integers, in place: Go writes 1.0 as 1."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value)
+    for at, inner in inside:
+        if isinstance(inner, (dict, list)):
+            shorten_floats(inner)
+        elif isinstance(inner, float) and inner.is_integer() and abs(inner) < _INT64:
+            value[at] = int(inner)
 
 
 def unknown_fields(value: Any, schema: JsonObject) -> list[str]:
