@@ -486,6 +486,22 @@ async def test_floats_without_a_fraction_are_written_as_integers(registry: Regis
     assert json.dumps(read["spec"]) == json.dumps({**shown, "size": 5})
 
 
+@pytest.mark.parametrize(
+    ("kind", "shown"),
+    [
+        ("integer", [None, 1, None]),
+        ("number", [None, 1.5, None]),
+        ("boolean", [True, None, None]),
+        ("date", [None, None, "<unknown>"]),
+        ("string", ["true", "1.5", "x"]),
+    ],
+)
+def test_columns_show_only_values_of_their_type(kind: str, shown: list[Any]) -> None:
+    columns = [{"name": "a", "type": kind, "jsonPath": ".spec.a"}]
+    _, column = CustomStrategy({"additionalPrinterColumns": columns}).columns
+    assert [column.cell({"spec": {"a": value}}, 0) for value in (True, 1.5, "x")] == shown
+
+
 LISTS: dict[str, Any] = {
     "type": "object",
     "properties": {

@@ -6,7 +6,7 @@ converted between versions: another version is another apiVersion.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import msgspec
 
@@ -207,13 +207,13 @@ def _cell(path: str, kind: str) -> Callable[[JsonObject, float], Cell]:
             return None
         match kind:
             case "integer":
-                return int(value) if isinstance(value, (int, float)) else None
+                return int(value) if _is_number(value) else None
             case "number":
-                return value if isinstance(value, (int, float)) else None
+                return value if _is_number(value) else None
             case "boolean":
                 return value if isinstance(value, bool) else None
             case "date":
-                return _age(value, now)
+                return _age(value, now) if isinstance(value, str) else None
         if len(found) > 1:
             return ",".join(map(_text, found))
         return _text(value)
@@ -221,9 +221,13 @@ def _cell(path: str, kind: str) -> Callable[[JsonObject, float], Cell]:
     return cell
 
 
-def _age(value: object, now: float) -> str:
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _age(value: str, now: float) -> str:
     try:
-        return ago(str(value), now)
+        return ago(value, now)
     except ValueError:
         return "<unknown>"
 
