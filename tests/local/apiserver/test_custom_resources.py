@@ -502,6 +502,12 @@ def test_columns_show_only_values_of_their_type(kind: str, shown: list[Any]) -> 
     assert [column.cell({"spec": {"a": value}}, 0) for value in (True, 1.5, "x")] == shown
 
 
+async def test_subresource_that_is_not_served_names_the_object(registry: Registry) -> None:
+    await establish(registry, definition(subresources={}))
+    with pytest.raises(NotFound, match=r'^widgets\.example\.com "a" not found$'):
+        parse_path(registry.scheme, "/apis/example.com/v1/namespaces/default/widgets/a/status")
+
+
 LISTS: dict[str, Any] = {
     "type": "object",
     "properties": {

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from hotmap.core.errors import api_error
+from hotmap.local.apiserver.status import not_found
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,7 +68,7 @@ def parse_path(scheme: Scheme, path: str) -> ResourcePath | None:
     if name and kind.namespaced and namespace is None:
         raise _unknown()
     if subresource and kind.subresource(subresource) is None:
-        raise _unknown()
+        raise not_found(kind, name) if kind.strategy.is_custom else _unknown()
     return ResourcePath(kind, namespace, name, subresource, watched, subpath)
 
 
