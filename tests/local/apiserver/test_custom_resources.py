@@ -474,6 +474,31 @@ async def test_unknown_fields_are_warned_of(registry: Registry) -> None:
         await answer(registry, "create", path, Request({"fieldValidation": "Strict"}, body=body))
 
 
+@pytest.mark.parametrize(
+    ("patch", "why"),
+    [
+        ({"spec": {"junk": 1}}, r'strict decoding error: unknown field "spec\.junk"'),
+        ({"metadata": {"labels": {"a": 1}}}, "json: cannot unmarshal number into Go struct"),
+    ],
+)
+async def test_patch_that_does_not_fit_shows_its_result(
+    registry: Registry, patch: object, why: str
+) -> None:
+    await establish(registry, definition())
+    await create(registry, {"size": 1})
+    path = parse_path(registry.scheme, "/apis/example.com/v1/namespaces/default/widgets/a")
+    assert path is not None
+    merge = "application/merge-patch+json"
+    body = json.dumps(patch).encode()
+    request = Request({"fieldValidation": "Strict"}, content_type=merge, body=body)
+    with pytest.raises(Invalid, match=why) as refused:
+        await answer(registry, "patch", path, request)
+    start = (
+        ' "" is invalid: patch: Invalid value: "{\\"apiVersion\\":\\"example.com/v1\\",\\"kind\\"'
+    )
+    assert refused.value.message.startswith(start)
+
+
 async def test_floats_without_a_fraction_are_written_as_integers(registry: Registry) -> None:
     await establish(registry, definition())
     spec = {"size": 4.0, "any": {"a": [1.0, {"b": 1e3}], "c": 0.5, "d": 1e30}}

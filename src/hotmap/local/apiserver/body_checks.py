@@ -156,12 +156,10 @@ def patched_field_warnings(
     try:
         return field_warnings(kind, patched, options, b"", also=found)
     except BadRequest as error:
-        if not kind.strategy.typed:
-            raise
         why = error.message.partition(": ")[2]
         if patch.kind == "strategic" and isinstance(patch.value, dict):
             raise invalid_strategic_patch(patch.value, why) from None
-        raise invalid_patch(patched, why) from None
+        raise invalid_patch(patched, why, is_custom=kind.strategy.is_custom) from None
 
 
 def _unknown_members(operations: object) -> Iterator[str]:

@@ -89,11 +89,10 @@ def patched_object(
         new = _read_typed(path.kind, msgspec.json.encode(patched))
         admission.decode(path.kind, new)
     except BadRequest as error:
-        if not path.kind.strategy.typed:
-            raise
         if kind == "strategic" and isinstance(patch, dict):
             raise invalid_strategic_patch(patch, _conversion_error(error)) from None
-        raise invalid_patch(patched, error.message.partition(": ")[2]) from None
+        why, is_custom = error.message.partition(": ")[2], path.kind.strategy.is_custom
+        raise invalid_patch(patched, why, is_custom=is_custom) from None
     _set_namespace(path.kind, path.namespace, new["metadata"])
     check_name(new["metadata"], path.name)
     return new

@@ -6,7 +6,7 @@ failure the plural resource; that is upstream's habit, and clients print it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -92,8 +92,11 @@ def version_required(kind: Kind, name: str) -> Invalid:
     )
 
 
-def invalid_patch(patched: JsonObject, why: str) -> Invalid:
-    """Make the 422 for a patch whose result cannot be decoded as its kind."""
+def invalid_patch(patched: JsonObject, why: str, *, is_custom: bool = False) -> Invalid:
+    """Make the 422 for a patch whose result cannot be decoded as its kind.
+
+    Custom resources are shown in the order of their keys, others in that of Go's types.
+    """
     document = {name: patched[name] for name in sorted(patched)}
     metadata = patched.get("metadata")
     if isinstance(metadata, dict):
@@ -102,7 +105,9 @@ def invalid_patch(patched: JsonObject, why: str) -> Invalid:
         for name in ("labels", "annotations"):
             if isinstance(metadata.get(name), dict):
                 document["metadata"][name] = dict(sorted(metadata[name].items()))
-    shown = msgspec.json.encode(msgspec.json.encode(document).decode()).decode()
+    order: Literal["sorted"] | None = "sorted" if is_custom else None
+    written = msgspec.json.encode(document, order=order).decode()
+    shown = msgspec.json.encode(written).decode()
     text = f"Invalid value: {shown}: {why}"
     cause = {"reason": "FieldValueInvalid", "message": text, "field": "patch"}
     return Invalid(f' "" is invalid: patch: {text}', details={"causes": [cause]})
