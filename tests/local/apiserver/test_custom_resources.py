@@ -196,12 +196,28 @@ def _wrong_type(found: str, wanted: str) -> str:
     return f'Invalid value: "{found}": f in body must be of type {wanted}: "{found}"'
 
 
+def _fraction(found: str, wanted: str, shown: str) -> list[str]:
+    checked = f'Invalid value: "": Checked value must be of type integer {shown} in f'
+    return [_wrong_type(found, wanted), checked]
+
+
 @pytest.mark.parametrize(
     ("value", "schema", "errors"),
     [
         (5, {"type": "integer"}, []),
         (5.0, {"type": "integer"}, []),
         (True, {"type": "integer"}, [_wrong_type("boolean", "integer")]),
+        (1.5, {"type": "integer"}, _fraction("number", "integer", "(default format)")),
+        (
+            1.5,
+            {"type": "integer", "format": "int32"},
+            _fraction("float64", "int32", "with format int32"),
+        ),
+        (
+            {"a": 1},
+            {"required": ["b"], "properties": {"a": {"maximum": 0}}},
+            ["Invalid value: 1: f.a in body should be less than or equal to 0", "Required value"],
+        ),
         (None, {"type": "string"}, [_wrong_type("null", "string")]),
         (None, {"type": "string", "nullable": True}, []),
         (11, {"maximum": 10}, ["Invalid value: 11: f in body should be less than or equal to 10"]),

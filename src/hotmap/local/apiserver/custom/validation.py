@@ -86,9 +86,18 @@ def _type_errors(value: Any, schema: JsonObject, path: str) -> list[FieldError]:
         return [_type_error(path, found, "integer,string")]
     if not wanted or wanted == found or (wanted == "number" and found == "integer"):
         return []
-    if wanted == "integer" and isinstance(value, float) and value.is_integer():
-        return []
+    if wanted == "integer" and isinstance(value, float):
+        return [] if value.is_integer() else _fraction_errors(schema.get("format", ""), path)
     return [_type_error(path, found, wanted)]
+
+
+def _fraction_errors(form: str, path: str) -> list[FieldError]:
+    """Refuse a fraction where an integer is wanted; upstream says so twice."""
+    if form in ("int32", "int64"):
+        error, shown = _type_error(path, "float64", form), f"with format {form}"
+    else:
+        error, shown = _type_error(path, "number", "integer"), "(default format)"
+    return [error, _combination_error(f"Checked value must be of type integer {shown} in {path}")]
 
 
 def _type_error(path: str, found: str, wanted: str) -> FieldError:
@@ -155,9 +164,6 @@ def _size_errors(value: Any, schema: JsonObject, path: str) -> Iterator[FieldErr
 
 
 def _object_errors(value: JsonObject, schema: JsonObject, path: str) -> Iterator[FieldError]:
-    for name in schema.get("required") or ():
-        if name not in value:
-            yield required(_join(path, name))
     if schema.get("x-kubernetes-embedded-resource"):
         yield from _embedded_errors(value, path)
     specified = schema.get("properties") or {}
@@ -167,6 +173,9 @@ def _object_errors(value: JsonObject, schema: JsonObject, path: str) -> Iterator
             yield from _errors(inner, specified[name], _join(path, name))
         elif isinstance(additional, dict):
             yield from _errors(inner, additional, _join(path, name))
+    for name in schema.get("required") or ():
+        if name not in value:
+            yield required(_join(path, name))
 
 
 def _embedded_errors(value: JsonObject, path: str) -> Iterator[FieldError]:
