@@ -478,6 +478,35 @@ async def test_truth_is_not_a_number(registry: Registry) -> None:
     assert owners == ["t", "u"]
 
 
+@pytest.mark.parametrize(
+    ("first", "then", "before", "after"),
+    [
+        ({"n": {"q": 1}, "o": 1}, {"n": "x"}, {".", "f:o"}, {"f:n": {}}),
+        ({"n": [1], "o": 1}, {"n": {"q": 1}}, {".", "f:o"}, {"f:n": {".": {}, "f:q": {}}}),
+        ({"n": 1, "o": 1}, {"n": {"q": 1}}, {".", "f:o"}, {"f:n": {".": {}, "f:q": {}}}),
+    ],
+)
+async def test_part_that_changes_its_type_has_one_owner(
+    registry: Registry,
+    first: dict[str, Any],
+    then: dict[str, Any],
+    before: set[str],
+    after: dict[str, Any],
+) -> None:
+    await establish(registry, definition())
+    await create(registry, {"any": first})
+    patch = {"spec": {"any": then}}
+    changed = await registry.patch(
+        "widgets.example.com", "default", "a", patch, kind="merge", manager="u"
+    )
+    owned = {
+        entry["manager"]: entry["fieldsV1"]["f:spec"]["f:any"]
+        for entry in changed["metadata"]["managedFields"]
+    }
+    assert set(owned["t"]) == before
+    assert owned["u"] == after
+
+
 async def test_unknown_fields_are_warned_of(registry: Registry) -> None:
     await establish(registry, definition())
     path = parse_path(registry.scheme, "/apis/example.com/v1/namespaces/default/widgets")

@@ -155,7 +155,10 @@ def _compare(field: Field, old: Any, new: Any, path: Path, difference: Differenc
     if new is None and before:
         after = {}  # so is what the removal of fields has left empty
     if before is None or after is None:
-        difference.changed.add(path)
+        # A part of another type, as in custom resources, takes along what was in the old one.
+        for element, child in (before or {}).items():
+            _add(*child, (*path, element), difference.removed, was_zero=False)
+        _add(field, new, path, difference.changed, was_zero=False)
         return
     for element in before.keys() - after.keys():
         _add(*before[element], (*path, element), difference.removed, was_zero=False)
