@@ -132,6 +132,13 @@ def test_defaults_reach_into_lists_and_replace_nulls() -> None:
     assert value == {"spec": expected}
 
 
+def test_default_that_is_null_is_none() -> None:
+    value: dict[str, Any] = {}
+    schema = {"properties": {"a": {"type": "string", "nullable": True, "default": None}}}
+    add_defaults(value, schema)
+    assert value == {}
+
+
 def test_nulls_that_may_not_be_are_dropped() -> None:
     schema = {
         "properties": {

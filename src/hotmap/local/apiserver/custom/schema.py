@@ -81,8 +81,8 @@ def add_defaults(value: Any, schema: JsonObject) -> None:
     if isinstance(value, dict):
         specified = schema.get("properties") or {}
         for name, inner in specified.items():
-            if "default" not in inner:
-                continue
+            if inner.get("default") is None:
+                continue  # null is none
             if name not in value or (value[name] is None and not inner.get("nullable")):
                 value[name] = deepcopy(inner["default"])
         additional = schema.get("additionalProperties")
