@@ -619,3 +619,28 @@ async def test_suspended_job_may_change_where_and_with_what_its_pods_run(
     await set_job_status(registry, active=1, **times)
     with pytest.raises(Invalid, match=r"spec\.template: .*: field is immutable"):
         await patch_template(registry, {"nodeSelector": {"a": "c"}})
+
+
+@pytest.mark.parametrize("first", [None, "other", "both"])
+async def test_suspended_job_may_change_the_affinity_to_nodes_alone(
+    registry: Registry, first: str | None
+) -> None:
+    term = {"matchExpressions": [{"key": "k", "operator": "Exists"}]}
+    node = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    rule = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": "b"}}}
+    pods = {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}
+    known: dict[str | None, dict[str, Any]] = {
+        None: {},
+        "other": {"podAffinity": pods},
+        "both": {"nodeAffinity": node, "podAffinity": pods},
+    }
+    spec = {"restartPolicy": "Never", "affinity": known[first], **container()}
+    job = {"metadata": {"name": "j"}, "spec": {"suspend": True, "template": {"spec": spec}}}
+    await registry.create("jobs", "default", job, manager="t")
+    await patch_template(registry, {"affinity": {"nodeAffinity": node}})
+    await patch_template(registry, {"affinity": {"nodeAffinity": None}})
+    with pytest.raises(Invalid, match=r"spec\.template\.spec: .*: field is immutable"):
+        await patch_template(registry, {"affinity": {"podAntiAffinity": pods}})
+    if first:
+        with pytest.raises(Invalid, match=r"spec\.template\.spec: .*: field is immutable"):
+            await patch_template(registry, {"affinity": {"podAffinity": None}})

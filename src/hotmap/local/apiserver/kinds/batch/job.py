@@ -53,8 +53,8 @@ _IMMUTABLE = (
     "managedBy",
     "successPolicy",
 )
-# What a suspended Job may change of its template, beside the resources of its containers
-# (validatePodTemplateUpdate).
+# What a suspended Job may change of its template, beside the resources of its containers; of the
+# affinity only that to nodes (validatePodTemplateUpdate).
 _SCHEDULING = ("nodeSelector", "affinity", "tolerations", "schedulingGates")
 
 
@@ -78,6 +78,8 @@ def _is_template_mutable(job: JsonObject) -> bool:
 def _frozen(pod: JsonObject) -> JsonObject:
     """Return what never changes of the pods of a suspended Job."""
     kept = {field: value for field, value in pod.items() if field not in _SCHEDULING}
+    affinity = pod.get("affinity") or {}
+    kept["affinity"] = {name: rule for name, rule in affinity.items() if name != "nodeAffinity"}
     for field in ("containers", "initContainers"):
         kept[field] = [
             {name: value for name, value in container.items() if name != "resources"}
