@@ -306,6 +306,35 @@ def test_process_that_read_refused_content_late_is_signalled(tmp_path: Path) -> 
             running.reaches("told")
 
 
+@pytest.mark.parametrize("mounted", ["one", "refused"])
+def test_process_that_read_refused_content_after_the_end_of_its_agent_is_signalled(
+    tmp_path: Path, mounted: str
+) -> None:
+    """It handles the last signal of that agent late; the next one finds that or other content."""
+    volume = Volume(tmp_path / "volume", text="one")
+    flags = (
+        *("--dir", volume, "--check", "sh -c '! grep refused {dir}/text'"),
+        *("--signal", "HUP", "--process", f"pidfile:{tmp_path}/loaded.pid"),
+        *("--state", tmp_path / "state"),
+    )
+    with reader(volume.path / "text", tmp_path) as process:
+        process.process.send_signal(signal.SIGSTOP)
+        with agent(tmp_path, *flags) as running:
+            running.reaches("told")
+            running.process.kill()
+        volume.write(text="refused")
+        process.process.send_signal(signal.SIGCONT)
+        eventually(lambda: process.loads == ["one", "refused"])
+        if mounted == "one":
+            volume.write(text="one")
+        with agent(tmp_path, *flags) as running:
+            if mounted == "refused":
+                running.reaches("refused")
+                volume.write(text="one")
+            running.reaches("told")
+            eventually(lambda: process.loads == ["one", "refused", "one"])
+
+
 def test_command_that_read_brief_content_runs_again(tmp_path: Path) -> None:
     """It was running when that was mounted."""
     volume = Volume(tmp_path / "volume", text="one")

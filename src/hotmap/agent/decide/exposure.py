@@ -116,28 +116,29 @@ class Exposure:
                 state.progress.expose(since)
 
     def _compare_with_earlier_agent(self, snapshot: Snapshot) -> None:
-        """Record that other content was visible while no agent ran, and is not any more.
+        """Record that other content was visible while no agent ran, and may not be any more.
 
         A kubelet never writes the same content twice in a row; another writer may. A process that
         has started meanwhile has read the other one, and it is not known which process a call or a
-        command is about.
+        command is about. One that the agent before has signalled last may have read it as well.
         """
         if self._is_staged:
             return
         before = self.revisions
-        returned = {
-            directory
-            for directory, name in snapshot.names.items()
-            if directory in before
-            and before[directory][0] != name
-            and before[directory][1] == snapshot.directories[directory]
-        }
+        names = snapshot.names.items()
+        replaced = {path for path, name in names if path in before and before[path][0] != name}
+        returned = {path for path in replaced if before[path][1] == snapshot.directories[path]}
+        signalled = {state.process for state in self._rules if state.reads_later}
         for state in self._rules:
-            if not state.progress.done or not returned.intersection(state.directories):
+            if not state.progress.done:
                 continue
-            if state.is_called:
+            is_back = not returned.isdisjoint(state.directories)
+            is_signalled = state.signals_only and state.process in signalled
+            is_late = is_signalled and not replaced.isdisjoint(state.directories)
+            if is_late or (state.is_called and is_back):
                 state.progress.expose(0.0)
-            state.progress.is_presumed = False
+            if is_back:
+                state.progress.is_presumed = False
 
     def _record_unread(
         self, since: float, *, replaced: bool = False, unreadable: bool = False
