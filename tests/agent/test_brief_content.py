@@ -446,6 +446,27 @@ def test_nothing_is_told_to_read_refused_content(tmp_path: Path) -> None:
         assert len(endpoint.calls) == calls + 1
 
 
+def test_nothing_is_told_to_read_content_that_cannot_be_read(tmp_path: Path) -> None:
+    """A retry waits for files that are missing now."""
+    folder, away = tmp_path / "plain", tmp_path / "away"
+    folder.mkdir()
+    (folder / "text").write_text("one")
+    with webhook(status=500) as endpoint:
+        flags = ("--dir", folder, "--url", endpoint.url, "--poll-interval", "50ms")
+        with agent(tmp_path, *flags) as running:
+            running.reaches("failing")
+            folder.rename(away)
+            running.reaches("waiting")
+            time.sleep(0.2)  # a call may have been under way
+            calls = len(endpoint.calls)
+            endpoint.status = 200
+            time.sleep(1)  # five retries
+            assert len(endpoint.calls) == calls
+            away.rename(folder)
+            running.reaches("loaded")
+            assert len(endpoint.calls) == calls + 1
+
+
 @pytest.mark.parametrize("way", ["too large", "missing"])
 def test_endpoint_is_called_again_after_content_that_was_unreadable(
     tmp_path: Path, way: str

@@ -72,6 +72,30 @@ def test_one_restart_for_an_announcement_and_the_update_after_it(
         assert running.status()["application"]["starts"] == 3
 
 
+def test_restart_waits_for_files_that_cannot_be_read(tmp_path: Path) -> None:
+    """The application would start without them, and no reading shows that."""
+    folder, away, pod = tmp_path / "plain", tmp_path / "away", PodFile(tmp_path / "pod")
+    folder.mkdir()
+    (folder / "text").write_text("one\n")
+    pod.annotate("1/aa/f1")
+    flags = (
+        *("--dir", folder, "--target-file", pod.file, "--restart-on", "frozen"),
+        *("--poll-interval", "50ms"),
+    )
+    script = f"cat {folder}/text >> {tmp_path}/starts || echo none >> {tmp_path}/starts; sleep 600"
+    with agent(tmp_path, *flags, "--", "sh", "-c", script) as running:
+        running.reaches("loaded")
+        folder.rename(away)
+        running.reaches("waiting")
+        pod.annotate("2/bb/f2")
+        eventually(lambda: running.status()["target"]["sequence"] == 2)
+        running.rests()
+        away.rename(folder)
+        eventually(lambda: running.rule("frozen")["loaded"] == "f2")
+        running.reaches("loaded")
+        eventually(lambda: (tmp_path / "starts").read_text().split() == ["one", "one"])
+
+
 def test_agent_exits_to_restart_all_containers(tmp_path: Path) -> None:
     """The agent drains, then ends with the status that the pod's restart rule names; once."""
     volume, pod = Volume(tmp_path / "volume", text="one"), PodFile(tmp_path / "pod")

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from hotmap.agent.decide.rule_state import RuleState
     from hotmap.agent.decide.snapshot import Snapshot
 
+#: Instead of the digest of what is visible and cannot be read.
+_UNREADABLE = ""
+
 
 class Exposure:
     """Records by rule since when its process may have read other content."""
@@ -82,11 +85,14 @@ class Exposure:
         elif since is not None and snapshot.digest == before:
             self._record_unread(since, replaced=snapshot.replaced, unreadable=snapshot.unreadable)
 
-    def record_unreadable(self, directory: str) -> None:
-        """Record for the next agent that there was other content than was read last."""
+    def record_unreadable(self, directory: str, now: float) -> None:
+        """Record, also for the next agent, that there is other content than was read last."""
         if directory in self.revisions:
             _, digest = self.revisions[directory]
             self.revisions = {**self.revisions, directory: ("", digest)}
+        for state in self._rules:
+            if not self._is_staged and directory in state.directories:
+                state.progress.see(_UNREADABLE, now)
 
     def record_publication(self, snapshot: Snapshot, since: float) -> None:
         """Record that the stage has content `since` then, which has passed its check."""

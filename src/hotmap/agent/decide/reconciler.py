@@ -103,8 +103,10 @@ class Reconciler:
         self._started_from_stage = False
         #: Whether an agent has run before in this pod, beside the same containers.
         self._ran_before = False
-        #: Whether an update of mounted files was seen that is not read yet.
+        #: Whether an update of mounted files was seen that is not read yet; whether they cannot be
+        #: read, though they could before.
         self._is_changing = False
+        self._is_unreadable = False
         #: Content was to be checked and not in memory, so it is read again.
         self._rereading = False
         #: Commands that a fact leads to by itself.
@@ -179,7 +181,8 @@ class Reconciler:
         if isinstance(fact, Snapshot):
             self._record_snapshot(fact, now)
         elif isinstance(fact, Unreadable):
-            self._exposure.record_unreadable(fact.directory)
+            self._is_unreadable = self.gate.seen is not None
+            self._exposure.record_unreadable(fact.directory, now)
         elif isinstance(fact, Target):
             self._record_announcement(fact, now)
         elif isinstance(fact, CheckFinished):
@@ -234,7 +237,7 @@ class Reconciler:
             return True
         if self._settings.checks.stage:  # no process reads what is refused
             return self.gate.undecided and not self.gate.failures
-        return self.gate.seen not in (None, self.gate.passed)
+        return self._is_unreadable or self.gate.seen not in (None, self.gate.passed)
 
     def _next_check(self, now: float) -> Command:
         snapshot = self._snapshot
@@ -269,7 +272,7 @@ class Reconciler:
             self._log("changed", "content changed", digest=snapshot.digest)
         elif self._rereading:
             self.gate.postpone(now)
-        self._rereading = False
+        self._rereading = self._is_unreadable = False
         self._exposure.record_reading(snapshot, now, before=self.gate.seen, passed=self.gate.passed)
         self.gate.see(snapshot.digest, now, replaced=snapshot.changed_since is not None)
         self.directories.project(snapshot, now)
