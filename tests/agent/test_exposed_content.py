@@ -29,7 +29,9 @@ from hotmap.agent.decide.facts import (
     ReadDirectories,
     StageAltered,
     StartApplication,
+    StartAttempt,
     StartCheck,
+    Unreadable,
 )
 from hotmap.agent.decide.reconciler import Reconciler
 from hotmap.agent.decide.snapshot import Snapshot
@@ -428,6 +430,43 @@ def test_process_is_not_told_to_read_while_content_of_another_rule_is_refused(
     found = [command.doubted_since for command in decided.decide(101.0)]  # type: ignore[union-attr]
     assert found[0] is None
     assert tuple(found[1:]) == near(4.0)
+
+
+def test_files_that_change_faster_than_they_are_checked_hold_up_no_other_rule(
+    tmp_path: Path,
+) -> None:
+    """For longer than a check may take, unless the last one refused them."""
+    decided = with_two_rules(tmp_path)
+    decided.record(pair("b", "10"), 10.0)
+    decided.decide(10.0)
+
+    def attempted(now: int, result: str) -> list[str]:
+        """Let the check end each time that newer content has been read."""
+        decided.record(pair("b", str(now)), now)
+        decided.record(CheckFinished(pair("b", str(now - 10)), result), now)
+        found = decided.decide(now)
+        if ReadDirectories() in found:
+            decided.record(pair("b", str(now)), now)
+            found.extend(decided.decide(now))
+        assert StartCheck(pair("b", str(now))) in found
+        return [each.rule.name for each in found if isinstance(each, StartAttempt)]
+
+    results = {20: PASSED, 30: PASSED, 40: PASSED, 50: REFUSED, 60: PASSED}
+    assert [attempted(now, result) for now, result in results.items()] == [[], [], [], [], ["one"]]
+
+
+def test_files_that_can_be_read_again_are_checked_before_a_process_reads_them(
+    tmp_path: Path,
+) -> None:
+    """However long they could not be read."""
+    decided = with_two_rules(tmp_path)
+    decided.record(pair("b", "a"), 3.0)
+    decided.decide(3.0)
+    decided.record(Unreadable("/d"), 4.0)
+    decided.record(CheckFinished(pair("b", "a"), PASSED), 5.0)
+    assert decided.decide(100.0) == []
+    decided.record(pair("b", "x"), 101.0)
+    assert decided.decide(101.0) == [StartCheck(pair("b", "x"))]
 
 
 def test_process_may_have_read_content_of_another_rule_at_a_signal(tmp_path: Path) -> None:

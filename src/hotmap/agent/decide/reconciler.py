@@ -107,6 +107,8 @@ class Reconciler:
         #: read, though they could before.
         self._is_changing = False
         self._is_unreadable = False
+        #: Since when all that was read has waited for its check.
+        self._undecided_since = 0.0
         #: Content was to be checked and not in memory, so it is read again.
         self._rereading = False
         #: Commands that a fact leads to by itself.
@@ -208,7 +210,7 @@ class Reconciler:
         for state in self.rules:
             if not state.progress.due(now) or not (state.is_frozen or self.started):
                 continue
-            if not self._waits_for_content(state):
+            if not self._waits_for_content(state) or self._has_waited_enough(state, now):
                 commands.append(self._next_attempt(state))
         return commands
 
@@ -238,6 +240,18 @@ class Reconciler:
         if self._settings.checks.stage:  # no process reads what is refused
             return self.gate.undecided and not self.gate.failures
         return self._is_unreadable or self.gate.seen not in (None, self.gate.passed)
+
+    def _has_waited_enough(self, state: RuleState, now: float) -> bool:
+        """Return whether a rule has waited for files that change faster than they are checked.
+
+        A check takes that long at most, so they have changed again and again, and passed each time.
+        """
+        if not self.started or self._is_unreadable or self.gate.failures:
+            return False
+        checks = self._settings.checks
+        longest = checks.timeout * max(1, len(checks.commands))
+        since = max(state.progress.retry_at, self._undecided_since)
+        return self.gate.refused is None and now - since >= longest
 
     def _next_check(self, now: float) -> Command:
         snapshot = self._snapshot
@@ -272,6 +286,8 @@ class Reconciler:
             self._log("changed", "content changed", digest=snapshot.digest)
         elif self._rereading:
             self.gate.postpone(now)
+        if self._is_unreadable or not self.gate.undecided:
+            self._undecided_since = now
         self._rereading = self._is_unreadable = False
         self._exposure.record_reading(snapshot, now, before=self.gate.seen, passed=self.gate.passed)
         self.gate.see(snapshot.digest, now, replaced=snapshot.changed_since is not None)
