@@ -469,9 +469,12 @@ def test_files_that_can_be_read_again_are_checked_before_a_process_reads_them(
     assert decided.decide(101.0) == [StartCheck(pair("b", "x"))]
 
 
-def test_process_may_have_read_content_of_another_rule_at_a_signal(tmp_path: Path) -> None:
+@pytest.mark.parametrize("process", ["name:app", "pidfile:/run/app.pid"])
+def test_process_may_have_read_content_of_another_rule_at_a_signal(
+    tmp_path: Path, process: str
+) -> None:
     """The signal for the one rule was sent before the refused content of the other was read."""
-    decided = with_two_rules(tmp_path)
+    decided = with_two_rules(tmp_path, RULES.replace("name:app", process, 1))
     assert only_attempt(change(decided, pair("b", "a"), PASSED, 3.0)).rule.name == "one"
     decided.record(AttemptFinished("one", "", 0, 1234.0), 3.0)
     change(decided, pair("b", "x")._replace(changed_since=2.9), REFUSED, 4.0)

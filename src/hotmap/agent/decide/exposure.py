@@ -134,13 +134,13 @@ class Exposure:
         names = snapshot.names.items()
         replaced = {path for path, name in names if path in before and before[path][0] != name}
         returned = {path for path in replaced if before[path][1] == snapshot.directories[path]}
-        signalled = {state.process for state in self._rules if state.reads_later}
+        reads_later = any(state.reads_later for state in self._rules)
         for state in self._rules:
             if not state.progress.done:
                 continue
             is_back = not returned.isdisjoint(state.directories)
-            is_signalled = state.signals_only and state.process in signalled
-            is_late = is_signalled and not replaced.isdisjoint(state.directories)
+            may_be_late = reads_later and state.signals_only
+            is_late = may_be_late and not replaced.isdisjoint(state.directories)
             if is_late or (state.is_called and is_back):
                 state.progress.expose(0.0)
             if is_back:
@@ -178,13 +178,13 @@ class Exposure:
     def _is_told_since(self, state: RuleState, since: float) -> bool:
         """Return whether a process was told to read since then, perhaps for another rule.
 
-        What another rule is about may be read by a signal, but not where that takes a restart.
+        What another rule is about may be read by a signal, but not where that takes a restart. Two
+        rules may name one process in two ways, and a needless signal does no harm.
         """
         others = [
             each.progress
             for each in self._rules
-            if each is not state
-            and (each.is_called or (each.signals_only and each.process == state.process))
+            if each is not state and (each.is_called or each.signals_only)
         ]
         return state.progress.acted_since(since) or (
             state.signals_only and any(each.running or each.acted_since(since) for each in others)
