@@ -453,6 +453,12 @@ def test_files_that_change_faster_than_they_are_checked_hold_up_no_other_rule(
 
     results = {20: PASSED, 30: PASSED, 40: PASSED, 50: REFUSED, 60: PASSED}
     assert [attempted(now, result) for now, result in results.items()] == [[], [], [], [], ["one"]]
+    decided.record(AttemptFinished("one", "", 0, 1234.0), 60.0)
+    decided.record(CheckFinished(pair("b", "60"), REFUSED), 61.0)
+    decided.record(pair("b", "a"), 62.0)
+    decided.decide(62.0)
+    decided.record(CheckFinished(pair("b", "a"), PASSED), 63.0)
+    assert only_attempt(decided.decide(63.0)).doubted_since == 0.0, "two was read at the signal"
 
 
 def test_files_that_can_be_read_again_are_checked_before_a_process_reads_them(
@@ -483,12 +489,15 @@ def test_process_may_have_read_content_of_another_rule_at_a_signal(
 
 
 @pytest.mark.parametrize("error", ["", "status 500"], ids=["before it was read", "in a retry"])
+@pytest.mark.parametrize(
+    "action", ['http = "http://a/"', 'signal = "HUP", process = "pidfile:/run/app.pid"']
+)
 def test_process_may_have_read_content_of_another_rule_at_a_call(
-    tmp_path: Path, error: str
+    tmp_path: Path, error: str, action: str
 ) -> None:
-    """It is not known which process the endpoint is about."""
-    signal = '{ signal = "HUP", process = "name:app" }'
-    decided = with_two_rules(tmp_path, RULES.replace(signal, '{ http = "http://a/" }', 1))
+    """It is not known which process the endpoint is about, or is in the pid file."""
+    signal = 'signal = "HUP", process = "name:app"'
+    decided = with_two_rules(tmp_path, RULES.replace(signal, action, 1))
     assert only_attempt(change(decided, pair("b", "a"), PASSED, 3.0)).rule.name == "one"
     decided.record(AttemptFinished("one", error, 0, 1234.0), 3.0)
     since = 3.1 if error else 2.9

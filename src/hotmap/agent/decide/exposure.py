@@ -106,7 +106,10 @@ class Exposure:
         self._record_unread(since)
 
     def record_call(self) -> None:
-        """Record that an endpoint or a command may have made any process read what is visible."""
+        """Record that a call or a signal may have made any process read what is visible.
+
+        It is not known which process a call is about, and two rules may name one in two ways.
+        """
         for state in self._rules:
             if state.signals_only and state.progress.exposed_since is not None:
                 state.progress.expose(0.0)

@@ -393,7 +393,7 @@ class Reconciler:
 
     def _record_attempt(self, attempt: AttemptFinished, now: float) -> None:
         state = next(state for state in self.rules if state.rule.name == attempt.rule)
-        if state.is_called and not attempt.by_itself:
+        if not attempt.by_itself and (state.is_called or state.signals_only):
             self._exposure.record_call()
         if state.progress.undone:
             state.progress.end_undone(now)
